@@ -1,0 +1,27 @@
+# Every dependency is an installed package; nothing is downloaded. scripts/setup.sh installs them.
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+if(NOT TARGET yaml-cpp::yaml-cpp)  # yaml-cpp before 0.8 exports no namespace
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+
+if(BRAID_ONEDNN)
+  find_package(dnnl QUIET)
+  if(NOT dnnl_FOUND)
+    message(FATAL_ERROR "oneDNN was not found. Run scripts/setup.sh, or configure with -DBRAID_ONEDNN=OFF "
+                        "to use the portable kernels.")
+  endif()
+endif()
+
+if(NOT BRAID_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "BRAID_CUDA must be AUTO, ON or OFF, got '${BRAID_CUDA}'")
+elseif(BRAID_CUDA STREQUAL "ON")
+  message(WARNING "BRAID_CUDA=ON: the CUDA backend is not there yet; building for CPU")
+elseif(BRAID_CUDA STREQUAL "AUTO")
+  message(STATUS "CUDA backend: not yet; building for CPU")
+endif()

@@ -1,0 +1,19 @@
+# Who links whom: only downwards (docs/architecture.md).
+
+target_link_libraries(braid_core PUBLIC Threads::Threads)
+target_link_libraries(braid_ops PUBLIC braid_core PRIVATE OpenMP::OpenMP_CXX)
+target_link_libraries(braid_autograd PUBLIC braid_ops)
+target_link_libraries(braid_scheduler PUBLIC braid_core PRIVATE nlohmann_json::nlohmann_json)
+target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
+target_link_libraries(braid_models PUBLIC braid_autograd)
+target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
+target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
+                      PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json)
+if(BRAID_ONEDNN)
+  target_link_libraries(braid_ops PRIVATE DNNL::dnnl)
+  target_compile_definitions(braid_ops PRIVATE BRAID_ONEDNN)
+endif()
+
+add_library(braid INTERFACE)
+add_library(braid::braid ALIAS braid)
+target_link_libraries(braid INTERFACE braid_train)

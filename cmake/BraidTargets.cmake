@@ -1,0 +1,46 @@
+# Compile settings shared by all targets, and one static library per folder.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# Warnings and sanitizers: private to our own targets.
+add_library(braid_settings INTERFACE)
+target_compile_options(braid_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(BRAID_WERROR)
+  target_compile_options(braid_settings INTERFACE -Werror)
+endif()
+if(BRAID_SANITIZE)
+  add_compile_options(-fsanitize=${BRAID_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${BRAID_SANITIZE})
+endif()
+
+# One folder, one library: the listing of the folder is the listing of the library.
+function(braid_library folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cpu/*.cpp
+       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp)
+  if(NOT BRAID_ONEDNN)
+    list(FILTER sources EXCLUDE REGEX "onednn")
+  endif()
+  if(NOT sources)
+    return()
+  endif()
+  add_library(braid_${folder} STATIC ${sources})
+  add_library(braid::${folder} ALIAS braid_${folder})
+  set_target_properties(braid_${folder} PROPERTIES EXPORT_NAME ${folder})
+  target_compile_features(braid_${folder} PUBLIC cxx_std_20)
+  target_include_directories(braid_${folder} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/braid>)
+  target_link_libraries(braid_${folder} PRIVATE $<BUILD_INTERFACE:braid_settings>)
+endfunction()

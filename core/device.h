@@ -1,0 +1,39 @@
+#pragma once
+// A device is a small value: its type and index. What it can do is told by its backend.
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace braid {
+
+enum class DeviceType : std::uint8_t { cpu, cuda };
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int index = 0;
+
+  /// Parses "cpu", "cuda", "cuda:1", or "auto" (a CUDA device if one is usable, else the CPU).
+  /// Throws DeviceError on any other text.
+  static Device parse(std::string_view text);
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Device& device);
+
+/// What planning needs to know of a device. Capacity is what concurrent nodes share: cores or SMs.
+struct DeviceInfo {
+  std::string name;
+  int capacity = 1;
+  std::size_t memory_bytes = 0;
+  double flops_per_unit = 0;        ///< f32 FLOP/s that one core or SM sustains in a convolution
+  double bytes_per_second = 0;      ///< memory bandwidth of the whole device
+  double bytes_per_second_unit = 0; ///< memory bandwidth that one core or SM can draw
+  double launch_seconds = 0;        ///< fixed cost of a node
+  double fork_seconds = 0;          ///< extra fixed cost of a node wider than one unit
+  int max_width = 1;                ///< widest a node may be: all cores on CPU; 1 where width is the kernel's business
+};
+
+}  // namespace braid

@@ -1,0 +1,54 @@
+#pragma once
+// Errors are exceptions whose message a user can act on: what was expected, what was found, where, and what to do.
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace braid {
+
+/// Base of everything Braid throws on purpose.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Shapes or dtypes of an op do not fit: "[conv2d] expected …, got …".
+struct ShapeError : Error {
+  using Error::Error;
+};
+
+/// A config key is unknown, mistyped or out of range: "file:line:column: key.path: …".
+struct ConfigError : Error {
+  using Error::Error;
+};
+
+/// A data file is missing, truncated or corrupt: names the file and the byte.
+struct DataError : Error {
+  using Error::Error;
+};
+
+/// A device is missing, out of memory or failed.
+struct DeviceError : Error {
+  using Error::Error;
+};
+
+/// A plan is not what it must be: a race, a deadlock, a node launched twice.
+struct PlanError : Error {
+  using Error::Error;
+};
+
+/// Streams all parts into one string: `message("expected ", 64, " channels")`.
+template <class... Parts>
+std::string message(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+}  // namespace braid
+
+/// Throws ErrorType with the streamed parts unless the condition holds. The parts are evaluated only on failure.
+#define BRAID_CHECK(condition, ErrorType, ...)                          \
+  do {                                                                  \
+    if (!(condition)) throw ::braid::ErrorType(::braid::message(__VA_ARGS__)); \
+  } while (false)

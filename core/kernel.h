@@ -1,0 +1,40 @@
+#pragma once
+// A kernel is one node made ready to run: descriptor built, algorithm chosen, pointers bound. It is built once per plan
+// and then launched without allocating, looking anything up or locking.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "core/stream.h"
+
+namespace braid {
+
+/// Dtype and shape of a value.
+struct ValueDesc {
+  DType dtype = DType::f32;
+  Shape shape;
+  friend bool operator==(const ValueDesc&, const ValueDesc&) = default;
+};
+
+/// Where a kernel runs. `native` is the backend's stream (a cudaStream_t on CUDA), null on CPU.
+struct LaunchContext {
+  Stream stream;
+  void* native = nullptr;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Bytes of scratch memory needed while it runs; its stream's workspace slice is at least as large.
+  virtual std::size_t workspace_bytes() const { return 0; }
+  /// Gives the final addresses, in the order of the node's inputs and outputs. Called before the first launch, and
+  /// again whenever the arena has moved.
+  virtual void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) = 0;
+  /// Runs (CPU) or enqueues (CUDA) the work. Never called for one kernel from two threads at a time.
+  virtual void launch(const LaunchContext& context) = 0;
+};
+
+}  // namespace braid

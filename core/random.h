@@ -1,0 +1,79 @@
+#pragma once
+// Counter-based random numbers: the draw for (seed, stream, index) is a pure function, so it is the same on every
+// device, for every thread count and in any order. Philox4x32-10 (Salmon et al., SC 2011).
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define BRAID_HOST_DEVICE __host__ __device__
+#else
+#define BRAID_HOST_DEVICE
+#endif
+
+namespace braid {
+
+/// Four 32-bit draws of Philox4x32-10.
+struct PhiloxBlock {
+  std::uint32_t x[4];
+};
+
+BRAID_HOST_DEVICE inline PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low) {
+  std::uint32_t k0 = static_cast<std::uint32_t>(key);
+  std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
+  PhiloxBlock block{{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+                     static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)}};
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53u} * block.x[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * block.x[2];
+    block = {{static_cast<std::uint32_t>(b >> 32) ^ block.x[1] ^ k0, static_cast<std::uint32_t>(b),
+              static_cast<std::uint32_t>(a >> 32) ^ block.x[3] ^ k1, static_cast<std::uint32_t>(a)}};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return block;
+}
+
+/// Maps 32 random bits to [0, 1) with 24 bits, exactly representable as float.
+BRAID_HOST_DEVICE inline float to_unit(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+
+/// A sequential reader of one Philox stream, for initialisation and shuffling on the host.
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+
+  std::uint32_t next() {
+    if (used_ == 4) {
+      block_ = philox(seed_, stream_, counter_++);
+      used_ = 0;
+    }
+    return block_.x[used_++];
+  }
+  /// Uniform in [0, 1).
+  float uniform() { return to_unit(next()); }
+  /// Uniform integer in [0, bound), without bias (Lemire 2019). bound must be positive.
+  std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t product = std::uint64_t{next()} * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t threshold = (0u - bound) % bound;
+      while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next()} * bound;
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+  /// Standard normal (Box–Muller).
+  float normal() {
+    const double u = (static_cast<double>(next()) + 1.0) * 0x1p-32;
+    const double v = static_cast<double>(next()) * 0x1p-32;
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v));
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t stream_;
+  std::uint64_t counter_ = 0;
+  PhiloxBlock block_{};
+  int used_ = 4;
+};
+
+}  // namespace braid

@@ -1,0 +1,183 @@
+#include "core/step_graph.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace braid {
+
+Work Op::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work;
+  for (const auto& list : {inputs, outputs}) {
+    for (const ValueDesc& desc : list) {
+      work.bytes += static_cast<double>(size_of(desc.dtype)) * static_cast<double>(desc.shape.size());
+    }
+  }
+  return work;
+}
+
+void Op::gradient(GradientContext&) const {
+  throw Error(message("[", name(), "] has no gradient: detach its input or record it under no_grad"));
+}
+
+std::string_view name_of(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::input: return "input";
+    case ValueKind::parameter: return "parameter";
+    case ValueKind::state: return "state";
+    case ValueKind::activation: return "activation";
+    case ValueKind::gradient: return "gradient";
+  }
+  return "?";
+}
+
+namespace {
+
+void add_to(Hash& hash, const ValueDesc& desc) {
+  // One word for dtype and rank, one per extent: cheap, and unambiguous because the rank comes first.
+  hash.add(static_cast<std::uint64_t>(desc.dtype) * 16 + static_cast<std::uint64_t>(desc.shape.rank()));
+  for (const std::int64_t extent : desc.shape.extents()) hash.add(extent);
+}
+
+}  // namespace
+
+ValueId StepGraph::add_value(const Value& value) {
+  BRAID_CHECK(values_.size() < std::numeric_limits<ValueId>::max(), Error, "[step graph] too many values in one step");
+  values_.push_back(value);
+  superseded_.push_back(false);
+  return value_count() - 1;
+}
+
+ValueId StepGraph::add_input(const ValueDesc& desc) {
+  hash_.add(1);
+  add_to(hash_, desc);
+  return add_value({.desc = desc, .kind = ValueKind::input, .root = value_count()});
+}
+
+ValueId StepGraph::add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot) {
+  hash_.add(2).add(slot);
+  add_to(hash_, desc);
+  return add_value({.desc = desc, .kind = kind, .root = value_count(), .slot = slot});
+}
+
+ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {
+  infer_inputs_.clear();
+  for (const ValueId input : inputs) infer_inputs_.push_back(value(input).desc);
+  infer_outputs_.clear();
+  op->infer(infer_inputs_, infer_outputs_);
+
+  hash_.add(3).add(op->name());
+  op->hash(hash_);
+  hash_.add(static_cast<std::uint64_t>(inputs.size()));
+  for (const ValueId input : inputs) {
+    hash_.add(input);
+    BRAID_CHECK(!superseded_[static_cast<std::size_t>(value(input).root)], ShapeError, "[", op->name(),
+                "] reads a parameter or state of shape ", value(input).desc.shape,
+                " that was overwritten earlier in this step: use its newest version");
+  }
+
+  Node node{.op = std::move(op),
+            .first_operand = static_cast<std::int32_t>(operands_.size()),
+            .input_count = static_cast<std::int32_t>(inputs.size()),
+            .first_output = value_count(),
+            .output_count = static_cast<std::int32_t>(infer_outputs_.size())};
+  operands_.insert(operands_.end(), inputs.begin(), inputs.end());
+
+  for (const OutputDesc& output : infer_outputs_) {
+    Value result{.desc = {output.dtype, output.shape}, .kind = kind, .producer = node_count(), .root = value_count()};
+    if (output.overwrites >= 0) {
+      const ValueId previous = inputs[static_cast<std::size_t>(output.overwrites)];
+      const Value& old = value(previous);
+      BRAID_CHECK(old.slot >= 0, ShapeError, "[", node.op->name(), "] expected a parameter or state to overwrite, got an ",
+                  name_of(old.kind), " of shape ", old.desc.shape);
+      BRAID_CHECK(old.root == previous && !superseded_[static_cast<std::size_t>(previous)], ShapeError, "[",
+                  node.op->name(), "] expected the newest version of a parameter or state to overwrite, and no view of it");
+      superseded_[static_cast<std::size_t>(previous)] = true;
+      result.kind = old.kind;
+      result.previous = previous;
+      result.slot = old.slot;
+    } else if (output.views >= 0) {
+      const Value& viewed = value(inputs[static_cast<std::size_t>(output.views)]);
+      result.root = viewed.root;
+      result.slot = viewed.slot;
+      node.is_view = true;
+    } else if (output.reuses >= 0) {
+      result.reuses = value(inputs[static_cast<std::size_t>(output.reuses)]).root;
+    }
+    add_value(result);
+  }
+  nodes_.push_back(std::move(node));
+  return nodes_.back().first_output;
+}
+
+void StepGraph::keep(ValueId id) {
+  Value& root = values_[static_cast<std::size_t>(value(id).root)];
+  if (root.kept) return;
+  root.kept = true;
+  hash_.add(4).add(id);
+}
+
+void StepGraph::clear() {
+  nodes_.clear();
+  values_.clear();
+  operands_.clear();
+  superseded_.clear();
+  hash_ = {};
+}
+
+std::vector<ValueDesc> StepGraph::input_descs(NodeId id) const {
+  std::vector<ValueDesc> descs;
+  for (const ValueId input : inputs(id)) descs.push_back(value(input).desc);
+  return descs;
+}
+
+std::vector<ValueDesc> StepGraph::output_descs(NodeId id) const {
+  std::vector<ValueDesc> descs;
+  for (int i = 0; i < node(id).output_count; ++i) descs.push_back(value(output(id, i)).desc);
+  return descs;
+}
+
+Edges StepGraph::edges() const {
+  const auto nodes = static_cast<std::size_t>(node_count());
+  // Readers of every root value, so that the writer of its next version can be ordered after them.
+  std::vector<std::vector<NodeId>> readers(values_.size());
+  std::vector<std::vector<NodeId>> predecessors(nodes);
+  for (NodeId id = 0; id < node_count(); ++id) {
+    if (node(id).is_view) continue;
+    auto& before = predecessors[static_cast<std::size_t>(id)];
+    for (const ValueId input : inputs(id)) {
+      const ValueId root = value(input).root;
+      if (value(root).producer != kNoNode) before.push_back(value(root).producer);
+      readers[static_cast<std::size_t>(root)].push_back(id);
+    }
+    for (int i = 0; i < node(id).output_count; ++i) {
+      const ValueId previous = value(output(id, i)).previous;
+      if (previous == kNoValue) continue;
+      if (value(previous).producer != kNoNode) before.push_back(value(previous).producer);
+      for (const NodeId reader : readers[static_cast<std::size_t>(value(previous).root)]) {
+        if (reader != id) before.push_back(reader);
+      }
+    }
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+  }
+
+  Edges edges;
+  edges.predecessor_begin.assign(1, 0);
+  edges.successor_begin.assign(nodes + 1, 0);
+  for (const auto& before : predecessors) {
+    edges.predecessor.insert(edges.predecessor.end(), before.begin(), before.end());
+    edges.predecessor_begin.push_back(static_cast<std::int32_t>(edges.predecessor.size()));
+    for (const NodeId p : before) ++edges.successor_begin[static_cast<std::size_t>(p) + 1];
+  }
+  for (std::size_t i = 0; i < nodes; ++i) edges.successor_begin[i + 1] += edges.successor_begin[i];
+  edges.successor.resize(edges.predecessor.size());
+  std::vector<std::int32_t> next(edges.successor_begin.begin(), edges.successor_begin.end() - 1);
+  for (std::size_t id = 0; id < nodes; ++id) {
+    for (const NodeId p : predecessors[id]) {
+      edges.successor[static_cast<std::size_t>(next[static_cast<std::size_t>(p)]++)] = static_cast<NodeId>(id);
+    }
+  }
+  return edges;
+}
+
+}  // namespace braid

@@ -1,0 +1,72 @@
+#include "data/gzip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+
+namespace braid {
+namespace {
+
+constexpr std::size_t kFirstGuess = 64 * 1024;
+
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes read_raw(const std::filesystem::path& path, std::uint32_t max_bytes) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  BRAID_CHECK(!error, DataError, path.string(), ": cannot be read: ", error.message());
+  BRAID_CHECK(bytes <= max_bytes, DataError, path.string(), ": expected at most ", max_bytes, " bytes, the file has ",
+              bytes);
+  Bytes raw(bytes);
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(raw.data()), static_cast<std::streamsize>(bytes));
+  BRAID_CHECK(file, DataError, path.string(), ": cannot be read: got ", file.gcount(), " of ", bytes, " bytes");
+  return raw;
+}
+
+bool is_gzip(const Bytes& raw) { return raw.size() >= 2 && raw[0] == 0x1f && raw[1] == 0x8b; }
+
+Bytes decompress(Bytes& raw, const std::string& name, std::uint32_t max_bytes) {
+  z_stream stream{};
+  const int started = inflateInit2(&stream, 16 + MAX_WBITS);  // 16: a gzip header and checksum, nothing else
+  BRAID_CHECK(started == Z_OK, DataError, name, ": zlib could not start (error ", started, ")");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> guard(&stream, inflateEnd);
+  stream.next_in = raw.data();
+  stream.avail_in = static_cast<uInt>(raw.size());
+
+  Bytes content;
+  int status = Z_OK;
+  while (status == Z_OK) {
+    const std::size_t done = stream.total_out;
+    content.resize(std::min<std::size_t>(std::max(2 * done, kFirstGuess), max_bytes));
+    stream.next_out = content.data() + done;
+    stream.avail_out = static_cast<uInt>(content.size() - done);
+    status = inflate(&stream, Z_NO_FLUSH);
+  }
+  // Z_BUF_ERROR: no progress is possible, for want of input or of room.
+  BRAID_CHECK(status != Z_BUF_ERROR || stream.avail_in == 0, DataError, name, ": byte ", stream.total_in,
+              ": decompresses to more than the limit of ", max_bytes, " bytes");
+  BRAID_CHECK(status != Z_BUF_ERROR, DataError, name, ": truncated: the gzip stream is not complete at byte ",
+              raw.size(), ", the end of the file");
+  BRAID_CHECK(status == Z_STREAM_END, DataError, name, ": byte ", stream.total_in,
+              ": corrupt gzip stream: ", stream.msg != nullptr ? stream.msg : zError(status));
+  BRAID_CHECK(stream.avail_in == 0, DataError, name, ": byte ", stream.total_in, ": ", stream.avail_in,
+              " bytes follow the end of the gzip stream");
+  content.resize(stream.total_out);
+  return content;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::uint32_t max_bytes) {
+  Bytes raw = read_raw(path, max_bytes);
+  return is_gzip(raw) ? decompress(raw, path.string(), max_bytes) : raw;
+}
+
+}  // namespace braid

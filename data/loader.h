@@ -1,0 +1,109 @@
+#pragma once
+// Batches of a dataset, epoch after epoch, loaded ahead by worker threads.
+// Order and augmentation of a sample depend on (seed, epoch, sample) only, never on threads or batches: any number of
+// workers gives the same batches, bit by bit.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/transform.h"
+
+namespace braid {
+
+struct LoaderOptions {
+  std::int64_t batch_size = 64;
+  bool shuffle = false;
+  bool drop_last = false;  ///< leave out the last batch of an epoch if it is smaller than the others
+  std::uint64_t seed = 0;
+  int workers = 1;   ///< threads that load ahead; 0 loads in the calling thread
+  int prefetch = 4;  ///< how many batches the workers may be ahead of the caller
+  TransformOptions transform;
+};
+
+/// To be used by one thread at a time.
+///
+///     for (const Batch& batch : loader) …       // each such loop is the next epoch
+class Loader {
+ public:
+  class Iterator;
+
+  /// Throws ConfigError if an option is out of range or does not fit the dataset.
+  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// Batches per epoch.
+  std::int64_t batches() const { return batches_; }
+  /// Leaves the current epoch, wherever it is, and begins this one. Epochs count from 0.
+  void start_epoch(std::int64_t epoch);
+  /// Waits for the next batch; false at the end of the epoch. The arrays belong to the caller: the loader keeps no
+  /// reference to them. Throws what loading this batch threw; the next call then goes on with the batch after it.
+  bool next(Batch& batch);
+
+  /// Starts the next epoch (the first time: epoch 0).
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  struct Loaded {
+    Batch batch;
+    std::exception_ptr error;
+  };
+
+  Batch load(std::int64_t number) const;
+  Loaded try_load(std::int64_t number) const;
+  void work();
+  void stop();
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const LoaderOptions options_;
+  const Transform transform_;
+  const std::int64_t samples_;
+  const std::int64_t batches_;
+  std::int64_t epoch_ = -1;
+  std::vector<std::int64_t> order_;  ///< of the samples in this epoch; constant while workers run
+
+  std::mutex mutex_;                       ///< guards what follows, workers_ excepted
+  std::condition_variable arrived_;        ///< a batch is in loaded_
+  std::condition_variable room_;           ///< a batch was taken, or the workers shall stop
+  std::map<std::int64_t, Loaded> loaded_;  ///< by number
+  std::int64_t claimed_ = 0;               ///< batches that workers have begun
+  std::int64_t taken_ = 0;                 ///< batches that the caller has got
+  bool stopping_ = false;
+  std::vector<std::jthread> workers_;
+};
+
+/// An input iterator that holds the current batch.
+class Loader::Iterator {
+ public:
+  using value_type = Batch;
+  using difference_type = std::ptrdiff_t;
+
+  explicit Iterator(Loader& loader) : loader_(&loader) { ++*this; }
+  const Batch& operator*() const { return batch_; }
+  const Batch* operator->() const { return &batch_; }
+  Iterator& operator++() {
+    done_ = !loader_->next(batch_);
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  friend bool operator==(const Iterator& iterator, std::default_sentinel_t) { return iterator.done_; }
+
+ private:
+  Loader* loader_;
+  Batch batch_;
+  bool done_ = false;
+};
+
+}  // namespace braid

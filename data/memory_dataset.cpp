@@ -1,0 +1,38 @@
+#include "data/memory_dataset.h"
+
+#include <utility>
+
+namespace braid {
+
+MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int classes, std::vector<std::uint8_t> pixels,
+                             std::vector<std::uint8_t> labels)
+    : name_(std::move(name)),
+      image_shape_(image_shape),
+      classes_(classes),
+      image_bytes_(static_cast<std::size_t>(image_shape.size())),
+      pixels_(std::move(pixels)),
+      labels_(std::move(labels)) {
+  BRAID_CHECK(image_shape.rank() == 3, DataError, "[", name_, "] expected images of shape [H,W,C], got ", image_shape);
+  BRAID_CHECK(pixels_.size() == labels_.size() * image_bytes_, DataError, "[", name_, "] expected ", labels_.size(),
+              " images of shape ", image_shape, " (one per label), got ", pixels_.size(), " bytes of pixels");
+  for (std::size_t i = 0; i < labels_.size(); ++i) {
+    BRAID_CHECK(labels_[i] < classes, DataError, "[", name_, "] label ", i, " is ", int{labels_[i]}, ", expected 0 to ",
+                classes - 1);
+  }
+}
+
+std::span<const std::uint8_t> MemoryDataset::image(std::int64_t index) const {
+  check(index);
+  return std::span(pixels_).subspan(static_cast<std::size_t>(index) * image_bytes_, image_bytes_);
+}
+
+int MemoryDataset::label(std::int64_t index) const {
+  check(index);
+  return labels_[static_cast<std::size_t>(index)];
+}
+
+void MemoryDataset::check(std::int64_t index) const {
+  BRAID_CHECK(index >= 0 && index < size(), DataError, "[", name_, "] sample ", index, " is outside 0 to ", size() - 1);
+}
+
+}  // namespace braid

@@ -1,0 +1,80 @@
+#include "data/transform.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace braid {
+namespace {
+
+constexpr std::int64_t kLevels = 256;
+
+void check(const TransformOptions& options, const Shape& image_shape) {
+  BRAID_CHECK(image_shape.rank() == 3, ConfigError, "[transform] expected images of shape [H,W,C], got ", image_shape);
+  BRAID_CHECK(options.crop_padding >= 0, ConfigError, "[transform] expected crop_padding >= 0, got ",
+              options.crop_padding);
+  const auto channels = static_cast<std::size_t>(image_shape[2]);
+  BRAID_CHECK(options.mean.empty() || options.mean.size() == channels, ConfigError, "[transform] expected mean for ",
+              channels, " channels (images are ", image_shape, "), got ", options.mean.size(), " values");
+  BRAID_CHECK(options.std.empty() || options.std.size() == channels, ConfigError, "[transform] expected std for ",
+              channels, " channels (images are ", image_shape, "), got ", options.std.size(), " values");
+  for (const float mean : options.mean) {
+    BRAID_CHECK(std::isfinite(mean), ConfigError, "[transform] expected a finite mean, got ", mean);
+  }
+  for (const float std : options.std) {
+    BRAID_CHECK(std::isfinite(std) && std > 0, ConfigError, "[transform] expected std > 0, got ", std);
+  }
+}
+
+}  // namespace
+
+Transform::Transform(const TransformOptions& options, const Shape& image_shape) {
+  check(options, image_shape);
+  crop_padding_ = static_cast<std::uint32_t>(options.crop_padding);
+  flip_ = options.flip;
+  height_ = image_shape[0];
+  width_ = image_shape[1];
+  channels_ = image_shape[2];
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
+    const float mean = options.mean.empty() ? 0.0f : options.mean[c];
+    const float std = options.std.empty() ? 1.0f : options.std[c];
+    for (int level = 0; level < kLevels; ++level) {
+      normalised_.push_back((static_cast<float>(level) / 255.0f - mean) / std);
+    }
+  }
+}
+
+Placement Transform::draw(Generator random) const {
+  const std::uint32_t positions = 2 * crop_padding_ + 1;
+  Placement placement;
+  placement.dy = std::int64_t{random.below(positions)} - crop_padding_;
+  placement.dx = std::int64_t{random.below(positions)} - crop_padding_;
+  placement.flip = flip_ && random.below(2) == 1;
+  return placement;
+}
+
+void Transform::apply(std::span<const std::uint8_t> pixels, const Placement& placement, std::span<float> out) const {
+  // The source columns that the crop shows; the output column of the first, and the step to the next one's.
+  const std::int64_t first = std::max<std::int64_t>(0, placement.dx);
+  const std::int64_t last = std::min(width_, width_ + placement.dx);
+  const std::int64_t left = placement.flip ? width_ - 1 - (first - placement.dx) : first - placement.dx;
+  const std::int64_t step = placement.flip ? -channels_ : channels_;
+  for (std::int64_t c = 0; c < channels_; ++c) {
+    const float* normalised = normalised_.data() + c * kLevels;
+    for (std::int64_t y = 0; y < height_; ++y) {
+      float* row = out.data() + y * width_ * channels_ + c;
+      const std::int64_t source_y = y + placement.dy;
+      const bool outside = source_y < 0 || source_y >= height_;
+      if (outside || placement.dx != 0) {
+        for (std::int64_t x = 0; x < width_; ++x) row[x * channels_] = normalised[0];
+      }
+      if (outside) continue;
+      const std::uint8_t* source = pixels.data() + source_y * width_ * channels_ + c;
+      float* target = row + left * channels_;
+      for (std::int64_t x = first; x < last; ++x, target += step) *target = normalised[source[x * channels_]];
+    }
+  }
+}
+
+}  // namespace braid

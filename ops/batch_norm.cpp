@@ -1,0 +1,98 @@
+#include "ops/batch_norm.h"
+
+#include "ops/check.h"
+
+namespace braid::ops {
+
+namespace {
+
+void add_to(Hash& hash, const BatchNormOptions& options) {
+  hash.add(options.epsilon).add(options.momentum).add(options.relu ? 1 : 0).add(options.add ? 1 : 0);
+}
+
+void check_batch_norm(std::string_view op, const BatchNormOptions& options, std::span<const ValueDesc> inputs) {
+  check_inputs(op, inputs, options.add ? 6 : 5);
+  const ValueDesc& x = inputs[0];
+  check_floating(op, "an input", x);
+  BRAID_CHECK(x.shape.rank() >= 2, ShapeError, "[", op, "] expected an input of shape [N,...,C], got ", x.shape);
+  const Shape channels{x.shape[x.shape.rank() - 1]};
+  constexpr std::string_view kNames[] = {"", "a scale", "a shift", "a running mean", "a running variance"};
+  for (std::size_t i = 1; i < 5; ++i) {
+    check_shape(op, kNames[i], inputs[i], channels);
+    check_dtype(op, kNames[i], inputs[i], x.dtype);
+  }
+  if (options.add) {
+    check_shape(op, "a residual", inputs[5], x.shape);
+    check_dtype(op, "a residual", inputs[5], x.dtype);
+  }
+}
+
+}  // namespace
+
+void BatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_batch_norm(name(), options_, inputs);
+  const ValueDesc& x = inputs[0];
+  const std::int64_t channels = inputs[1].shape[0];
+  BRAID_CHECK(channels == 0 || x.shape.size() / channels > 1, ShapeError,
+              "[batch_norm] expected more than one element per channel in training, got an input of shape ", x.shape);
+  // y may take the residual's place, never x's: the backward pass needs x.
+  outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = options_.add ? 5 : -1});
+  outputs.push_back({.dtype = x.dtype, .shape = {channels}});
+  outputs.push_back({.dtype = x.dtype, .shape = {channels}});
+  outputs.push_back({.dtype = x.dtype, .shape = {channels}, .overwrites = 3});
+  outputs.push_back({.dtype = x.dtype, .shape = {channels}, .overwrites = 4});
+}
+
+void BatchNorm::hash(Hash& hash) const { add_to(hash, options_); }
+
+Work BatchNorm::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = Op::work(inputs, outputs);
+  const double x = static_cast<double>(inputs[0].shape.size());
+  work.bytes += x * static_cast<double>(size_of(inputs[0].dtype));  // x is read twice: statistics, then normalisation
+  work.flops = 6 * x;
+  return work;
+}
+
+void BatchNorm::gradient(GradientContext& context) const {
+  const ValueId dy = context.output_gradient(0);
+  std::vector<ValueId> inputs{dy, context.input(0), context.input(1), context.output(1), context.output(2)};
+  if (options_.relu) inputs.push_back(context.output(0));
+  const ValueId dx = context.emit(std::make_shared<BatchNormBackward>(options_), inputs);
+  for (int i = 0; i < 3; ++i) {
+    if (context.needs(i)) context.set_input_gradient(i, dx + i);
+  }
+  if (options_.add && context.needs(5)) context.set_input_gradient(5, options_.relu ? dx + 3 : dy);
+}
+
+void BatchNormInference::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_batch_norm(name(), options_, inputs);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+void BatchNormInference::hash(Hash& hash) const { add_to(hash, options_); }
+
+void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, options_.relu ? 6 : 5);
+  const ValueDesc& dy = inputs[0];
+  check_shape(name(), "an input", inputs[1], dy.shape);
+  const Shape channels{dy.shape[dy.shape.rank() - 1]};
+  for (std::size_t i = 2; i < 5; ++i) check_shape(name(), "a scale, mean or deviation", inputs[i], channels);
+  if (options_.relu) check_shape(name(), "an output", inputs[5], dy.shape);
+  outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 1});
+  outputs.push_back({.dtype = dy.dtype, .shape = channels});
+  outputs.push_back({.dtype = dy.dtype, .shape = channels});
+  if (options_.add && options_.relu) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
+}
+
+void BatchNormBackward::hash(Hash& hash) const { add_to(hash, options_); }
+
+Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = Op::work(inputs, outputs);
+  const double x = static_cast<double>(inputs[0].shape.size());
+  const double reread = options_.relu ? 3 : 2;  // dy, x and y are read twice: sums, then dx
+  work.bytes += reread * x * static_cast<double>(size_of(inputs[0].dtype));
+  work.flops = 8 * x;
+  return work;
+}
+
+}  // namespace braid::ops

@@ -1,0 +1,66 @@
+#pragma once
+// Batch normalisation over all axes but the last (Ioffe and Szegedy, 2015), optionally fused with the residual addition
+// and the ReLU that follow it in residual networks: y = act(γ·(x − μ)/√(σ² + ε) + β [+ residual]). All three are bound
+// by memory traffic, so fusing them saves two reads and two writes of an activation.
+
+#include "core/op.h"
+
+namespace braid {
+
+struct BatchNormOptions {
+  double epsilon = 1e-5;
+  double momentum = 0.1;  ///< running ← (1 − momentum)·running + momentum·batch; the running variance is unbiased
+  bool relu = false;
+  bool add = false;  ///< a residual of x's shape is the last input
+  friend bool operator==(const BatchNormOptions&, const BatchNormOptions&) = default;
+};
+
+namespace ops {
+
+/// Training: x [...,C], γ [C], β [C], running mean [C], running variance [C] (both state), residual if add
+/// → y like x, batch mean [C], 1/√(variance + ε) [C], new running mean, new running variance.
+/// Throws ShapeError if the shapes do not agree or there is not more than one element per channel.
+class BatchNorm final : public Op {
+ public:
+  explicit BatchNorm(const BatchNormOptions& options) : options_(options) {}
+  const BatchNormOptions& options() const { return options_; }
+  std::string_view name() const override { return "batch_norm"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  void gradient(GradientContext& context) const override;
+
+ private:
+  BatchNormOptions options_;
+};
+
+/// Inference: the same inputs → y like x, with the running statistics in place of the batch's.
+class BatchNormInference final : public Op {
+ public:
+  explicit BatchNormInference(const BatchNormOptions& options) : options_(options) {}
+  const BatchNormOptions& options() const { return options_; }
+  std::string_view name() const override { return "batch_norm_inference"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+
+ private:
+  BatchNormOptions options_;
+};
+
+/// dy, x, γ, batch mean, 1/√(variance + ε), and y if relu → dx, dγ, dβ, and the residual's gradient if both add and relu
+/// (without ReLU it is dy itself).
+class BatchNormBackward final : public Op {
+ public:
+  explicit BatchNormBackward(const BatchNormOptions& options) : options_(options) {}
+  const BatchNormOptions& options() const { return options_; }
+  std::string_view name() const override { return "batch_norm_backward"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+
+ private:
+  BatchNormOptions options_;
+};
+
+}  // namespace ops
+}  // namespace braid

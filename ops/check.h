@@ -1,0 +1,32 @@
+#pragma once
+// Checks that shape inference of several ops shares.
+
+#include "core/op.h"
+
+namespace braid {
+
+/// Throws ShapeError unless the op got exactly `count` inputs.
+inline void check_inputs(std::string_view op, std::span<const ValueDesc> inputs, std::size_t count) {
+  BRAID_CHECK(inputs.size() == count, ShapeError, "[", op, "] expected ", count, " inputs, got ", inputs.size());
+}
+
+/// Throws ShapeError unless the input has the rank; `layout` says what the dimensions mean, as "[N,H,W,C]".
+inline void check_rank(std::string_view op, std::string_view what, const ValueDesc& desc, int rank,
+                       std::string_view layout) {
+  BRAID_CHECK(desc.shape.rank() == rank, ShapeError, "[", op, "] expected ", what, " of shape ", layout, ", got ",
+              desc.shape);
+}
+
+inline void check_shape(std::string_view op, std::string_view what, const ValueDesc& desc, const Shape& shape) {
+  BRAID_CHECK(desc.shape == shape, ShapeError, "[", op, "] expected ", what, " of shape ", shape, ", got ", desc.shape);
+}
+
+inline void check_dtype(std::string_view op, std::string_view what, const ValueDesc& desc, DType dtype) {
+  BRAID_CHECK(desc.dtype == dtype, ShapeError, "[", op, "] expected ", what, " of ", dtype, ", got ", desc.dtype);
+}
+
+inline void check_floating(std::string_view op, std::string_view what, const ValueDesc& desc) {
+  BRAID_CHECK(is_floating(desc.dtype), ShapeError, "[", op, "] expected ", what, " of a floating type, got ", desc.dtype);
+}
+
+}  // namespace braid

@@ -1,0 +1,109 @@
+#include "ops/conv2d.h"
+
+#include "ops/check.h"
+
+namespace braid::ops {
+
+namespace {
+
+/// Shape of the output of a convolution, with every check that the three nodes share.
+Shape output_shape(std::string_view op, const Conv2dOptions& options, const Shape& x, const Shape& w) {
+  BRAID_CHECK(w[3] * options.groups == x[3], ShapeError, "[", op, "] expected ", w[3] * options.groups,
+              " input channels (filter is ", w, ", groups ", options.groups, "), got ", x[3], " (input is ", x, ")");
+  BRAID_CHECK(w[0] % options.groups == 0, ShapeError, "[", op, "] expected output channels divisible by ",
+              options.groups, " groups, got ", w[0], " (filter is ", w, ")");
+  const std::int64_t reach_h = options.dilation.h * (w[1] - 1) + 1;
+  const std::int64_t reach_w = options.dilation.w * (w[2] - 1) + 1;
+  const std::int64_t padded_h = x[1] + 2 * options.padding.h;
+  const std::int64_t padded_w = x[2] + 2 * options.padding.w;
+  BRAID_CHECK(w[1] > 0 && w[2] > 0 && padded_h >= reach_h && padded_w >= reach_w, ShapeError, "[", op,
+              "] the filter ", w, " with dilation ", options.dilation, " does not fit into the padded input of ",
+              padded_h, "x", padded_w, " (input is ", x, ")");
+  return {x[0], (padded_h - reach_h) / options.stride.h + 1, (padded_w - reach_w) / options.stride.w + 1, w[0]};
+}
+
+void add_to(Hash& hash, const Conv2dOptions& options) {
+  options.stride.add_to(hash);
+  options.padding.add_to(hash);
+  options.dilation.add_to(hash);
+  hash.add(options.groups);
+}
+
+/// One multiply-add per output element, filter position and input channel of the group, whichever direction.
+Work conv_work(const Shape& y, const Shape& w, const Op& op, std::span<const ValueDesc> inputs,
+               std::span<const ValueDesc> outputs) {
+  Work work = op.Op::work(inputs, outputs);
+  work.flops = 2.0 * static_cast<double>(y.size()) * static_cast<double>(w[1] * w[2] * w[3]);
+  return work;
+}
+
+}  // namespace
+
+Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
+  BRAID_CHECK(options.stride.h >= 1 && options.stride.w >= 1 && options.dilation.h >= 1 && options.dilation.w >= 1 &&
+                  options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
+              ShapeError, "[conv2d] expected stride, dilation and groups of at least 1 and padding of at least 0, got stride ",
+              options.stride, ", dilation ", options.dilation, ", groups ", options.groups, ", padding ", options.padding);
+}
+
+void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
+  check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
+  check_floating(name(), "an input", inputs[0]);
+  check_dtype(name(), "a filter", inputs[1], inputs[0].dtype);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = output_shape(name(), options_, inputs[0].shape, inputs[1].shape)});
+}
+
+void Conv2d::hash(Hash& hash) const { add_to(hash, options_); }
+
+Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return conv_work(outputs[0].shape, inputs[1].shape, *this, inputs, outputs);
+}
+
+void Conv2d::gradient(GradientContext& context) const {
+  const ValueId x = context.input(0), w = context.input(1), dy = context.output_gradient(0);
+  // Backward-data first: it is what the rest of the backward pass waits for.
+  if (context.needs(0)) {
+    context.set_input_gradient(
+        0, context.emit(std::make_shared<Conv2dBackwardData>(options_, context.desc(x).shape), {dy, w}));
+  }
+  if (context.needs(1)) {
+    context.set_input_gradient(
+        1, context.emit(std::make_shared<Conv2dBackwardFilter>(options_, context.desc(w).shape), {x, dy}));
+  }
+}
+
+void Conv2dBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
+  check_shape(name(), "an output gradient", inputs[0], output_shape(name(), options_, x_, inputs[1].shape));
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+}
+
+void Conv2dBackwardData::hash(Hash& hash) const {
+  add_to(hash, options_);
+  for (const std::int64_t extent : x_.extents()) hash.add(extent);
+}
+
+Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return conv_work(inputs[0].shape, inputs[1].shape, *this, inputs, outputs);
+}
+
+void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
+  check_shape(name(), "an output gradient", inputs[1], output_shape(name(), options_, inputs[0].shape, w_));
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = w_});
+}
+
+void Conv2dBackwardFilter::hash(Hash& hash) const {
+  add_to(hash, options_);
+  for (const std::int64_t extent : w_.extents()) hash.add(extent);
+}
+
+Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return conv_work(inputs[1].shape, w_, *this, inputs, outputs);
+}
+
+}  // namespace braid::ops

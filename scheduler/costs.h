@@ -1,0 +1,57 @@
+#pragma once
+// What the scheduler knows of a node: the ways to run it, each with a width, a duration and a workspace. Costs come from
+// the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/device.h"
+#include "core/step_graph.h"
+
+namespace braid {
+
+/// One way to run a node: how much of the device it occupies, for how long when it runs alone, and its scratch memory.
+struct Choice {
+  int width = 1;                    ///< cores or SMs, at least 1 and at most the capacity
+  double duration = 0;              ///< microseconds
+  std::size_t workspace_bytes = 0;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+/// The choices of every node, in ascending width; at least one each.
+class Costs {
+ public:
+  /// Appends the choices of the next node, in node order.
+  void add(std::span<const Choice> choices);
+  void set_workspace(NodeId node, int choice, std::size_t bytes);
+
+  std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
+  std::span<const Choice> choices(NodeId node) const;
+  const Choice& choice(NodeId node, int index) const { return choices(node)[static_cast<std::size_t>(index)]; }
+  /// Shortest duration over the choices, microseconds: what critical paths are made of.
+  double fastest(NodeId node) const;
+  /// Smallest width × duration over the choices: what the work W is made of.
+  double least_work(NodeId node) const;
+
+ private:
+  std::vector<std::int32_t> begin_{0};
+  std::vector<Choice> choices_;
+};
+
+/// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
+/// device.max_width). Views cost nothing. Workspaces are left at 0.
+Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths);
+
+/// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.
+std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);
+
+/// max(D, W / capacity) in microseconds: no plan can be faster under the capacity model.
+struct LowerBound {
+  double depth = 0;  ///< D: the critical path
+  double work = 0;   ///< W: capacity-microseconds
+  double bound = 0;
+};
+LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity);
+
+}  // namespace braid

@@ -1,0 +1,69 @@
+#pragma once
+// A plan is a schedule made executable: for each stream an ordered list of commands, for each value an address in one
+// arena, for each stream a workspace slice. A plain value: printable, comparable, serialisable.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scheduler/policy.h"
+
+namespace braid {
+
+/// Launch a node, record an event after everything before it in this stream, or wait for an event of another stream.
+struct Command {
+  enum class Kind : std::uint8_t { launch, record, wait };
+  Kind kind = Kind::launch;
+  std::int32_t index = 0;  ///< node id for launch, event index otherwise
+  friend bool operator==(const Command&, const Command&) = default;
+};
+
+/// Bytes [offset, offset + bytes) of the arena.
+struct ArenaSlice {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  friend bool operator==(const ArenaSlice&, const ArenaSlice&) = default;
+};
+
+struct Plan {
+  std::string policy;
+  std::vector<Placement> placements;           ///< per node
+  std::vector<std::vector<Command>> streams;   ///< views are not launched
+  std::int32_t events = 0;                     ///< every event is recorded exactly once, by one stream
+  std::vector<std::pair<NodeId, NodeId>> extra_edges;  ///< promised by the policy, checked by the verifier
+  std::vector<std::int64_t> offsets;           ///< per value, bytes into the arena; -1 for persistent values
+  std::vector<ArenaSlice> workspaces;          ///< per stream
+  std::int64_t arena_bytes = 0;                ///< values and workspaces
+
+  double makespan = 0;        ///< predicted, microseconds
+  LowerBound bound;
+  std::int64_t naive_bytes = 0;  ///< arena if every value had bytes of its own
+
+  std::int32_t waits() const;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN asks for.
+inline constexpr std::int64_t kArenaAlignment = 256;
+
+/// Policy, waits, memory, verification, in one call. Throws PlanError if the verifier finds a fault.
+Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
+               int capacity);
+
+/// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
+/// order or other waits already imply it (scheduler/waits.cpp).
+void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan);
+
+/// Fills offsets, workspaces and sizes. Lifetimes are taken from the partial order of the commands: two values share
+/// bytes only if every use of one happens before the write of the other (scheduler/memory.cpp).
+void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan);
+
+/// Every fault of a plan, as sentences; empty if it is safe. Independent of the policies and planners: it derives the
+/// order from the commands alone (vector clocks) and the conflicts from bytes alone (scheduler/verifier.cpp).
+std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, const Plan& plan);
+
+std::string to_json(const Plan& plan);
+/// Throws PlanError if the text is not a plan.
+Plan plan_from_json(std::string_view text);
+
+}  // namespace braid

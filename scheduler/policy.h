@@ -1,0 +1,55 @@
+#pragma once
+// A policy turns graph and costs into a schedule: for every node its stream, its place in it, and the way it runs.
+// Policies are interchangeable functions, one file each in scheduler/policies/.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scheduler/costs.h"
+
+namespace braid {
+
+/// Everything a policy sees.
+struct Problem {
+  const StepGraph& graph;
+  const Edges& edges;
+  const Costs& costs;
+  int streams = 1;   ///< streams to use, at least 1
+  int capacity = 1;  ///< cores or SMs that concurrent nodes share
+};
+
+struct Placement {
+  int stream = 0;
+  int choice = 0;     ///< index into costs.choices(node)
+  double start = 0;   ///< predicted, microseconds from the start of the step
+  double finish = 0;
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+struct Schedule {
+  std::vector<Placement> placements;  ///< per node
+  /// All nodes but views in a topological order; the nodes of one stream run in the order they have here.
+  std::vector<NodeId> order;
+  /// Pairs (before, after) to be kept in order although no data asks for it, so that nodes that together ask for more
+  /// than the capacity do not run at once.
+  std::vector<std::pair<NodeId, NodeId>> extra_edges;
+  double makespan = 0;  ///< microseconds
+};
+
+using Policy = Schedule (*)(const Problem&);
+
+/// Everything on stream 0 in recording order, every node at its fastest width.
+Schedule serial(const Problem& problem);
+
+/// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
+/// path ahead starts on the stream and at the width that finish it first; a wide start must not delay more important
+/// ready nodes. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
+Schedule critical_path(const Problem& problem);
+
+/// A policy by its name in configs. Throws Error with the list of names if there is none.
+Policy find_policy(std::string_view name);
+std::vector<std::string> policy_names();
+
+}  // namespace braid

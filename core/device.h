@@ -28,12 +28,12 @@ struct DeviceInfo {
   std::string name;
   int capacity = 1;
   std::size_t memory_bytes = 0;
-  double flops_per_unit = 0;        ///< f32 FLOP/s that one core or SM sustains in a convolution
-  double bytes_per_second = 0;      ///< memory bandwidth of the whole device
-  double bytes_per_second_unit = 0; ///< memory bandwidth that one core or SM can draw
-  double launch_seconds = 0;        ///< fixed cost of a node
-  double fork_seconds = 0;          ///< extra fixed cost of a node wider than one unit
-  int max_width = 1;                ///< widest a node may be: all cores on CPU; 1 where width is the kernel's business
+  double flops_per_unit = 0;         ///< f32 FLOP/s that one core or SM sustains in a convolution
+  double bytes_per_second = 0;       ///< memory bandwidth of the whole device
+  double bytes_per_second_unit = 0;  ///< memory bandwidth that one core or SM can draw
+  double launch_seconds = 0;         ///< fixed cost of a node
+  double fork_seconds = 0;           ///< extra fixed cost of a node wider than one unit
+  int max_width = 1;                 ///< widest a node may be: all cores on CPU; 1 where width is the kernel's business
 };
 
 }  // namespace braid

@@ -48,7 +48,7 @@ std::string message(const Parts&... parts) {
 }  // namespace braid
 
 /// Throws ErrorType with the streamed parts unless the condition holds. The parts are evaluated only on failure.
-#define BRAID_CHECK(condition, ErrorType, ...)                          \
-  do {                                                                  \
+#define BRAID_CHECK(condition, ErrorType, ...)                                 \
+  do {                                                                         \
     if (!(condition)) throw ::braid::ErrorType(::braid::message(__VA_ARGS__)); \
   } while (false)

@@ -87,10 +87,12 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
     if (output.overwrites >= 0) {
       const ValueId previous = inputs[static_cast<std::size_t>(output.overwrites)];
       const Value& old = value(previous);
-      BRAID_CHECK(old.slot >= 0, ShapeError, "[", node.op->name(), "] expected a parameter or state to overwrite, got an ",
-                  name_of(old.kind), " of shape ", old.desc.shape);
+      BRAID_CHECK(old.slot >= 0, ShapeError, "[", node.op->name(),
+                  "] expected a parameter or state to overwrite, got an ", name_of(old.kind), " of shape ",
+                  old.desc.shape);
       BRAID_CHECK(old.root == previous && !superseded_[static_cast<std::size_t>(previous)], ShapeError, "[",
-                  node.op->name(), "] expected the newest version of a parameter or state to overwrite, and no view of it");
+                  node.op->name(),
+                  "] expected the newest version of a parameter or state to overwrite, and no view of it");
       superseded_[static_cast<std::size_t>(previous)] = true;
       result.kind = old.kind;
       result.previous = previous;

@@ -17,12 +17,12 @@ std::string_view name_of(ValueKind kind);
 struct Value {
   ValueDesc desc;
   ValueKind kind = ValueKind::activation;
-  bool kept = false;           ///< readable after the step, so its bytes are never reused
-  NodeId producer = kNoNode;   ///< kNoNode for inputs and for first versions of persistent tensors
-  ValueId root = kNoValue;     ///< the value that owns the bytes: itself, unless this is a view
-  ValueId previous = kNoValue; ///< the version that this one overwrites
-  ValueId reuses = kNoValue;   ///< root of the input whose bytes the producer may write this value over
-  std::int32_t slot = -1;      ///< index of the persistent tensor that holds the bytes; -1: planned into the arena
+  bool kept = false;            ///< readable after the step, so its bytes are never reused
+  NodeId producer = kNoNode;    ///< kNoNode for inputs and for first versions of persistent tensors
+  ValueId root = kNoValue;      ///< the value that owns the bytes: itself, unless this is a view
+  ValueId previous = kNoValue;  ///< the version that this one overwrites
+  ValueId reuses = kNoValue;    ///< root of the input whose bytes the producer may write this value over
+  std::int32_t slot = -1;       ///< index of the persistent tensor that holds the bytes; -1: planned into the arena
 
   std::size_t bytes() const { return size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size()); }
 };
@@ -49,7 +49,8 @@ struct Edges {
   static std::span<const NodeId> slice(const std::vector<std::int32_t>& begin, const std::vector<NodeId>& list,
                                        NodeId node) {
     const auto i = static_cast<std::size_t>(node);
-    return std::span(list).subspan(static_cast<std::size_t>(begin[i]), static_cast<std::size_t>(begin[i + 1] - begin[i]));
+    return std::span(list).subspan(static_cast<std::size_t>(begin[i]),
+                                   static_cast<std::size_t>(begin[i + 1] - begin[i]));
   }
 };
 
@@ -59,8 +60,8 @@ class StepGraph {
   ValueId add_input(const ValueDesc& desc);
   /// The first version of the persistent tensor `slot`. Kind is parameter or state.
   ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot);
-  /// Applies an op. Returns its first output; further outputs follow with consecutive ids. Throws ShapeError, also if an
-  /// op would overwrite a value that is not the newest version of a persistent tensor.
+  /// Applies an op. Returns its first output; further outputs follow with consecutive ids. Throws ShapeError, also if
+  /// an op would overwrite a value that is not the newest version of a persistent tensor.
   ValueId add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind kind = ValueKind::activation);
   ValueId add_node(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind = ValueKind::activation) {
     return add_node(std::move(op), std::span(inputs.begin(), inputs.size()), kind);
@@ -76,7 +77,8 @@ class StepGraph {
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const Value> values() const { return values_; }
   std::span<const ValueId> inputs(const Node& node) const {
-    return std::span(operands_).subspan(static_cast<std::size_t>(node.first_operand), static_cast<std::size_t>(node.input_count));
+    return std::span(operands_).subspan(static_cast<std::size_t>(node.first_operand),
+                                        static_cast<std::size_t>(node.input_count));
   }
   std::span<const ValueId> inputs(NodeId id) const { return inputs(node(id)); }
   /// Output ids are consecutive: [first_output, first_output + output_count).
@@ -99,7 +101,7 @@ class StepGraph {
   std::vector<ValueId> operands_;
   std::vector<bool> superseded_;  // per value: a later version of its slot exists
   Hash hash_;
-  std::vector<ValueDesc> infer_inputs_;    // scratch, kept to avoid allocation while recording
+  std::vector<ValueDesc> infer_inputs_;  // scratch, kept to avoid allocation while recording
   std::vector<OutputDesc> infer_outputs_;
 };
 

@@ -5,7 +5,8 @@
 
 namespace braid {
 
-/// A name for a stream. Its thread, handles and workspace live in the backend. Indices are never shared between streams.
+/// A name for a stream. Its thread, handles and workspace live in the backend. Indices are never shared between
+/// streams.
 struct Stream {
   int index = 0;
   Device device;

@@ -47,8 +47,8 @@ class BatchNormInference final : public Op {
   BatchNormOptions options_;
 };
 
-/// dy, x, γ, batch mean, 1/√(variance + ε), and y if relu → dx, dγ, dβ, and the residual's gradient if both add and relu
-/// (without ReLU it is dy itself).
+/// dy, x, γ, batch mean, 1/√(variance + ε), and y if relu → dx, dγ, dβ, and the residual's gradient if both add and
+/// relu (without ReLU it is dy itself).
 class BatchNormBackward final : public Op {
  public:
   explicit BatchNormBackward(const BatchNormOptions& options) : options_(options) {}

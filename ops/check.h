@@ -26,7 +26,8 @@ inline void check_dtype(std::string_view op, std::string_view what, const ValueD
 }
 
 inline void check_floating(std::string_view op, std::string_view what, const ValueDesc& desc) {
-  BRAID_CHECK(is_floating(desc.dtype), ShapeError, "[", op, "] expected ", what, " of a floating type, got ", desc.dtype);
+  BRAID_CHECK(is_floating(desc.dtype), ShapeError, "[", op, "] expected ", what, " of a floating type, got ",
+              desc.dtype);
 }
 
 }  // namespace braid

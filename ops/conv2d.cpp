@@ -16,9 +16,9 @@ Shape output_shape(std::string_view op, const Conv2dOptions& options, const Shap
   const std::int64_t reach_w = options.dilation.w * (w[2] - 1) + 1;
   const std::int64_t padded_h = x[1] + 2 * options.padding.h;
   const std::int64_t padded_w = x[2] + 2 * options.padding.w;
-  BRAID_CHECK(w[1] > 0 && w[2] > 0 && padded_h >= reach_h && padded_w >= reach_w, ShapeError, "[", op,
-              "] the filter ", w, " with dilation ", options.dilation, " does not fit into the padded input of ",
-              padded_h, "x", padded_w, " (input is ", x, ")");
+  BRAID_CHECK(w[1] > 0 && w[2] > 0 && padded_h >= reach_h && padded_w >= reach_w, ShapeError, "[", op, "] the filter ",
+              w, " with dilation ", options.dilation, " does not fit into the padded input of ", padded_h, "x",
+              padded_w, " (input is ", x, ")");
   return {x[0], (padded_h - reach_h) / options.stride.h + 1, (padded_w - reach_w) / options.stride.w + 1, w[0]};
 }
 
@@ -40,10 +40,11 @@ Work conv_work(const Shape& y, const Shape& w, const Op& op, std::span<const Val
 }  // namespace
 
 Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
-  BRAID_CHECK(options.stride.h >= 1 && options.stride.w >= 1 && options.dilation.h >= 1 && options.dilation.w >= 1 &&
-                  options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
-              ShapeError, "[conv2d] expected stride, dilation and groups of at least 1 and padding of at least 0, got stride ",
-              options.stride, ", dilation ", options.dilation, ", groups ", options.groups, ", padding ", options.padding);
+  BRAID_CHECK(
+      options.stride.h >= 1 && options.stride.w >= 1 && options.dilation.h >= 1 && options.dilation.w >= 1 &&
+          options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
+      ShapeError, "[conv2d] expected stride, dilation and groups of at least 1 and padding of at least 0, got stride ",
+      options.stride, ", dilation ", options.dilation, ", groups ", options.groups, ", padding ", options.padding);
 }
 
 void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -52,7 +53,8 @@ void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
   check_floating(name(), "an input", inputs[0]);
   check_dtype(name(), "a filter", inputs[1], inputs[0].dtype);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = output_shape(name(), options_, inputs[0].shape, inputs[1].shape)});
+  outputs.push_back(
+      {.dtype = inputs[0].dtype, .shape = output_shape(name(), options_, inputs[0].shape, inputs[1].shape)});
 }
 
 void Conv2d::hash(Hash& hash) const { add_to(hash, options_); }

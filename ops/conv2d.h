@@ -2,8 +2,8 @@
 // Two-dimensional convolution and its two gradients. The gradients are nodes of their own: backward-data is on the
 // critical path, backward-filter is not, and the scheduler may run both at once.
 
-#include "ops/extent.h"
 #include "core/op.h"
+#include "ops/extent.h"
 
 namespace braid {
 

@@ -1,0 +1,55 @@
+#include "ops/cross_entropy.h"
+
+#include "ops/check.h"
+
+namespace braid::ops {
+
+namespace {
+
+void check_logits_and_labels(std::string_view op, const ValueDesc& logits, const ValueDesc& labels) {
+  check_rank(op, "logits", logits, 2, "[N,K]");
+  check_floating(op, "logits", logits);
+  check_dtype(op, "labels", labels, DType::i32);
+  check_shape(op, "labels", labels, {logits.shape[0]});
+  BRAID_CHECK(logits.shape[0] > 0 && logits.shape[1] > 0, ShapeError, "[", op,
+              "] expected at least one row and one class, got logits of shape ", logits.shape);
+}
+
+}  // namespace
+
+CrossEntropy::CrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {
+  BRAID_CHECK(label_smoothing >= 0 && label_smoothing < 1, ShapeError,
+              "[cross_entropy] expected label smoothing in [0, 1), got ", label_smoothing);
+}
+
+void CrossEntropy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_logits_and_labels(name(), inputs[0], inputs[1]);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {}});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+void CrossEntropy::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  context.set_input_gradient(0, context.emit(std::make_shared<CrossEntropyBackward>(label_smoothing_),
+                                             {context.output_gradient(0), context.output(1), context.input(1)}));
+}
+
+void CrossEntropyBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 3);
+  check_shape(name(), "a loss gradient", inputs[0], {});
+  check_logits_and_labels(name(), inputs[1], inputs[2]);
+  outputs.push_back({.dtype = inputs[1].dtype, .shape = inputs[1].shape, .reuses = 1});
+}
+
+Accuracy::Accuracy(std::int64_t k) : k_(k) {
+  BRAID_CHECK(k >= 1, ShapeError, "[accuracy] expected k of at least 1, got ", k);
+}
+
+void Accuracy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_logits_and_labels(name(), inputs[0], inputs[1]);
+  outputs.push_back({.dtype = DType::f32, .shape = {}});
+}
+
+}  // namespace braid::ops

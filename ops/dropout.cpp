@@ -1,0 +1,27 @@
+#include "ops/dropout.h"
+
+#include "ops/check.h"
+
+namespace braid::ops {
+
+Dropout::Dropout(double p, std::uint64_t seed, std::uint32_t layer) : p_(p), seed_(seed), layer_(layer) {
+  BRAID_CHECK(p >= 0 && p < 1, ShapeError, "[dropout] expected a probability in [0, 1), got ", p);
+}
+
+void Dropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_floating(name(), "an input", inputs[0]);
+  check_shape(name(), "a step number", inputs[1], {});
+  check_dtype(name(), "a step number", inputs[1], DType::i32);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+void Dropout::hash(Hash& hash) const { hash.add(p_).add(seed_).add(std::uint64_t{layer_}); }
+
+void Dropout::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  context.set_input_gradient(
+      0, context.emit(std::make_shared<Dropout>(p_, seed_, layer_), {context.output_gradient(0), context.input(1)}));
+}
+
+}  // namespace braid::ops

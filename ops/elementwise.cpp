@@ -1,0 +1,65 @@
+#include "ops/elementwise.h"
+
+#include "ops/check.h"
+
+namespace braid::ops {
+
+void Relu::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  check_floating(name(), "an input", inputs[0]);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+void Relu::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  context.set_input_gradient(
+      0, context.emit(std::make_shared<ReluBackward>(), {context.output_gradient(0), context.output(0)}));
+}
+
+void ReluBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_shape(name(), "an output", inputs[1], inputs[0].shape);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  BRAID_CHECK(!inputs.empty(), ShapeError, "[sum] expected at least one input");
+  for (const ValueDesc& input : inputs) {
+    check_floating(name(), "an input", input);
+    check_shape(name(), "an input", input, inputs[0].shape);
+    check_dtype(name(), "an input", input, inputs[0].dtype);
+  }
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+void Sum::gradient(GradientContext& context) const {
+  for (int i = 0; i < context.input_count(); ++i) {
+    if (context.needs(i)) context.set_input_gradient(i, context.output_gradient(0));
+  }
+}
+
+void Cast::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  check_floating(name(), "an input", inputs[0]);
+  BRAID_CHECK(is_floating(dtype_), ShapeError, "[cast] expected a floating type to cast to, got ", dtype_);
+  outputs.push_back({.dtype = dtype_, .shape = inputs[0].shape});
+}
+
+void Cast::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  const DType from = context.desc(context.input(0)).dtype;
+  context.set_input_gradient(0, context.emit(std::make_shared<Cast>(from), {context.output_gradient(0)}));
+}
+
+void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 0);
+  check_floating(name(), "an output", desc_);
+  outputs.push_back({.dtype = desc_.dtype, .shape = desc_.shape});
+}
+
+void Fill::hash(Hash& hash) const {
+  hash.add(value_).add(static_cast<int>(desc_.dtype)).add(desc_.shape.rank());
+  for (const std::int64_t extent : desc_.shape.extents()) hash.add(extent);
+}
+
+}  // namespace braid::ops

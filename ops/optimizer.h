@@ -1,0 +1,59 @@
+#pragma once
+// Optimizer updates of many parameters in one node. Small parameters share a node, so that updates neither flood the
+// graph nor form one barrier at its end. The learning rate is an input: it changes every step, the graph does not.
+
+#include "core/op.h"
+
+namespace braid {
+
+struct SgdOptions {
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool decoupled = false;  ///< decay multiplies the parameter by 1 − lr·weight_decay and stays out of the momentum
+  friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
+};
+
+struct AdamOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  ///< AdamW (Loshchilov and Hutter, 2019)
+  friend bool operator==(const AdamOptions&, const AdamOptions&) = default;
+};
+
+namespace ops {
+
+/// learning rate (f32 scalar), then for every parameter: p, dp and, with momentum, its buffer m
+/// → for every parameter: new p and, with momentum, new m. As torch.optim.SGD with dampening 0 and a zero first m.
+class SgdUpdate final : public Op {
+ public:
+  explicit SgdUpdate(const SgdOptions& options) : options_(options) {}
+  const SgdOptions& options() const { return options_; }
+  /// Inputs per parameter: 3 with momentum, else 2.
+  int stride() const { return options_.momentum != 0 ? 3 : 2; }
+  std::string_view name() const override { return "sgd_update"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+
+ private:
+  SgdOptions options_;
+};
+
+/// learning rate (f32 scalar), step number from 1 (i32 scalar), then for every parameter p, dp, m, v
+/// → for every parameter: new p, new m, new v. As torch.optim.Adam and AdamW (Kingma and Ba, 2015).
+class AdamUpdate final : public Op {
+ public:
+  explicit AdamUpdate(const AdamOptions& options) : options_(options) {}
+  const AdamOptions& options() const { return options_; }
+  std::string_view name() const override { return "adam_update"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+
+ private:
+  AdamOptions options_;
+};
+
+}  // namespace ops
+}  // namespace braid

@@ -1,0 +1,126 @@
+#include "ops/pool.h"
+
+#include "ops/check.h"
+
+namespace braid::ops {
+
+namespace {
+
+std::int64_t pooled_extent(std::int64_t x, std::int64_t window, std::int64_t stride, std::int64_t padding,
+                           bool ceil_mode) {
+  const std::int64_t room = x + 2 * padding - window;
+  std::int64_t extent = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (extent - 1) * stride >= x + padding) --extent;  // a window may not start in the far padding
+  return extent;
+}
+
+void add_to(Hash& hash, const PoolOptions& options) {
+  options.window.add_to(hash);
+  options.stride.add_to(hash);
+  options.padding.add_to(hash);
+  hash.add(options.ceil_mode ? 1 : 0).add(options.count_include_pad ? 1 : 0);
+}
+
+void add_to(Hash& hash, const Shape& shape) {
+  for (const std::int64_t extent : shape.extents()) hash.add(extent);
+}
+
+void check_image(std::string_view op, std::span<const ValueDesc> inputs) {
+  check_inputs(op, inputs, 1);
+  check_rank(op, "an input", inputs[0], 4, "[N,H,W,C]");
+  check_floating(op, "an input", inputs[0]);
+}
+
+}  // namespace
+
+Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape& x) {
+  const Extent2d w = options.window, p = options.padding;
+  BRAID_CHECK(w.h >= 1 && w.w >= 1 && options.stride.h >= 1 && options.stride.w >= 1, ShapeError, "[", op,
+              "] expected window and stride of at least 1, got ", w, " and ", options.stride);
+  BRAID_CHECK(p.h >= 0 && p.w >= 0 && 2 * p.h <= w.h && 2 * p.w <= w.w, ShapeError, "[", op,
+              "] expected padding between 0 and half the window ", w, ", got ", p);
+  BRAID_CHECK(x[1] + 2 * p.h >= w.h && x[2] + 2 * p.w >= w.w, ShapeError, "[", op, "] the window ", w,
+              " does not fit into the input ", x, " with padding ", p);
+  return {x[0], pooled_extent(x[1], w.h, options.stride.h, p.h, options.ceil_mode),
+          pooled_extent(x[2], w.w, options.stride.w, p.w, options.ceil_mode), x[3]};
+}
+
+void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  BRAID_CHECK(options_.window.h * options_.window.w <= 256, ShapeError,
+              "[max_pool2d] expected a window of at most 256 places, got ", options_.window);
+  const Shape y = pooled_shape(name(), options_, inputs[0].shape);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = y});
+  outputs.push_back({.dtype = DType::u8, .shape = y});
+}
+
+void MaxPool2d::hash(Hash& hash) const { add_to(hash, options_); }
+
+void MaxPool2d::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(0, context.emit(std::make_shared<MaxPool2dBackward>(options_, x),
+                                             {context.output_gradient(0), context.output(1)}));
+}
+
+void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  const Shape y = pooled_shape(name(), options_, x_);
+  check_shape(name(), "an output gradient", inputs[0], y);
+  check_shape(name(), "places of maxima", inputs[1], y);
+  check_dtype(name(), "places of maxima", inputs[1], DType::u8);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+}
+
+void MaxPool2dBackward::hash(Hash& hash) const {
+  add_to(hash, options_);
+  add_to(hash, x_);
+}
+
+void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = pooled_shape(name(), options_, inputs[0].shape)});
+}
+
+void AvgPool2d::hash(Hash& hash) const { add_to(hash, options_); }
+
+void AvgPool2d::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(
+      0, context.emit(std::make_shared<AvgPool2dBackward>(options_, x), {context.output_gradient(0)}));
+}
+
+void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  check_shape(name(), "an output gradient", inputs[0], pooled_shape(name(), options_, x_));
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+}
+
+void AvgPool2dBackward::hash(Hash& hash) const {
+  add_to(hash, options_);
+  add_to(hash, x_);
+}
+
+void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  const Shape& x = inputs[0].shape;
+  BRAID_CHECK(x[1] * x[2] > 0, ShapeError, "[global_avg_pool] expected an image of at least one pixel, got ", x);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], x[3]}});
+}
+
+void GlobalAvgPool::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(0, context.emit(std::make_shared<GlobalAvgPoolBackward>(x), {context.output_gradient(0)}));
+}
+
+void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  check_shape(name(), "an output gradient", inputs[0], {x_[0], x_[3]});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+}
+
+void GlobalAvgPoolBackward::hash(Hash& hash) const { add_to(hash, x_); }
+
+}  // namespace braid::ops

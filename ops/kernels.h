@@ -1,6 +1,8 @@
 #pragma once
 // From node to kernel: every device has one explicit table from op name to a factory.
 
+#include <vector>
+
 #include "core/op.h"
 
 namespace braid {

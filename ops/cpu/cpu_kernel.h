@@ -1,0 +1,76 @@
+#pragma once
+// What the CPU kernels share: the factory signature, bound addresses, and dispatch over floating types.
+
+#include <memory>
+#include <vector>
+
+#include "ops/kernels.h"
+
+namespace braid::cpu {
+
+using Factory = std::unique_ptr<Kernel> (*)(const KernelSpec& spec);
+
+/// A kernel whose work is one callable over its addresses: `run(inputs, outputs)`. Shapes and attributes are captured.
+template <class Run>
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(Run run) : run_(std::move(run)) {}
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
+    inputs_.assign(inputs.begin(), inputs.end());
+    outputs_.assign(outputs.begin(), outputs.end());
+  }
+  void launch(const LaunchContext&) override {
+    run_(std::span<void* const>(inputs_), std::span<void* const>(outputs_));
+  }
+
+ private:
+  Run run_;
+  std::vector<void*> inputs_, outputs_;
+};
+
+template <class Run>
+std::unique_ptr<Kernel> function_kernel(Run run) {
+  return std::make_unique<FunctionKernel<Run>>(std::move(run));
+}
+
+/// Calls make(T{}) with T = float or double according to dtype. Throws Error for any other type.
+template <class Make>
+auto for_float_type(const KernelSpec& spec, DType dtype, const Make& make) {
+  if (dtype == DType::f32) return make(float{});
+  BRAID_CHECK(dtype == DType::f64, Error, "[", spec.op.name(), "] computes in f32 or f64 on CPU, got ", dtype,
+              ": cast its inputs");
+  return make(double{});
+}
+
+/// Factories, one file each beside this one.
+std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_conv2d_backward_filter(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_linear(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_channel_sum(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_relu(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_sum(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_cast(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_fill(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_concat(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec);
+
+}  // namespace braid::cpu

@@ -29,7 +29,7 @@ endif()
 # One folder, one library: the listing of the folder is the listing of the library.
 function(braid_library folder)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cpu/*.cpp
-       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp)
+       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cuda/unavailable.cpp)
   if(NOT BRAID_ONEDNN)
     list(FILTER sources EXCLUDE REGEX "onednn")
   endif()

@@ -1,0 +1,110 @@
+// Reverse-mode differentiation over the tape. Gradient rules emit ordinary nodes, so the backward pass is scheduled
+// like everything else.
+
+#include "autograd/tape.h"
+#include "ops/elementwise.h"
+
+namespace braid {
+
+class BackwardPass final : public GradientContext {
+ public:
+  explicit BackwardPass(Tape& tape) : tape_(tape), last_(tape.graph().node_count()) {
+    contributions_.assign(static_cast<std::size_t>(graph().value_count()), kNone);
+  }
+
+  void run(ValueId loss) {
+    const ValueDesc desc = graph().value(loss).desc;
+    contribute(loss, emit(std::make_shared<ops::Fill>(desc, 1.0), {}));
+    for (NodeId id = last_ - 1; id >= 0; --id) differentiate(id);
+    finish_parameters();
+  }
+
+  int input_count() const override { return node_.input_count; }
+  ValueId input(int i) const override { return graph().inputs(node_)[static_cast<std::size_t>(i)]; }
+  ValueId output(int i) const override { return node_.first_output + i; }
+  ValueDesc desc(ValueId value) const override { return graph().value(value).desc; }
+  ValueId output_gradient(int i) const override { return output_gradients_[static_cast<std::size_t>(i)]; }
+  bool needs(int i) const override { return tape_.requires_gradient(input(i)); }
+  using GradientContext::emit;
+  ValueId emit(OpPtr op, std::span<const ValueId> inputs) override {
+    return tape_.record(std::move(op), inputs, ValueKind::gradient);
+  }
+  void set_input_gradient(int i, ValueId gradient) override { contribute(input(i), gradient); }
+
+ private:
+  /// Contributions to the gradient of one value, a linked list in order of arrival.
+  struct Contribution {
+    ValueId gradient;
+    std::int32_t next;
+  };
+  static constexpr std::int32_t kNone = -1;
+
+  const StepGraph& graph() const { return tape_.graph(); }
+
+  void contribute(ValueId value, ValueId gradient) {
+    std::int32_t* link = &contributions_[static_cast<std::size_t>(value)];
+    while (*link != kNone) link = &list_[static_cast<std::size_t>(*link)].next;
+    *link = static_cast<std::int32_t>(list_.size());
+    list_.push_back({gradient, kNone});
+  }
+
+  /// The sum of all contributions, added in order of arrival; kNoValue if there are none.
+  ValueId gradient_of(ValueId value) {
+    std::vector<ValueId>& terms = terms_;
+    terms.clear();
+    for (std::int32_t i = contributions_[static_cast<std::size_t>(value)]; i != kNone;
+         i = list_[static_cast<std::size_t>(i)].next) {
+      terms.push_back(list_[static_cast<std::size_t>(i)].gradient);
+    }
+    if (terms.size() <= 1) return terms.empty() ? kNoValue : terms[0];
+    return emit(std::make_shared<ops::Sum>(), terms);
+  }
+
+  void differentiate(NodeId id) {
+    // A copy: recording may move the graph's arrays.
+    node_ = graph().node(id);
+    bool wanted = false;
+    output_gradients_.clear();
+    for (int i = 0; i < node_.output_count; ++i) {
+      const ValueId out = output(i);
+      // A new version of a parameter is a leaf: its gradient is not this node's business.
+      const bool inner = tape_.requires_gradient(out) && graph().value(out).previous == kNoValue;
+      output_gradients_.push_back(inner ? gradient_of(out) : kNoValue);
+      wanted = wanted || output_gradients_.back() != kNoValue;
+    }
+    if (wanted) node_.op->gradient(*this);
+  }
+
+  /// Gradients of parameters, added to those of an earlier backward pass if there was one.
+  void finish_parameters() {
+    for (std::size_t i = 0; i < contributions_.size(); ++i) {
+      const Value value = graph().value(static_cast<ValueId>(i));
+      const bool leaf = value.slot >= 0 && value.root == static_cast<ValueId>(i);
+      if (!leaf || contributions_[i] == kNone) continue;
+      const Parameter& parameter = tape_.context().parameter(value.slot);
+      const ValueId gradient = gradient_of(static_cast<ValueId>(i));
+      const ValueId earlier = tape_.gradient(parameter);
+      tape_.set_gradient(parameter,
+                         earlier == kNoValue ? gradient : emit(std::make_shared<ops::Sum>(), {earlier, gradient}));
+    }
+  }
+
+  Tape& tape_;
+  NodeId last_;
+  Node node_;
+  std::vector<std::int32_t> contributions_;  // per value: head of its list
+  std::vector<Contribution> list_;
+  std::vector<ValueId> output_gradients_, terms_;
+};
+
+void backward(const Tensor& loss) {
+  BRAID_CHECK(loss.shape().size() == 1, ShapeError, "[backward] expected a loss of one element, got shape ",
+              loss.shape());
+  Tape& tape = loss.tape();
+  BRAID_CHECK(tape.requires_gradient(loss.id()), Error,
+              "[backward] the loss depends on no trainable parameter, or was recorded under no_grad");
+  const NoGrad no_grad;
+  BackwardPass(tape).run(loss.id());
+}
+
+}  // namespace braid

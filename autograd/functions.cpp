@@ -1,0 +1,105 @@
+#include "autograd/functions.h"
+
+#include "ops/concat.h"
+#include "ops/cross_entropy.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/reshape.h"
+
+namespace braid {
+
+namespace {
+
+Tensor record(OpPtr op, std::span<const ValueId> inputs, Tape& tape) {
+  return {tape, tape.record(std::move(op), inputs)};
+}
+
+/// Records on the tape of the first input. Throws Error if the tensors are of different tapes.
+template <class... Inputs>
+Tensor record(OpPtr op, const Tensor& first, const Inputs&... rest) {
+  Tape& tape = first.tape();
+  BRAID_CHECK(((&rest.tape() == &tape) && ...), Error, "[", op->name(), "] its inputs belong to different sessions");
+  const ValueId inputs[] = {first.id(), rest.id()...};
+  return record(std::move(op), std::span<const ValueId>(inputs), tape);
+}
+
+Tensor record_many(OpPtr op, std::span<const Tensor> inputs) {
+  BRAID_CHECK(!inputs.empty(), ShapeError, "[", op->name(), "] expected at least one input");
+  std::vector<ValueId> ids;
+  for (const Tensor& input : inputs) {
+    BRAID_CHECK(&input.tape() == &inputs[0].tape(), Error, "[", op->name(),
+                "] its inputs belong to different sessions");
+    ids.push_back(input.id());
+  }
+  return record(std::move(op), ids, inputs[0].tape());
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
+  return record(std::make_shared<ops::Conv2d>(options), x, w);
+}
+
+Tensor linear(const Tensor& x, const Tensor& w) { return record(std::make_shared<ops::Linear>(), x, w); }
+
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
+  return record(std::make_shared<ops::Linear>(), x, w, bias);
+}
+
+Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
+                  bool training, const Tensor& residual) {
+  BRAID_CHECK(options.add == residual.defined(), ShapeError,
+              "[batch_norm] a residual must be given exactly if options.add is set");
+  OpPtr op = training ? OpPtr(std::make_shared<ops::BatchNorm>(options))
+                      : OpPtr(std::make_shared<ops::BatchNormInference>(options));
+  const Tensor scale(parameters.scale), shift(parameters.shift);
+  const Tensor mean(parameters.running_mean), variance(parameters.running_variance);
+  if (residual.defined()) return record(std::move(op), x, scale, shift, mean, variance, residual);
+  return record(std::move(op), x, scale, shift, mean, variance);
+}
+
+Tensor relu(const Tensor& x) { return record(std::make_shared<ops::Relu>(), x); }
+
+Tensor max_pool2d(const Tensor& x, const PoolOptions& options) {
+  return record(std::make_shared<ops::MaxPool2d>(options), x);
+}
+
+Tensor avg_pool2d(const Tensor& x, const PoolOptions& options) {
+  return record(std::make_shared<ops::AvgPool2d>(options), x);
+}
+
+Tensor global_avg_pool(const Tensor& x) { return record(std::make_shared<ops::GlobalAvgPool>(), x); }
+
+Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<ops::Sum>(), a, b); }
+
+Tensor sum(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Sum>(), inputs); }
+
+Tensor concat(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Concat>(), inputs); }
+
+Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
+  Tape& tape = x.tape();
+  return record(std::make_shared<ops::Dropout>(p, tape.context().seed(), layer), x, Tensor(tape, tape.step_number()));
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) { return record(std::make_shared<ops::Reshape>(shape), x); }
+
+Tensor flatten(const Tensor& x) {
+  const Shape& shape = x.shape();
+  BRAID_CHECK(shape.rank() >= 1, ShapeError, "[flatten] expected an input of shape [N,...], got a scalar");
+  std::int64_t rest = 1;
+  for (int axis = 1; axis < shape.rank(); ++axis) rest *= shape[axis];
+  return reshape(x, {shape[0], rest});
+}
+
+Tensor cast(const Tensor& x, DType dtype) { return record(std::make_shared<ops::Cast>(dtype), x); }
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing) {
+  return record(std::make_shared<ops::CrossEntropy>(label_smoothing), logits, labels);
+}
+
+Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k) {
+  return record(std::make_shared<ops::Accuracy>(k), logits, labels);
+}
+
+}  // namespace braid

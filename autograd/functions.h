@@ -1,0 +1,54 @@
+#pragma once
+// The ops as functions on tensors: what models are written in. Each records one node on the tape of its inputs.
+// Shapes and errors are those of the op (ops/<op>.h).
+
+#include "autograd/tape.h"
+#include "ops/batch_norm.h"
+#include "ops/conv2d.h"
+#include "ops/pool.h"
+
+namespace braid {
+
+/// x [N,H,W,C], w [K,R,S,C/groups] → [N,P,Q,K]
+Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
+/// x [N,C], w [K,C] → [N,K]
+Tensor linear(const Tensor& x, const Tensor& w);
+/// x [N,C], w [K,C], bias [K] → [N,K]
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias);
+
+/// The tensors of one batch normalisation, each [C].
+struct BatchNormParameters {
+  Parameter& scale;
+  Parameter& shift;
+  Parameter& running_mean;
+  Parameter& running_variance;
+};
+/// x [...,C] → like x. In training, normalises with the batch's statistics and updates the running ones. With
+/// options.add, the residual is added before the ReLU.
+Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
+                  bool training, const Tensor& residual = {});
+
+Tensor relu(const Tensor& x);
+Tensor max_pool2d(const Tensor& x, const PoolOptions& options);
+Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
+/// [N,H,W,C] → [N,C]
+Tensor global_avg_pool(const Tensor& x);
+Tensor add(const Tensor& a, const Tensor& b);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+/// Adds one or more tensors of equal shape from first to last.
+Tensor sum(std::span<const Tensor> inputs);
+/// Joins along channels, the last axis.
+Tensor concat(std::span<const Tensor> inputs);
+/// `layer` tells apart the dropout layers of one model (Context::next_layer).
+Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
+/// The same elements in another shape; no copy.
+Tensor reshape(const Tensor& x, const Shape& shape);
+/// [N,...] → [N,rest]
+Tensor flatten(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+/// logits [N,K], labels i32 [N] → scalar, the mean over the batch
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0);
+/// logits [N,K], labels i32 [N] → scalar f32 in [0,1]: the share of labels among the k largest logits
+Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k = 1);
+
+}  // namespace braid

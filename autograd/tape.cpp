@@ -1,0 +1,129 @@
+#include "autograd/tape.h"
+
+namespace braid {
+
+namespace {
+
+thread_local Tape* current_tape = nullptr;
+
+}  // namespace
+
+Tape& Tape::current() {
+  BRAID_CHECK(current_tape != nullptr, Error,
+              "[tape] no step is being recorded in this thread: call session.step() first and keep the step alive");
+  return *current_tape;
+}
+
+Tape::Guard::Guard(Tape& tape) : previous_(std::exchange(current_tape, &tape)) {}
+Tape::Guard::~Guard() { current_tape = previous_; }
+
+void Tape::start_step(std::int32_t number, ValueReader* reader) {
+  graph_.clear();
+  reader_ = reader;
+  ++step_;
+  number_ = number;
+  step_number_ = kNotYet;
+  grad_enabled_ = true;
+  requires_gradient_.clear();
+  newest_.assign(context_.parameters().size(), kNotYet);
+  gradient_.assign(context_.parameters().size(), kNoValue);
+  inputs_.clear();
+}
+
+ValueId Tape::record_input(const Array& array) {
+  const ValueId id = graph_.add_input({array.dtype(), array.shape()});
+  requires_gradient_.push_back(false);
+  inputs_.emplace_back(id, array);
+  return id;
+}
+
+ValueId Tape::record_parameter(Parameter& parameter) {
+  const auto slot = static_cast<std::size_t>(parameter.slot());
+  if (slot >= newest_.size()) newest_.resize(slot + 1, kNotYet);
+  if (newest_[slot] == kNotYet) {
+    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot());
+    requires_gradient_.push_back(parameter.trainable);
+  }
+  return newest_[slot];
+}
+
+ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs) {
+  return record(std::move(op), inputs, ValueKind::activation);
+}
+
+ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {
+  const ValueId first = graph_.add_node(std::move(op), inputs, kind);
+  bool differentiable = false;
+  if (grad_enabled_) {
+    for (const ValueId input : inputs) differentiable = differentiable || requires_gradient(input);
+  }
+  for (ValueId id = first; id < graph_.value_count(); ++id) {
+    const Value& output = graph_.value(id);
+    if (output.previous == kNoValue) {
+      requires_gradient_.push_back(differentiable && is_floating(output.desc.dtype));
+    } else {
+      // A new version of a parameter is a leaf again: nobody differentiates through an update.
+      newest_[static_cast<std::size_t>(output.slot)] = id;
+      requires_gradient_.push_back(context_.parameter(output.slot).trainable);
+    }
+  }
+  return first;
+}
+
+ValueId Tape::step_number() {
+  if (step_number_ == kNotYet) step_number_ = record_input(Array::scalar(number_));
+  return step_number_;
+}
+
+ValueId Tape::gradient(const Parameter& parameter) const {
+  const auto slot = static_cast<std::size_t>(parameter.slot());
+  return slot < gradient_.size() ? gradient_[slot] : kNoValue;
+}
+
+void Tape::set_gradient(const Parameter& parameter, ValueId gradient) {
+  const auto slot = static_cast<std::size_t>(parameter.slot());
+  if (slot >= gradient_.size()) gradient_.resize(slot + 1, kNoValue);
+  gradient_[slot] = gradient;
+}
+
+Tensor::Tensor(const Array& array) : Tensor(Tape::current(), Tape::current().record_input(array)) {}
+Tensor::Tensor(Parameter& parameter) : Tensor(Tape::current(), Tape::current().record_parameter(parameter)) {}
+Tensor::Tensor(Tape& tape, ValueId id) : tape_(&tape), id_(id), step_(tape.step()) {}
+
+Tape& Tensor::tape() const {
+  BRAID_CHECK(tape_ != nullptr, Error, "[tensor] this tensor is undefined: it names no value");
+  BRAID_CHECK(tape_->step() == step_, Error,
+              "[tensor] this tensor belongs to an earlier step: read what you need before the next session.step()");
+  return *tape_;
+}
+
+ValueId Tensor::id() const { return tape(), id_; }
+const Shape& Tensor::shape() const { return tape().graph().value(id_).desc.shape; }
+DType Tensor::dtype() const { return tape().graph().value(id_).desc.dtype; }
+
+const Tensor& Tensor::keep() const {
+  tape().keep(id_);
+  return *this;
+}
+
+Array Tensor::array() const {
+  ValueReader* reader = tape().reader();
+  BRAID_CHECK(reader != nullptr, Error, "[tensor] the step of this tensor is over");
+  return reader->read_value(id_);
+}
+
+double Tensor::item() const {
+  BRAID_CHECK(shape().size() == 1, ShapeError, "[tensor] item() expects a single element, got shape ", shape());
+  const Array value = array();
+  switch (value.dtype()) {
+    case DType::f32: return static_cast<double>(value.as<float>()[0]);
+    case DType::f64: return value.as<double>()[0];
+    case DType::f16: return static_cast<double>(static_cast<float>(value.as<Half>()[0]));
+    case DType::bf16: return static_cast<double>(static_cast<float>(value.as<BFloat16>()[0]));
+    case DType::i32: return value.as<std::int32_t>()[0];
+    case DType::u8: return value.as<std::uint8_t>()[0];
+  }
+  return 0;
+}
+
+}  // namespace braid

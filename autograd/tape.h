@@ -1,0 +1,104 @@
+#pragma once
+// The tape of one step: the step graph, and what differentiation needs beside it. Recording appends to flat arrays; the
+// structural hash rolls along, so an unchanged step finds its plan at once.
+
+#include <utility>
+#include <vector>
+
+#include "autograd/tensor.h"
+#include "core/step_graph.h"
+
+namespace braid {
+
+/// Brings values back to the host. Implemented by the step that runs the tape.
+class ValueReader {
+ public:
+  virtual ~ValueReader() = default;
+  virtual Array read_value(ValueId value) = 0;
+};
+
+class Tape {
+ public:
+  explicit Tape(Context& context) : context_(context) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// The tape that new inputs and parameters of this thread record on. Throws Error if there is none.
+  static Tape& current();
+  /// While it lives, the tape is current in this thread.
+  class Guard {
+   public:
+    explicit Guard(Tape& tape);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Tape* previous_;
+  };
+
+  /// Forgets everything recorded; tensors recorded before become stale. `number` is the step's, as dropout sees it.
+  void start_step(std::int32_t number, ValueReader* reader);
+
+  Context& context() const { return context_; }
+  const StepGraph& graph() const { return graph_; }
+  ValueReader* reader() const { return reader_; }
+  /// Counts the steps of this tape, to tell stale tensors.
+  std::uint32_t step() const { return step_; }
+
+  ValueId record_input(const Array& array);
+  /// The newest version of a parameter or state.
+  ValueId record_parameter(Parameter& parameter);
+  /// Applies an op; returns the first output, the others follow.
+  ValueId record(OpPtr op, std::span<const ValueId> inputs);
+  /// The number of this step as an i32 scalar input.
+  ValueId step_number();
+  void keep(ValueId value) { graph_.keep(value); }
+
+  /// What the host must provide before the step runs.
+  std::span<const std::pair<ValueId, Array>> inputs() const { return inputs_; }
+
+  bool requires_gradient(ValueId value) const { return requires_gradient_[static_cast<std::size_t>(value)]; }
+  /// Gradient with respect to a parameter after backward(); kNoValue if it has none.
+  ValueId gradient(const Parameter& parameter) const;
+
+ private:
+  friend class NoGrad;
+  friend class BackwardPass;
+  ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
+  void set_gradient(const Parameter& parameter, ValueId gradient);
+
+  static constexpr ValueId kNotYet = kNoValue;
+
+  Context& context_;
+  StepGraph graph_;
+  ValueReader* reader_ = nullptr;
+  std::uint32_t step_ = 0;
+  std::int32_t number_ = 0;
+  ValueId step_number_ = kNotYet;
+  bool grad_enabled_ = true;
+  std::vector<bool> requires_gradient_;  // per value
+  std::vector<ValueId> newest_;          // per slot: newest version in this step
+  std::vector<ValueId> gradient_;        // per slot
+  std::vector<std::pair<ValueId, Array>> inputs_;
+};
+
+/// While it lives, ops on the current tape record no gradient.
+class NoGrad {
+ public:
+  NoGrad() : tape_(Tape::current()), previous_(std::exchange(tape_.grad_enabled_, false)) {}
+  ~NoGrad() { tape_.grad_enabled_ = previous_; }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  Tape& tape_;
+  bool previous_;
+};
+
+/// Records the gradients of a scalar loss with respect to all parameters it depends on. Contributions to one gradient
+/// are added in a fixed order. Called for several losses, the gradients of shared parameters add up. Throws ShapeError
+/// if the loss is not a single element, Error if it depends on no trainable parameter.
+void backward(const Tensor& loss);
+
+}  // namespace braid

@@ -1,0 +1,89 @@
+#pragma once
+// All that a model factory needs: the device, the seed, and the persistent tensors (parameters and state), which live
+// from their creation to the end of the context.
+
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "core/array.h"
+#include "core/backend.h"
+#include "core/random.h"
+#include "core/step_graph.h"
+
+namespace braid {
+
+/// A tensor that outlives the step: a weight, a running statistic, a momentum buffer.
+class Parameter {
+ public:
+  const std::string& name() const { return name_; }  ///< as "layer1.0.conv1.weight"
+  const ValueDesc& desc() const { return desc_; }
+  const Shape& shape() const { return desc_.shape; }
+  ValueKind kind() const { return kind_; }     ///< parameter (trained) or state
+  std::int32_t slot() const { return slot_; }  ///< its index in the context
+  void* data() const { return buffer_.data(); }
+  bool trainable = true;     ///< frozen parameters get no gradient
+  bool weight_decay = true;  ///< whether optimizers decay it; by convention false for biases and batch norm
+
+ private:
+  friend class Context;
+  std::string name_;
+  ValueDesc desc_;
+  ValueKind kind_ = ValueKind::parameter;
+  std::int32_t slot_ = -1;
+  Buffer buffer_;
+};
+
+class Context {
+ public:
+  Context(std::unique_ptr<Backend> backend, std::uint64_t seed) : backend_(std::move(backend)), seed_(seed) {}
+  virtual ~Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Backend& backend() const { return *backend_; }
+  Device device() const { return backend_->device(); }
+  std::uint64_t seed() const { return seed_; }
+
+  /// A new persistent tensor, zero-filled, named within the current scopes.
+  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
+  std::span<Parameter* const> parameters() const { return parameters_; }
+  Parameter& parameter(std::int32_t slot) const { return *parameters_[static_cast<std::size_t>(slot)]; }
+
+  /// Host access, in program order with the steps. Throw ShapeError if dtype or shape differ.
+  Array read(const Parameter& parameter);
+  void write(Parameter& parameter, const Array& value);
+
+  /// The generator for initialising a tensor: depends on the seed and the tensor's name alone, so that adding a layer
+  /// does not change the initial weights of the others.
+  Generator generator(std::string_view name) const;
+  /// A number that tells apart layers with random behaviour of their own, such as dropout.
+  std::uint32_t next_layer() { return layers_++; }
+
+  /// While it lives, names of new tensors start with "name.".
+  class Scope {
+   public:
+    Scope(Context& context, std::string_view name);
+    ~Scope() { context_.prefix_.resize(length_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Context& context_;
+    std::size_t length_;
+  };
+
+ protected:
+  /// Waits until no step is running, so that the host may touch persistent tensors.
+  virtual void synchronize() {}
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::uint64_t seed_;
+  std::string prefix_;
+  std::deque<Parameter> storage_;
+  std::vector<Parameter*> parameters_;
+  std::uint32_t layers_ = 0;
+};
+
+}  // namespace braid

@@ -1,0 +1,46 @@
+#pragma once
+// A point in a CPU stream that other streams wait for. An event counts the programs that have recorded it, so it is
+// never reset: waiting for program n means waiting until the count is at least n.
+
+#include <atomic>
+#include <cstdint>
+
+namespace braid::cpu {
+
+/// Tells the core that this is a spin loop.
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+class Event {
+ public:
+  void record(std::uint32_t program) {
+    program_.store(program, std::memory_order_release);
+    program_.notify_all();
+  }
+
+  /// Spins for a few microseconds, about the length of a small kernel, then sleeps on a futex.
+  void wait(std::uint32_t program) const {
+    constexpr int kSpins = 200;
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (reached(program)) return;
+      pause();
+    }
+    for (std::uint32_t seen = program_.load(std::memory_order_acquire); !reached(program);
+         seen = program_.load(std::memory_order_acquire)) {
+      program_.wait(seen, std::memory_order_acquire);
+    }
+  }
+
+ private:
+  /// Wraps around after four billion programs, hence the signed difference.
+  bool reached(std::uint32_t program) const {
+    return static_cast<std::int32_t>(program_.load(std::memory_order_acquire) - program) >= 0;
+  }
+
+  std::atomic<std::uint32_t> program_{0};
+};
+
+}  // namespace braid::cpu

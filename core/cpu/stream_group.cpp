@@ -1,0 +1,93 @@
+#include "core/cpu/stream_group.h"
+
+#include "core/error.h"
+
+namespace braid::cpu {
+
+CpuStreamGroup::CpuStreamGroup(int count) {
+  BRAID_CHECK(count >= 1, DeviceError, "[cpu] expected at least one stream, got ", count);
+  for (int stream = 0; stream < count; ++stream) workers_.emplace_back([this, stream] { work(stream); });
+}
+
+CpuStreamGroup::~CpuStreamGroup() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_arrived_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void CpuStreamGroup::launch(const Program& program) {
+  BRAID_CHECK(static_cast<int>(program.streams.size()) <= size(), Error, "[cpu] the program uses ",
+              program.streams.size(), " streams, there are ", size());
+  std::unique_lock lock(mutex_);
+  if (events_.size() < static_cast<std::size_t>(program.events)) {
+    work_finished_.wait(lock, [this] { return finished_ == launched_; });
+    while (events_.size() < static_cast<std::size_t>(program.events)) events_.emplace_back();
+  }
+  Run& run = runs_.emplace_back();
+  run.program = &program;
+  run.number = ++launched_;
+  run.remaining = size();
+  lock.unlock();
+  work_arrived_.notify_all();
+}
+
+void CpuStreamGroup::synchronize() {
+  std::exception_ptr fault;
+  {
+    std::unique_lock lock(mutex_);
+    work_finished_.wait(lock, [this] { return finished_ == launched_; });
+    for (const Run& run : runs_) {
+      if (fault == nullptr) fault = run.fault;
+    }
+    runs_.clear();
+  }
+  if (fault != nullptr) std::rethrow_exception(fault);
+}
+
+void CpuStreamGroup::work(int stream) {
+  std::uint32_t done = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    // All streams finish a program before any starts the next: programs share the arena.
+    work_arrived_.wait(lock, [&] { return done == finished_ && (stopping_ || done != launched_); });
+    if (done == launched_) return;  // stopping, and nothing left to do
+    Run& run = runs_[runs_.size() - (launched_ - done)];
+    lock.unlock();
+    execute(stream, run);
+    lock.lock();
+    ++done;
+    if (--run.remaining > 0) continue;
+    ++finished_;
+    work_arrived_.notify_all();
+    work_finished_.notify_all();
+  }
+}
+
+void CpuStreamGroup::execute(int stream, Run& run) {
+  if (stream >= static_cast<int>(run.program->streams.size())) return;
+  const LaunchContext context{.stream = {.index = stream, .device = {}}};
+  for (const Instruction& instruction : run.program->streams[static_cast<std::size_t>(stream)]) {
+    switch (instruction.kind) {
+      case Instruction::Kind::record: events_[static_cast<std::size_t>(instruction.index)].record(run.number); break;
+      case Instruction::Kind::wait: events_[static_cast<std::size_t>(instruction.index)].wait(run.number); break;
+      case Instruction::Kind::launch:
+        // After a fault the events still flow, so that no stream hangs, but nothing computes on garbage.
+        if (run.failed.load(std::memory_order_relaxed)) break;
+        try {
+          if (observer_ != nullptr) observer_->before_launch(stream, instruction.index);
+          instruction.kernel->launch(context);
+          if (observer_ != nullptr) observer_->after_launch(stream, instruction.index);
+        } catch (...) {
+          run.failed.store(true, std::memory_order_relaxed);
+          const std::lock_guard lock(mutex_);
+          if (run.fault == nullptr) run.fault = std::current_exception();
+        }
+        break;
+    }
+  }
+}
+
+}  // namespace braid::cpu

@@ -1,0 +1,53 @@
+#pragma once
+// CPU streams: one worker thread each. A launched program is handed to all workers at once; every worker runs its own
+// instruction list and meets the others only at events.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "core/backend.h"
+#include "core/cpu/event.h"
+
+namespace braid::cpu {
+
+class CpuStreamGroup final : public StreamGroup {
+ public:
+  explicit CpuStreamGroup(int count);
+  /// Finishes what was launched, then joins the workers. Faults that nobody asked for are dropped.
+  ~CpuStreamGroup() override;
+
+  int size() const override { return static_cast<int>(workers_.size()); }
+  void launch(const Program& program) override;
+  void synchronize() override;
+  void set_observer(LaunchObserver* observer) override { observer_ = observer; }
+
+ private:
+  /// A program on its way through the streams. Counted from 1, the number that events carry.
+  struct Run {
+    const Program* program = nullptr;
+    std::uint32_t number = 0;
+    int remaining = 0;  ///< streams that have not finished; guarded by mutex_
+    std::atomic<bool> failed = false;
+    std::exception_ptr fault;  ///< the first one; guarded by mutex_
+  };
+
+  void work(int stream);
+  void execute(int stream, Run& run);
+
+  std::deque<Event> events_;  // grows only while nothing is running
+  LaunchObserver* observer_ = nullptr;
+
+  std::mutex mutex_;
+  std::condition_variable work_arrived_, work_finished_;
+  std::deque<Run> runs_;  // launched since the last synchronize(); addresses are stable
+  std::uint32_t launched_ = 0;
+  std::uint32_t finished_ = 0;  // programs that all streams have finished
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace braid::cpu

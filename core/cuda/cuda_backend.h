@@ -1,0 +1,16 @@
+#pragma once
+// The CUDA backend, or the reason why there is none. Without CUDA, core/cuda/unavailable.cpp takes its place.
+
+#include <memory>
+#include <string>
+
+#include "core/backend.h"
+
+namespace braid::cuda {
+
+/// Empty if a CUDA device can be used, else a sentence that says why not.
+std::string unavailable_reason();
+/// Throws DeviceError with that reason, or if there is no such device.
+std::unique_ptr<Backend> make_backend(int index);
+
+}  // namespace braid::cuda

@@ -1,0 +1,12 @@
+#include "core/cuda/cuda_backend.h"
+#include "core/error.h"
+
+namespace braid::cuda {
+
+std::string unavailable_reason() { return "this build of Braid has no CUDA backend"; }
+
+std::unique_ptr<Backend> make_backend(int index) {
+  throw DeviceError(message("[cuda:", index, "] ", unavailable_reason(), ": use device 'cpu'"));
+}
+
+}  // namespace braid::cuda

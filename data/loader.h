@@ -27,7 +27,7 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   int workers = 1;   ///< threads that load ahead; 0 loads in the calling thread
   int prefetch = 4;  ///< how many batches the workers may be ahead of the caller
-  TransformOptions transform;
+  TransformOptions transform = {};
 };
 
 /// To be used by one thread at a time.

@@ -22,8 +22,9 @@ void check(const TransformOptions& options, const Shape& image_shape) {
   for (const float mean : options.mean) {
     BRAID_CHECK(std::isfinite(mean), ConfigError, "[transform] expected a finite mean, got ", mean);
   }
-  for (const float std : options.std) {
-    BRAID_CHECK(std::isfinite(std) && std > 0, ConfigError, "[transform] expected std > 0, got ", std);
+  for (const float deviation : options.std) {
+    BRAID_CHECK(std::isfinite(deviation) && deviation > 0, ConfigError, "[transform] expected std > 0, got ",
+                deviation);
   }
 }
 
@@ -38,9 +39,9 @@ Transform::Transform(const TransformOptions& options, const Shape& image_shape) 
   channels_ = image_shape[2];
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
     const float mean = options.mean.empty() ? 0.0f : options.mean[c];
-    const float std = options.std.empty() ? 1.0f : options.std[c];
+    const float deviation = options.std.empty() ? 1.0f : options.std[c];
     for (int level = 0; level < kLevels; ++level) {
-      normalised_.push_back((static_cast<float>(level) / 255.0f - mean) / std);
+      normalised_.push_back((static_cast<float>(level) / 255.0f - mean) / deviation);
     }
   }
 }

@@ -14,7 +14,7 @@ struct TransformOptions {
   int crop_padding = 0;  ///< pixels of zeros added on each side, out of which an image of the old size is cropped
   bool flip = false;     ///< mirror left to right, every second image on average
   /// Per channel, of pixels on the scale 0 to 1: the output is (pixel / 255 - mean) / std. Empty: 0 and 1.
-  std::vector<float> mean, std;
+  std::vector<float> mean = {}, std = {};
 };
 
 /// Where an output image comes from: output pixel (y, x) shows source pixel (y + dy, x + dx), or a black one if that

@@ -1,0 +1,69 @@
+#pragma once
+// The layers that models are made of: parameters with their initialisation, and the ops that use them.
+
+#include "models/module.h"
+
+namespace braid {
+
+/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out.
+void he_normal(Context& context, Parameter& weight, std::int64_t fan_out);
+/// Uniform in ±1/√fan_in: what PyTorch initialises linear layers with.
+void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in);
+void fill(Context& context, Parameter& tensor, float value);
+
+/// Convolution without bias: a batch norm follows. [N,H,W,in] → [N,P,Q,out]
+class ConvLayer final : public Module {
+ public:
+  ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {});
+  Tensor forward(const Tensor& x) override { return conv2d(x, weight_, options_); }
+
+ private:
+  Conv2dOptions options_;
+  Parameter& weight_;
+};
+
+/// What follows the normalisation in the same node.
+enum class Activation { none, relu };
+
+/// Batch normalisation over channels, fused with the residual addition and the ReLU that may follow.
+class BatchNormLayer final : public Module {
+ public:
+  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none);
+  Tensor forward(const Tensor& x) override;
+  /// act(norm(x) + residual)
+  Tensor forward(const Tensor& x, const Tensor& residual);
+  /// Starts as zero: with zero_scale in a block's last normalisation, the block starts as the identity (Goyal et al.,
+  /// 2017).
+  void zero_scale() { fill(context(), scale_, 0); }
+
+ private:
+  Activation activation_;
+  Parameter& scale_;
+  Parameter& shift_;
+  Parameter& running_mean_;
+  Parameter& running_variance_;
+};
+
+/// Fully connected layer with bias. [N,in] → [N,out]
+class LinearLayer final : public Module {
+ public:
+  LinearLayer(Context& context, std::int64_t in, std::int64_t out);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  Parameter& weight_;
+  Parameter& bias_;
+};
+
+/// Drops elements in training mode only.
+class DropoutLayer final : public Module {
+ public:
+  DropoutLayer(Context& context, double p) : Module(context), p_(p), layer_(context.next_layer()) {}
+  Tensor forward(const Tensor& x) override { return training() && p_ > 0 ? dropout(x, p_, layer_) : x; }
+
+ private:
+  double p_;
+  std::uint32_t layer_;
+};
+
+}  // namespace braid

@@ -1,0 +1,59 @@
+#pragma once
+// A module is a piece of a model: it owns its children, names its parameters after its place in the model, and records
+// its ops when called.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/functions.h"
+
+namespace braid {
+
+class Module {
+ public:
+  explicit Module(Context& context) : context_(context) {}
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// Records the ops on the current step and returns the result.
+  virtual Tensor forward(const Tensor& x) = 0;
+  Tensor operator()(const Tensor& x) { return forward(x); }
+
+  /// Trained tensors of this module and its children, in order of creation.
+  std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
+  /// State such as running statistics, likewise.
+  std::vector<Parameter*> states() const { return collect(ValueKind::state); }
+  /// Number of trained elements.
+  std::int64_t parameter_count() const;
+
+  /// Training mode (the default) or evaluation mode, for this module and its children.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+  Context& context() const { return context_; }
+
+ protected:
+  /// Makes a child; its parameters are named "name.…". The module owns it.
+  template <class Child, class... Arguments>
+  Child& add(std::string_view name, Arguments&&... arguments) {
+    const Context::Scope scope(context_, name);
+    auto child = std::make_unique<Child>(context_, std::forward<Arguments>(arguments)...);
+    Child& reference = *child;
+    children_.push_back(std::move(child));
+    return reference;
+  }
+  /// Makes a parameter or state of this module.
+  Parameter& add_tensor(std::string_view name, const Shape& shape, ValueKind kind = ValueKind::parameter);
+
+ private:
+  std::vector<Parameter*> collect(ValueKind kind) const;
+
+  Context& context_;
+  std::vector<std::unique_ptr<Module>> children_;
+  std::vector<Parameter*> tensors_;
+  bool training_ = true;
+};
+
+}  // namespace braid

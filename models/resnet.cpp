@@ -1,0 +1,158 @@
+#include "models/resnet.h"
+
+#include <array>
+#include <optional>
+
+namespace braid::models {
+
+namespace {
+
+/// The identity, or a strided 1x1 projection where a block changes the shape.
+class Shortcut final : public Module {
+ public:
+  Shortcut(Context& context, std::int64_t in, std::int64_t out, std::int64_t stride)
+      : Module(context),
+        conv_(add<ConvLayer>("0", in, out, 1, Conv2dOptions{.stride = stride})),
+        norm_(add<BatchNormLayer>("1", out)) {}
+  Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
+
+ private:
+  ConvLayer& conv_;
+  BatchNormLayer& norm_;
+};
+
+/// Two 3x3 convolutions beside a shortcut.
+class BasicBlock final : public Module {
+ public:
+  static constexpr std::int64_t kExpansion = 1;
+  BasicBlock(Context& context, std::int64_t in, std::int64_t width, std::int64_t stride, bool zero_init)
+      : Module(context),
+        conv1_(add<ConvLayer>("conv1", in, width, 3, Conv2dOptions{.stride = stride, .padding = 1})),
+        norm1_(add<BatchNormLayer>("bn1", width, Activation::relu)),
+        conv2_(add<ConvLayer>("conv2", width, width, 3, Conv2dOptions{.padding = 1})),
+        norm2_(add<BatchNormLayer>("bn2", width, Activation::relu)) {
+    if (zero_init) norm2_.zero_scale();
+    if (stride != 1 || in != width) shortcut_ = &add<Shortcut>("downsample", in, width, stride);
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = conv2_(norm1_(conv1_(x)));
+    return norm2_.forward(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+  }
+
+ private:
+  ConvLayer& conv1_;
+  BatchNormLayer& norm1_;
+  ConvLayer& conv2_;
+  BatchNormLayer& norm2_;
+  Shortcut* shortcut_ = nullptr;
+};
+
+/// 1x1, 3x3 and 1x1 convolutions beside a shortcut; the last widens fourfold.
+class Bottleneck final : public Module {
+ public:
+  static constexpr std::int64_t kExpansion = 4;
+  Bottleneck(Context& context, std::int64_t in, std::int64_t width, std::int64_t stride, bool zero_init)
+      : Module(context),
+        conv1_(add<ConvLayer>("conv1", in, width, 1)),
+        norm1_(add<BatchNormLayer>("bn1", width, Activation::relu)),
+        conv2_(add<ConvLayer>("conv2", width, width, 3, Conv2dOptions{.stride = stride, .padding = 1})),
+        norm2_(add<BatchNormLayer>("bn2", width, Activation::relu)),
+        conv3_(add<ConvLayer>("conv3", width, width * kExpansion, 1)),
+        norm3_(add<BatchNormLayer>("bn3", width * kExpansion, Activation::relu)) {
+    if (zero_init) norm3_.zero_scale();
+    if (stride != 1 || in != width * kExpansion) {
+      shortcut_ = &add<Shortcut>("downsample", in, width * kExpansion, stride);
+    }
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = conv3_(norm2_(conv2_(norm1_(conv1_(x)))));
+    return norm3_.forward(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+  }
+
+ private:
+  ConvLayer& conv1_;
+  BatchNormLayer& norm1_;
+  ConvLayer& conv2_;
+  BatchNormLayer& norm2_;
+  ConvLayer& conv3_;
+  BatchNormLayer& norm3_;
+  Shortcut* shortcut_ = nullptr;
+};
+
+/// What a depth means: blocks per stage, the width of the first stage (each next one doubles), and the block.
+struct Form {
+  std::vector<int> blocks;
+  std::int64_t width;
+  bool bottleneck;
+  bool cifar;
+};
+
+Form form_of(int depth) {
+  switch (depth) {
+    case 18: return {{2, 2, 2, 2}, 64, false, false};
+    case 34: return {{3, 4, 6, 3}, 64, false, false};
+    case 50: return {{3, 4, 6, 3}, 64, true, false};
+    case 101: return {{3, 4, 23, 3}, 64, true, false};
+    case 152: return {{3, 8, 36, 3}, 64, true, false};
+    case 20:
+    case 32:
+    case 44:
+    case 56:
+    case 110: {
+      const int n = (depth - 2) / 6;
+      return {{n, n, n}, 16, false, true};
+    }
+    default:
+      throw Error(
+          message("[resnet] expected a depth of 20, 32, 44, 56, 110 (CIFAR form) or 18, 34, 50, 101, 152 "
+                  "(ImageNet form), got ",
+                  depth));
+  }
+}
+
+}  // namespace
+
+ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Module(context) {
+  const Form form = form_of(depth);
+  const bool large = !form.cifar && options.stem == Stem::image;
+  stem_conv_ = &add<ConvLayer>("conv1", options.channels, form.width, large ? 7 : 3,
+                               Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1});
+  stem_norm_ = &add<BatchNormLayer>("bn1", form.width, Activation::relu);
+  stem_pool_ = large;
+
+  std::int64_t in = form.width, width = form.width;
+  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage, width *= 2) {
+    for (int i = 0; i < form.blocks[stage]; ++i) {
+      const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      const std::string name = message("layer", stage + 1, '.', i);
+      if (form.bottleneck) {
+        blocks_.push_back(&add<Bottleneck>(name, in, width, stride, options.zero_init_residual));
+        in = width * Bottleneck::kExpansion;
+      } else {
+        blocks_.push_back(&add<BasicBlock>(name, in, width, stride, options.zero_init_residual));
+        in = width * BasicBlock::kExpansion;
+      }
+    }
+  }
+  classifier_ = &add<LinearLayer>("fc", in, options.classes);
+}
+
+Tensor ResNet::forward(const Tensor& x) {
+  Tensor y = (*stem_norm_)((*stem_conv_)(x));
+  if (stem_pool_) y = max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
+  for (Module* block : blocks_) y = (*block)(y);
+  return (*classifier_)(global_avg_pool(y));
+}
+
+ResNet resnet20(Context& context, const ResNetOptions& options) { return ResNet(context, 20, options); }
+ResNet resnet32(Context& context, const ResNetOptions& options) { return ResNet(context, 32, options); }
+ResNet resnet44(Context& context, const ResNetOptions& options) { return ResNet(context, 44, options); }
+ResNet resnet56(Context& context, const ResNetOptions& options) { return ResNet(context, 56, options); }
+ResNet resnet110(Context& context, const ResNetOptions& options) { return ResNet(context, 110, options); }
+ResNet resnet18(Context& context, const ResNetOptions& options) { return ResNet(context, 18, options); }
+ResNet resnet34(Context& context, const ResNetOptions& options) { return ResNet(context, 34, options); }
+ResNet resnet50(Context& context, const ResNetOptions& options) { return ResNet(context, 50, options); }
+ResNet resnet101(Context& context, const ResNetOptions& options) { return ResNet(context, 101, options); }
+ResNet resnet152(Context& context, const ResNetOptions& options) { return ResNet(context, 152, options); }
+
+}  // namespace braid::models

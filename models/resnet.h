@@ -1,0 +1,49 @@
+#pragma once
+// Residual networks (He et al., 2016): the CIFAR form with three stages of basic blocks, and the ImageNet form v1.5
+// with four stages of basic or bottleneck blocks (the stride sits in the 3x3 convolution), for large or small images.
+
+#include "models/layers.h"
+
+namespace braid::models {
+
+/// How the ImageNet form begins.
+enum class Stem {
+  image,        ///< 7x7 convolution with stride 2, 3x3 max pool with stride 2: for images of about 224x224
+  small_image,  ///< 3x3 convolution with stride 1, no pool: for images of about 32x32
+};
+
+struct ResNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;        ///< of the input image
+  bool zero_init_residual = false;  ///< the last batch norm of each block starts at scale 0
+  Stem stem = Stem::small_image;    ///< ImageNet form only
+};
+
+/// images [N,H,W,channels] → logits [N,classes]
+class ResNet final : public Module {
+ public:
+  /// CIFAR form: depth is 20, 32, 44, 56 or 110 (6n + 2). ImageNet form: 18, 34, 50, 101 or 152.
+  /// Throws Error on another depth.
+  ResNet(Context& context, int depth, const ResNetOptions& options);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  ConvLayer* stem_conv_;
+  BatchNormLayer* stem_norm_;
+  bool stem_pool_ = false;
+  std::vector<Module*> blocks_;
+  LinearLayer* classifier_;
+};
+
+ResNet resnet20(Context& context, const ResNetOptions& options = {});
+ResNet resnet32(Context& context, const ResNetOptions& options = {});
+ResNet resnet44(Context& context, const ResNetOptions& options = {});
+ResNet resnet56(Context& context, const ResNetOptions& options = {});
+ResNet resnet110(Context& context, const ResNetOptions& options = {});
+ResNet resnet18(Context& context, const ResNetOptions& options = {});
+ResNet resnet34(Context& context, const ResNetOptions& options = {});
+ResNet resnet50(Context& context, const ResNetOptions& options = {});
+ResNet resnet101(Context& context, const ResNetOptions& options = {});
+ResNet resnet152(Context& context, const ResNetOptions& options = {});
+
+}  // namespace braid::models

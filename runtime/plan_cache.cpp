@@ -1,0 +1,148 @@
+#include "runtime/plan_cache.h"
+
+#include <algorithm>
+#include <iomanip>
+
+#include "runtime/session.h"
+
+namespace braid {
+
+namespace {
+
+/// Plans kept at most; beyond, the one unused for longest goes. PathNet-like training sees a new structure per step.
+constexpr std::size_t kMaxEntries = 512;
+/// Runs per candidate before the fastest is kept. The first one warms caches and libraries and does not count.
+constexpr std::size_t kMeasuredRuns = 6;
+
+/// Results that nobody reads within the step are what the step is for; single elements are too small to reuse.
+StepGraph with_kept_results(StepGraph graph) {
+  std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
+  }
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(id);
+    const bool result = value.producer != kNoNode && !read[static_cast<std::size_t>(value.root)];
+    if (value.slot < 0 && value.root == id && (result || value.desc.shape.size() == 1)) graph.keep(id);
+  }
+  return graph;
+}
+
+/// Widths that the scheduler may choose from: powers of two up to all cores, or the fixed one.
+std::vector<int> widths(int fixed, int max_width) {
+  if (fixed > 0) return {std::min(fixed, max_width)};
+  std::vector<int> list;
+  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
+  list.push_back(max_width);
+  return list;
+}
+
+}  // namespace
+
+struct PlanCache::Candidate {
+  std::unique_ptr<Executable> executable;
+  std::vector<double> seconds;
+
+  double median() const {
+    std::vector<double> counted(seconds.begin() + 1, seconds.end());
+    std::ranges::nth_element(counted, counted.begin() + static_cast<std::ptrdiff_t>(counted.size() / 2));
+    return counted[counted.size() / 2];
+  }
+};
+
+struct PlanCache::Entry {
+  explicit Entry(const StepGraph& recorded) : graph(with_kept_results(recorded)) {}
+  StepGraph graph;
+  std::vector<Candidate> candidates;  // one, once the fastest has been kept
+  std::size_t next = 0;               // whose turn it is while measuring
+  std::int64_t last_use = 0;
+};
+
+PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options)
+    : context_(context), streams_(streams), options_(options) {}
+PlanCache::~PlanCache() = default;
+
+Executable& PlanCache::find(const StepGraph& graph) {
+  auto found = entries_.find(graph.hash());
+  if (found != entries_.end()) {
+    ++hits_;
+  } else {
+    make_room();
+    found = entries_.emplace(graph.hash(), plan(graph)).first;
+    ++plans_;
+  }
+  current_ = found->second.get();
+  current_->last_use = ++clock_;
+  // Decided here and not after the last measured run, whose values may still be read until now.
+  if (current_->candidates.back().seconds.size() > kMeasuredRuns) keep_fastest(*current_);
+  measuring_ = current_->candidates.size() > 1;
+  Executable& executable = *current_->candidates[measuring_ ? current_->next : 0].executable;
+  const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
+  if (arena_.data() == nullptr || arena_.bytes() < needed) {
+    arena_ = {};  // first release, then allocate: both together may not fit
+    arena_ = context_.backend().allocate(needed);
+    for (auto& [hash, entry] : entries_) {
+      for (Candidate& candidate : entry->candidates) candidate.executable->unbind();
+    }
+  }
+  executable.bind(arena_.data(), context_);
+  return executable;
+}
+
+std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
+  auto entry = std::make_unique<Entry>(graph);
+  const int capacity = context_.backend().info().capacity;
+  if (options_.streams > 0) {
+    entry->candidates.push_back({make_executable(entry->graph, options_.policy, options_.streams), {}});
+    return entry;
+  }
+  entry->candidates.push_back({make_executable(entry->graph, "serial", 1), {}});
+  if (capacity == 1) return entry;
+  for (const int streams : {2, 4}) {
+    if (streams > streams_.size()) break;
+    auto concurrent = make_executable(entry->graph, options_.policy, streams);
+    const Plan& plan = concurrent->plan();
+    const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
+    const bool repeats = std::ranges::any_of(
+        entry->candidates, [&](const Candidate& other) { return other.executable->plan().streams == plan.streams; });
+    if (used > 1 && !repeats) entry->candidates.push_back({std::move(concurrent), {}});
+  }
+  return entry;
+}
+
+std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy,
+                                                       int streams) const {
+  const DeviceInfo& device = context_.backend().info();
+  Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width));
+  KernelChoices kernels = make_kernels(graph, context_.device().type, costs);
+  Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity);
+  return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));
+}
+
+void PlanCache::add_measurement(double seconds) {
+  current_->candidates[current_->next].seconds.push_back(seconds);
+  current_->next = (current_->next + 1) % current_->candidates.size();
+}
+
+void PlanCache::keep_fastest(Entry& entry) {
+  std::ostringstream report;
+  report << std::setprecision(3);
+  for (const Candidate& candidate : entry.candidates) {
+    const Plan& plan = candidate.executable->plan();
+    report << (report.tellp() > 0 ? ", " : "") << plan.policy;
+    if (plan.streams.size() > 1) report << " on " << plan.streams.size() << " streams";
+    report << ": " << candidate.median() * 1e3 << " ms";
+  }
+  report_ = report.str();
+  Candidate fastest = std::move(*std::ranges::min_element(entry.candidates, {}, &Candidate::median));
+  fastest.seconds.clear();
+  entry.candidates.clear();
+  entry.candidates.push_back(std::move(fastest));
+}
+
+void PlanCache::make_room() {
+  if (entries_.size() < kMaxEntries) return;
+  entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second->last_use; }));
+}
+
+}  // namespace braid

@@ -1,0 +1,53 @@
+#pragma once
+// From step graph to executable. A structure seen before is found by its hash; a new one is planned. With streams = 0,
+// the serial plan and the concurrent candidates are measured in the first steps, and the fastest is kept: concurrency
+// is never slower than serial.
+
+#include <string>
+#include <unordered_map>
+
+#include "runtime/executable.h"
+
+namespace braid {
+
+struct SessionOptions;
+
+class PlanCache {
+ public:
+  PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options);
+  ~PlanCache();
+
+  /// The executable for a recorded graph, bound to the arena. Nothing may be running. May move the arena, which is as
+  /// large as the largest plan needs. Valid until the next call.
+  Executable& find(const StepGraph& graph);
+  /// Whether the executable just found is still being compared with others: the session then times its run.
+  bool measuring() const { return measuring_; }
+  /// Tells how long the run of the executable just found took.
+  void add_measurement(double seconds);
+
+  std::int64_t plans() const { return plans_; }
+  std::int64_t hits() const { return hits_; }
+  std::size_t arena_bytes() const { return arena_.bytes(); }
+  const std::string& choice_report() const { return report_; }
+
+ private:
+  struct Candidate;
+  struct Entry;
+
+  std::unique_ptr<Entry> plan(const StepGraph& graph);
+  std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams) const;
+  void keep_fastest(Entry& entry);
+  void make_room();
+
+  Context& context_;
+  StreamGroup& streams_;
+  const SessionOptions& options_;
+  std::unordered_map<Hash, std::unique_ptr<Entry>> entries_;
+  Entry* current_ = nullptr;
+  bool measuring_ = false;
+  Buffer arena_;
+  std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
+  std::string report_;
+};
+
+}  // namespace braid

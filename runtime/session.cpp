@@ -1,0 +1,89 @@
+#include "runtime/session.h"
+
+#include <chrono>
+
+namespace braid {
+
+namespace {
+
+/// Streams to create: the wanted number, or as many as candidates of the automatic choice use.
+int stream_count(const SessionOptions& options, const DeviceInfo& device) {
+  BRAID_CHECK(options.streams >= 0, Error, "[session] expected streams of at least 0 (0: automatic), got ",
+              options.streams);
+  BRAID_CHECK(options.width >= 0, Error, "[session] expected a width of at least 0 (0: automatic), got ",
+              options.width);
+  find_policy(options.policy);
+  return options.streams > 0 ? options.streams : std::min(4, std::max(1, device.capacity));
+}
+
+}  // namespace
+
+Session::Session(const SessionOptions& options)
+    : Context(make_backend(Device::parse(options.device), options.threads), options.seed),
+      options_(options),
+      streams_(backend().make_streams(stream_count(options, backend().info()))),
+      cache_(*this, *streams_, options_),
+      tape_(*this) {}
+
+Session::~Session() {
+  // The streams finish before the executables that they run go away. A fault that nobody asked for has nowhere to go.
+  streams_.reset();
+}
+
+Step Session::step() {
+  BRAID_CHECK(!recording_, Error, "[session] a step is being recorded already: let it end before the next begins");
+  return Step(*this);
+}
+
+void Session::synchronize() { streams_->synchronize(); }
+
+void Session::set_observer(LaunchObserver* observer) {
+  synchronize();
+  streams_->set_observer(observer);
+}
+
+SessionStats Session::stats() const {
+  SessionStats stats{
+      .steps = steps_, .plans = cache_.plans(), .cache_hits = cache_.hits(), .arena_bytes = cache_.arena_bytes()};
+  for (const Parameter* parameter : parameters()) {
+    stats.persistent_bytes += size_of(parameter->desc().dtype) * static_cast<std::size_t>(parameter->shape().size());
+  }
+  return stats;
+}
+
+Step::Step(Session& session) : session_(session), guard_(session.tape_) {
+  session.recording_ = true;
+  session.tape_.start_step(static_cast<std::int32_t>(session.steps_), this);
+}
+
+Step::~Step() {
+  session_.tape_.end_step();
+  session_.recording_ = false;
+}
+
+void Step::run() {
+  BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
+  Session& s = session_;
+  s.synchronize();
+  executable_ = &s.cache_.find(s.tape_.graph());
+  executable_->copy_inputs(s.tape_.inputs(), s.backend());
+  const auto start = std::chrono::steady_clock::now();
+  executable_->launch(*s.streams_);
+  ++s.steps_;
+  if (!s.cache_.measuring()) return;
+  s.synchronize();
+  s.cache_.add_measurement(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+const Plan& Step::plan() const {
+  BRAID_CHECK(executable_ != nullptr, Error, "[session] the step has no plan before it has run");
+  return executable_->plan();
+}
+
+Array Step::read_value(ValueId value) {
+  if (executable_ == nullptr) run();
+  session_.synchronize();
+  return executable_->read(value, session_);
+}
+
+}  // namespace braid

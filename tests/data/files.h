@@ -1,0 +1,110 @@
+#pragma once
+// Files for the tests to read: a temporary folder, IDX content, gzip, and damage to all of them.
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+
+namespace braid::testing {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// A fresh folder that goes away with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "braid-data-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder: " + name);
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string path() const { return path_.string(); }
+  /// Writes a file and returns its path.
+  std::string write(const std::string& name, const Bytes& content) const {
+    std::ofstream file(path_ / name, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+    if (!file.flush()) throw std::runtime_error("cannot write " + name);
+    return (path_ / name).string();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// One complete gzip stream.
+inline Bytes gzip(const Bytes& content) {
+  z_stream stream{};
+  if (deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) std::abort();
+  Bytes out(deflateBound(&stream, content.size()));
+  Bytes in = content;
+  stream.next_in = in.data();
+  stream.avail_in = static_cast<uInt>(in.size());
+  stream.next_out = out.data();
+  stream.avail_out = static_cast<uInt>(out.size());
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) std::abort();
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// An IDX header of type u8, followed by the values.
+inline Bytes idx(std::initializer_list<std::uint32_t> extents, const Bytes& values) {
+  Bytes content = {0, 0, 8, static_cast<std::uint8_t>(extents.size())};
+  for (const std::uint32_t extent : extents) {
+    for (int shift = 24; shift >= 0; shift -= 8) content.push_back(static_cast<std::uint8_t>(extent >> shift));
+  }
+  content.insert(content.end(), values.begin(), values.end());
+  return content;
+}
+
+inline Bytes random_bytes(std::size_t count, std::uint64_t seed) {
+  Generator random(seed);
+  Bytes bytes(count);
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
+  return bytes;
+}
+
+/// One to four random edits: a bit flipped, a byte set, a byte dropped, a byte inserted, or the end cut off.
+inline Bytes mutate(Bytes bytes, Generator& random) {
+  for (std::uint32_t edits = 1 + random.below(4); edits > 0 && !bytes.empty(); --edits) {
+    const std::uint32_t at = random.below(static_cast<std::uint32_t>(bytes.size()));
+    switch (random.below(5)) {
+      case 0: bytes[at] ^= static_cast<std::uint8_t>(1u << random.below(8)); break;
+      case 1: bytes[at] = static_cast<std::uint8_t>(random.below(256)); break;
+      case 2: bytes.erase(bytes.begin() + at); break;
+      case 3: bytes.insert(bytes.begin() + at, static_cast<std::uint8_t>(random.below(256))); break;
+      case 4: bytes.resize(at); break;
+    }
+  }
+  return bytes;
+}
+
+/// The message with which `call` throws an ErrorType; empty if it does not throw.
+template <class ErrorType, class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const ErrorType& error) {
+    return error.what();
+  }
+  return {};
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace braid::testing

@@ -1,0 +1,314 @@
+#include "data/loader.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "data/synthetic.h"
+#include "tests/data/files.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+static_assert(std::input_iterator<Loader::Iterator>);
+static_assert(std::sentinel_for<std::default_sentinel_t, Loader::Iterator>);
+
+namespace {
+
+/// Sample i is one pixel of value i. Counts what is loaded; may fail, lie or dawdle.
+class Probe : public Dataset {
+ public:
+  explicit Probe(std::int64_t samples) : samples_(samples) {}
+  std::int64_t size() const override { return samples_; }
+  Shape image_shape() const override { return {1, 1, 1}; }
+  int classes() const override { return 256; }
+  std::string name() const override { return "probe"; }
+  std::span<const std::uint8_t> image(std::int64_t index) const override {
+    ++loads;
+    if (index == fails_at) throw std::runtime_error("sample " + std::to_string(index) + " is bad");
+    if (index % 7 == 3) std::this_thread::sleep_for(delay);  // batches become ready out of order
+    return std::span(pixels_).subspan(static_cast<std::size_t>(index), index == short_at ? 0 : 1);
+  }
+  int label(std::int64_t index) const override { return index == mislabelled_at ? 256 : static_cast<int>(index); }
+
+  std::int64_t fails_at = -1, short_at = -1, mislabelled_at = -1;
+  std::chrono::microseconds delay{0};
+  mutable std::atomic<int> loads = 0;
+
+ private:
+  std::int64_t samples_;
+  Bytes pixels_ = Bytes(256);
+};
+
+/// The samples of one epoch in the order of delivery.
+std::vector<int> epoch_order(Loader& loader) {
+  std::vector<int> order;
+  for (const Batch& batch : loader) {
+    const auto labels = batch.labels.as<std::int32_t>();
+    order.insert(order.end(), labels.begin(), labels.end());
+  }
+  return order;
+}
+
+std::vector<int> counting(int count) {
+  std::vector<int> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+struct Epoch {
+  std::vector<float> images;
+  std::vector<int> labels;
+  friend bool operator==(const Epoch&, const Epoch&) = default;
+};
+
+Epoch collect(Loader& loader) {
+  Epoch epoch;
+  Batch batch;
+  while (loader.next(batch)) {
+    const auto images = batch.images.as<float>();
+    const auto labels = batch.labels.as<std::int32_t>();
+    epoch.images.insert(epoch.images.end(), images.begin(), images.end());
+    epoch.labels.insert(epoch.labels.end(), labels.begin(), labels.end());
+  }
+  return epoch;
+}
+
+}  // namespace
+
+TEST_CASE("batches have the shapes and types that networks expect") {
+  Loader loader(synthetic({.size = 10, .shape = {5, 4, 3}}), {.batch_size = 4});
+  CHECK(loader.batches() == 3);
+  std::vector<std::int64_t> sizes;
+  for (const Batch& batch : loader) {
+    CHECK(batch.images.dtype() == DType::f32);
+    CHECK(batch.images.shape() == Shape{batch.size(), 5, 4, 3});
+    CHECK(batch.labels.dtype() == DType::i32);
+    CHECK(batch.labels.shape() == Shape{batch.size()});
+    sizes.push_back(batch.size());
+  }
+  CHECK(sizes == std::vector<std::int64_t>{4, 4, 2});
+}
+
+TEST_CASE("drop_last leaves out an incomplete batch and only that") {
+  const auto batches = [](std::int64_t samples, std::int64_t batch_size, bool drop_last) {
+    Loader loader(std::make_shared<Probe>(samples), {.batch_size = batch_size, .drop_last = drop_last});
+    std::int64_t count = 0;
+    for (const Batch& batch : loader) {
+      CHECK((batch.size() == batch_size || !drop_last));
+      ++count;
+    }
+    CHECK(count == loader.batches());
+    return count;
+  };
+  CHECK(batches(10, 4, false) == 3);
+  CHECK(batches(10, 4, true) == 2);
+  CHECK(batches(8, 4, true) == 2);
+  CHECK(batches(3, 4, false) == 1);
+  CHECK(batches(3, 4, true) == 0);
+  CHECK(batches(0, 4, false) == 0);
+}
+
+TEST_CASE("without shuffling samples come in their order for any number of workers") {
+  const auto dataset = std::make_shared<Probe>(100);
+  dataset->delay = std::chrono::microseconds(200);
+  for (const int workers : {0, 1, 3}) {
+    for (const int prefetch : {1, 2, 100}) {
+      Loader loader(dataset, {.batch_size = 3, .workers = workers, .prefetch = prefetch});
+      CHECK(epoch_order(loader) == counting(100));
+    }
+  }
+}
+
+TEST_CASE("shuffling is a permutation that changes with epoch and seed") {
+  const auto dataset = std::make_shared<Probe>(100);
+  Loader loader(dataset, {.batch_size = 7, .shuffle = true, .seed = 1});
+  const std::vector<int> first = epoch_order(loader);
+  const std::vector<int> second = epoch_order(loader);
+  CHECK(first != second);
+  for (std::vector<int> order : {first, second}) {
+    CHECK(order != counting(100));
+    std::sort(order.begin(), order.end());
+    CHECK(order == counting(100));
+  }
+  Loader same(dataset, {.batch_size = 20, .shuffle = true, .seed = 1});
+  CHECK(epoch_order(same) == first);
+  Loader other(dataset, {.batch_size = 7, .shuffle = true, .seed = 2});
+  CHECK(epoch_order(other) != first);
+}
+
+TEST_CASE("the number of workers changes no bit of an epoch") {
+  const auto dataset = synthetic({.size = 101, .shape = {8, 8, 3}});
+  LoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 7, .workers = 0, .prefetch = 3};
+  options.transform = {.crop_padding = 2, .flip = true, .mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.3f, 0.4f}};
+  Loader serial(dataset, options);
+  for (const int workers : {1, 3}) {
+    options.workers = workers;
+    Loader parallel(dataset, options);
+    for (const std::int64_t epoch : {0, 1, 5}) {
+      serial.start_epoch(epoch);
+      parallel.start_epoch(epoch);
+      CHECK(collect(serial) == collect(parallel));
+    }
+  }
+}
+
+TEST_CASE("the augmentation of a sample depends on neither batch size nor order but changes with the epoch") {
+  const auto dataset = synthetic({.size = 12, .shape = {8, 8, 1}, .classes = 12});  // the label names the sample
+  const auto image_of = [&](std::int64_t batch_size, bool shuffle, std::int64_t epoch, int sample) {
+    LoaderOptions options{.batch_size = batch_size, .shuffle = shuffle, .seed = 3};
+    options.transform.crop_padding = 4;
+    Loader loader(dataset, options);
+    loader.start_epoch(epoch);
+    const Epoch all = collect(loader);
+    const auto at = std::find(all.labels.begin(), all.labels.end(), sample) - all.labels.begin();
+    return std::vector<float>(all.images.begin() + at * 64, all.images.begin() + (at + 1) * 64);
+  };
+  int changed = 0;
+  for (int sample = 0; sample < 12; ++sample) {
+    CHECK(image_of(4, false, 0, sample) == image_of(5, true, 0, sample));
+    changed += image_of(4, false, 0, sample) != image_of(4, false, 1, sample) ? 1 : 0;
+  }
+  CHECK(changed >= 10);  // one of 81 crops may come again
+}
+
+TEST_CASE("an epoch can be started anew at any point and repeats itself") {
+  const auto dataset = std::make_shared<Probe>(60);
+  for (const int workers : {0, 1, 3}) {
+    Loader loader(dataset, {.batch_size = 4, .shuffle = true, .workers = workers});
+    loader.start_epoch(2);
+    const Epoch whole = collect(loader);
+    for (int taken = 0; taken < 5; ++taken) {
+      loader.start_epoch(9);
+      Batch batch;
+      for (int i = 0; i < taken; ++i) CHECK(loader.next(batch));
+      loader.start_epoch(2);
+      CHECK(collect(loader) == whole);
+    }
+  }
+}
+
+TEST_CASE("each range-for is the next epoch") {
+  Loader loops(std::make_shared<Probe>(50), {.batch_size = 8, .shuffle = true});
+  Loader calls(std::make_shared<Probe>(50), {.batch_size = 8, .shuffle = true});
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    calls.start_epoch(epoch);
+    CHECK(epoch_order(loops) == collect(calls).labels);
+  }
+}
+
+TEST_CASE("an epoch that is over stays over") {
+  for (const int workers : {0, 2}) {
+    Loader loader(std::make_shared<Probe>(4), {.batch_size = 2, .workers = workers});
+    loader.start_epoch(0);
+    collect(loader);
+    Batch batch;
+    CHECK_FALSE(loader.next(batch));
+    CHECK_FALSE(loader.next(batch));
+  }
+}
+
+TEST_CASE("a batch keeps its values while later ones are loaded") {
+  Loader loader(std::make_shared<Probe>(40), {.batch_size = 4, .workers = 2});
+  std::vector<Batch> held;
+  for (const Batch& batch : loader) held.push_back(batch);
+  std::vector<int> order;
+  for (const Batch& batch : held) {
+    const auto labels = batch.labels.as<std::int32_t>();
+    order.insert(order.end(), labels.begin(), labels.end());
+  }
+  CHECK(order == counting(40));
+}
+
+TEST_CASE("workers are never further ahead than prefetch allows") {
+  const auto dataset = std::make_shared<Probe>(100);
+  Loader loader(dataset, {.batch_size = 1, .workers = 3, .prefetch = 2});
+  loader.start_epoch(0);
+  Batch batch;
+  for (int taken = 1; taken <= 20; ++taken) {
+    CHECK(loader.next(batch));
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    CHECK(dataset->loads <= taken + 2);
+  }
+}
+
+TEST_CASE("a loader can be destroyed at any time") {
+  const auto dataset = std::make_shared<Probe>(50);
+  dataset->delay = std::chrono::microseconds(100);
+  for (const int workers : {0, 1, 3}) {
+    for (int taken = -1; taken <= 5; ++taken) {
+      Loader loader(dataset, {.batch_size = 4, .workers = workers, .prefetch = 2});
+      if (taken >= 0) loader.start_epoch(0);
+      Batch batch;
+      for (int i = 0; i < taken; ++i) CHECK(loader.next(batch));
+    }
+  }
+  CHECK(dataset.use_count() == 1);
+}
+
+TEST_CASE("an exception of the dataset surfaces at its batch and the epoch goes on after it") {
+  const auto dataset = std::make_shared<Probe>(40);
+  dataset->fails_at = 13;  // in batch 3
+  for (const int workers : {0, 1, 3}) {
+    Loader loader(dataset, {.batch_size = 4, .workers = workers, .prefetch = 8});
+    loader.start_epoch(0);
+    Batch batch;
+    for (int i = 0; i < 3; ++i) CHECK(loader.next(batch));
+    CHECK_THROWS_WITH_AS(loader.next(batch), "sample 13 is bad", std::runtime_error);
+    CHECK(loader.next(batch));
+    CHECK(batch.labels.as<std::int32_t>()[0] == 16);
+  }
+}
+
+TEST_CASE("an exception that nobody waits for does not harm") {
+  const auto dataset = std::make_shared<Probe>(40);
+  dataset->fails_at = 5;
+  for (int i = 0; i < 20; ++i) {
+    Loader loader(dataset, {.batch_size = 4, .workers = 2});
+    loader.start_epoch(0);
+    Batch batch;
+    CHECK(loader.next(batch));
+  }
+}
+
+TEST_CASE("a dataset that breaks its promises is a DataError") {
+  Batch batch;
+  for (const int workers : {0, 2}) {
+    const auto short_image = std::make_shared<Probe>(4);
+    short_image->short_at = 1;
+    Loader first(short_image, {.workers = workers});
+    first.start_epoch(0);
+    CHECK_THROWS_WITH_AS(first.next(batch), "[loader] probe: image 1 has 0 bytes, expected 1 for shape [1,1,1]",
+                         DataError);
+    const auto bad_label = std::make_shared<Probe>(4);
+    bad_label->mislabelled_at = 2;
+    Loader second(bad_label, {.workers = workers});
+    second.start_epoch(0);
+    CHECK_THROWS_WITH_AS(second.next(batch), "[loader] probe: label of sample 2 is 256, expected 0 to 255", DataError);
+  }
+}
+
+TEST_CASE("loader options out of range are config errors") {
+  const auto error = [](const LoaderOptions& options) {
+    return error_of<ConfigError>([&] { Loader(std::make_shared<Probe>(4), options); });
+  };
+  CHECK(error({}).empty());
+  CHECK(contains(error({.batch_size = 0}), "expected batch_size >= 1, got 0"));
+  CHECK(contains(error({.workers = -1}), "expected workers >= 0, got -1"));
+  CHECK(contains(error({.prefetch = 0}), "expected prefetch >= 1, got 0"));
+  LoaderOptions options;
+  options.transform.crop_padding = -1;
+  CHECK(contains(error(options), "expected crop_padding >= 0"));
+}
+
+TEST_CASE("a loader that is not started says so") {
+  Loader loader(std::make_shared<Probe>(4), {});
+  Batch batch;
+  CHECK_THROWS_WITH_AS(loader.next(batch), "[loader] start_epoch must be called before next", Error);
+  CHECK_THROWS_AS(loader.start_epoch(-1), ConfigError);
+}

@@ -1,0 +1,137 @@
+#include "data/transform.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "tests/data/files.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+std::vector<float> apply(const Transform& transform, const Bytes& pixels, const Placement& placement) {
+  std::vector<float> out(pixels.size(), -1.0f);
+  transform.apply(pixels, placement, out);
+  return out;
+}
+
+/// The same by definition: pad, crop, mirror, then normalise each pixel.
+std::vector<float> expected(const TransformOptions& options, const Shape& shape, const Bytes& pixels,
+                            const Placement& placement) {
+  std::vector<float> out;
+  for (std::int64_t y = 0; y < shape[0]; ++y) {
+    for (std::int64_t x = 0; x < shape[1]; ++x) {
+      const std::int64_t sy = y + placement.dy;
+      const std::int64_t sx = (placement.flip ? shape[1] - 1 - x : x) + placement.dx;
+      const bool inside = sy >= 0 && sy < shape[0] && sx >= 0 && sx < shape[1];
+      for (std::int64_t c = 0; c < shape[2]; ++c) {
+        const int pixel = inside ? pixels[static_cast<std::size_t>((sy * shape[1] + sx) * shape[2] + c)] : 0;
+        const auto channel = static_cast<std::size_t>(c);
+        out.push_back((static_cast<float>(pixel) / 255.0f - options.mean[channel]) / options.std[channel]);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("without options pixels are mapped to 0 … 1") {
+  Bytes pixels(256);
+  std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
+  const std::vector<float> out = apply(Transform({}, {16, 16, 1}), pixels, {});
+  for (int i = 0; i < 256; ++i) CHECK(out[static_cast<std::size_t>(i)] == static_cast<float>(i) / 255.0f);
+}
+
+TEST_CASE("mean and deviation are those of the channel") {
+  TransformOptions options;
+  options.mean = {0.5f, 0.0f};
+  options.std = {0.25f, 0.5f};
+  const std::vector<float> out = apply(Transform(options, {1, 2, 2}), {0, 0, 255, 255}, {});
+  CHECK(out == std::vector<float>{-2.0f, 0.0f, 2.0f, 2.0f});
+}
+
+TEST_CASE("padding is black before normalisation") {
+  TransformOptions options;
+  options.mean = {0.5f};
+  const Transform transform(options, {2, 2, 1});
+  const Bytes pixels = {0, 255, 255, 0};
+  const float black = -0.5f, white = 0.5f;
+  CHECK(apply(transform, pixels, {.dy = 0, .dx = 1}) == std::vector<float>{white, black, black, black});
+  CHECK(apply(transform, pixels, {.dy = -1, .dx = 0}) == std::vector<float>{black, black, black, white});
+  CHECK(apply(transform, pixels, {.dy = 0, .dx = 0, .flip = true}) == std::vector<float>{white, black, black, white});
+}
+
+TEST_CASE("every crop and flip equals its definition, also where the crop misses the image") {
+  TransformOptions options;
+  options.mean = {0.4f, 0.5f, 0.6f};
+  options.std = {0.2f, 0.3f, 0.1f};
+  const Shape shape{3, 4, 3};
+  const Transform transform(options, shape);
+  const Bytes pixels = random_bytes(36, 1);
+  for (std::int64_t dy = -5; dy <= 5; ++dy) {
+    for (std::int64_t dx = -5; dx <= 5; ++dx) {
+      for (const bool flip : {false, true}) {
+        const Placement placement{dy, dx, flip};
+        CHECK(apply(transform, pixels, placement) == expected(options, shape, pixels, placement));
+      }
+    }
+  }
+}
+
+TEST_CASE("crops and flips are uniform") {
+  TransformOptions options;
+  options.crop_padding = 2;
+  options.flip = true;
+  const Transform transform(options, {8, 8, 1});
+  std::map<std::pair<std::int64_t, std::int64_t>, int> crops;
+  int flips = 0;
+  const int draws = 25000;
+  for (int i = 0; i < draws; ++i) {
+    const Placement placement = transform.draw(Generator(5, static_cast<std::uint64_t>(i)));
+    ++crops[{placement.dy, placement.dx}];
+    flips += placement.flip ? 1 : 0;
+  }
+  CHECK(crops.size() == 25);
+  CHECK(crops.begin()->first == std::pair<std::int64_t, std::int64_t>(-2, -2));
+  CHECK(crops.rbegin()->first == std::pair<std::int64_t, std::int64_t>(2, 2));
+  for (const auto& [crop, count] : crops) {  // 1000 expected; 160 is more than five standard deviations (31)
+    CHECK(count > 840);
+    CHECK(count < 1160);
+  }
+  CHECK(flips > 12100);  // 12500 expected, standard deviation 79
+  CHECK(flips < 12900);
+}
+
+TEST_CASE("without crop and flip the placement is the identity") {
+  const Transform transform({}, {8, 8, 1});
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const Placement placement = transform.draw(Generator(1, i));
+    CHECK(placement.dy == 0);
+    CHECK(placement.dx == 0);
+    CHECK_FALSE(placement.flip);
+  }
+}
+
+TEST_CASE("transform options that do not fit are config errors") {
+  const auto error = [](const TransformOptions& options) {
+    return error_of<ConfigError>([&] { Transform(options, {8, 8, 3}); });
+  };
+  TransformOptions options;
+  CHECK(error(options).empty());
+  options.crop_padding = -1;
+  CHECK(contains(error(options), "expected crop_padding >= 0, got -1"));
+  options = {};
+  options.mean = {0.5f};
+  CHECK(contains(error(options), "expected mean for 3 channels (images are [8,8,3]), got 1 values"));
+  options = {};
+  options.std = {1, 1, 1, 1};
+  CHECK(contains(error(options), "expected std for 3 channels"));
+  options.std = {1, 0, 1};
+  CHECK(contains(error(options), "expected std > 0, got 0"));
+}

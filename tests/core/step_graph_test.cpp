@@ -1,0 +1,117 @@
+#include "core/step_graph.h"
+
+#include <doctest/doctest.h>
+
+namespace braid {
+namespace {
+
+/// As many outputs as told, each like input 0; options say how they share bytes.
+class TestOp final : public Op {
+ public:
+  explicit TestOp(std::vector<OutputDesc> outputs, std::int64_t attribute = 0)
+      : outputs_(std::move(outputs)), attribute_(attribute) {}
+  std::string_view name() const override { return "test"; }
+  void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
+    outputs.insert(outputs.end(), outputs_.begin(), outputs_.end());
+  }
+  void hash(Hash& hash) const override { hash.add(attribute_); }
+
+ private:
+  std::vector<OutputDesc> outputs_;
+  std::int64_t attribute_;
+};
+
+const ValueDesc kDesc{DType::f32, {4}};
+OpPtr plain(std::int64_t attribute = 0) {
+  return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}}}, attribute);
+}
+OpPtr update() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}, .overwrites = 0}}); }
+OpPtr view() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {2, 2}, .views = 0}}); }
+
+std::vector<NodeId> list(std::span<const NodeId> nodes) { return {nodes.begin(), nodes.end()}; }
+
+TEST_CASE("a reader comes after the writer") {
+  StepGraph graph;
+  const ValueId x = graph.add_input(kDesc);
+  const ValueId a = graph.add_node(plain(), {x});
+  graph.add_node(plain(), {a, x, a});
+  const Edges edges = graph.edges();
+  CHECK(list(edges.predecessors(0)).empty());
+  CHECK(list(edges.predecessors(1)) == std::vector<NodeId>{0});
+  CHECK(list(edges.successors(0)) == std::vector<NodeId>{1});
+}
+
+TEST_CASE("a parameter is overwritten only after its last reader") {
+  StepGraph graph;
+  const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, 0);
+  const ValueId x = graph.add_input(kDesc);
+  graph.add_node(plain(), {x, w});                        // node 0 reads w
+  graph.add_node(plain(), {x, w});                        // node 1 reads w
+  const ValueId next = graph.add_node(update(), {w, x});  // node 2 overwrites w
+  graph.add_node(plain(), {next});                        // node 3 reads the new version
+  graph.add_node(update(), {next});                       // node 4 overwrites it again
+  const Edges edges = graph.edges();
+  CHECK(list(edges.predecessors(2)) == std::vector<NodeId>{0, 1});
+  CHECK(list(edges.predecessors(3)) == std::vector<NodeId>{2});
+  CHECK(list(edges.predecessors(4)) == std::vector<NodeId>{2, 3});
+  CHECK(graph.value(next).slot == 0);
+  CHECK(graph.value(next).kind == ValueKind::parameter);
+}
+
+TEST_CASE("views have no edges and are looked through, also by anti-dependencies") {
+  StepGraph graph;
+  const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, 0);
+  const ValueId reshaped = graph.add_node(view(), {w});   // node 0
+  const ValueId y = graph.add_node(plain(), {reshaped});  // node 1 reads w's bytes
+  const ValueId flat = graph.add_node(view(), {y});       // node 2
+  graph.add_node(update(), {w, flat});                    // node 3
+  const Edges edges = graph.edges();
+  CHECK(graph.node(0).is_view);
+  CHECK(list(edges.predecessors(1)).empty());
+  CHECK(list(edges.successors(0)).empty());
+  CHECK(list(edges.predecessors(3)) == std::vector<NodeId>{1});
+}
+
+TEST_CASE("an old version can be neither read nor overwritten, and only persistent values can be overwritten") {
+  StepGraph graph;
+  const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, 0);
+  const ValueId reshaped = graph.add_node(view(), {w});
+  graph.add_node(update(), {w});
+  CHECK_THROWS_AS(graph.add_node(update(), {w}), ShapeError);
+  CHECK_THROWS_AS(graph.add_node(plain(), {w}), ShapeError);
+  CHECK_THROWS_AS(graph.add_node(plain(), {reshaped}), ShapeError);
+  const ValueId x = graph.add_input(kDesc);
+  CHECK_THROWS_WITH_AS(graph.add_node(update(), {x}),
+                       "[test] expected a parameter or state to overwrite, got an input of shape [4]", ShapeError);
+}
+
+TEST_CASE("the hash is equal for equal structure and differs for any difference") {
+  const auto build = [](std::int64_t attribute, std::int64_t extent, bool swap, std::int32_t slot, bool keep) {
+    StepGraph graph;
+    const ValueId x = graph.add_input({DType::f32, {extent}});
+    const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, slot);
+    const ValueId y = swap ? graph.add_node(plain(attribute), {w, x}) : graph.add_node(plain(attribute), {x, w});
+    if (keep) graph.keep(y);
+    return graph.hash();
+  };
+  const Hash base = build(1, 4, false, 0, false);
+  CHECK(base == build(1, 4, false, 0, false));
+  CHECK(base != build(2, 4, false, 0, false));
+  CHECK(base != build(1, 5, false, 0, false));
+  CHECK(base != build(1, 4, true, 0, false));
+  CHECK(base != build(1, 4, false, 1, false));
+  CHECK(base != build(1, 4, false, 0, true));
+}
+
+TEST_CASE("a cleared graph starts over") {
+  StepGraph graph;
+  const Hash empty = graph.hash();
+  graph.add_node(plain(), {graph.add_input(kDesc)});
+  graph.clear();
+  CHECK(graph.hash() == empty);
+  CHECK(graph.node_count() == 0);
+  CHECK(graph.value_count() == 0);
+}
+
+}  // namespace
+}  // namespace braid

@@ -103,6 +103,7 @@ void backward(const Tensor& loss) {
   Tape& tape = loss.tape();
   BRAID_CHECK(tape.requires_gradient(loss.id()), Error,
               "[backward] the loss depends on no trainable parameter, or was recorded under no_grad");
+  const Tape::Guard guard(tape);
   const NoGrad no_grad;
   BackwardPass(tape).run(loss.id());
 }

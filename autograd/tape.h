@@ -39,6 +39,8 @@ class Tape {
 
   /// Forgets everything recorded; tensors recorded before become stale. `number` is the step's, as dropout sees it.
   void start_step(std::int32_t number, ValueReader* reader);
+  /// From here on, tensors of this step cannot be read any more.
+  void end_step() { reader_ = nullptr; }
 
   Context& context() const { return context_; }
   const StepGraph& graph() const { return graph_; }

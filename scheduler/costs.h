@@ -1,6 +1,6 @@
 #pragma once
-// What the scheduler knows of a node: the ways to run it, each with a width, a duration and a workspace. Costs come from
-// the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
+// What the scheduler knows of a node: the ways to run it, each with a width, a duration and a workspace. Costs come
+// from the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
 
 #include <cstdint>
 #include <span>
@@ -13,8 +13,8 @@ namespace braid {
 
 /// One way to run a node: how much of the device it occupies, for how long when it runs alone, and its scratch memory.
 struct Choice {
-  int width = 1;                    ///< cores or SMs, at least 1 and at most the capacity
-  double duration = 0;              ///< microseconds
+  int width = 1;        ///< cores or SMs, at least 1 and at most the capacity
+  double duration = 0;  ///< microseconds
   std::size_t workspace_bytes = 0;
   friend bool operator==(const Choice&, const Choice&) = default;
 };
@@ -51,6 +51,7 @@ struct LowerBound {
   double depth = 0;  ///< D: the critical path
   double work = 0;   ///< W: capacity-microseconds
   double bound = 0;
+  friend bool operator==(const LowerBound&, const LowerBound&) = default;
 };
 LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity);
 

@@ -27,15 +27,15 @@ struct ArenaSlice {
 
 struct Plan {
   std::string policy;
-  std::vector<Placement> placements;           ///< per node
-  std::vector<std::vector<Command>> streams;   ///< views are not launched
-  std::int32_t events = 0;                     ///< every event is recorded exactly once, by one stream
+  std::vector<Placement> placements;                   ///< per node
+  std::vector<std::vector<Command>> streams;           ///< views are not launched
+  std::int32_t events = 0;                             ///< every event is recorded exactly once, by one stream
   std::vector<std::pair<NodeId, NodeId>> extra_edges;  ///< promised by the policy, checked by the verifier
-  std::vector<std::int64_t> offsets;           ///< per value, bytes into the arena; -1 for persistent values
-  std::vector<ArenaSlice> workspaces;          ///< per stream
-  std::int64_t arena_bytes = 0;                ///< values and workspaces
+  std::vector<std::int64_t> offsets;                   ///< per value, bytes into the arena; -1 for persistent values
+  std::vector<ArenaSlice> workspaces;                  ///< per stream
+  std::int64_t arena_bytes = 0;                        ///< values and workspaces
 
-  double makespan = 0;        ///< predicted, microseconds
+  double makespan = 0;  ///< predicted, microseconds
   LowerBound bound;
   std::int64_t naive_bytes = 0;  ///< arena if every value had bytes of its own
 

@@ -22,8 +22,8 @@ struct Problem {
 
 struct Placement {
   int stream = 0;
-  int choice = 0;     ///< index into costs.choices(node)
-  double start = 0;   ///< predicted, microseconds from the start of the step
+  int choice = 0;    ///< index into costs.choices(node)
+  double start = 0;  ///< predicted, microseconds from the start of the step
   double finish = 0;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
@@ -47,6 +47,10 @@ Schedule serial(const Problem& problem);
 /// path ahead starts on the stream and at the width that finish it first; a wide start must not delay more important
 /// ready nodes. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
 Schedule critical_path(const Problem& problem);
+
+/// Orders nodes that use the same capacity one after the other by extra edges, so that the schedule stays within the
+/// capacity whatever the real durations are (scheduler/capacity.cpp). Throws PlanError if it is beyond it as predicted.
+void add_capacity_edges(const Problem& problem, Schedule& schedule);
 
 /// A policy by its name in configs. Throws Error with the list of names if there is none.
 Policy find_policy(std::string_view name);

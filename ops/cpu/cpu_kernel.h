@@ -10,27 +10,45 @@ namespace braid::cpu {
 
 using Factory = std::unique_ptr<Kernel> (*)(const KernelSpec& spec);
 
-/// A kernel whose work is one callable over its addresses: `run(inputs, outputs)`. Shapes and attributes are captured.
+/// Address i of a bound list, as T.
+template <class T>
+T* at(std::span<void* const> addresses, std::size_t i) {
+  return static_cast<T*>(addresses[i]);
+}
+
+/// A kernel whose work is one callable over its addresses: `run(inputs, outputs, workspace)`. Shapes and attributes are
+/// captured.
 template <class Run>
 class FunctionKernel final : public Kernel {
  public:
-  explicit FunctionKernel(Run run) : run_(std::move(run)) {}
-  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
+  FunctionKernel(std::size_t workspace_bytes, Run run) : workspace_bytes_(workspace_bytes), run_(std::move(run)) {}
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     inputs_.assign(inputs.begin(), inputs.end());
     outputs_.assign(outputs.begin(), outputs.end());
+    workspace_ = workspace;
   }
   void launch(const LaunchContext&) override {
-    run_(std::span<void* const>(inputs_), std::span<void* const>(outputs_));
+    run_(std::span<void* const>(inputs_), std::span<void* const>(outputs_), workspace_);
   }
 
  private:
+  std::size_t workspace_bytes_;
   Run run_;
   std::vector<void*> inputs_, outputs_;
+  void* workspace_ = nullptr;
 };
 
+/// `run(inputs, outputs, workspace)`.
+template <class Run>
+std::unique_ptr<Kernel> function_kernel(std::size_t workspace_bytes, Run run) {
+  return std::make_unique<FunctionKernel<Run>>(workspace_bytes, std::move(run));
+}
+
+/// `run(inputs, outputs)`, without a workspace.
 template <class Run>
 std::unique_ptr<Kernel> function_kernel(Run run) {
-  return std::make_unique<FunctionKernel<Run>>(std::move(run));
+  return function_kernel(0, [run = std::move(run)](auto inputs, auto outputs, void*) { run(inputs, outputs); });
 }
 
 /// Calls make(T{}) with T = float or double according to dtype. Throws Error for any other type.

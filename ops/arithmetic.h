@@ -1,0 +1,125 @@
+#pragma once
+// The arithmetic of Braid's own kernels, one functor per formula. CPU and CUDA kernels differ in how they walk over
+// memory; what they compute for one element or one channel is here, so tests on the CPU exercise what the GPU runs.
+
+#include "core/random.h"
+
+namespace braid::arithmetic {
+
+/// max(x, 0). A NaN stays a NaN.
+template <class T>
+struct Relu {
+  BRAID_HOST_DEVICE T operator()(T x) const { return x < T(0) ? T(0) : x; }
+};
+
+/// The gradient of ReLU, from its output.
+template <class T>
+struct ReluGradient {
+  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) ? dy : T(0); }
+};
+
+/// Mean and variance from sums of n values that were shifted by about their mean, which keeps the difference of squares
+/// accurate (shifted data: Chan, Golub and LeVeque, 1983).
+struct Moments {
+  double mean;
+  double variance;  ///< biased: divided by n
+
+  BRAID_HOST_DEVICE static Moments from_shifted(double shift, double sum, double sum_of_squares, double n) {
+    const double offset = sum / n;
+    const double variance = sum_of_squares / n - offset * offset;
+    return {shift + offset, variance > 0 ? variance : 0};
+  }
+};
+
+/// running ← (1 − momentum)·running + momentum·batch.
+template <class T>
+struct RunningAverage {
+  double momentum;
+  BRAID_HOST_DEVICE T operator()(T running, double batch) const {
+    return static_cast<T>((1 - momentum) * static_cast<double>(running) + momentum * batch);
+  }
+};
+
+/// (x − mean)·scale + shift, where scale = γ/√(σ² + ε) and shift = β. Subtracting first keeps the digits of a small
+/// deviation from a large mean.
+template <class T>
+struct Normalize {
+  BRAID_HOST_DEVICE T operator()(T x, T mean, T scale, T shift) const { return (x - mean) * scale + shift; }
+};
+
+/// dx of batch normalisation: scale·(dy − Σdy/n − (x − mean)·slope), where slope = Σ(dy·(x − mean)) / (n·(σ² + ε)).
+template <class T>
+struct NormalizeGradient {
+  BRAID_HOST_DEVICE T operator()(T dy, T x, T mean, T scale, T dy_mean, T slope) const {
+    return scale * (dy - dy_mean - (x - mean) * slope);
+  }
+};
+
+/// The first of equal maxima wins; a NaN always does, so that it is not lost.
+template <class T>
+struct Larger {
+  BRAID_HOST_DEVICE bool operator()(T candidate, T best) const { return candidate > best || candidate != candidate; }
+};
+
+/// Scale of an element under dropout: 0 or 1/(1 − p). A draw below p drops.
+template <class T>
+struct DropoutScale {
+  float p;
+  BRAID_HOST_DEVICE T operator()(std::uint32_t draw) const { return to_unit(draw) < p ? T(0) : T(1) / (T(1) - T(p)); }
+};
+
+/// Cross entropy with label smoothing s: the target is (1 − s) at the label plus s/K everywhere.
+struct SmoothedTarget {
+  double smoothing;
+  double classes;
+  BRAID_HOST_DEVICE double operator()(bool is_label) const {
+    return (is_label ? 1 - smoothing : 0.0) + smoothing / classes;
+  }
+  /// −Σ target·log softmax, given the logarithm of the sum of exponentials, the label's logit and the sum of all
+  /// logits.
+  BRAID_HOST_DEVICE double loss(double log_sum_exp, double label_logit, double sum_of_logits) const {
+    return log_sum_exp - (1 - smoothing) * label_logit - smoothing / classes * sum_of_logits;
+  }
+};
+
+/// One step of SGD as in torch.optim.SGD. Branches are turned into factors, so that one loop serves all options.
+template <class T>
+struct SgdStep {
+  T learning_rate;
+  T momentum;
+  T l2;               ///< weight decay added to the gradient
+  T keep;             ///< 1 − lr·weight_decay if decoupled, else 1
+  T gradient_weight;  ///< with Nesterov momentum 1, else 0
+  T momentum_weight;  ///< with Nesterov momentum its factor, else 1
+
+  BRAID_HOST_DEVICE void operator()(T& p, T gradient, T& m) const {
+    const T g = gradient + l2 * p;
+    m = momentum * m + g;
+    p = keep * p - learning_rate * (gradient_weight * g + momentum_weight * m);
+  }
+  /// Without momentum.
+  BRAID_HOST_DEVICE void operator()(T& p, T gradient) const { p = keep * p - learning_rate * (gradient + l2 * p); }
+};
+
+/// One step of Adam or AdamW as in torch.optim.
+template <class T>
+struct AdamStep {
+  T beta1;
+  T beta2;
+  T epsilon;
+  T l2;                 ///< weight decay added to the gradient
+  T keep;               ///< 1 − lr·weight_decay if decoupled, else 1
+  T step_size;          ///< lr / (1 − β₁ᵗ)
+  T second_correction;  ///< 1/√(1 − β₂ᵗ)
+
+  /// `root` is the square root of T.
+  template <class Root>
+  BRAID_HOST_DEVICE void operator()(T& p, T gradient, T& m, T& v, const Root& root) const {
+    const T g = gradient + l2 * p;
+    m = beta1 * m + (T(1) - beta1) * g;
+    v = beta2 * v + (T(1) - beta2) * g * g;
+    p = keep * p - step_size * m / (root(v) * second_correction + epsilon);
+  }
+};
+
+}  // namespace braid::arithmetic

@@ -1,0 +1,215 @@
+#include "ops/batch_norm.h"
+
+#include <cmath>
+
+#include "ops/arithmetic.h"
+#include "ops/cpu/channel_rows.h"
+#include "ops/cpu/cpu_kernel.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// Per-channel coefficients, side by side as in a wide row.
+template <class T>
+struct Coefficients {
+  T* mean;
+  T* scale;
+  T* shift;  // of the output forward; the mean of dy backward
+  T* slope;  // backward only
+
+  static std::size_t bytes(const ChannelRows& rows) { return 4 * sizeof(T) * static_cast<std::size_t>(rows.width()); }
+  Coefficients(const ChannelRows& rows, void* memory)
+      : mean(static_cast<T*>(memory)),
+        scale(mean + rows.width()),
+        shift(scale + rows.width()),
+        slope(shift + rows.width()) {}
+
+  /// Fills a wide row from its first C entries.
+  void widen(const ChannelRows& rows) {
+    for (T* list : {mean, scale, shift, slope}) {
+      for (std::int64_t i = rows.channels; i < rows.width(); ++i) list[i] = list[i - rows.channels];
+    }
+  }
+};
+
+/// Coefficients come first in the workspace, the sums' memory after them.
+template <class T>
+std::byte* after_coefficients(const ChannelRows& rows, void* workspace) {
+  const std::size_t aligned = (Coefficients<T>::bytes(rows) + 63) / 64 * 64;
+  return static_cast<std::byte*>(workspace) + aligned;
+}
+
+template <class T>
+std::size_t workspace_bytes(const ChannelRows& rows) {
+  return Coefficients<T>::bytes(rows) + 64 + sum_channels_bytes<2, T>(rows);
+}
+
+/// Calls f with two flags as template arguments, so that inner loops have no branch.
+template <class F>
+void with_flags(bool first, bool second, const F& f) {
+  if (first) {
+    second ? f.template operator()<true, true>() : f.template operator()<true, false>();
+  } else {
+    second ? f.template operator()<false, true>() : f.template operator()<false, false>();
+  }
+}
+
+/// y = act((x − mean)·scale + shift [+ residual]).
+template <class T>
+void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& options, const Coefficients<T>& channel,
+               const T* x, const T* residual, T* y) {
+  with_flags(options.relu, options.add, [&]<bool kRelu, bool kAdd>() {
+    const auto apply = [=](std::int64_t e, std::int64_t i) {
+      T value = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.shift[i]);
+      if constexpr (kAdd) value += residual[e];
+      if constexpr (kRelu) value = arithmetic::Relu<T>{}(value);
+      y[e] = value;
+    };
+    parallel_for<Order::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
+      rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
+        for_each_in_rows(first_element, count, width, apply);
+      });
+    });
+  });
+}
+
+/// About the mean of every channel, from a few rows spread over the tensor: a good shift for the sums.
+template <class T>
+void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
+  constexpr std::int64_t kSamples = 16;
+  const std::int64_t samples = std::min(kSamples, rows.rows);
+  for (std::int64_t c = 0; c < rows.channels; ++c) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < samples; ++i) {
+      sum += static_cast<double>(x[(i * rows.rows / samples) * rows.channels + c]);
+    }
+    mean[c] = static_cast<T>(sum / static_cast<double>(samples));
+  }
+}
+
+template <class T>
+std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
+  const BatchNormOptions options = static_cast<const ops::BatchNorm&>(spec.op).options();
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+    const T *x = at<const T>(inputs, 0), *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
+    const T *running_mean = at<const T>(inputs, 3), *running_variance = at<const T>(inputs, 4);
+    T *mean = at<T>(outputs, 1), *inverse_deviation = at<T>(outputs, 2);
+    T *new_running_mean = at<T>(outputs, 3), *new_running_variance = at<T>(outputs, 4);
+
+    Coefficients<T> channel(rows, memory);
+    T* const shift = channel.shift;
+    estimate_mean(rows, x, shift);
+    channel.widen(rows);
+    const auto terms = [=](std::int64_t e, std::int64_t i) {
+      const T deviation = x[e] - shift[i];
+      return Addends<T>{deviation, deviation * deviation};
+    };
+    const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
+
+    const double n = static_cast<double>(rows.rows);
+    const arithmetic::RunningAverage<T> average{options.momentum};
+    for (std::int64_t c = 0; c < rows.channels; ++c) {
+      const auto batch =
+          arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], sums[rows.channels + c], n);
+      mean[c] = channel.mean[c] = static_cast<T>(batch.mean);
+      inverse_deviation[c] = static_cast<T>(1 / std::sqrt(batch.variance + options.epsilon));
+      new_running_mean[c] = average(running_mean[c], batch.mean);
+      new_running_variance[c] = average(running_variance[c], batch.variance * n / (n - 1));
+      channel.scale[c] = gamma[c] * inverse_deviation[c];
+      channel.shift[c] = beta[c];
+    }
+    channel.widen(rows);
+    normalize(threads, rows, options, channel, x, options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
+  const BatchNormOptions options = static_cast<const ops::BatchNormInference&>(spec.op).options();
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(
+      Coefficients<T>::bytes(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+        const T *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
+        const T *running_mean = at<const T>(inputs, 3), *running_variance = at<const T>(inputs, 4);
+        Coefficients<T> channel(rows, memory);
+        for (std::int64_t c = 0; c < rows.channels; ++c) {
+          channel.mean[c] = running_mean[c];
+          channel.scale[c] =
+              static_cast<T>(gamma[c] / std::sqrt(static_cast<double>(running_variance[c]) + options.epsilon));
+          channel.shift[c] = beta[c];
+        }
+        channel.widen(rows);
+        normalize(threads, rows, options, channel, at<const T>(inputs, 0),
+                  options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+      });
+}
+
+template <class T>
+std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
+  const BatchNormOptions options = static_cast<const ops::BatchNormBackward&>(spec.op).options();
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+    const T *dy = at<const T>(inputs, 0), *x = at<const T>(inputs, 1), *gamma = at<const T>(inputs, 2);
+    const T *mean = at<const T>(inputs, 3), *inverse_deviation = at<const T>(inputs, 4);
+    const T* y = options.relu ? at<const T>(inputs, 5) : nullptr;
+    T *dx = at<T>(outputs, 0), *dgamma = at<T>(outputs, 1), *dbeta = at<T>(outputs, 2);
+    T* dresidual = options.relu && options.add ? at<T>(outputs, 3) : nullptr;
+
+    Coefficients<T> channel(rows, memory);
+    std::copy_n(mean, rows.channels, channel.mean);
+    channel.widen(rows);
+    with_flags(options.relu, dresidual != nullptr, [&]<bool kRelu, bool kResidual>() {
+      const auto masked = [=](std::int64_t e) {
+        if constexpr (kRelu) return arithmetic::ReluGradient<T>{}(dy[e], y[e]);
+        return dy[e];
+      };
+      const auto terms = [=](std::int64_t e, std::int64_t i) {
+        const T g = masked(e);
+        return Addends<T>{g, g * (x[e] - channel.mean[i])};
+      };
+      const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
+
+      const double n = static_cast<double>(rows.rows);
+      for (std::int64_t c = 0; c < rows.channels; ++c) {
+        const double inverse = static_cast<double>(inverse_deviation[c]);
+        const double covariance = sums[rows.channels + c];
+        dbeta[c] = static_cast<T>(sums[c]);
+        dgamma[c] = static_cast<T>(covariance * inverse);
+        channel.scale[c] = gamma[c] * inverse_deviation[c];
+        channel.shift[c] = static_cast<T>(sums[c] / n);
+        channel.slope[c] = static_cast<T>(covariance * inverse * inverse / n);
+      }
+      channel.widen(rows);
+
+      const auto apply = [=](std::int64_t e, std::int64_t i) {
+        const T g = masked(e);
+        dx[e] = arithmetic::NormalizeGradient<T>{}(g, x[e], channel.mean[i], channel.scale[i], channel.shift[i],
+                                                   channel.slope[i]);
+        if constexpr (kResidual) dresidual[e] = g;
+      };
+      parallel_for<Order::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
+        rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
+          for_each_in_rows(first_element, count, width, apply);
+        });
+      });
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return forward<decltype(zero)>(spec); });
+}
+
+std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return inference<decltype(zero)>(spec); });
+}
+
+std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return backward<decltype(zero)>(spec); });
+}
+
+}  // namespace braid::cpu

@@ -1,0 +1,66 @@
+#include "ops/concat.h"
+
+#include <cstring>
+
+#include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/loops.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// A tensor [...,C] as rows of bytes.
+struct ByteRows {
+  std::int64_t rows;
+  std::int64_t bytes;
+
+  explicit ByteRows(const ValueDesc& desc) {
+    const std::int64_t channels = desc.shape[desc.shape.rank() - 1];
+    rows = channels == 0 ? 0 : desc.shape.size() / channels;
+    bytes = channels * static_cast<std::int64_t>(size_of(desc.dtype));
+  }
+};
+
+/// Copies `bytes` per row between rows that are `from_pitch` and `to_pitch` apart.
+void copy_rows(std::int64_t rows, std::int64_t bytes, const std::byte* from, std::int64_t from_pitch, std::byte* to,
+               std::int64_t to_pitch) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to + row * to_pitch, from + row * from_pitch, static_cast<std::size_t>(bytes));
+  }
+}
+
+std::int64_t rows_per_piece(std::int64_t bytes) {
+  return std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
+  const std::vector<ByteRows> parts(spec.inputs.begin(), spec.inputs.end());
+  const ByteRows whole(spec.outputs[0]);
+  return function_kernel([parts, whole, width = spec.width](auto inputs, auto outputs) {
+    parallel_for(width, whole.rows, rows_per_piece(whole.bytes), [&](std::int64_t begin, std::int64_t end) {
+      std::byte* to = at<std::byte>(outputs, 0) + begin * whole.bytes;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::int64_t bytes = parts[i].bytes;
+        if (bytes == 0) continue;
+        copy_rows(end - begin, bytes, at<const std::byte>(inputs, i) + begin * bytes, bytes, to, whole.bytes);
+        to += bytes;
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
+  const ByteRows whole(spec.inputs[0]), part(spec.outputs[0]);
+  const std::int64_t first =
+      static_cast<const ops::ChannelSlice&>(spec.op).begin() * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype));
+  return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+    parallel_for(width, part.rows, rows_per_piece(part.bytes), [&](std::int64_t begin, std::int64_t end) {
+      copy_rows(end - begin, part.bytes, at<const std::byte>(inputs, 0) + begin * whole.bytes + first, whole.bytes,
+                at<std::byte>(outputs, 0) + begin * part.bytes, part.bytes);
+    });
+  });
+}
+
+}  // namespace braid::cpu

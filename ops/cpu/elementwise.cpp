@@ -1,0 +1,117 @@
+#include "ops/elementwise.h"
+
+#include <cstring>
+
+#include "ops/arithmetic.h"
+#include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/loops.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// Inputs of a sum may lie on its output, and one value may be several of them, so each block of the output is written
+/// only once the whole block of the sum is known.
+template <class T>
+void sum_block(std::span<void* const> inputs, std::int64_t begin, std::int64_t end, T* y) {
+  constexpr std::int64_t kBlock = 1024;
+  T sum[kBlock];
+  for (; begin < end; begin += kBlock) {
+    const std::int64_t size = std::min(kBlock, end - begin);
+    std::copy_n(at<const T>(inputs, 0) + begin, size, sum);
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      const T* x = at<const T>(inputs, i) + begin;
+      for_each_element(0, size, [x, out = sum](std::int64_t e) { out[e] += x[e]; });
+    }
+    std::copy_n(sum, size, y + begin);
+  }
+}
+
+/// f32 and f64 convert directly to each other, the storage types by way of f32.
+template <class To, class From>
+To convert(From x) {
+  if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>) {
+    return static_cast<To>(x);
+  } else {
+    return static_cast<To>(static_cast<float>(x));
+  }
+}
+
+template <class Make>
+auto for_any_float(DType dtype, const Make& make) {
+  switch (dtype) {
+    case DType::f64: return make(double{});
+    case DType::f16: return make(Half{});
+    case DType::bf16: return make(BFloat16{});
+    default: return make(float{});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+      const T* x = at<const T>(inputs, 0);
+      T* y = at<T>(outputs, 0);
+      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = arithmetic::Relu<T>{}(x[i]); });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+      const T *dy = at<const T>(inputs, 0), *y = at<const T>(inputs, 1);
+      T* dx = at<T>(outputs, 0);
+      parallel_for_each_element(width, size,
+                                [=](std::int64_t i) { dx[i] = arithmetic::ReluGradient<T>{}(dy[i], y[i]); });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+      T* y = at<T>(outputs, 0);
+      if (inputs.size() == 2) {
+        const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
+        parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = a[i] + b[i]; });
+      } else {
+        parallel_for(width, size, kElementGrain,
+                     [&](std::int64_t begin, std::int64_t end) { sum_block<T>(inputs, begin, end, y); });
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto from) {
+    return for_any_float(spec.outputs[0].dtype, [&](auto to) -> std::unique_ptr<Kernel> {
+      using From = decltype(from);
+      using To = decltype(to);
+      return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+        const From* x = at<const From>(inputs, 0);
+        To* y = at<To>(outputs, 0);
+        parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = convert<To>(x[i]); });
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_fill(const KernelSpec& spec) {
+  const double value = static_cast<const ops::Fill&>(spec.op).value();
+  return for_any_float(spec.outputs[0].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    using T = decltype(zero);
+    return function_kernel([value, size = spec.outputs[0].shape.size(), width = spec.width](auto, auto outputs) {
+      T* y = at<T>(outputs, 0);
+      const T element = convert<T>(value);
+      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = element; });
+    });
+  });
+}
+
+}  // namespace braid::cpu

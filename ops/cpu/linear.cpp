@@ -1,0 +1,91 @@
+#include "ops/linear.h"
+
+#include "ops/cpu/channel_rows.h"
+#include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/multiply_add.h"
+#include "ops/cpu/onednn.h"
+
+namespace braid::cpu {
+
+std::unique_ptr<Kernel> make_linear(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = onednn::linear(spec)) return kernel;
+  }
+  return for_float_type(spec, dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[0];
+    const std::size_t bytes = static_cast<std::size_t>(k * c) * sizeof(T);
+    return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
+      const T *x = at<const T>(inputs, 0), *w = at<const T>(inputs, 1);
+      const T* bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
+      T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
+      parallel_for(width, c, 64, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          for (std::int64_t j = 0; j < k; ++j) transposed[i * k + j] = w[j * c + i];
+        }
+      });
+      parallel_for(width, n, 1, [=](std::int64_t i, std::int64_t) {
+        if (bias != nullptr) {
+          std::copy_n(bias, k, y + i * k);
+        } else {
+          std::fill_n(y + i * k, k, T(0));
+        }
+        multiply_add(k, c, x + i * c, 1, transposed, k, y + i * k);
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = onednn::linear_backward_data(spec)) return kernel;
+  }
+  return for_float_type(spec, dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t n = spec.inputs[0].shape[0], k = spec.inputs[0].shape[1], c = spec.inputs[1].shape[1];
+    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+      const T *dy = at<const T>(inputs, 0), *w = at<const T>(inputs, 1);
+      T* dx = at<T>(outputs, 0);
+      parallel_for(width, n, 1, [=](std::int64_t i, std::int64_t) {
+        std::fill_n(dx + i * c, c, T(0));
+        multiply_add(c, k, dy + i * k, 1, w, c, dx + i * c);
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = onednn::linear_backward_filter(spec)) return kernel;
+  }
+  return for_float_type(spec, dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[1];
+    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+      const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);
+      T* dw = at<T>(outputs, 0);
+      parallel_for(width, k, 1, [=](std::int64_t i, std::int64_t) {
+        std::fill_n(dw + i * c, c, T(0));
+        multiply_add(c, n, dy + i, k, x, c, dw + i * c);
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_channel_sum(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const ChannelRows rows(spec.inputs[0].shape);
+    return function_kernel(sum_channels_bytes<1, T>(rows), [=, threads = spec.width](auto inputs, auto outputs,
+                                                                                     void* workspace) {
+      const auto terms = [x = at<const T>(inputs, 0)](std::int64_t e, std::int64_t) { return Addends<T>{x[e], T(0)}; };
+      const double* sums = sum_channels<1, T>(threads, rows, terms, workspace);
+      std::transform(sums, sums + rows.channels, at<T>(outputs, 0), [](double sum) { return static_cast<T>(sum); });
+    });
+  });
+}
+
+}  // namespace braid::cpu

@@ -1,0 +1,106 @@
+// Convolutions. Activations stay NHWC, on which oneDNN is as fast as on its blocked layouts. Filters are stored KRSC;
+// oneDNN chooses the layout it computes with, and they are copied to and from it, which costs little: a filter is small
+// beside the arithmetic done with it.
+
+#include "ops/conv2d.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/onednn_kernel.h"
+#include "ops/cpu/winograd.h"
+
+namespace braid::cpu::onednn {
+
+namespace {
+
+using dnnl::algorithm;
+using dnnl::memory;
+using dnnl::prop_kind;
+
+/// A convolution in oneDNN's terms: dimensions are named in the order NCHW and (G)OIHW whatever the layout.
+struct Problem {
+  memory::dims x, w, y, w_strides;
+  memory::dims stride, dilation, padding;
+
+  Problem(const Conv2dOptions& options, const Shape& image, const Shape& filter, const Shape& result)
+      : x{image[0], image[3], image[1], image[2]},
+        y{result[0], result[3], result[1], result[2]},
+        stride{options.stride.h, options.stride.w},
+        dilation{options.dilation.h - 1, options.dilation.w - 1},  // oneDNN counts the zeros in between
+        padding{options.padding.h, options.padding.w} {
+    const std::int64_t k = filter[0], r = filter[1], s = filter[2], c = filter[3];
+    if (options.groups == 1) {
+      w = {k, c, r, s};
+      w_strides = {r * s * c, 1, s * c, c};
+    } else {
+      w = {options.groups, k / options.groups, c, r, s};
+      w_strides = {k / options.groups * r * s * c, r * s * c, 1, s * c, c};
+    }
+  }
+
+  static memory::desc nhwc(const memory::dims& dims) {
+    return {dims, memory::data_type::f32, memory::format_tag::nhwc};
+  }
+  memory::desc krsc() const { return {w, memory::data_type::f32, w_strides}; }
+  memory::desc any_filter() const { return {w, memory::data_type::f32, memory::format_tag::any}; }
+
+  /// Backward primitives ask for the description of the forward one that they belong to.
+  auto forward() const {
+    return describe<dnnl::convolution_forward>(prop_kind::forward_training, algorithm::convolution_direct, nhwc(x),
+                                               any_filter(), nhwc(y), stride, dilation, padding, padding);
+  }
+  auto backward_data() const {
+    return describe_backward<dnnl::convolution_backward_data>(
+        forward(), algorithm::convolution_direct, nhwc(x), any_filter(), nhwc(y), stride, dilation, padding, padding);
+  }
+  auto backward_filter() const {
+    return describe_backward<dnnl::convolution_backward_weights>(
+        forward(), algorithm::convolution_direct, nhwc(x), any_filter(), nhwc(y), stride, dilation, padding, padding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  if (auto kernel = winograd::conv2d(spec)) return kernel;
+  const auto& op = dynamic_cast<const ops::Conv2d&>(spec.op);
+  const Problem problem(op.options(), spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
+  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
+    const auto description = problem.forward();
+    const memory x = kernel.input(0, problem.nhwc(problem.x));
+    const memory w = kernel.reordered(kernel.input(1, problem.krsc()), description.weights_desc());
+    const memory y = kernel.output(0, problem.nhwc(problem.y));
+    kernel.add<dnnl::convolution_forward>(description, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+  });
+}
+
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
+  if (auto kernel = winograd::conv2d_backward_data(spec)) return kernel;
+  const auto& op = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op);
+  const Problem problem(op.options(), spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
+  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
+    const auto description = problem.backward_data();
+    const memory dy = kernel.input(0, problem.nhwc(problem.y));
+    const memory w = kernel.reordered(kernel.input(1, problem.krsc()), description.weights_desc());
+    const memory dx = kernel.output(0, problem.nhwc(problem.x));
+    kernel.add<dnnl::convolution_backward_data>(
+        description, {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
+  });
+}
+
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
+  if (auto kernel = winograd::conv2d_backward_filter(spec)) return kernel;
+  const auto& op = dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op);
+  const Problem problem(op.options(), spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape);
+  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
+    const auto description = problem.backward_filter();
+    const memory x = kernel.input(0, problem.nhwc(problem.x));
+    const memory dy = kernel.input(1, problem.nhwc(problem.y));
+    const memory dw = kernel.output(0, problem.krsc());
+    const bool same = description.diff_weights_desc() == dw.get_desc();
+    const memory computed = same ? dw : kernel.scratch(description.diff_weights_desc());
+    kernel.add<dnnl::convolution_backward_weights>(
+        description, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, computed}});
+    if (!same) kernel.add_reorder(computed, dw);
+  });
+}
+
+}  // namespace braid::cpu::onednn

@@ -1,0 +1,109 @@
+#include "ops/optimizer.h"
+
+#include <cmath>
+
+#include "ops/arithmetic.h"
+#include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/loops.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// The parameters of one node as one long array, so that pieces of parallel work have equal size whether the node
+/// updates one large parameter or many small ones.
+class ParameterList {
+ public:
+  /// Parameters are the inputs first, first + stride, ….
+  ParameterList(std::span<const ValueDesc> inputs, std::size_t first, std::size_t stride) {
+    for (std::size_t i = first; i < inputs.size(); i += stride) {
+      BRAID_CHECK(inputs[i].dtype == inputs[first].dtype, Error,
+                  "[optimizer] expected parameters of one dtype in a node, got ", inputs[first].dtype, " and ",
+                  inputs[i].dtype);
+      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + inputs[i].shape.size());
+    }
+  }
+
+  /// Calls update(parameter, begin, end) for the elements of every parameter, on up to `width` threads.
+  template <class Update>
+  void for_each_piece(int width, const Update& update) const {
+    parallel_for(width, ends_.back(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+      auto i = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
+      while (begin < end) {
+        const std::int64_t start = i == 0 ? 0 : ends_[i - 1], stop = std::min(end, ends_[i]);
+        if (begin < stop) update(i, begin - start, stop - start);
+        begin = stop;
+        ++i;
+      }
+    });
+  }
+
+ private:
+  std::vector<std::int64_t> ends_;
+};
+
+template <class T>
+arithmetic::SgdStep<T> sgd_step(const SgdOptions& options, double learning_rate) {
+  return {.learning_rate = static_cast<T>(learning_rate),
+          .momentum = static_cast<T>(options.momentum),
+          .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
+          .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
+          .gradient_weight = options.nesterov ? T(1) : T(0),
+          .momentum_weight = options.nesterov ? static_cast<T>(options.momentum) : T(1)};
+}
+
+template <class T>
+arithmetic::AdamStep<T> adam_step(const AdamOptions& options, double learning_rate, std::int32_t step) {
+  const double t = static_cast<double>(step);
+  return {.beta1 = static_cast<T>(options.beta1),
+          .beta2 = static_cast<T>(options.beta2),
+          .epsilon = static_cast<T>(options.epsilon),
+          .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
+          .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
+          .step_size = static_cast<T>(learning_rate / (1 - std::pow(options.beta1, t))),
+          .second_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t)))};
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[1].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
+    const auto stride = static_cast<std::size_t>(op.stride());
+    return function_kernel([parameters = ParameterList(spec.inputs, 1, stride), options = op.options(), stride,
+                            width = spec.width](auto inputs, auto outputs) {
+      const auto step = sgd_step<T>(options, static_cast<double>(*at<const float>(inputs, 0)));
+      parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+        const T* gradient = at<const T>(inputs, 1 + i * stride + 1);
+        T* p = at<T>(outputs, i * (stride - 1));  // new versions have the addresses of the old ones
+        if (stride == 2) {
+          for_each_element(begin, end, [=](std::int64_t e) { step(p[e], gradient[e]); });
+        } else {
+          T* m = at<T>(outputs, i * (stride - 1) + 1);
+          for_each_element(begin, end, [=](std::int64_t e) { step(p[e], gradient[e], m[e]); });
+        }
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[2].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([parameters = ParameterList(spec.inputs, 2, 4),
+                            options = static_cast<const ops::AdamUpdate&>(spec.op).options(),
+                            width = spec.width](auto inputs, auto outputs) {
+      const auto step =
+          adam_step<T>(options, static_cast<double>(*at<const float>(inputs, 0)), *at<const std::int32_t>(inputs, 1));
+      parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+        const T* gradient = at<const T>(inputs, 2 + i * 4 + 1);
+        T *p = at<T>(outputs, i * 3), *m = at<T>(outputs, i * 3 + 1), *v = at<T>(outputs, i * 3 + 2);
+        for_each_element(
+            begin, end, [=](std::int64_t e) { step(p[e], gradient[e], m[e], v[e], [](T x) { return std::sqrt(x); }); });
+      });
+    });
+  });
+}
+
+}  // namespace braid::cpu

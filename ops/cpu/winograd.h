@@ -1,0 +1,15 @@
+#pragma once
+// Convolutions with 3x3 filters and stride 1 by Winograd's minimal filtering: a quarter of the multiplications.
+
+#include "ops/cpu/cpu_kernel.h"
+
+namespace braid::cpu::winograd {
+
+/// Kernels for f32 with channel counts that are multiples of 16. Null where the algorithm does not apply, where it
+/// would not be faster than a direct convolution, and on processors without AVX-512. Results do not depend on the
+/// width; their rounding error is about ten times that of a direct convolution, some 1e-5 of the typical result.
+std::unique_ptr<Kernel> conv2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec);
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec);
+
+}  // namespace braid::cpu::winograd

@@ -1,0 +1,61 @@
+#include "scheduler/plan.h"
+
+#include <algorithm>
+
+namespace braid {
+
+std::int32_t Plan::waits() const {
+  std::int32_t count = 0;
+  for (const auto& commands : streams) {
+    count += static_cast<std::int32_t>(std::ranges::count(commands, Command::Kind::wait, &Command::kind));
+  }
+  return count;
+}
+
+namespace {
+
+void check_problem(const Problem& problem) {
+  BRAID_CHECK(problem.streams >= 1, PlanError, "[plan] expected at least 1 stream, got ", problem.streams);
+  BRAID_CHECK(problem.capacity >= 1, PlanError, "[plan] expected a capacity of at least 1, got ", problem.capacity);
+  BRAID_CHECK(problem.costs.node_count() == problem.graph.node_count(), PlanError, "[plan] expected costs of ",
+              problem.graph.node_count(), " nodes, got ", problem.costs.node_count());
+  for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
+    for (const Choice& choice : problem.costs.choices(id)) {
+      BRAID_CHECK(choice.width >= 1 && choice.width <= problem.capacity && choice.duration >= 0, PlanError,
+                  "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has a choice of width ", choice.width,
+                  " and duration ", choice.duration, " us; the capacity is ", problem.capacity);
+    }
+  }
+}
+
+void throw_faults(std::string_view policy, const std::vector<std::string>& faults) {
+  constexpr std::size_t kShown = 3;
+  std::string text = message("[plan] policy '", policy, "' made an unsafe plan:");
+  for (std::size_t i = 0; i < std::min(faults.size(), kShown); ++i) text += "\n  " + faults[i];
+  if (faults.size() > kShown) text += message("\n  and ", faults.size() - kShown, " more");
+  throw PlanError(text);
+}
+
+}  // namespace
+
+Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
+               int capacity) {
+  const Edges edges = graph.edges();
+  const Problem problem{graph, edges, costs, streams, capacity};
+  check_problem(problem);
+  const Schedule schedule = policy(problem);
+
+  Plan plan;
+  plan.policy = policy_name;
+  plan.placements = schedule.placements;
+  plan.extra_edges = schedule.extra_edges;
+  plan.makespan = schedule.makespan;
+  plan.bound = lower_bound(edges, costs, capacity);
+  add_commands(edges, schedule, streams, plan);
+  plan_memory(graph, costs, plan);
+  const std::vector<std::string> faults = verify(graph, costs, plan);
+  if (!faults.empty()) throw_faults(policy_name, faults);
+  return plan;
+}
+
+}  // namespace braid

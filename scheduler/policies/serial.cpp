@@ -1,0 +1,26 @@
+// The baseline: everything on stream 0 in recording order, one node after another at its fastest width. It needs no
+// waits, so it is what every other schedule must beat.
+
+#include <algorithm>
+
+#include "scheduler/policy.h"
+
+namespace braid {
+
+Schedule serial(const Problem& problem) {
+  Schedule schedule;
+  schedule.placements.resize(problem.graph.node_count());
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    if (problem.graph.node(node).is_view) continue;
+    const auto choices = problem.costs.choices(node);
+    const auto fastest = std::ranges::min_element(choices, {}, &Choice::duration);
+    const double start = schedule.makespan;
+    schedule.makespan += fastest->duration;
+    schedule.placements[node] = {
+        .choice = static_cast<int>(fastest - choices.begin()), .start = start, .finish = schedule.makespan};
+    schedule.order.push_back(node);
+  }
+  return schedule;
+}
+
+}  // namespace braid

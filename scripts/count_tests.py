@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Counts test cases in a JUnit report of ctest: "N passed, N failed, N skipped". Exits with 1 unless all went well.
+
+A doctest program is one test to ctest but many to the reader, so its own summary is counted. A program that reports no
+failed case and fails all the same (a crash, a leak found at exit, a time-out) counts as one failure.
+"""
+import re
+import sys
+import xml.etree.ElementTree
+
+DOCTEST = re.compile(r"^\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped",
+                     re.MULTILINE)
+
+
+def count(case):
+    """(passed, failed, skipped) of one test of ctest."""
+    summaries = DOCTEST.findall(case.findtext("system-out") or "")
+    passed, failed, skipped = (sum(int(summary[i]) for summary in summaries) for i in (1, 2, 3))
+    status = case.get("status")
+    if status == "run":
+        return (passed, failed, skipped) if summaries else (1, 0, 0)
+    if status == "fail":
+        return passed, max(failed, 1), skipped
+    if status in ("notrun", "disabled"):
+        # ctest says "notrun" both of a test that skipped itself and of a program that is missing.
+        reason = case.find("skipped")
+        message = "" if reason is None else reason.get("message", "")
+        return (0, 0, 1) if status == "disabled" or message.startswith("SKIP_") else (0, 1, 0)
+    raise ValueError(f"unknown test status '{status}'")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: count_tests.py REPORT.xml")
+    cases = xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase")
+    passed, failed, skipped = (sum(column) for column in zip((0, 0, 0), *map(count, cases)))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(failed > 0 or passed == 0)
+
+
+if __name__ == "__main__":
+    main()

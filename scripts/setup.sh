@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs the packages that Braid is built from and tested with, if any is missing (Debian and Ubuntu).
+# Does nothing, quickly, if all are there. BRAID_SETUP=skip says that they are, by other means than packages.
+set -euo pipefail
+
+if [[ ${BRAID_SETUP-} == skip ]]; then exit 0; fi
+
+packages=(
+  g++ cmake ninja-build ccache python3
+  libdnnl-dev            # oneDNN: convolutions and matrix products on CPU
+  libyaml-cpp-dev        # configs
+  nlohmann-json3-dev     # plans, logs, profiles
+  libcli11-dev           # command line
+  libstb-dev             # PNG and JPEG
+  zlib1g-dev             # compressed data files
+  doctest-dev            # tests
+  dataset-fashion-mnist  # the data set of the demo
+)
+cmake_needed=3.25
+
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 1
+}
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  cat >&2 <<'TEXT'
+setup: this is not a Debian or Ubuntu system. Please install, with headers:
+  a C++20 compiler with OpenMP (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
+  oneDNN, yaml-cpp, nlohmann-json, CLI11, stb, zlib, doctest,
+  and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.
+Then set BRAID_SETUP=skip, and the scripts will take your word for it.
+TEXT
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+  [[ $status == 'install ok installed' ]] || missing+=("$package")
+done
+
+if ((${#missing[@]} > 0)); then
+  printf 'setup: installing %s\n' "${missing[*]}"
+  as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || fail "needs root to run: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
+  "${apt[@]}" update
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+fi
+
+cmake_found=$(cmake --version | sed -n '1s/^cmake version \([0-9.]*\).*/\1/p')
+if [[ $(printf '%s\n' "$cmake_needed" "$cmake_found" | sort -V | head -n 1) != "$cmake_needed" ]]; then
+  fail "CMake $cmake_needed or newer is needed, this system has $cmake_found." \
+    "Install a newer one, for instance with: python3 -m pip install cmake"
+fi

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds everything with warnings as errors and runs the tests.
+#
+#   scripts/test.sh [--preset NAME] [arguments of ctest]
+#
+# NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, …
+# The last line counts test cases: "N passed, N failed, N skipped". The exit status is 0 only if none failed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=release
+if [[ ${1-} == --preset ]]; then
+  preset=${2:?--preset needs a name}
+  shift 2
+fi
+build=build/$preset
+
+# The first report of a sanitizer ends the program, and so fails its test. No suppressions.
+export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+# The OpenMP runtime is not built for ThreadSanitizer, which would not see its barriers: one thread per op.
+if [[ $preset == tsan* ]]; then export OMP_THREAD_LIMIT=1; fi
+# Test programs run side by side: a thread that waits must not keep a core from the others.
+export OMP_WAIT_POLICY=passive
+
+scripts/setup.sh
+cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_WERROR=ON
+cmake --build --preset "$preset"
+
+report=$PWD/$build/Testing/report.xml
+rm -f "$report"
+status=0
+ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error --output-junit "$report" \
+  --test-output-size-passed 10000000 --test-output-size-failed 10000000 "$@" || status=$?
+
+gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' | sed -n 's/^Total Tests: //p')
+if [[ $gpu_tests == 0 ]]; then echo 'gpu: skipped (this build has no CUDA backend)'; fi
+
+scripts/count_tests.py "$report"
+exit "$status"

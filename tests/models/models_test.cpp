@@ -1,0 +1,102 @@
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "models/lenet.h"
+#include "models/registry.h"
+#include "models/resnet.h"
+#include "runtime/session.h"
+
+namespace braid {
+namespace {
+
+TEST_CASE("models have the parameter counts of their papers and of torchvision") {
+  struct Row {
+    const char* name;
+    std::int64_t classes;
+    Shape image;
+    const char* stem;
+    std::int64_t parameters;
+  };
+  // ImageNet form: torchvision. CIFAR form with 3 channels: 0.27 M … 1.7 M in He et al. 2016, section 4.2, with
+  // projection shortcuts.
+  const Row rows[] = {
+      {"resnet18", 1000, {224, 224, 3}, "auto", 11689512},  {"resnet34", 1000, {224, 224, 3}, "auto", 21797672},
+      {"resnet50", 1000, {224, 224, 3}, "auto", 25557032},  {"resnet101", 1000, {224, 224, 3}, "auto", 44549160},
+      {"resnet152", 1000, {224, 224, 3}, "auto", 60192808}, {"resnet18", 10, {32, 32, 3}, "auto", 11173962},
+      {"resnet20", 10, {32, 32, 3}, "auto", 272474},        {"resnet32", 10, {32, 32, 3}, "auto", 466906},
+      {"resnet44", 10, {32, 32, 3}, "auto", 661338},        {"resnet56", 10, {32, 32, 3}, "auto", 855770},
+      {"resnet110", 10, {32, 32, 3}, "auto", 1730714},      {"lenet5", 10, {28, 28, 1}, "auto", 61706},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    Context context(make_backend(Device{}), 1);
+    const auto model =
+        models::make_model(row.name, context, {.classes = row.classes, .image_shape = row.image, .stem = row.stem});
+    CHECK(model->parameter_count() == row.parameters);
+  }
+}
+
+TEST_CASE("every model of the registry maps images to logits, in training and in evaluation") {
+  for (const std::string& name : models::model_names()) {
+    CAPTURE(name);
+    Session session({.device = "cpu", .streams = 1});
+    const auto model = models::make_model(name, session, {.classes = 7, .image_shape = {32, 32, 3}});
+    for (const bool training : {true, false}) {
+      model->train(training);
+      Step step = session.step();
+      const Tensor logits = (*model)(Array(DType::f32, {2, 32, 32, 3}));
+      CHECK(logits.shape() == Shape{2, 7});
+    }
+  }
+}
+
+TEST_CASE("names of parameters are unique and follow the model's structure") {
+  Context context(make_backend(Device{}), 1);
+  const models::ResNet model(context, 18, {});
+  std::set<std::string> names;
+  for (const Parameter* parameter : model.parameters()) names.insert(parameter->name());
+  CHECK(names.size() == model.parameters().size());
+  for (const char* name : {"conv1.weight", "bn1.bias", "layer1.0.conv1.weight", "layer2.0.downsample.0.weight",
+                           "layer4.1.bn2.weight", "fc.weight", "fc.bias"}) {
+    CHECK(names.contains(name));
+  }
+}
+
+TEST_CASE("with zero_init_residual a block starts as its shortcut") {
+  Context context(make_backend(Device{}), 1);
+  const models::ResNet model(context, 18, {.zero_init_residual = true});
+  for (const Parameter* parameter : model.parameters()) {
+    if (!parameter->name().ends_with("bn2.weight")) continue;
+    const Array values = context.read(*parameter);
+    for (const float v : values.as<float>()) CHECK(v == 0);
+  }
+}
+
+TEST_CASE("He initialisation has the variance it should have") {
+  Context context(make_backend(Device{}), 3);
+  Parameter& weight = context.add("w", {DType::f32, {64, 3, 3, 64}}, ValueKind::parameter);
+  he_normal(context, weight, 64 * 9);
+  const Array values = context.read(weight);
+  double sum = 0, squares = 0;
+  for (const float v : values.as<float>()) {
+    sum += static_cast<double>(v);
+    squares += static_cast<double>(v) * static_cast<double>(v);
+  }
+  const double n = static_cast<double>(values.size());
+  CHECK(std::abs(sum / n) < 1e-3);
+  CHECK(squares / n == doctest::Approx(2.0 / (64 * 9)).epsilon(0.02));
+}
+
+TEST_CASE("unknown models and wrong options are refused with the list of what there is") {
+  Context context(make_backend(Device{}), 1);
+  CHECK_THROWS_WITH_AS(models::make_model("resnet21", context, {}),
+                       doctest::Contains("there is no model 'resnet21'; there are lenet5, resnet18"), Error);
+  CHECK_THROWS_AS(models::ResNet(context, 21, {}), Error);
+  CHECK_THROWS_AS(models::make_model("resnet18", context, {.stem = "tiny"}), Error);
+  CHECK_THROWS_AS(models::make_model("lenet5", context, {.image_shape = {28, 32, 1}}), Error);
+  CHECK_THROWS_AS(models::make_model("lenet5", context, {.image_shape = {8, 8, 1}}), Error);
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,92 @@
+#include <doctest/doctest.h>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+DeviceInfo four_cores() {
+  return {.name = "four cores",
+          .capacity = 4,
+          .flops_per_unit = 1e9,
+          .bytes_per_second = 2.5e9,
+          .bytes_per_second_unit = 1e9,
+          .launch_seconds = 1e-6,
+          .fork_seconds = 2e-6,
+          .max_width = 4};
+}
+
+ValueId add_work(StepGraph& graph, ValueId input, Work work) {
+  return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
+}
+
+}  // namespace
+
+TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost") {
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(8));
+  add_work(graph, input, {.flops = 8e3, .bytes = 100});  // bound by arithmetic
+  add_work(graph, input, {.flops = 10, .bytes = 1e4});   // bound by memory
+  const int widths[] = {1, 2, 4, 8};
+  const Costs costs = analytic_costs(graph, four_cores(), widths);
+  REQUIRE(costs.node_count() == 2);
+  REQUIRE(costs.choices(0).size() == 3);  // 8 is wider than the device
+  CHECK(costs.choice(0, 0).duration == doctest::Approx(1 + 8));
+  CHECK(costs.choice(0, 1).duration == doctest::Approx(1 + 2 + 4));
+  CHECK(costs.choice(0, 2).duration == doctest::Approx(1 + 2 + 2));
+  CHECK(costs.choice(1, 0).duration == doctest::Approx(1 + 10));
+  CHECK(costs.choice(1, 1).duration == doctest::Approx(1 + 2 + 5));
+  CHECK(costs.choice(1, 2).duration == doctest::Approx(1 + 2 + 4));  // four cores share 2.5 GB/s
+  CHECK(costs.fastest(0) == costs.choice(0, 2).duration);
+  CHECK(costs.least_work(0) == costs.choice(0, 0).duration);
+}
+
+TEST_CASE("views cost nothing and empty tensors cost a launch") {
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(0));
+  OutputDesc view = bytes_output(0);
+  view.views = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {input});
+  add_work(graph, input, {});
+  const int widths[] = {1, 2};
+  const Costs costs = analytic_costs(graph, four_cores(), widths);
+  REQUIRE(costs.choices(0).size() == 1);
+  CHECK(costs.choice(0, 0) == Choice{.width = 1, .duration = 0});
+  CHECK(costs.fastest(1) == doctest::Approx(1));
+}
+
+TEST_CASE("a device without rates and a node without choices are errors") {
+  StepGraph graph;
+  add_work(graph, graph.add_input(bytes_desc(8)), {});
+  const int widths[] = {1}, too_wide[] = {8};
+  CHECK_THROWS_AS(analytic_costs(graph, DeviceInfo{}, widths), Error);
+  CHECK_THROWS_AS(analytic_costs(graph, four_cores(), too_wide), Error);
+}
+
+TEST_CASE("a workspace is set for one choice of one node") {
+  StepGraph graph;
+  const ValueId first = add(graph, {});
+  add(graph, {first});
+  Costs costs = unit_costs(graph);
+  costs.set_workspace(1, 0, 512);
+  CHECK(costs.choice(0, 0).workspace_bytes == 0);
+  CHECK(costs.choice(1, 0).workspace_bytes == 512);
+}
+
+TEST_CASE("bottom levels are longest paths and the lower bound is depth or work over capacity") {
+  StepGraph graph;  // a diamond: 0 -> 1, 2 -> 3
+  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+  add(graph, {b, c});
+  Costs costs;
+  for (const double duration : {1.0, 5.0, 2.0, 3.0}) {
+    const Choice choices[] = {{.width = 1, .duration = duration}, {.width = 2, .duration = duration * 0.75}};
+    costs.add(choices);
+  }
+  const Edges edges = graph.edges();
+  const std::vector<double> levels = bottom_levels(edges, costs);
+  CHECK(levels == std::vector{0.75 * 9, 0.75 * 8, 0.75 * 5, 0.75 * 3});
+  CHECK(lower_bound(edges, costs, 1) == LowerBound{.depth = 6.75, .work = 11, .bound = 11});
+  CHECK(lower_bound(edges, costs, 2) == LowerBound{.depth = 6.75, .work = 11, .bound = 6.75});
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,194 @@
+#include <doctest/doctest.h>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+Plan serial_plan(const StepGraph& graph) { return make_plan(graph, unit_costs(graph), serial, "serial", 1, 1); }
+
+ValueId add_in_place(StepGraph& graph, const std::vector<ValueId>& inputs, std::int64_t bytes = 256) {
+  OutputDesc output = bytes_output(bytes);
+  output.reuses = 0;
+  return graph.add_node(std::make_shared<TestOp>(std::vector{output}), inputs);
+}
+
+/// Node i on streams[i], in recording order.
+Plan plan_on_streams(const StepGraph& graph, const Costs& costs, const std::vector<int>& streams, int count) {
+  Schedule schedule;
+  for (const int stream : streams) {
+    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
+    schedule.placements.push_back({.stream = stream});
+  }
+  Plan plan;
+  plan.placements = schedule.placements;
+  add_commands(graph.edges(), schedule, count, plan);
+  plan_memory(graph, costs, plan);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a chain needs two buffers") {
+  StepGraph graph;
+  ValueId value = graph.add_input(bytes_desc(1000));
+  for (int i = 0; i < 10; ++i) value = add(graph, {value}, 1000);
+  const Plan plan = serial_plan(graph);
+  CHECK(plan.arena_bytes == 2 * 1024);
+  CHECK(plan.naive_bytes == 11 * 1024);
+}
+
+TEST_CASE("a chain that may work in place needs one buffer") {
+  StepGraph graph;
+  ValueId value = graph.add_input(bytes_desc(1000));
+  for (int i = 0; i < 10; ++i) value = add_in_place(graph, {value}, 1000);
+  const Plan plan = serial_plan(graph);
+  CHECK(plan.arena_bytes == 1024);
+  CHECK(std::ranges::all_of(plan.offsets, [](std::int64_t offset) { return offset == 0; }));
+}
+
+TEST_CASE("a value is not overwritten in place if it is kept, read again, read twice, or too small") {
+  StepGraph graph;
+  const auto in_place = [&] {
+    const Plan plan = serial_plan(graph);
+    return plan.offsets[0] == plan.offsets[1];
+  };
+  const ValueId input = graph.add_input(bytes_desc(256));
+  SUBCASE("otherwise it is") {
+    add_in_place(graph, {input});
+    CHECK(in_place());
+  }
+  SUBCASE("kept") {
+    add_in_place(graph, {input});
+    graph.keep(input);
+    CHECK(!in_place());
+  }
+  SUBCASE("read again") {
+    add_in_place(graph, {input});
+    add(graph, {input});
+    CHECK(!in_place());
+  }
+  SUBCASE("read twice") {
+    add_in_place(graph, {input, input});
+    CHECK(!in_place());
+  }
+  SUBCASE("too small") {
+    add_in_place(graph, {input}, 257);
+    CHECK(!in_place());
+  }
+}
+
+TEST_CASE("a value is not overwritten in place while another stream may still read it") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  const ValueId reader = add(graph, {a});
+  const ValueId over = add_in_place(graph, {a});
+  const Costs costs = unit_costs(graph);
+  CHECK(plan_on_streams(graph, costs, {0, 0, 0}, 2).offsets[over] == 0);
+  const Plan apart = plan_on_streams(graph, costs, {0, 1, 0}, 2);
+  CHECK(apart.offsets[over] != apart.offsets[a]);
+  CHECK(apart.offsets[reader] != apart.offsets[a]);
+}
+
+TEST_CASE("two outputs never take over the same bytes") {
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(256));
+  OutputDesc output = bytes_output(256);
+  output.reuses = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{output, output}), {input});
+  const Plan plan = serial_plan(graph);
+  CHECK(plan.offsets == std::vector<std::int64_t>{0, 0, 256});
+}
+
+TEST_CASE("values of unordered nodes never share bytes") {
+  StepGraph graph;  // two independent chains: in serial order three buffers are enough, side by side it takes four
+  const ValueId a = add(graph, {add(graph, {})});
+  const ValueId b = add(graph, {add(graph, {})});
+  add(graph, {a, b});
+  const Costs costs = unit_costs(graph);
+  CHECK(plan_on_streams(graph, costs, {0, 0, 0, 0, 0}, 1).arena_bytes == 3 * 256);
+  CHECK(plan_on_streams(graph, costs, {0, 0, 1, 1, 0}, 2).arena_bytes == 4 * 256);
+}
+
+TEST_CASE("inputs are there from the start and kept values to the end") {
+  StepGraph graph;
+  const ValueId first = graph.add_input(bytes_desc(256));
+  ValueId value = add(graph, {first});
+  graph.keep(value);
+  for (int i = 0; i < 4; ++i) value = add(graph, {value});
+  const ValueId late = graph.add_input(bytes_desc(256));  // not read before the last node, nor is the next at all
+  graph.add_input(bytes_desc(256));
+  add(graph, {value, late});
+  CHECK(serial_plan(graph).arena_bytes == 5 * 256);  // the kept one, both late inputs, two for the chain
+}
+
+TEST_CASE("persistent values are not in the arena, and a view has the address of what it views") {
+  StepGraph graph;
+  const ValueId weight = graph.add_persistent(bytes_desc(100), ValueKind::parameter, 0);
+  const ValueId a = add(graph, {weight}), b = add(graph, {a});
+  OutputDesc view = bytes_output(256);
+  view.views = 0;
+  const auto op = std::make_shared<TestOp>(std::vector{view});
+  const ValueId of_b = graph.add_node(op, {b}), of_weight = graph.add_node(op, {weight});
+  add(graph, {a, of_b, of_weight});
+  const Plan plan = serial_plan(graph);
+  CHECK(plan.offsets[weight] == -1);
+  CHECK(plan.offsets[of_weight] == -1);
+  CHECK(plan.offsets[b] != plan.offsets[a]);
+  CHECK(plan.offsets[of_b] == plan.offsets[b]);
+}
+
+TEST_CASE("a stream's workspace is as large as the largest among the choices of its nodes") {
+  StepGraph graph;
+  for (int i = 0; i < 3; ++i) add(graph, {});
+  Costs costs;
+  for (const std::size_t bytes : {300, 100, 1000}) {
+    const Choice choices[] = {{.width = 1, .duration = 1, .workspace_bytes = bytes},
+                              {.width = 2, .duration = 2, .workspace_bytes = 9999}};
+    costs.add(choices);
+  }
+  const Plan plan = plan_on_streams(graph, costs, {0, 0, 2}, 3);
+  const std::int64_t values = 2 * 256;  // one buffer a stream: nobody reads them
+  CHECK(plan.workspaces == std::vector<ArenaSlice>{{values, 300}, {values + 512, 0}, {values + 512, 1000}});
+  CHECK(plan.arena_bytes == values + 512 + 1024);
+  CHECK(plan.naive_bytes == 3 * 256 + 512 + 1024);
+}
+
+TEST_CASE("a training step of a chain of layers needs no more than its live bytes") {
+  StepGraph graph;
+  ValueId value = graph.add_input(bytes_desc(4096));
+  std::vector<ValueId> activations;
+  for (int i = 0; i < 20; ++i) {
+    activations.push_back(value);
+    value = add(graph, {value}, 4096 * (1 + i % 3));
+  }
+  ValueId gradient = add(graph, {value}, 4096);
+  for (int i = 19; i >= 0; --i) gradient = add(graph, {gradient, activations[i]}, 4096 * (1 + i % 2));
+
+  std::vector<NodeId> last_use(graph.value_count(), -1);
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    for (const ValueId input : graph.inputs(id)) last_use[input] = id;
+    last_use[graph.output(id, 0)] = id;
+  }
+  std::int64_t most = 0;
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    std::int64_t live = 0;
+    for (ValueId v = 0; v < graph.value_count(); ++v) {
+      if (graph.value(v).producer <= id && last_use[v] >= id) live += static_cast<std::int64_t>(graph.value(v).bytes());
+    }
+    most = std::max(most, live);
+  }
+  CHECK(serial_plan(graph).arena_bytes == most);
+}
+
+TEST_CASE("a graph too large to compare all pairs is planned safely and well") {
+  RandomStep step;
+  for (std::uint64_t seed = 0; step.graph.node_count() < 9000; ++seed) step = random_step(seed, 12000);
+  for (const int streams : {1, 4}) {
+    const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+    CHECK(verify(step.graph, step.costs, plan).empty());
+    CHECK(plan.arena_bytes < plan.naive_bytes / 2);
+  }
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,156 @@
+#include <doctest/doctest.h>
+
+#include <cctype>
+#include <cstring>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+constexpr int kStreams[] = {1, 2, 3, 4, 8};
+
+Plan random_plan(std::uint64_t seed, int streams = 3) {
+  const RandomStep step = random_step(seed, 12);
+  return make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+}
+
+/// Plans must come back from JSON or be refused with PlanError: nothing else.
+bool is_refused(const std::string& json) {
+  try {
+    plan_from_json(json);
+    return false;
+  } catch (const PlanError&) {
+    return true;
+  }
+}
+
+/// The text with [begin, end) replaced.
+std::string with(std::string text, std::size_t begin, std::size_t end, std::string_view other) {
+  return text.replace(begin, end - begin, other);
+}
+
+}  // namespace
+
+TEST_CASE("random steps are planned without faults by every policy on any number of streams") {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const RandomStep step = random_step(seed);
+    for (const int streams : kStreams) {
+      double serial_makespan = 0;
+      for (const std::string& name : policy_names()) {
+        INFO("seed ", seed, ", ", streams, " streams, ", name);
+        const Plan plan = make_plan(step.graph, step.costs, find_policy(name), name, streams, step.capacity);
+        REQUIRE(verify(step.graph, step.costs, plan).empty());
+        if (name == "serial") serial_makespan = plan.makespan;
+        REQUIRE(plan.makespan <= serial_makespan);
+        REQUIRE(plan.makespan >= plan.bound.bound * (1 - 1e-12));
+        REQUIRE(plan.arena_bytes <= plan.naive_bytes);
+      }
+    }
+  }
+}
+
+TEST_CASE("every wait is required: without it the verifier finds a fault") {
+  int deleted = 0;
+  for (std::uint64_t seed = 0; seed < 700; ++seed) {
+    const RandomStep step = random_step(seed);
+    for (const int streams : {2, 4, 8}) {
+      const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+        for (std::size_t i = 0; i < plan.streams[s].size(); ++i) {
+          if (plan.streams[s][i].kind != Command::Kind::wait) continue;
+          Plan damaged = plan;
+          damaged.streams[s].erase(damaged.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
+          INFO("seed ", seed, ", ", streams, " streams, command ", i, " of stream ", s);
+          REQUIRE(!verify(step.graph, step.costs, damaged).empty());
+          ++deleted;
+        }
+      }
+    }
+  }
+  CHECK(deleted > 5000);
+}
+
+TEST_CASE("planning is a function: the same step gives the same plan") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) CHECK(random_plan(seed) == random_plan(seed));
+}
+
+TEST_CASE("an empty step has an empty plan") {
+  const Plan plan = make_plan(StepGraph{}, Costs{}, critical_path, "critical_path", 2, 1);
+  CHECK(plan.streams.size() == 2);
+  CHECK(plan.makespan == 0);
+  CHECK(plan.arena_bytes == 0);
+  CHECK(plan_from_json(to_json(plan)) == plan);
+}
+
+TEST_CASE("impossible problems are refused with the reason") {
+  StepGraph graph;
+  add(graph, {});
+  const Costs costs = unit_costs(graph);
+  CHECK_THROWS_WITH_AS(make_plan(graph, costs, serial, "serial", 0, 1), "[plan] expected at least 1 stream, got 0",
+                       PlanError);
+  CHECK_THROWS_AS(make_plan(graph, costs, serial, "serial", 1, 0), PlanError);
+  CHECK_THROWS_AS(make_plan(graph, Costs{}, serial, "serial", 1, 1), PlanError);
+  Costs wide;
+  const Choice choice{.width = 3, .duration = 1};
+  wide.add({&choice, 1});
+  CHECK_THROWS_WITH_AS(make_plan(graph, wide, serial, "serial", 1, 2),
+                       "[plan] node 0 'test' has a choice of width 3 and duration 1 us; the capacity is 2", PlanError);
+}
+
+TEST_CASE("a policy that forgets a node or breaks the order is found out") {
+  StepGraph graph;
+  add(graph, {add(graph, {})});
+  const Policy forgetful = [](const Problem& problem) {
+    Schedule schedule = serial(problem);
+    schedule.order.pop_back();
+    return schedule;
+  };
+  const Policy reversed = [](const Problem& problem) {
+    Schedule schedule = serial(problem);
+    std::ranges::reverse(schedule.order);
+    return schedule;
+  };
+  CHECK_THROWS_AS(make_plan(graph, unit_costs(graph), forgetful, "forgetful", 1, 1), PlanError);
+  CHECK_THROWS_AS(make_plan(graph, unit_costs(graph), reversed, "reversed", 1, 1), PlanError);
+}
+
+TEST_CASE("a plan survives JSON unchanged") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Plan plan = random_plan(seed);
+    REQUIRE(plan_from_json(to_json(plan)) == plan);
+  }
+}
+
+TEST_CASE("JSON cut short or with a number of the wrong type or range is refused") {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const std::string json = to_json(random_plan(seed));
+    for (std::size_t size = 0; size < json.size(); size += 1 + size / 50) REQUIRE(is_refused(json.substr(0, size)));
+    for (std::size_t begin = 0; begin < json.size(); ++begin) {
+      const auto in_number = [&](std::size_t i) { return std::isdigit(json[i]) || std::strchr("-+.e", json[i]); };
+      if (!std::strchr("[:,", json[begin]) || !(std::isdigit(json[begin + 1]) || json[begin + 1] == '-')) continue;
+      std::size_t end = ++begin;
+      while (in_number(end)) ++end;
+      const bool integer = json.substr(begin, end - begin).find_first_of(".e") == std::string::npos;
+      INFO(with(json, begin, end, "<here>"));
+      for (const char* bad : {"-7", "null", "true", "\"7\"", "[]", "{}"})
+        REQUIRE(is_refused(with(json, begin, end, bad)));
+      for (const char* bad : {"1.5", "18446744073709551615"})
+        REQUIRE(is_refused(with(json, begin, end, bad)) == integer);
+    }
+  }
+}
+
+TEST_CASE("JSON with a key missing or unknown is refused") {
+  const std::string json = to_json(random_plan(3));
+  for (std::size_t colon = json.find("\":"); colon != std::string::npos; colon = json.find("\":", colon + 1)) {
+    INFO(json.substr(0, colon));
+    REQUIRE(is_refused(with(json, colon, colon, "x")));
+  }
+  CHECK(is_refused(with(json, 1, 1, "\"more\":1,")));
+  CHECK(is_refused("[]"));
+  CHECK(is_refused("null"));
+  CHECK_THROWS_WITH_AS(plan_from_json("{}"), "[plan json] '' has 0 entries instead of 11", PlanError);
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,253 @@
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+using Edge = std::pair<NodeId, NodeId>;
+
+Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& costs, int streams, int capacity) {
+  const Edges edges = graph.edges();
+  return policy({graph, edges, costs, streams, capacity});
+}
+
+/// Costs where node i has the choices listed for it.
+Costs costs_of(const std::vector<std::vector<Choice>>& nodes) {
+  Costs costs;
+  for (const auto& choices : nodes) costs.add(choices);
+  return costs;
+}
+
+struct Interval {
+  double start, finish;
+  int width;
+};
+
+/// The most capacity asked for at any time. What ends at a time makes room for what starts then.
+int peak_width(const std::vector<Interval>& intervals) {
+  std::vector<std::pair<double, int>> steps;
+  for (const Interval& interval : intervals) {
+    if (interval.finish <= interval.start) continue;
+    steps.emplace_back(interval.start, interval.width);
+    steps.emplace_back(interval.finish, -interval.width);
+  }
+  std::ranges::sort(steps);
+  int width = 0, peak = 0;
+  for (const auto& [time, change] : steps) peak = std::max(peak, width += change);
+  return peak;
+}
+
+/// Runs the command lists of a plan with these durations, as a device would.
+std::vector<Interval> run(const Plan& plan, const Costs& costs, const std::vector<double>& durations) {
+  std::vector<Interval> intervals;
+  std::vector<double> clock(plan.streams.size()), event(plan.events, -1);
+  std::vector<std::size_t> next(plan.streams.size());
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      for (; next[s] < plan.streams[s].size(); ++next[s], progress = true) {
+        const auto [kind, index] = plan.streams[s][next[s]];
+        if (kind == Command::Kind::wait && event[index] < 0) break;
+        if (kind == Command::Kind::wait) clock[s] = std::max(clock[s], event[index]);
+        if (kind == Command::Kind::record) event[index] = clock[s];
+        if (kind != Command::Kind::launch) continue;
+        const double start = clock[s];
+        clock[s] += durations[index];
+        intervals.push_back({start, clock[s], costs.choice(index, plan.placements[index].choice).width});
+      }
+    }
+  }
+  return intervals;
+}
+
+}  // namespace
+
+TEST_CASE("policies are found by name, and an unknown name is answered with the list") {
+  CHECK((find_policy("serial") == &serial));
+  CHECK((find_policy("critical_path") == &critical_path));
+  CHECK(policy_names() == std::vector<std::string>{"serial", "critical_path"});
+  CHECK_THROWS_WITH_AS(find_policy("fifo"), "[policy] expected one of serial, critical_path, got 'fifo'", Error);
+}
+
+TEST_CASE("serial runs every node on stream 0 in recording order at its fastest width") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  add(graph, {});
+  add(graph, {a});
+  const Costs costs = costs_of({{{1, 4}, {2, 3}}, {{1, 2}, {2, 5}}, {{1, 1}}});
+  const Schedule schedule = schedule_of(serial, graph, costs, 3, 2);
+  CHECK(schedule.order == std::vector<NodeId>{0, 1, 2});
+  CHECK(schedule.placements[0] == Placement{.stream = 0, .choice = 1, .start = 0, .finish = 3});
+  CHECK(schedule.placements[1] == Placement{.stream = 0, .choice = 0, .start = 3, .finish = 5});
+  CHECK(schedule.placements[2] == Placement{.stream = 0, .choice = 0, .start = 5, .finish = 6});
+  CHECK(schedule.makespan == 6);
+  CHECK(schedule.extra_edges.empty());
+}
+
+TEST_CASE("the branches of a diamond run at the same time") {
+  StepGraph graph;
+  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+  add(graph, {b, c});
+  const Schedule schedule = schedule_of(critical_path, graph, costs_of({{{1, 1}}, {{1, 2}}, {{1, 3}}, {{1, 1}}}), 2, 2);
+  CHECK(schedule.makespan == 5);
+  CHECK(schedule.placements[2] == Placement{.stream = 0, .choice = 0, .start = 1, .finish = 4});  // the longer branch
+  CHECK(schedule.placements[1] == Placement{.stream = 1, .choice = 0, .start = 1, .finish = 3});
+  CHECK(schedule.placements[3] == Placement{.stream = 0, .choice = 0, .start = 4, .finish = 5});
+  CHECK(schedule.extra_edges.empty());
+}
+
+TEST_CASE("a chain stays on one stream") {
+  StepGraph graph;
+  ValueId value = add(graph, {});
+  for (int i = 0; i < 9; ++i) value = add(graph, {value});
+  const Schedule schedule = schedule_of(critical_path, graph, unit_costs(graph), 4, 4);
+  CHECK(schedule.makespan == 10);
+  CHECK(std::ranges::all_of(schedule.placements, [](const Placement& p) { return p.stream == 0; }));
+}
+
+TEST_CASE("the longest path goes first when streams are few") {
+  StepGraph graph;  // 0 and 1 are alone; 2 -> 3 -> 4 is the critical path, recorded last
+  add(graph, {});
+  add(graph, {});
+  add(graph, {add(graph, {add(graph, {})})});
+  const Schedule schedule = schedule_of(critical_path, graph, unit_costs(graph), 2, 2);
+  CHECK(schedule.makespan == 3);
+  CHECK(schedule.placements[2].start == 0);
+}
+
+TEST_CASE("equal branches run side by side, unequal ones in turn at full width") {
+  StepGraph graph;
+  add(graph, {});
+  add(graph, {});
+  const Schedule equal = schedule_of(critical_path, graph, costs_of({{{1, 10}, {2, 6}}, {{1, 10}, {2, 6}}}), 2, 2);
+  CHECK(equal.makespan == 10);
+  CHECK(equal.placements[0].choice == 0);
+  CHECK(equal.placements[1].choice == 0);
+  const Schedule unequal =
+      schedule_of(critical_path, graph, costs_of({{{1, 10}, {2, 5.5}}, {{1, 2}, {2, 1.25}}}), 2, 2);
+  CHECK(unequal.makespan == 6.75);
+  CHECK(unequal.placements[0].choice == 1);
+  CHECK(unequal.placements[1].choice == 1);
+}
+
+TEST_CASE("a wide node waits for capacity, and small ones fill the gap before it") {
+  StepGraph graph;  // 0: a narrow node; 1: a wide one with a long tail (2); 3: a short one, least important
+  add(graph, {});
+  add(graph, {add(graph, {})});
+  add(graph, {});
+  const Costs costs = costs_of({{{1, 20}}, {{1, 30}, {2, 4}}, {{1, 17}}, {{1, 15}}});
+  const Schedule schedule = schedule_of(critical_path, graph, costs, 2, 2);
+  CHECK(schedule.makespan <= 41);  // never worse than one of: wide at once, or after node 0 while node 3 fills the gap
+  CHECK(schedule.placements[1].choice == 1);
+}
+
+TEST_CASE("wide nodes go to stream 0") {
+  StepGraph graph;  // two chains; the last nodes join them and are wide
+  const ValueId a = add(graph, {}), b = add(graph, {});
+  const ValueId join = add(graph, {a, b});
+  add(graph, {join});
+  const Costs costs = costs_of({{{1, 1}}, {{1, 5}}, {{2, 2}}, {{2, 2}}});
+  const Schedule schedule = schedule_of(critical_path, graph, costs, 2, 2);
+  CHECK(schedule.makespan == 9);
+  CHECK(schedule.placements[2].stream == 0);
+  CHECK(schedule.placements[3].stream == 0);
+}
+
+TEST_CASE("capacity is handed over from a finished node to a wide one by an extra edge") {
+  StepGraph graph;  // 0 -> 2 and 1 are independent; 2 needs both cores, so it must be kept apart from 1
+  const ValueId a = add(graph, {});
+  add(graph, {});
+  add(graph, {a});
+  const Schedule schedule = schedule_of(critical_path, graph, costs_of({{{1, 3}}, {{1, 3}}, {{2, 1}}}), 2, 2);
+  CHECK(schedule.makespan == 4);
+  REQUIRE(schedule.placements[2].start == 3);
+  CHECK(schedule.extra_edges == std::vector<Edge>{{1, 2}});
+}
+
+TEST_CASE("a schedule beyond the capacity is refused") {
+  StepGraph graph;
+  add(graph, {});
+  add(graph, {});
+  const Edges edges = graph.edges();
+  const Costs costs = unit_costs(graph);
+  Schedule schedule;
+  schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 0.5, .finish = 1.5}};
+  schedule.order = {0, 1};
+  CHECK_THROWS_AS(add_capacity_edges({graph, edges, costs, 2, 1}, schedule), PlanError);
+}
+
+TEST_CASE("no extra edges where all nodes are narrow and there is a core for every stream") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomStep step = random_step(seed);
+    const int streams = 1 + static_cast<int>(seed % 8);
+    const Schedule schedule = schedule_of(critical_path, step.graph, unit_costs(step.graph), streams, streams);
+    REQUIRE(schedule.extra_edges.empty());
+  }
+}
+
+TEST_CASE("schedules are topological, within capacity, never worse than serial and never better than the bound") {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    for (const int streams : {1, 2, 3, 8}) {
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Schedule schedule = critical_path(problem);
+      std::vector<Interval> intervals;
+      std::vector<double> stream_free(streams, 0);
+      std::vector<bool> started(step.graph.node_count());
+      double makespan = 0;
+      for (const NodeId node : schedule.order) {
+        const Placement& place = schedule.placements[node];
+        for (const NodeId before : edges.predecessors(node)) {
+          REQUIRE(started[before]);
+          REQUIRE(schedule.placements[before].finish <= place.start);
+        }
+        REQUIRE(stream_free[place.stream] <= place.start);
+        const Choice& choice = step.costs.choice(node, place.choice);
+        REQUIRE(place.finish == doctest::Approx(place.start + choice.duration));
+        stream_free[place.stream] = place.finish;
+        started[node] = true;
+        makespan = std::max(makespan, place.finish);
+        intervals.push_back({place.start, place.finish, choice.width});
+      }
+      REQUIRE(peak_width(intervals) <= step.capacity);
+      REQUIRE(schedule.makespan == makespan);
+      REQUIRE(makespan <= serial(problem).makespan);
+      REQUIRE(makespan >= lower_bound(edges, step.costs, step.capacity).bound * (1 - 1e-12));
+    }
+  }
+}
+
+TEST_CASE("nodes that run together stay within capacity whatever the real durations are") {
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const RandomStep step = random_step(seed);
+    Generator random(seed, 1);
+    for (const int streams : {2, 4, 8}) {
+      const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+      for (int trial = 0; trial < 5; ++trial) {
+        std::vector<double> durations(step.graph.node_count());
+        for (double& duration : durations) duration = random.below(4) == 0 ? 0 : random.uniform() * 10;
+        REQUIRE(peak_width(run(plan, step.costs, durations)) <= step.capacity);
+      }
+    }
+  }
+}
+
+TEST_CASE("a plan run with the predicted durations takes at most the predicted time") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomStep step = random_step(seed);
+    const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity);
+    std::vector<double> durations(step.graph.node_count());
+    for (NodeId id = 0; id < step.graph.node_count(); ++id) {
+      durations[id] = step.costs.choice(id, plan.placements[id].choice).duration;
+    }
+    double makespan = 0;
+    for (const Interval& interval : run(plan, step.costs, durations)) makespan = std::max(makespan, interval.finish);
+    REQUIRE(makespan <= plan.makespan * (1 + 1e-12));
+  }
+}
+
+}  // namespace braid::testing

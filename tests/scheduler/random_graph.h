@@ -1,0 +1,156 @@
+#pragma once
+// Random training steps, each a pure function of its seed: layered and random-edge DAGs with everything that makes
+// planning hard: parameters that are read and then overwritten, values written in place, views, values kept to the end,
+// inputs, empty values, nodes of several widths and free nodes, and workspaces.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/random.h"
+#include "scheduler/plan.h"
+
+namespace braid::testing {
+
+/// An op whose outputs are what the test says.
+class TestOp final : public Op {
+ public:
+  explicit TestOp(std::vector<OutputDesc> outputs, Work work = {}) : outputs_(std::move(outputs)), work_(work) {}
+  std::string_view name() const override { return "test"; }
+  void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
+    outputs.insert(outputs.end(), outputs_.begin(), outputs_.end());
+  }
+  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return work_; }
+
+ private:
+  std::vector<OutputDesc> outputs_;
+  Work work_;
+};
+
+inline ValueDesc bytes_desc(std::int64_t bytes) { return {DType::u8, Shape{bytes}}; }
+inline OutputDesc bytes_output(std::int64_t bytes) { return {.dtype = DType::u8, .shape = Shape{bytes}}; }
+
+/// Adds a node with one output of so many bytes. Returns the output.
+inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::int64_t bytes = 256) {
+  return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
+}
+
+/// Costs of a graph in which every node has one choice of width 1 and this duration.
+inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
+  Costs costs;
+  for (const Node& node : graph.nodes()) {
+    const Choice choice{.width = 1, .duration = node.is_view ? 0 : duration};
+    costs.add({&choice, 1});
+  }
+  return costs;
+}
+
+struct RandomStep {
+  StepGraph graph;
+  Costs costs;
+  int capacity = 1;
+};
+
+class RandomStepMaker {
+ public:
+  explicit RandomStepMaker(std::uint64_t seed, int max_nodes) : random_(seed), nodes_(3 + below(max_nodes - 2)) {}
+
+  RandomStep make() {
+    locality_ = 1 + below(3) * 8;  // small: layers; large: edges across the whole graph
+    step_.capacity = 1 + below(chance(10) ? 64 : 8);
+    only_narrow_ = chance(30);
+    const int inputs = 1 + below(3);
+    for (int i = 0; i < inputs; ++i) readable_.push_back(step_.graph.add_input(bytes_desc(random_bytes())));
+    const int slots = below(4);
+    for (int slot = 0; slot < slots; ++slot) {
+      const ValueId value = step_.graph.add_persistent(bytes_desc(random_bytes()), ValueKind::parameter, slot);
+      readable_.push_back(value);
+      newest_.push_back(value);
+    }
+    while (step_.graph.node_count() < nodes_) add_random_node();
+    for (const ValueId value : newest_) {
+      if (chance(20)) step_.graph.keep(value);
+    }
+    for (const Node& node : step_.graph.nodes()) add_random_costs(node);
+    return std::move(step_);
+  }
+
+ private:
+  int below(int bound) { return static_cast<int>(random_.below(static_cast<std::uint32_t>(bound))); }
+  bool chance(int percent) { return below(100) < percent; }
+  std::int64_t random_bytes() { return chance(3) ? 0 : 1 + below(chance(50) ? 600 : 5000); }
+
+  ValueId random_value() {
+    const int count = static_cast<int>(readable_.size());
+    const int oldest = chance(15) ? 0 : std::max(0, count - 4 * locality_);
+    return readable_[oldest + below(count - oldest)];
+  }
+  ValueDesc desc(ValueId value) const { return step_.graph.value(value).desc; }
+
+  void add_random_node() {
+    std::vector<ValueId> inputs(chance(3) ? 0 : 1 + below(3));
+    for (ValueId& input : inputs) input = random_value();
+    std::vector<OutputDesc> outputs;
+    if (!inputs.empty() && chance(10)) {
+      outputs.push_back({.dtype = DType::u8, .shape = desc(inputs[0]).shape, .views = 0});
+    } else {
+      if (!newest_.empty() && chance(12)) {
+        inputs.insert(inputs.begin(), newest_[below(static_cast<int>(newest_.size()))]);
+        outputs.push_back({.dtype = DType::u8, .shape = desc(inputs[0]).shape, .overwrites = 0});
+      }
+      for (int more = outputs.empty() ? 1 + below(2) : below(2); more > 0; --more)
+        outputs.push_back(random_output(inputs));
+    }
+    const bool overwrites = !outputs.empty() && outputs[0].overwrites >= 0;
+    const ValueId first = step_.graph.add_node(std::make_shared<TestOp>(outputs), inputs);
+    if (overwrites) supersede(inputs[0], first);
+    for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
+      readable_.push_back(first + i);
+      if (step_.graph.value(first + i).slot < 0 && chance(6)) step_.graph.keep(first + i);
+    }
+  }
+
+  OutputDesc random_output(const std::vector<ValueId>& inputs) {
+    OutputDesc output = bytes_output(random_bytes());
+    if (inputs.empty() || chance(40)) return output;
+    output.reuses = below(static_cast<int>(inputs.size()));
+    if (chance(70)) output.shape = desc(inputs[output.reuses]).shape;
+    return output;
+  }
+
+  /// Nothing may read the old version or a view of it any more.
+  void supersede(ValueId old, ValueId next) {
+    std::erase_if(readable_, [&](ValueId value) { return step_.graph.value(value).root == old; });
+    std::ranges::replace(newest_, old, next);
+    if (readable_.empty()) readable_.push_back(next);
+  }
+
+  void add_random_costs(const Node& node) {
+    std::vector<Choice> choices;
+    const int most = node.is_view ? 1 : 1 + below(3);
+    int width = only_narrow_ || node.is_view ? 1 : 1 + below(step_.capacity);
+    double work = node.is_view || chance(5) ? 0 : 1 + below(20);
+    if (chance(30)) work *= random_.uniform();
+    for (int i = 0; i < most && width <= step_.capacity; ++i) {
+      const std::size_t workspace = node.is_view || chance(60) ? 0 : 1 + below(3000);
+      choices.push_back({.width = width, .duration = work / (1 + 0.7 * (width - 1)), .workspace_bytes = workspace});
+      if (only_narrow_) break;
+      width += 1 + below(3);
+    }
+    step_.costs.add(choices);
+  }
+
+  Generator random_;
+  int nodes_;
+  int locality_ = 1;
+  bool only_narrow_ = false;
+  RandomStep step_;
+  std::vector<ValueId> readable_, newest_;
+};
+
+inline RandomStep random_step(std::uint64_t seed, int max_nodes = 50) {
+  return RandomStepMaker(seed, max_nodes).make();
+}
+
+}  // namespace braid::testing

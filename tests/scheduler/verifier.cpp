@@ -1,0 +1,239 @@
+#include <doctest/doctest.h>
+
+#include "tests/scheduler/oracle.h"
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+using Kind = Command::Kind;
+
+/// A diamond on two streams with a workspace each: 0 -> 1 (stream 0), 0 -> 2 (stream 1), {1, 2} -> 3 (stream 0).
+struct Diamond {
+  StepGraph graph;
+  Costs costs;
+  Plan plan;
+
+  Diamond() {
+    const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+    add(graph, {b, c});
+    for (const double duration : {1.0, 3.0, 2.0, 1.0}) {
+      const Choice choice{.width = 1, .duration = duration, .workspace_bytes = 100};
+      costs.add({&choice, 1});
+    }
+    plan = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
+  }
+  std::vector<std::string> faults() const { return verify(graph, costs, plan); }
+};
+
+bool mentions(const std::vector<std::string>& faults, std::string_view text) {
+  return std::ranges::any_of(faults, [&](const std::string& fault) { return fault.find(text) != std::string::npos; });
+}
+
+/// One random change to a plan that might break it.
+void mutate(const StepGraph& graph, Plan& plan, Generator& random) {
+  const auto pick = [&](std::size_t size) { return random.below(static_cast<std::uint32_t>(size)); };
+  const auto shift = [&] { return (static_cast<std::int64_t>(pick(9)) - 4) * (pick(4) == 0 ? 100 : kArenaAlignment); };
+  auto& commands = plan.streams[pick(plan.streams.size())];
+  switch (pick(9)) {
+    case 0:
+      if (!plan.offsets.empty()) plan.offsets[pick(plan.offsets.size())] += shift();
+      return;
+    case 1:
+      if (!plan.offsets.empty()) {  // two values at one address
+        const std::int64_t offset = plan.offsets[pick(plan.offsets.size())];
+        plan.offsets[pick(plan.offsets.size())] = offset;
+      }
+      return;
+    case 2:
+      if (commands.size() > 1) {
+        const std::size_t i = pick(commands.size() - 1);
+        std::swap(commands[i], commands[i + 1]);
+      }
+      return;
+    case 3:
+      if (!commands.empty()) commands.erase(commands.begin() + pick(commands.size()));
+      return;
+    case 4:
+      if (!commands.empty()) commands.push_back(commands[pick(commands.size())]);
+      return;
+    case 5: plan.workspaces[pick(plan.workspaces.size())].offset += shift(); return;
+    case 6: plan.workspaces[pick(plan.workspaces.size())].bytes += shift(); return;
+    case 7: plan.arena_bytes += shift(); return;
+    case 8:
+      if (graph.node_count() > 0)
+        plan.placements[pick(plan.placements.size())].stream = static_cast<int>(pick(plan.streams.size()));
+      return;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a plan without faults has none") { CHECK(Diamond().faults().empty()); }
+
+TEST_CASE("a missing wait is named with both nodes, the value and the streams") {
+  Diamond d;
+  std::erase(d.plan.streams[1], Command{Kind::wait, 0});
+  REQUIRE(d.faults().size() >= 1);
+  CHECK(d.faults()[0] ==
+        "node 2 'test' on stream 1 reads value 0 but is not ordered after node 0 'test' on stream 0, which writes it.");
+}
+
+TEST_CASE("launches must be complete, single and on their own stream") {
+  Diamond d;
+  SUBCASE("dropped") {
+    std::erase(d.plan.streams[0], Command{Kind::launch, 3});
+    CHECK(mentions(d.faults(), "node 3 'test' on stream 0 is launched 0 times"));
+  }
+  SUBCASE("twice") {
+    d.plan.streams[0].push_back({Kind::launch, 3});
+    CHECK(mentions(d.faults(), "node 3 'test' on stream 0 is launched 2 times"));
+  }
+  SUBCASE("elsewhere") {
+    std::erase(d.plan.streams[0], Command{Kind::launch, 3});
+    d.plan.streams[1].push_back({Kind::launch, 3});
+    CHECK(mentions(d.faults(), "Stream 1 launches node 3 'test' on stream 0"));
+  }
+  SUBCASE("unknown node") {
+    d.plan.streams[0].push_back({Kind::launch, 4});
+    CHECK(mentions(d.faults(), "node 4, which does not exist"));
+  }
+  SUBCASE("unknown choice") {
+    d.plan.placements[3].choice = 1;
+    CHECK(mentions(d.faults(), "is to run in way 1 of 1"));
+  }
+}
+
+TEST_CASE("events must be recorded once, and nobody may wait for ever") {
+  Diamond d;
+  SUBCASE("dropped") {
+    std::erase(d.plan.streams[0], Command{Kind::record, 0});
+    CHECK(mentions(d.faults(), "Event 0 is recorded 0 times"));
+  }
+  SUBCASE("twice") {
+    d.plan.streams[0].push_back({Kind::record, 0});
+    CHECK(mentions(d.faults(), "Event 0 is recorded 2 times"));
+  }
+  SUBCASE("unknown") {
+    d.plan.streams[0].push_back({Kind::wait, 2});
+    CHECK(mentions(d.faults(), "event 2, which does not exist"));
+  }
+  SUBCASE("crossed waits") {
+    d.plan.streams[0].insert(d.plan.streams[0].begin(), {Kind::wait, 1});
+    CHECK(mentions(d.faults(), "Stream 0 waits for event 1 for ever: deadlock"));
+    CHECK(mentions(d.faults(), "Stream 1 waits for event 0 for ever: deadlock"));
+  }
+}
+
+TEST_CASE("extra edges must be kept") {
+  Diamond d;
+  d.plan.extra_edges = {{1, 2}};
+  CHECK(mentions(d.faults(), "extra edge from node 1 'test' on stream 0 to node 2 'test' on stream 1 is not kept"));
+  d.plan.extra_edges = {{0, 3}};
+  CHECK(d.faults().empty());
+  d.plan.extra_edges = {{0, 4}};
+  CHECK(mentions(d.faults(), "names a node that is not launched"));
+}
+
+TEST_CASE("values in use at the same time must not overlap, not even by a byte") {
+  Diamond d;
+  d.plan.offsets[2] = d.plan.offsets[1];
+  CHECK(mentions(d.faults(), "but is not ordered after"));
+}
+
+TEST_CASE("offsets must be aligned, inside the arena and outside the workspaces") {
+  Diamond d;
+  SUBCASE("alignment") {
+    d.plan.offsets[0] += 1;
+    CHECK(mentions(d.faults(), "is not aligned to 256 bytes"));
+  }
+  SUBCASE("negative") {
+    d.plan.offsets[0] = -256;
+    CHECK(mentions(d.faults(), "Value 0 at [-256, 0) is not inside the arena"));
+  }
+  SUBCASE("beyond the end") {
+    d.plan.offsets[0] = d.plan.arena_bytes;
+    CHECK(mentions(d.faults(), "is not inside the arena"));
+  }
+  SUBCASE("in a workspace") {
+    d.plan.offsets[0] = d.plan.workspaces[1].offset;
+    CHECK(mentions(d.faults(), "Value 0 overlaps the workspace of stream 1"));
+  }
+}
+
+TEST_CASE("workspaces must be disjoint and large enough") {
+  Diamond d;
+  SUBCASE("overlap") {
+    d.plan.workspaces[1].offset = d.plan.workspaces[0].offset;
+    CHECK(mentions(d.faults(), "workspaces of streams 0 and 1 overlap"));
+  }
+  SUBCASE("too small") {
+    d.plan.workspaces[1].bytes = 99;
+    CHECK(mentions(d.faults(), "node 2 'test' on stream 1 needs 100 bytes of workspace, its stream has 99"));
+  }
+  SUBCASE("outside") {
+    d.plan.workspaces[1].offset = d.plan.arena_bytes;
+    CHECK(mentions(d.faults(), "workspace of stream 1 is not inside the arena"));
+  }
+}
+
+TEST_CASE("a kept value may never be overwritten, nor a parameter before its last reader") {
+  StepGraph graph;
+  const ValueId weight = graph.add_persistent(bytes_desc(64), ValueKind::parameter, 0);
+  add(graph, {weight});
+  OutputDesc next = bytes_output(64);
+  next.overwrites = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weight});
+  const Costs costs = unit_costs(graph);
+  Plan plan = make_plan(graph, costs, serial, "serial", 1, 1);
+  SUBCASE("kept") {
+    graph.keep(weight);
+    CHECK(mentions(verify(graph, costs, plan), "over value 0, which is kept to the end"));
+    CHECK_THROWS_AS(make_plan(graph, costs, serial, "serial", 1, 1), PlanError);
+  }
+  SUBCASE("too early") {
+    std::swap(plan.streams[0][0], plan.streams[0][1]);
+    CHECK(mentions(verify(graph, costs, plan), "writes value 2 over value 0 but is not ordered after node 0"));
+  }
+}
+
+TEST_CASE("a plan for another graph is refused, not read out of bounds") {
+  const Diamond d;
+  StepGraph graph;
+  add(graph, {});
+  CHECK(!verify(graph, unit_costs(graph), d.plan).empty());
+  CHECK(!verify(d.graph, d.costs, Plan{}).empty());
+  CHECK(verify(StepGraph{}, Costs{}, Plan{}).empty());
+}
+
+TEST_CASE("faults are reported up to a limit") {
+  StepGraph graph;
+  for (int i = 0; i < 100; ++i) add(graph, {});
+  Plan plan = make_plan(graph, unit_costs(graph), serial, "serial", 1, 1);
+  plan.streams[0].clear();
+  CHECK(verify(graph, unit_costs(graph), plan).size() == 20);
+}
+
+TEST_CASE("the verifier and the brute-force oracle agree on random plans with random damage") {
+  int broken = 0, harmless = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    const RandomStep step = random_step(seed, 24);
+    Generator random(seed, 1);
+    const int streams = 1 + static_cast<int>(random.below(4));
+    const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+    REQUIRE(SafetyOracle(step.graph, step.costs, plan).safe());
+    for (int trial = 0; trial < 12; ++trial) {
+      Plan damaged = plan;
+      for (std::uint32_t changes = 1 + random.below(2); changes > 0; --changes) mutate(step.graph, damaged, random);
+      const std::vector<std::string> faults = verify(step.graph, step.costs, damaged);
+      const bool safe = SafetyOracle(step.graph, step.costs, damaged).safe();
+      INFO("seed ", seed, " trial ", trial, ": ", faults.empty() ? "no fault" : faults[0]);
+      REQUIRE(faults.empty() == safe);
+      ++(safe ? harmless : broken);
+    }
+  }
+  CHECK(broken > 5000);    // the damage is real,
+  CHECK(harmless > 1000);  // and some of it is not: both answers are put to the test
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,158 @@
+#include <doctest/doctest.h>
+
+#include "tests/scheduler/oracle.h"
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+using Kind = Command::Kind;
+using Commands = std::vector<Command>;
+
+/// A schedule that puts node i on streams[i], in recording order.
+Schedule on_streams(const std::vector<int>& streams) {
+  Schedule schedule;
+  for (const int stream : streams) {
+    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
+    schedule.placements.push_back({.stream = stream});
+  }
+  return schedule;
+}
+
+Plan commands_of(const StepGraph& graph, const Schedule& schedule, int streams) {
+  Plan plan;
+  plan.placements = schedule.placements;
+  add_commands(graph.edges(), schedule, streams, plan);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a node waits for predecessors on other streams and signals successors there") {
+  StepGraph graph;  // a diamond
+  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+  add(graph, {b, c});
+  const Plan plan = commands_of(graph, on_streams({0, 0, 1, 0}), 2);
+  CHECK(plan.streams[0] ==
+        Commands{{Kind::launch, 0}, {Kind::record, 0}, {Kind::launch, 1}, {Kind::wait, 1}, {Kind::launch, 3}});
+  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::record, 1}});
+  CHECK(plan.events == 2);
+  CHECK(plan.waits() == 2);
+}
+
+TEST_CASE("a wait is dropped when another stream already ordered the two nodes") {
+  StepGraph graph;  // 2 reads 0 and 1, and 1 reads 0
+  const ValueId a = add(graph, {}), b = add(graph, {a});
+  add(graph, {a, b});
+  const Plan plan = commands_of(graph, on_streams({0, 1, 2}), 3);
+  CHECK(plan.streams[2] == Commands{{Kind::wait, 1}, {Kind::launch, 2}});
+  CHECK(plan.waits() == 2);
+}
+
+TEST_CASE("a wait is dropped when an earlier node of the same stream already waited") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  add(graph, {a});
+  add(graph, {a});
+  const Plan plan = commands_of(graph, on_streams({0, 1, 1}), 2);
+  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}, {Kind::launch, 2}});
+}
+
+TEST_CASE("of two predecessors on one stream only the later is awaited") {
+  StepGraph graph;
+  const ValueId a = add(graph, {}), b = add(graph, {});
+  add(graph, {a, b});
+  const Plan plan = commands_of(graph, on_streams({0, 0, 1}), 2);
+  CHECK(plan.streams[0] == Commands{{Kind::launch, 0}, {Kind::launch, 1}, {Kind::record, 0}});
+  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}});
+}
+
+TEST_CASE("one event serves all streams that wait for the same node") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  for (int i = 0; i < 3; ++i) add(graph, {a});
+  const Plan plan = commands_of(graph, on_streams({0, 1, 2, 3}), 4);
+  CHECK(plan.events == 1);
+  CHECK(plan.waits() == 3);
+}
+
+TEST_CASE("a fork and join over four streams needs one wait a stream each way") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  std::vector<ValueId> branches;
+  for (int i = 0; i < 8; ++i) branches.push_back(add(graph, {a}));
+  add(graph, branches);
+  const Plan plan = make_plan(graph, unit_costs(graph), critical_path, "critical_path", 4, 4);
+  CHECK(plan.makespan == 4);
+  CHECK(plan.waits() == 6);
+  CHECK(plan.events == 4);
+}
+
+TEST_CASE("the next version of a parameter waits for readers of the previous one") {
+  StepGraph graph;
+  const ValueId weight = graph.add_persistent(bytes_desc(64), ValueKind::parameter, 0);
+  add(graph, {weight});
+  OutputDesc next = bytes_output(64);
+  next.overwrites = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weight});
+  const Plan plan = commands_of(graph, on_streams({0, 1}), 2);
+  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}});
+}
+
+TEST_CASE("extra edges are ordered like data, and views are not launched") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  OutputDesc view = bytes_output(256);
+  view.views = 0;
+  const ValueId viewed = graph.add_node(std::make_shared<TestOp>(std::vector{view}), {a});
+  add(graph, {});
+  add(graph, {viewed});
+  Schedule schedule = on_streams({0, 0, 1, 1});
+  schedule.order = {0, 2, 3};
+  schedule.extra_edges = {{0, 2}};
+  const Plan plan = commands_of(graph, schedule, 2);
+  CHECK(plan.streams[0] == Commands{{Kind::launch, 0}, {Kind::record, 0}});
+  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::launch, 3}});
+}
+
+TEST_CASE("a stream that does not exist is refused") {
+  StepGraph graph;
+  add(graph, {});
+  CHECK_THROWS_AS(commands_of(graph, on_streams({2}), 2), PlanError);
+}
+
+TEST_CASE("waits order exactly what is required, and are as few as the transitive reduction has edges across streams") {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const RandomStep step = random_step(seed, 40);
+    const int streams = 2 + static_cast<int>(seed % 5);
+    const Edges edges = step.graph.edges();
+    const Schedule schedule = critical_path({step.graph, edges, step.costs, streams, step.capacity});
+    const Plan plan = commands_of(step.graph, schedule, streams);
+
+    Relation required = required_order(step.graph);
+    for (const auto& [a, b] : schedule.extra_edges) required[a].set(b);
+    std::vector<NodeId> last(streams, kNoNode);
+    for (const NodeId node : schedule.order) {
+      NodeId& previous = last[schedule.placements[node].stream];
+      if (previous != kNoNode) required[previous].set(node);
+      previous = node;
+    }
+    close(required);
+    bool deadlock = false;
+    REQUIRE(ordered_nodes(step.graph, plan, deadlock) == required);
+    REQUIRE(!deadlock);
+
+    int crossings = 0;  // edges of the transitive reduction between streams
+    for (const NodeId a : schedule.order) {
+      for (const NodeId b : schedule.order) {
+        if (!required[a][b] || schedule.placements[a].stream == schedule.placements[b].stream) continue;
+        const bool implied =
+            std::ranges::any_of(schedule.order, [&](NodeId c) { return required[a][c] && required[c][b]; });
+        crossings += implied ? 0 : 1;
+      }
+    }
+    REQUIRE(plan.waits() == crossings);
+  }
+}
+
+}  // namespace braid::testing

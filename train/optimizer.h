@@ -1,0 +1,98 @@
+#pragma once
+// Optimizers record their updates as nodes of the step, so that an update runs as soon as its gradient is there, beside
+// the rest of the backward pass.
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "autograd/tape.h"
+
+namespace braid {
+
+/// Parameters share an update node until it has this many elements or parameters: few enough nodes to be cheap, enough
+/// of them to begin before the backward pass ends.
+inline constexpr std::int64_t kBucketElements = std::int64_t{1} << 18;
+inline constexpr std::size_t kBucketParameters = 32;
+
+/// To be used by one thread at a time. The parameters must outlive the optimizer.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Records the update of every parameter that has a gradient on the current tape. Parameters are taken in reverse
+  /// order of creation, which is the order in which backward makes their gradients. Throws Error if none has one.
+  void step();
+  double lr() const { return lr_; }
+  /// For the steps to come; changes no plan. Throws Error unless finite and at least 0.
+  void set_lr(double lr);
+
+ protected:
+  /// What tells optimizers apart.
+  struct Rule {
+    OpPtr decayed;                          ///< the update of parameters that want weight decay
+    OpPtr plain;                            ///< the update of the others; the same op if there is no decay
+    std::vector<std::string_view> moments;  ///< state per parameter, zero at first
+    bool counts_steps = false;              ///< the op reads the number of the update, from 1
+  };
+  Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule);
+
+ private:
+  /// A parameter and its moments.
+  struct Slot {
+    Parameter* parameter;
+    std::vector<Parameter*> moments;
+  };
+  struct Bucket {
+    std::vector<const Slot*> slots;
+    std::int64_t elements = 0;
+  };
+
+  void add_moments(Context& context);
+  void record(Tape& tape, const OpPtr& op, std::span<const ValueId> scalars, Bucket& bucket) const;
+
+  std::vector<Slot> slots_;  // in reverse order of creation
+  double lr_;
+  Rule rule_;
+  bool has_moments_ = false;
+  std::int32_t updates_ = 0;
+};
+
+/// Stochastic gradient descent, as torch.optim.SGD with dampening 0.
+class SGD final : public Optimizer {
+ public:
+  struct Options {
+    double lr = 0.1;
+    double momentum = 0;
+    double weight_decay = 0;  ///< of parameters whose weight_decay is set
+    bool nesterov = false;    ///< needs momentum
+    bool decoupled = false;   ///< decay multiplies the parameter by 1 - lr·weight_decay and stays out of the momentum
+  };
+  /// Throws Error if an option is out of range.
+  SGD(std::vector<Parameter*> parameters, const Options& options);
+};
+
+/// Adam (Kingma and Ba, 2015), as torch.optim.Adam.
+class Adam : public Optimizer {
+ public:
+  struct Options {
+    double lr = 1e-3;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0;
+    bool decoupled = false;
+  };
+  /// Throws Error if an option is out of range.
+  Adam(std::vector<Parameter*> parameters, const Options& options);
+};
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+class AdamW final : public Adam {
+ public:
+  AdamW(std::vector<Parameter*> parameters, Options options);
+};
+
+}  // namespace braid

@@ -1,4 +1,4 @@
-# cmake --install: headers to include/braid, libraries, the braid command, and a CMake package: find_package(braid) gives
+# cmake --install: headers to include/braid, libraries, and a CMake package: find_package(braid) gives
 # braid::braid.
 
 include(CMakePackageConfigHelpers)
@@ -18,9 +18,6 @@ foreach(folder core ops autograd scheduler runtime models data train)
   endif()
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/braid/braid.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid)
-if(TARGET braid_cli)
-  install(TARGETS braid_cli DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
 
 install(TARGETS ${libraries} EXPORT braidTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION ${BRAID_PACKAGE_DIR})

@@ -95,8 +95,8 @@ Batch Loader::load(std::int64_t number) const {
     const std::span<const std::uint8_t> pixels = dataset_->image(sample);
     BRAID_CHECK(pixels.size() == image_size, DataError, "[loader] ", dataset_->name(), ": image ", sample, " has ",
                 pixels.size(), " bytes, expected ", image_size, " for shape ", shape);
-    const Placement placement = transform_.draw(generator(options_.seed, epoch_, sample));
-    transform_.apply(pixels, placement, images.subspan(i * image_size, image_size));
+    const CropFlip crop = transform_.draw(generator(options_.seed, epoch_, sample));
+    transform_.apply(pixels, crop, images.subspan(i * image_size, image_size));
     labels[i] = dataset_->label(sample);
     BRAID_CHECK(labels[i] >= 0 && labels[i] < dataset_->classes(), DataError, "[loader] ", dataset_->name(),
                 ": label of sample ", sample, " is ", labels[i], ", expected 0 to ", dataset_->classes() - 1);

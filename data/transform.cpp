@@ -46,28 +46,28 @@ Transform::Transform(const TransformOptions& options, const Shape& image_shape) 
   }
 }
 
-Placement Transform::draw(Generator random) const {
+CropFlip Transform::draw(Generator random) const {
   const std::uint32_t positions = 2 * crop_padding_ + 1;
-  Placement placement;
-  placement.dy = std::int64_t{random.below(positions)} - crop_padding_;
-  placement.dx = std::int64_t{random.below(positions)} - crop_padding_;
-  placement.flip = flip_ && random.below(2) == 1;
-  return placement;
+  CropFlip crop;
+  crop.dy = std::int64_t{random.below(positions)} - crop_padding_;
+  crop.dx = std::int64_t{random.below(positions)} - crop_padding_;
+  crop.flip = flip_ && random.below(2) == 1;
+  return crop;
 }
 
-void Transform::apply(std::span<const std::uint8_t> pixels, const Placement& placement, std::span<float> out) const {
+void Transform::apply(std::span<const std::uint8_t> pixels, const CropFlip& crop, std::span<float> out) const {
   // The source columns that the crop shows; the output column of the first, and the step to the next one's.
-  const std::int64_t first = std::max<std::int64_t>(0, placement.dx);
-  const std::int64_t last = std::min(width_, width_ + placement.dx);
-  const std::int64_t left = placement.flip ? width_ - 1 - (first - placement.dx) : first - placement.dx;
-  const std::int64_t step = placement.flip ? -channels_ : channels_;
+  const std::int64_t first = std::max<std::int64_t>(0, crop.dx);
+  const std::int64_t last = std::min(width_, width_ + crop.dx);
+  const std::int64_t left = crop.flip ? width_ - 1 - (first - crop.dx) : first - crop.dx;
+  const std::int64_t step = crop.flip ? -channels_ : channels_;
   for (std::int64_t c = 0; c < channels_; ++c) {
     const float* normalised = normalised_.data() + c * kLevels;
     for (std::int64_t y = 0; y < height_; ++y) {
       float* row = out.data() + y * width_ * channels_ + c;
-      const std::int64_t source_y = y + placement.dy;
+      const std::int64_t source_y = y + crop.dy;
       const bool outside = source_y < 0 || source_y >= height_;
-      if (outside || placement.dx != 0) {
+      if (outside || crop.dx != 0) {
         for (std::int64_t x = 0; x < width_; ++x) row[x * channels_] = normalised[0];
       }
       if (outside) continue;

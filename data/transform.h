@@ -19,7 +19,7 @@ struct TransformOptions {
 
 /// Where an output image comes from: output pixel (y, x) shows source pixel (y + dy, x + dx), or a black one if that
 /// lies outside; then the output is mirrored.
-struct Placement {
+struct CropFlip {
   std::int64_t dy = 0, dx = 0;
   bool flip = false;
 };
@@ -31,10 +31,10 @@ class Transform {
   /// image_shape: [H,W,C]. Throws ConfigError if an option is out of range or does not fit the channels.
   Transform(const TransformOptions& options, const Shape& image_shape);
 
-  /// A random placement; the result depends on the generator only.
-  Placement draw(Generator random) const;
+  /// A random crop; the result depends on the generator only.
+  CropFlip draw(Generator random) const;
   /// pixels: u8 [H,W,C], out: f32 [H,W,C].
-  void apply(std::span<const std::uint8_t> pixels, const Placement& placement, std::span<float> out) const;
+  void apply(std::span<const std::uint8_t> pixels, const CropFlip& crop, std::span<float> out) const;
 
  private:
   std::uint32_t crop_padding_;

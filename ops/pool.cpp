@@ -39,6 +39,7 @@ Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape&
               "] expected window and stride of at least 1, got ", w, " and ", options.stride);
   BRAID_CHECK(p.h >= 0 && p.w >= 0 && 2 * p.h <= w.h && 2 * p.w <= w.w, ShapeError, "[", op,
               "] expected padding between 0 and half the window ", w, ", got ", p);
+  BRAID_CHECK(x[1] >= 1 && x[2] >= 1, ShapeError, "[", op, "] expected an image of at least one pixel, got ", x);
   BRAID_CHECK(x[1] + 2 * p.h >= w.h && x[2] + 2 * p.w >= w.w, ShapeError, "[", op, "] the window ", w,
               " does not fit into the input ", x, " with padding ", p);
   return {x[0], pooled_extent(x[1], w.h, options.stride.h, p.h, options.ceil_mode),

@@ -48,10 +48,9 @@ void add_capacity_edges(const Problem& problem, Schedule& schedule) {
       if (rank == 3) schedule.extra_edges.emplace_back(units[index].user, node);
       units[index] = {node, placement.finish};
     }
-    const auto added = std::ranges::subrange(schedule.extra_edges.begin() + first_edge, schedule.extra_edges.end());
-    std::ranges::sort(added);
-    const auto repeated = std::ranges::unique(added);
-    schedule.extra_edges.erase(repeated.begin(), repeated.end());
+    const auto added = schedule.extra_edges.begin() + first_edge;  // several units may have had the same user
+    std::sort(added, schedule.extra_edges.end());
+    schedule.extra_edges.erase(std::unique(added, schedule.extra_edges.end()), schedule.extra_edges.end());
   }
 }
 

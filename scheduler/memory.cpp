@@ -212,7 +212,6 @@ class MemoryPlanner {
 
   void form_blocks() {
     block_of_.assign(graph_.value_count(), -1);
-    block_uses_.reserve(uses_.size());
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
       if (!in_arena(id)) continue;
       const Value& value = graph_.value(id);
@@ -224,10 +223,8 @@ class MemoryPlanner {
         block_uses_.resize(block_uses_.size() + streams_);
       }
       blocks_[block_of_[id]].kept |= value.kept;
-      for (std::size_t s = 0; s < streams_; ++s) {
-        std::int32_t& uses = block_uses_[block_of_[id] * streams_ + s];
-        uses = std::max(uses, uses_[id * streams_ + s]);
-      }
+      // The uses of the newest value are what counts: they come after all uses of those before it.
+      std::copy_n(uses_.begin() + id * streams_, streams_, block_uses_.begin() + block_of_[id] * streams_);
     }
   }
 

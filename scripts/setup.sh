@@ -7,7 +7,7 @@ if [[ ${BRAID_SETUP-} == skip ]]; then exit 0; fi
 
 packages=(
   g++ cmake ninja-build ccache python3
-  libdnnl-dev            # oneDNN: convolutions and matrix products on CPU
+  libdnnl-dev ocl-icd-opencl-dev  # oneDNN: convolutions and matrix products on CPU; its CMake package wants OpenCL
   libyaml-cpp-dev        # configs
   nlohmann-json3-dev     # plans, logs, profiles
   libcli11-dev           # command line
@@ -27,7 +27,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   cat >&2 <<'TEXT'
 setup: this is not a Debian or Ubuntu system. Please install, with headers:
   a C++20 compiler with OpenMP (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
-  oneDNN, yaml-cpp, nlohmann-json, CLI11, stb, zlib, doctest,
+  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, stb, zlib, doctest,
   and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.
 Then set BRAID_SETUP=skip, and the scripts will take your word for it.
 TEXT

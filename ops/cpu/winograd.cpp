@@ -1,5 +1,7 @@
 #include "ops/cpu/winograd.h"
 
+#include <omp.h>
+
 #include "ops/conv2d.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/winograd_transforms.h"
@@ -23,19 +25,21 @@ namespace braid::cpu::winograd {
 
 namespace {
 
-constexpr std::int64_t kBlock = 32;             ///< tiles, and channels, that one task multiplies
-constexpr std::int64_t kChunkFloats = 2 << 20;  ///< of one operand's transforms, to stay in the last cache level
-constexpr std::int64_t kPadding = kLanes;       ///< between points, so that they do not share cache sets
+constexpr std::int64_t kBlock = 32;              ///< tiles, and filters, that are multiplied at once
+constexpr std::int64_t kSharedFloats = 2 << 20;  ///< of transforms that the last cache level keeps
+constexpr std::int64_t kSmallFilter = 64 * 64;   ///< channels times channels
+constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// How many items of `floats_each` go into a chunk: a multiple of kBlock, as even as possible over all chunks.
-std::int64_t chunk_size(std::int64_t items, std::int64_t floats_each) {
-  const std::int64_t most = std::max<std::int64_t>(kBlock, kChunkFloats / floats_each);
+/// Into how many items, of `floats_each`, to chunk so as to use `budget` floats: a multiple of `unit`, as even as
+/// possible over all chunks.
+std::int64_t chunk_size(std::int64_t items, std::int64_t floats_each, std::int64_t budget, std::int64_t unit) {
+  const std::int64_t most = std::max(unit, budget / floats_each / unit * unit);
   const std::int64_t chunks = (items + most - 1) / most;
-  return round_up((items + chunks - 1) / chunks, kBlock);
+  return round_up((items + chunks - 1) / chunks, unit);
 }
 
 /// The channels a task computes at once: two vectors if they divide the channels, else one.
@@ -61,7 +65,8 @@ struct Problem {
   }
 };
 
-/// Forward, and backward data with the filter seen in the other direction.
+/// Forward, and backward data with the filter seen in the other direction. One operand is transformed as a whole, for
+/// all cores to share. The other one is transformed piece by piece, each by the core that multiplies with it.
 class Convolution final : public Kernel {
  public:
   Convolution(const Problem& problem, FilterView view)
@@ -71,82 +76,106 @@ class Convolution final : public Kernel {
         c_(problem.x[3]),
         k_(problem.y[3]),
         panel_(panel_width(k_)),
-        tile_chunk_(chunk_size(tiling_.count(), kPoints * c_)),
-        filter_chunk_(std::min(k_, chunk_size(k_, kPoints * c_))) {}
+        filters_shared_(kPoints * c_ * k_ <= kSharedFloats),
+        tile_chunk_(filters_shared_ ? kBlock : chunk_size(tiling_.count(), kPoints * c_, kSharedFloats, kBlock)) {}
 
   std::size_t workspace_bytes() const override {
-    return static_cast<std::size_t>(kPoints * (point_stride() + c_ * filter_chunk_)) * sizeof(float);
+    const std::int64_t floats = filters_shared_ ? k_ / panel_ * filter_floats() + problem_.width * tile_floats()
+                                                : tile_floats() + problem_.width * filter_floats();
+    return static_cast<std::size_t>(floats) * sizeof(float);
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     w_ = static_cast<const float*>(inputs[1]);
     y_ = static_cast<float*>(outputs[0]);
-    v_ = static_cast<float*>(workspace);
-    u_ = v_ + kPoints * point_stride();
+    shared_ = static_cast<float*>(workspace);
+    own_ = shared_ + (filters_shared_ ? k_ / panel_ * filter_floats() : tile_floats());
   }
 
   void launch(const LaunchContext&) override {
-    const Image x{x_, problem_.x[1], problem_.x[2], c_};
-    for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) {
-      const std::int64_t tiles = std::min(tile_chunk_, tiling_.count() - first);
-      parallel_for(problem_.width, tiles, kRows, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) {
-          transform_patch<InputMap>(x, tiling_.at(first + t), problem_.padding, v_ + t * c_, point_stride());
-        }
-      });
-      for (std::int64_t k = 0; k < k_; k += filter_chunk_) {
-        const std::int64_t filters = std::min(filter_chunk_, k_ - k);
-        if (first == 0 || filter_chunk_ < k_) transform_filters(k, filters);
-        multiply_chunk(first, tiles, k, filters);
-      }
+    if (filters_shared_) {
+      share_filters();
+    } else {
+      for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) share_tiles(first);
     }
   }
 
  private:
   std::int64_t point_stride() const { return tile_chunk_ * c_ + kPadding; }
+  std::int64_t tile_floats() const { return kPoints * point_stride(); }  ///< V of a chunk of tiles
+  std::int64_t filter_floats() const { return kPoints * c_ * panel_; }   ///< U of a panel of filters
 
-  /// U as panels [k / panel][point][c][panel].
-  void transform_filters(std::int64_t first, std::int64_t filters) {
-    const std::int64_t c_blocks = c_ / kLanes;
-    parallel_for(problem_.width, filters / kLanes * c_blocks, 1, [&](std::int64_t task, std::int64_t) {
-      const std::int64_t k = task / c_blocks * kLanes, c = task % c_blocks * kLanes;
-      float* u = u_ + (k / panel_ * kPoints * c_ + c) * panel_ + k % panel_;
-      transform_filter_block(w_, problem_.filter, view_, first + k, c, u, c_ * panel_, panel_);
+  void share_filters() {
+    parallel_for(problem_.width, k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
+      const std::int64_t k = group * kLanes;
+      transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
+    });
+    parallel_for(problem_.width, tiling_.count(), kBlock, [&](std::int64_t begin, std::int64_t end) {
+      float* v = own_ + omp_get_thread_num() * tile_floats();
+      for (std::int64_t t = begin; t < end; ++t) transform_tile(t, v + (t - begin) * c_);
+      for (std::int64_t k = 0; k < k_; k += panel_) {
+        multiply_block(v, shared_ + k / panel_ * filter_floats(), begin, end - begin, k);
+      }
     });
   }
 
-  void multiply_chunk(std::int64_t first, std::int64_t tiles, std::int64_t first_filter, std::int64_t filters) {
-    const std::int64_t blocks = (tiles + kBlock - 1) / kBlock;
-    parallel_for(problem_.width, filters / panel_ * blocks, 1, [&](std::int64_t task, std::int64_t) {
-      const std::int64_t panel = task / blocks, begin = task % blocks * kBlock;
-      const std::int64_t count = std::min(kBlock, tiles - begin);
-      alignas(64) float m[kPoints * (kBlock * 2 * kLanes + kPadding)];
-      const std::int64_t m_stride = kBlock * panel_ + kPadding;
-      for (std::int64_t point = 0; point < kPoints; ++point) {
-        const float* v = v_ + point * point_stride() + begin * c_;
-        const float* u = u_ + (panel * kPoints + point) * c_ * panel_;
-        // The last rows may be beyond the last tile: they hold anything and nobody reads their results.
-        for (std::int64_t t = 0; t < count; t += kRows) {
-          multiply({v + t * c_, c_, 1}, {u, panel_}, {m + point * m_stride + t * panel_, panel_}, c_, panel_);
-        }
-      }
-      for (std::int64_t t = 0; t < count; ++t) {
-        for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
-          store_output({y_ + first_filter + panel * panel_ + lane, problem_.y[1], problem_.y[2], k_},
-                       tiling_.at(first + begin + t), m + t * panel_ + lane, m_stride);
-        }
+  void share_tiles(std::int64_t first) {
+    const std::int64_t last = std::min(first + tile_chunk_, tiling_.count());
+    parallel_for(problem_.width, last - first, kRows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, shared_ + t * c_);
+    });
+    parallel_for(problem_.width, k_ / panel_, 1, [&](std::int64_t panel, std::int64_t) {
+      float* u = own_ + omp_get_thread_num() * filter_floats();
+      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) transform_filters(panel * panel_ + lane, u + lane);
+      for (std::int64_t t = first; t < last; t += kBlock) {
+        multiply_block(shared_ + (t - first) * c_, u, t, std::min(kBlock, last - t), panel * panel_);
       }
     });
+  }
+
+  void transform_tile(std::int64_t tile, float* v) {
+    const Image x{x_, problem_.x[1], problem_.x[2], c_};
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v, point_stride());
+  }
+
+  /// 16 filters of a panel [point][c][panel].
+  void transform_filters(std::int64_t first, float* u) {
+    for (std::int64_t c = 0; c < c_; c += kLanes) {
+      transform_filter_block(w_, problem_.filter, view_, first, c, u + c * panel_, c_ * panel_, panel_);
+    }
+  }
+
+  /// A block of tiles by a panel of filters.
+  void multiply_block(const float* v, const float* u, std::int64_t first_tile, std::int64_t tiles,
+                      std::int64_t first_filter) {
+    constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
+    alignas(64) float m[kPoints * kStride];
+    for (std::int64_t point = 0; point < kPoints; ++point) {
+      // The last rows may be beyond the last tile: they hold anything and nobody reads their results.
+      for (std::int64_t t = 0; t < tiles; t += kRows) {
+        multiply({v + point * point_stride() + t * c_, c_, 1}, {u + point * c_ * panel_, panel_},
+                 {m + point * kStride + t * panel_, panel_}, c_, panel_);
+      }
+    }
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
+        const Images<float> y{y_ + first_filter + lane, problem_.y[1], problem_.y[2], k_};
+        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride);
+      }
+    }
   }
 
   Problem problem_;
   FilterView view_;
   Tiling tiling_;
-  std::int64_t c_, k_, panel_, tile_chunk_, filter_chunk_;
+  std::int64_t c_, k_, panel_;
+  bool filters_shared_;
+  std::int64_t tile_chunk_;
   const float *x_ = nullptr, *w_ = nullptr;
-  float *y_ = nullptr, *v_ = nullptr, *u_ = nullptr;
+  float *y_ = nullptr, *shared_ = nullptr, *own_ = nullptr;
 };
 
+/// Small filters: every core sums over its own tiles. Large ones: every core computes its own part of the filter.
 class BackwardFilter final : public Kernel {
  public:
   explicit BackwardFilter(const Problem& problem)
@@ -155,67 +184,107 @@ class BackwardFilter final : public Kernel {
         c_(problem.x[3]),
         k_(problem.y[3]),
         panel_(panel_width(c_)),
-        tile_chunk_(chunk_size(tiling_.count(), kPoints * std::max(c_, k_))),
-        filter_chunk_(std::min(k_, chunk_size(k_, kPoints * c_))) {}
+        partial_sums_(c_ * k_ <= kSmallFilter),
+        tile_chunk_(partial_sums_
+                        ? 2 * kBlock
+                        : chunk_size(tiling_.count(), kPoints * std::max(c_, k_), kSharedFloats / 2, kBlock)) {}
 
   std::size_t workspace_bytes() const override {
-    return static_cast<std::size_t>(kPoints * (v_stride() + d_stride() + m_stride())) * sizeof(float);
+    const std::int64_t floats =
+        partial_sums_ ? problem_.width * chunk_floats() + kParts * problem_.filter.size() : chunk_floats();
+    return static_cast<std::size_t>(floats) * sizeof(float);
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     dy_ = static_cast<const float*>(inputs[1]);
     dw_ = static_cast<float*>(outputs[0]);
-    v_ = static_cast<float*>(workspace);
-    d_ = v_ + kPoints * v_stride();
-    m_ = d_ + kPoints * d_stride();
+    points_ = static_cast<float*>(workspace);
+    sums_ = points_ + problem_.width * chunk_floats();
   }
 
   void launch(const LaunchContext&) override {
-    const Image x{x_, problem_.x[1], problem_.x[2], c_};
-    const Image dy{dy_, problem_.y[1], problem_.y[2], k_};
-    for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) {
-      const std::int64_t tiles = std::min(tile_chunk_, tiling_.count() - first);
-      parallel_for(problem_.width, tiles, kRows, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) {
-          const Tile tile = tiling_.at(first + t);
-          transform_patch<InputMap>(x, tile, problem_.padding, v_ + t * c_, v_stride());
-          transform_patch<GradientMap>(dy, tile, 0, d_ + t * k_, d_stride());
-        }
-      });
-      for (std::int64_t k = 0; k < k_; k += filter_chunk_) {
-        const std::int64_t filters = std::min(filter_chunk_, k_ - k);
-        multiply_chunk(tiles, k, filters);
-        parallel_for(problem_.width, filters, 1, [&](std::int64_t filter, std::int64_t) {
-          float* dw = dw_ + (k + filter) * kFilter * kFilter * c_;
-          store_filter(m_ + filter * c_, m_stride(), c_, first > 0, dw);
-        });
-      }
+    if (partial_sums_) {
+      sum_in_parts();
+    } else {
+      for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) share_tiles(first);
     }
   }
 
  private:
+  static constexpr std::int64_t kParts = 16;  // not the width, so that results do not depend on it
+
   std::int64_t v_stride() const { return tile_chunk_ * c_ + kPadding; }
   std::int64_t d_stride() const { return tile_chunk_ * k_ + kPadding; }
-  std::int64_t m_stride() const { return filter_chunk_ * c_ + kPadding; }
+  std::int64_t chunk_floats() const { return kPoints * (v_stride() + d_stride()); }
 
-  void multiply_chunk(std::int64_t tiles, std::int64_t first_filter, std::int64_t filters) {
-    const std::int64_t panels = c_ / panel_;
-    parallel_for(problem_.width, kPoints * panels, 1, [&](std::int64_t task, std::int64_t) {
-      const std::int64_t point = task / panels, c = task % panels * panel_;
-      const float* v = v_ + point * v_stride() + c;
-      const float* d = d_ + point * d_stride() + first_filter;
-      float* m = m_ + point * m_stride() + c;
-      for (std::int64_t k = 0; k < filters; k += kRows) {
-        multiply({d + k, 1, k_}, {v, c_}, {m + k * c_, c_}, tiles, panel_);
+  void sum_in_parts() {
+    const std::int64_t part_tiles = std::max((tiling_.count() + kParts - 1) / kParts, 2 * kBlock),
+                       size = problem_.filter.size();
+    parallel_for(problem_.width, tiling_.count(), part_tiles, [&](std::int64_t begin, std::int64_t end) {
+      float* v = points_ + omp_get_thread_num() * chunk_floats();
+      for (std::int64_t first = begin; first < end; first += tile_chunk_) {
+        const std::int64_t tiles = std::min(tile_chunk_, end - first);
+        for (std::int64_t t = 0; t < tiles; ++t) transform_tile(first + t, v, t);
+        for (std::int64_t k = 0; k < k_; k += kBlock) {
+          for (std::int64_t c = 0; c < c_; c += panel_) {
+            multiply_block(v, tiles, k, c, first > begin, sums_ + begin / part_tiles * size);
+          }
+        }
+      }
+    });
+    const std::int64_t parts = (tiling_.count() + part_tiles - 1) / part_tiles;
+    parallel_for(problem_.width, size, 1024, [&](std::int64_t begin, std::int64_t end) {
+      std::copy(sums_ + begin, sums_ + end, dw_ + begin);
+      for (std::int64_t part = 1; part < parts; ++part) {
+        for (std::int64_t i = begin; i < end; ++i) dw_[i] += sums_[part * size + i];
       }
     });
   }
 
+  void share_tiles(std::int64_t first) {
+    const std::int64_t tiles = std::min(tile_chunk_, tiling_.count() - first);
+    parallel_for(problem_.width, tiles, kRows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, points_, t);
+    });
+    const std::int64_t blocks = (k_ + kBlock - 1) / kBlock;
+    parallel_for(problem_.width, c_ / panel_ * blocks, 1, [&](std::int64_t task, std::int64_t) {
+      multiply_block(points_, tiles, task % blocks * kBlock, task / blocks * panel_, first > 0, dw_);
+    });
+  }
+
+  /// V and D of one tile, as the t-th of its chunk.
+  void transform_tile(std::int64_t tile, float* v, std::int64_t t) {
+    const Image x{x_, problem_.x[1], problem_.x[2], c_}, dy{dy_, problem_.y[1], problem_.y[2], k_};
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v + t * c_, v_stride());
+    transform_patch<GradientMap>(dy, tiling_.at(tile), 0, v + kPoints * v_stride() + t * k_, d_stride());
+  }
+
+  /// Sets or adds to a block of a filter what a chunk of tiles contributes to it.
+  void multiply_block(const float* v, std::int64_t tiles, std::int64_t k, std::int64_t c, bool add, float* dw) {
+    constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
+    alignas(64) float m[kPoints * kStride];
+    const float* d = v + kPoints * v_stride();
+    const std::int64_t filters = std::min(kBlock, k_ - k);
+    for (std::int64_t point = 0; point < kPoints; ++point) {
+      for (std::int64_t i = 0; i < filters; i += kRows) {
+        multiply({d + point * d_stride() + k + i, 1, k_}, {v + point * v_stride() + c, c_},
+                 {m + point * kStride + i * panel_, panel_}, tiles, panel_);
+      }
+    }
+    for (std::int64_t i = 0; i < filters; ++i) {
+      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
+        store_filter(m + i * panel_ + lane, kStride, c_, add, dw + (k + i) * kFilter * kFilter * c_ + c + lane);
+      }
+    }
+  }
+
   Problem problem_;
   Tiling tiling_;
-  std::int64_t c_, k_, panel_, tile_chunk_, filter_chunk_;
+  std::int64_t c_, k_, panel_;
+  bool partial_sums_;
+  std::int64_t tile_chunk_;
   const float *x_ = nullptr, *dy_ = nullptr;
-  float *dw_ = nullptr, *v_ = nullptr, *d_ = nullptr, *m_ = nullptr;
+  float *dw_ = nullptr, *points_ = nullptr, *sums_ = nullptr;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 // From here on everything is compiled for AVX-512, in this file only: no inline function of a header must be.
 #pragma GCC push_options
 #pragma GCC target("avx512f")
@@ -18,32 +20,44 @@ Vector times(float factor, Vector v) { return _mm512_set1_ps(factor) * v; }
 
 }  // namespace
 
-// The five maps along one axis, for the interpolation points 0, 1, -1, 2, -2 and infinity (Lavin and Gray, section 4).
+// The five maps along one axis. A convolution is a product of polynomials; here it is done by evaluating at the points
+// 0, ±a, ±b and infinity, multiplying and interpolating. Any a and b are right. Lavin and Gray have 1 and 2; the square
+// roots of 1/2 and 2 keep the powers of the points closer together, and halve the rounding error.
+namespace {
+
+constexpr float a2 = 0.7f, b2 = 2.2f;                        // a², b²
+constexpr float a1 = 0.707106781186547524f, b1 = 2 * a1;  // a, b
+constexpr float a3 = a1 * a2, b3 = b1 * b2;               // a³, b³
+constexpr float scale_0 = 1 / (a2 * b2);                  // one over the product of the distances from 0,
+constexpr float scale_a = 1 / (2 * a2 * (a2 - b2));       // from ±a
+constexpr float scale_b = 1 / (2 * b2 * (b2 - a2));       // and from ±b to the other points
+
+}  // namespace
 
 struct InputMap {  // Bᵀ
   static constexpr int from = kPatch, to = kPatch;
   static void apply(const Vector (&d)[from], Vector (&v)[to]) {
-    const Vector even = d[4] - times(4, d[2]), odd = d[3] - times(4, d[1]);
-    const Vector even2 = d[4] - d[2], odd2 = times(2, d[3] - d[1]);
-    v[0] = times(4, d[0]) - times(5, d[2]) + d[4];
-    v[1] = even + odd;
-    v[2] = even - odd;
-    v[3] = even2 + odd2;
-    v[4] = even2 - odd2;
-    v[5] = times(4, d[1]) - times(5, d[3]) + d[5];
+    const Vector even_a = d[4] - times(b2, d[2]), odd_a = d[3] - times(b2, d[1]);
+    const Vector even_b = d[4] - times(a2, d[2]), odd_b = d[3] - times(a2, d[1]);
+    v[0] = times(a2 * b2, d[0]) - times(a2 + b2, d[2]) + d[4];
+    v[1] = even_a + times(a1, odd_a);
+    v[2] = even_a - times(a1, odd_a);
+    v[3] = even_b + times(b1, odd_b);
+    v[4] = even_b - times(b1, odd_b);
+    v[5] = times(a2 * b2, d[1]) - times(a2 + b2, d[3]) + d[5];
   }
 };
 
 struct GradientMap {  // A
   static constexpr int from = kOutput, to = kPatch;
   static void apply(const Vector (&y)[from], Vector (&v)[to]) {
-    const Vector even = y[0] + y[2], odd = y[1] + y[3];
-    const Vector even2 = y[0] + times(4, y[2]), odd2 = times(2, y[1]) + times(8, y[3]);
+    const Vector even_a = y[0] + times(a2, y[2]), odd_a = times(a1, y[1]) + times(a3, y[3]);
+    const Vector even_b = y[0] + times(b2, y[2]), odd_b = times(b1, y[1]) + times(b3, y[3]);
     v[0] = y[0];
-    v[1] = even + odd;
-    v[2] = even - odd;
-    v[3] = even2 + odd2;
-    v[4] = even2 - odd2;
+    v[1] = even_a + odd_a;
+    v[2] = even_a - odd_a;
+    v[3] = even_b + odd_b;
+    v[4] = even_b - odd_b;
     v[5] = y[3];
   }
 };
@@ -53,13 +67,13 @@ namespace {
 struct FilterMap {  // G
   static constexpr int from = kFilter, to = kPatch;
   static void apply(const Vector (&w)[from], Vector (&u)[to]) {
-    const Vector even = times(-1.0f / 6, w[0] + w[2]), odd = times(-1.0f / 6, w[1]);
-    const Vector even2 = times(1.0f / 24, w[0]) + times(1.0f / 6, w[2]), odd2 = times(1.0f / 12, w[1]);
-    u[0] = times(0.25f, w[0]);
-    u[1] = even + odd;
-    u[2] = even - odd;
-    u[3] = even2 + odd2;
-    u[4] = even2 - odd2;
+    const Vector even_a = times(scale_a, w[0]) + times(scale_a * a2, w[2]), odd_a = times(scale_a * a1, w[1]);
+    const Vector even_b = times(scale_b, w[0]) + times(scale_b * b2, w[2]), odd_b = times(scale_b * b1, w[1]);
+    u[0] = times(scale_0, w[0]);
+    u[1] = even_a + odd_a;
+    u[2] = even_a - odd_a;
+    u[3] = even_b + odd_b;
+    u[4] = even_b - odd_b;
     u[5] = w[2];
   }
 };
@@ -67,34 +81,43 @@ struct FilterMap {  // G
 struct OutputMap {  // Aᵀ
   static constexpr int from = kPatch, to = kOutput;
   static void apply(const Vector (&m)[from], Vector (&y)[to]) {
-    const Vector sum = m[1] + m[2], difference = m[1] - m[2];
-    const Vector sum2 = m[3] + m[4], difference2 = m[3] - m[4];
-    y[0] = m[0] + sum + sum2;
-    y[1] = difference + times(2, difference2);
-    y[2] = sum + times(4, sum2);
-    y[3] = difference + times(8, difference2) + m[5];
+    const Vector even_a = m[1] + m[2], odd_a = m[1] - m[2];
+    const Vector even_b = m[3] + m[4], odd_b = m[3] - m[4];
+    y[0] = m[0] + even_a + even_b;
+    y[1] = times(a1, odd_a) + times(b1, odd_b);
+    y[2] = times(a2, even_a) + times(b2, even_b);
+    y[3] = times(a3, odd_a) + times(b3, odd_b) + m[5];
   }
 };
 
 struct FilterGradientMap {  // Gᵀ
   static constexpr int from = kPatch, to = kFilter;
   static void apply(const Vector (&m)[from], Vector (&w)[to]) {
-    const Vector sum = times(-1.0f / 6, m[1] + m[2]), sum2 = m[3] + m[4];
-    w[0] = times(0.25f, m[0]) + sum + times(1.0f / 24, sum2);
-    w[1] = times(-1.0f / 6, m[1] - m[2]) + times(1.0f / 12, m[3] - m[4]);
-    w[2] = sum + times(1.0f / 6, sum2) + m[5];
+    const Vector even_a = times(scale_a, m[1] + m[2]), odd_a = times(scale_a, m[1] - m[2]);
+    const Vector even_b = times(scale_b, m[3] + m[4]), odd_b = times(scale_b, m[3] - m[4]);
+    w[0] = times(scale_0, m[0]) + even_a + even_b;
+    w[1] = times(a1, odd_a) + times(b1, odd_b);
+    w[2] = times(a2, even_a) + times(b2, even_b) + m[5];
   }
 };
 
-/// The map along both axes of a patch read as in(i, j); its results are handed to out(i, j, value).
-template <class Map, class In, class Out>
-void apply_2d(const In& in, const Out& out) {
+/// A square of vectors in memory; strides are in floats.
+template <class T>
+struct Grid {
+  T* corner;
+  std::int64_t row, column;
+  T* at(std::int64_t i, std::int64_t j) const { return corner + i * row + j * column; }
+};
+
+/// The map along both axes. Hands result (i, j) to put(i, j, value).
+template <class Map, class Put>
+[[gnu::always_inline]] inline void apply_2d(Grid<const float> in, Put put) {
   Vector half[Map::to][Map::from];
 #pragma GCC unroll 6
   for (int j = 0; j < Map::from; ++j) {
     Vector column[Map::from], mapped[Map::to];
 #pragma GCC unroll 6
-    for (int i = 0; i < Map::from; ++i) column[i] = in(i, j);
+    for (int i = 0; i < Map::from; ++i) column[i] = load(in.at(i, j));
     Map::apply(column, mapped);
 #pragma GCC unroll 6
     for (int i = 0; i < Map::to; ++i) half[i][j] = mapped[i];
@@ -104,7 +127,7 @@ void apply_2d(const In& in, const Out& out) {
     Vector mapped[Map::to];
     Map::apply(half[i], mapped);
 #pragma GCC unroll 6
-    for (int j = 0; j < Map::to; ++j) out(i, j, mapped[j]);
+    for (int j = 0; j < Map::to; ++j) put(i, j, mapped[j]);
   }
 }
 
@@ -156,18 +179,21 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
   const std::int64_t h = tile.h - padding.h, w = tile.w - padding.w;
   const std::int64_t column = image.channels, row = image.width * column;
   const float* corner = image.data + (tile.n * image.height + h) * row + w * column;
-  const bool whole = h >= 0 && w >= 0 && h + Map::from <= image.height && w + Map::from <= image.width;
-  const auto inside = [&](int i, int j) {
-    return h + i >= 0 && h + i < image.height && w + j >= 0 && w + j < image.width;
-  };
+  const bool inside = h >= 0 && w >= 0 && h + Map::from <= image.height && w + Map::from <= image.width;
+  const Grid<float> points{v, kPatch * point_stride, point_stride};
   for (std::int64_t c = 0; c < image.channels; c += kLanes) {
-    const auto pixel = [&](int i, int j) { return load(corner + i * row + j * column + c); };
-    const auto store_point = [&](int i, int j, Vector value) { store(v + (i * kPatch + j) * point_stride + c, value); };
-    if (whole) {
-      apply_2d<Map>(pixel, store_point);
-    } else {
-      apply_2d<Map>([&](int i, int j) { return inside(i, j) ? pixel(i, j) : Vector{}; }, store_point);
+    alignas(Vector) float copy[Map::from * Map::from * kLanes];
+    Grid<const float> patch{corner + c, row, column};
+    if (!inside) {
+      for (int i = 0; i < Map::from; ++i) {
+        for (int j = 0; j < Map::from; ++j) {
+          const bool outside = h + i < 0 || h + i >= image.height || w + j < 0 || w + j >= image.width;
+          store(copy + (i * Map::from + j) * kLanes, outside ? Vector{} : load(patch.at(i, j)));
+        }
+      }
+      patch = {copy, Map::from * kLanes, kLanes};
     }
+    apply_2d<Map>(patch, [=](int i, int j, Vector value) { store(points.at(i, j) + c, value); });
   }
 }
 template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
@@ -175,22 +201,18 @@ template void transform_patch<GradientMap>(const Image&, const Tile&, const Exte
 
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride) {
   const std::int64_t column = y.channels, row = y.width * column;
-  float* corner = y.data + (tile.n * y.height + tile.h) * row + tile.w * column;
+  const Grid<float> out{y.data + (tile.n * y.height + tile.h) * row + tile.w * column, row, column};
   const std::int64_t rows = y.height - tile.h, columns = y.width - tile.w;
-  apply_2d<OutputMap>([&](int i, int j) { return load(m + (i * kPatch + j) * point_stride); },
-                      [&](int i, int j, Vector value) {
-                        if (i < rows && j < columns) store(corner + i * row + j * column, value);
-                      });
+  apply_2d<OutputMap>({m, kPatch * point_stride, point_stride}, [=](int i, int j, Vector value) {
+    if (i < rows && j < columns) store(out.at(i, j), value);
+  });
 }
 
 void store_filter(const float* m, std::int64_t point_stride, std::int64_t channels, bool add, float* dw) {
-  for (std::int64_t c = 0; c < channels; c += kLanes) {
-    apply_2d<FilterGradientMap>([&](int i, int j) { return load(m + (i * kPatch + j) * point_stride + c); },
-                                [&](int i, int j, Vector value) {
-                                  float* tap = dw + (i * kFilter + j) * channels + c;
-                                  store(tap, add ? load(tap) + value : value);
-                                });
-  }
+  const Grid<float> taps{dw, kFilter * channels, channels};
+  apply_2d<FilterGradientMap>({m, kPatch * point_stride, point_stride}, [=](int i, int j, Vector value) {
+    store(taps.at(i, j), add ? load(taps.at(i, j)) + value : value);
+  });
 }
 
 void transform_filter_block(const float* w, const Shape& filter, FilterView view, std::int64_t first_output,
@@ -199,16 +221,18 @@ void transform_filter_block(const float* w, const Shape& filter, FilterView view
   const std::int64_t c = filter[3];
   const bool rotated = view == FilterView::rotated;
   const float* corner = w + (rotated ? first_input * kTaps * c + first_output : first_output * kTaps * c + first_input);
-  Vector taps[kTaps][kLanes];  // [tap][input], a lane for each output
+  alignas(Vector) float taps[kTaps * kLanes * kLanes];  // [tap][input][output]
   for (int tap = 0; tap < kTaps; ++tap) {
     const float* rows = corner + (rotated ? kTaps - 1 - tap : tap) * c;
-    for (int i = 0; i < kLanes; ++i) taps[tap][i] = load(rows + i * kTaps * c);
-    if (!rotated) transpose(taps[tap]);
+    Vector block[kLanes];
+    for (int i = 0; i < kLanes; ++i) block[i] = load(rows + i * kTaps * c);
+    if (!rotated) transpose(block);
+    for (int i = 0; i < kLanes; ++i) store(taps + (tap * kLanes + i) * kLanes, block[i]);
   }
   for (int input = 0; input < kLanes; ++input) {
-    apply_2d<FilterMap>(
-        [&](int i, int j) { return taps[i * kFilter + j][input]; },
-        [&](int i, int j, Vector value) { store(u + input * row_stride + (i * kPatch + j) * point_stride, value); });
+    const Grid<float> points{u + input * row_stride, kPatch * point_stride, point_stride};
+    apply_2d<FilterMap>({taps + input * kLanes, kFilter * kLanes * kLanes, kLanes * kLanes},
+                        [=](int i, int j, Vector value) { store(points.at(i, j), value); });
   }
 }
 

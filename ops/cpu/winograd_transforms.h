@@ -51,7 +51,7 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
 /// Aᵀ M A for 16 channels of one tile; outputs beyond the edge are dropped.
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride);
 
-/// Gᵀ M G for one filter: dw [3,3,channels] becomes it, or grows by it.
+/// Gᵀ M G for 16 channels of one filter: dw [3,3,channels] becomes it, or grows by it.
 void store_filter(const float* m, std::int64_t point_stride, std::int64_t channels, bool add, float* dw);
 
 /// How a filter [K,3,3,C] maps inputs to outputs: C to K as it is, or, rotated by 180°, K to C.

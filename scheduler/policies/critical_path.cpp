@@ -17,10 +17,9 @@ namespace {
 
 /// How wide a node may start while others are ready.
 enum class Sharing {
-  narrowest,  ///< every node at its smallest width
-  equal,      ///< free capacity divided among the ready nodes
-  balanced,   ///< equal shares, or one wide node after another where that finishes the ready nodes sooner
-  fastest,    ///< every node at the width that finishes it first
+  equal,     ///< free capacity divided among the ready nodes
+  balanced,  ///< equal shares, or one wide node after another where that finishes the ready nodes sooner
+  fastest,   ///< every node at the width that finishes it first
 };
 
 /// Ready nodes weighed or passed over in one decision: bounds the time spent where thousands are ready.
@@ -79,10 +78,7 @@ class ListScheduler {
   }
 
   /// The largest width that leaves as much for every other node that could start now.
-  int share() const {
-    if (sharing_ == Sharing::narrowest) return 1;
-    return free_units_ / std::min(static_cast<int>(ready_.size()), free_streams());
-  }
+  int share() const { return free_units_ / std::min(static_cast<int>(ready_.size()), free_streams()); }
 
   /// Whether the most important ready nodes are over sooner if each runs as fast as it can, one after another, than if
   /// they run together at their smallest widths.
@@ -189,7 +185,7 @@ class ListScheduler {
 Schedule critical_path(const Problem& problem) {
   Schedule best = serial(problem);
   const std::vector<double> levels = bottom_levels(problem.edges, problem.costs);
-  for (const Sharing sharing : {Sharing::narrowest, Sharing::equal, Sharing::balanced, Sharing::fastest}) {
+  for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
     Schedule schedule = ListScheduler(problem, levels, sharing).run();
     // A gain within rounding is none: then the simpler schedule stays.
     if (schedule.makespan < best.makespan * (1 - 1e-9)) best = std::move(schedule);

@@ -14,20 +14,20 @@ using namespace braid::testing;
 
 namespace {
 
-std::vector<float> apply(const Transform& transform, const Bytes& pixels, const Placement& placement) {
+std::vector<float> apply(const Transform& transform, const Bytes& pixels, const CropFlip& crop) {
   std::vector<float> out(pixels.size(), -1.0f);
-  transform.apply(pixels, placement, out);
+  transform.apply(pixels, crop, out);
   return out;
 }
 
 /// The same by definition: pad, crop, mirror, then normalise each pixel.
 std::vector<float> expected(const TransformOptions& options, const Shape& shape, const Bytes& pixels,
-                            const Placement& placement) {
+                            const CropFlip& crop) {
   std::vector<float> out;
   for (std::int64_t y = 0; y < shape[0]; ++y) {
     for (std::int64_t x = 0; x < shape[1]; ++x) {
-      const std::int64_t sy = y + placement.dy;
-      const std::int64_t sx = (placement.flip ? shape[1] - 1 - x : x) + placement.dx;
+      const std::int64_t sy = y + crop.dy;
+      const std::int64_t sx = (crop.flip ? shape[1] - 1 - x : x) + crop.dx;
       const bool inside = sy >= 0 && sy < shape[0] && sx >= 0 && sx < shape[1];
       for (std::int64_t c = 0; c < shape[2]; ++c) {
         const int pixel = inside ? pixels[static_cast<std::size_t>((sy * shape[1] + sx) * shape[2] + c)] : 0;
@@ -77,8 +77,8 @@ TEST_CASE("every crop and flip equals its definition, also where the crop misses
   for (std::int64_t dy = -5; dy <= 5; ++dy) {
     for (std::int64_t dx = -5; dx <= 5; ++dx) {
       for (const bool flip : {false, true}) {
-        const Placement placement{dy, dx, flip};
-        CHECK(apply(transform, pixels, placement) == expected(options, shape, pixels, placement));
+        const CropFlip crop{dy, dx, flip};
+        CHECK(apply(transform, pixels, crop) == expected(options, shape, pixels, crop));
       }
     }
   }
@@ -93,9 +93,9 @@ TEST_CASE("crops and flips are uniform") {
   int flips = 0;
   const int draws = 25000;
   for (int i = 0; i < draws; ++i) {
-    const Placement placement = transform.draw(Generator(5, static_cast<std::uint64_t>(i)));
-    ++crops[{placement.dy, placement.dx}];
-    flips += placement.flip ? 1 : 0;
+    const CropFlip crop = transform.draw(Generator(5, static_cast<std::uint64_t>(i)));
+    ++crops[{crop.dy, crop.dx}];
+    flips += crop.flip ? 1 : 0;
   }
   CHECK(crops.size() == 25);
   CHECK(crops.begin()->first == std::pair<std::int64_t, std::int64_t>(-2, -2));
@@ -108,13 +108,13 @@ TEST_CASE("crops and flips are uniform") {
   CHECK(flips < 12900);
 }
 
-TEST_CASE("without crop and flip the placement is the identity") {
+TEST_CASE("without crop and flip the crop is the identity") {
   const Transform transform({}, {8, 8, 1});
   for (std::uint64_t i = 0; i < 100; ++i) {
-    const Placement placement = transform.draw(Generator(1, i));
-    CHECK(placement.dy == 0);
-    CHECK(placement.dx == 0);
-    CHECK_FALSE(placement.flip);
+    const CropFlip crop = transform.draw(Generator(1, i));
+    CHECK(crop.dy == 0);
+    CHECK(crop.dx == 0);
+    CHECK_FALSE(crop.flip);
   }
 }
 

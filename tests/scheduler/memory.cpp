@@ -113,13 +113,19 @@ TEST_CASE("values of unordered nodes never share bytes") {
 TEST_CASE("inputs are there from the start and kept values to the end") {
   StepGraph graph;
   const ValueId first = graph.add_input(bytes_desc(256));
-  ValueId value = add(graph, {first});
-  graph.keep(value);
+  const ValueId kept = add(graph, {first});
+  graph.keep(kept);
+  ValueId value = kept;
   for (int i = 0; i < 4; ++i) value = add(graph, {value});
-  const ValueId late = graph.add_input(bytes_desc(256));  // not read before the last node, nor is the next at all
-  graph.add_input(bytes_desc(256));
+  const ValueId late = graph.add_input(bytes_desc(256));  // not read before the last node
+  const ValueId unread = graph.add_input(bytes_desc(256));
   add(graph, {value, late});
-  CHECK(serial_plan(graph).arena_bytes == 5 * 256);  // the kept one, both late inputs, two for the chain
+  const Plan plan = serial_plan(graph);
+  CHECK(plan.offsets[first] != plan.offsets[late]);
+  CHECK(plan.offsets[first] != plan.offsets[unread]);
+  CHECK(plan.offsets[late] != plan.offsets[unread]);
+  CHECK(std::ranges::count(plan.offsets, plan.offsets[kept]) <= 2);  // at most an input was there before
+  CHECK(plan.arena_bytes == 4 * 256);  // the kept value, the late input, and two for the chain and the other inputs
 }
 
 TEST_CASE("persistent values are not in the arena, and a view has the address of what it views") {

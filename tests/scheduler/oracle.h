@@ -171,7 +171,7 @@ class SafetyOracle {
 
   bool workspaces_are_safe() const {
     for (std::size_t s = 0; s < plan_.workspaces.size(); ++s) {
-      const auto [offset, bytes] = plan_.workspaces[s];
+      const std::int64_t offset = plan_.workspaces[s].offset, bytes = plan_.workspaces[s].bytes;
       if (offset < 0 || bytes < 0 || offset + bytes > plan_.arena_bytes || offset % kArenaAlignment != 0) return false;
       const auto overlaps = [&](std::int64_t from, std::int64_t to) {
         return std::max(offset, from) < std::min(offset + bytes, to);

@@ -52,7 +52,7 @@ TEST_CASE("random steps are planned without faults by every policy on any number
 
 TEST_CASE("every wait is required: without it the verifier finds a fault") {
   int deleted = 0;
-  for (std::uint64_t seed = 0; seed < 700; ++seed) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const RandomStep step = random_step(seed);
     for (const int streams : {2, 4, 8}) {
       const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
@@ -68,7 +68,7 @@ TEST_CASE("every wait is required: without it the verifier finds a fault") {
       }
     }
   }
-  CHECK(deleted > 5000);
+  CHECK(deleted > 20000);
 }
 
 TEST_CASE("planning is a function: the same step gives the same plan") {

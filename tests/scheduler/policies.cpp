@@ -133,27 +133,52 @@ TEST_CASE("equal branches run side by side, unequal ones in turn at full width")
   CHECK(unequal.placements[1].choice == 1);
 }
 
-TEST_CASE("a wide node waits for capacity, and small ones fill the gap before it") {
-  StepGraph graph;  // 0: a narrow node; 1: a wide one with a long tail (2); 3: a short one, least important
+TEST_CASE("a wide node waits for capacity, and only what is over by then may start before it") {
+  StepGraph graph;  // 0: long and narrow; 1 -> 2 -> 3: in the middle a node that is fast only on both cores; 4: filler
   add(graph, {});
-  add(graph, {add(graph, {})});
+  add(graph, {add(graph, {add(graph, {})})});
   add(graph, {});
-  const Costs costs = costs_of({{{1, 20}}, {{1, 30}, {2, 4}}, {{1, 17}}, {{1, 15}}});
-  const Schedule schedule = schedule_of(critical_path, graph, costs, 2, 2);
-  CHECK(schedule.makespan <= 41);  // never worse than one of: wide at once, or after node 0 while node 3 fills the gap
-  CHECK(schedule.placements[1].choice == 1);
+  const auto schedule_with_filler = [&](double filler) {
+    const Costs costs = costs_of({{{1, 10}}, {{1, 2}}, {{1, 30}, {2, 5}}, {{1, 6}}, {{1, filler}}});
+    return schedule_of(critical_path, graph, costs, 2, 2);
+  };
+  const Schedule fits = schedule_with_filler(8);
+  CHECK(fits.makespan == 21);
+  CHECK(fits.placements[4].start == 2);
+  CHECK(fits.placements[2] == Placement{.stream = 0, .choice = 1, .start = 10, .finish = 15});
+  const Schedule too_long = schedule_with_filler(9);
+  CHECK(too_long.makespan == 24);
+  CHECK(too_long.placements[2].start == 10);
+  CHECK(too_long.placements[4].start == 15);
 }
 
-TEST_CASE("wide nodes go to stream 0") {
-  StepGraph graph;  // two chains; the last nodes join them and are wide
+TEST_CASE("a narrow node follows the predecessor that finished last, a wide one goes to stream 0") {
+  StepGraph graph;  // two equal chains; 0 starts first, on stream 0; of the next two nodes 2 starts first
   const ValueId a = add(graph, {}), b = add(graph, {});
-  const ValueId join = add(graph, {a, b});
-  add(graph, {join});
-  const Costs costs = costs_of({{{1, 1}}, {{1, 5}}, {{2, 2}}, {{2, 2}}});
+  const ValueId after_b = add(graph, {b}), after_a = add(graph, {a});
+  add(graph, {after_a, after_b});
+  const auto schedule_with_join = [&](int width, double last_of_b) {
+    const Costs costs = costs_of({{{1, 1}}, {{1, 1}}, {{1, last_of_b}}, {{1, 3}}, {{width, 2}}});
+    return schedule_of(critical_path, graph, costs, 2, 2);
+  };
+  const Schedule narrow = schedule_with_join(1, 3);
+  CHECK(narrow.placements[2].stream == narrow.placements[1].stream);
+  CHECK(narrow.placements[3].stream == narrow.placements[0].stream);
+  CHECK(narrow.placements[0].stream == 0);
+  const Schedule shorter = schedule_with_join(1, 2.5);  // now 0 -> 3 is the longer chain, and finishes last
+  CHECK(shorter.placements[4].stream == shorter.placements[3].stream);
+  for (const double last_of_b : {2.5, 3.0, 3.5}) CHECK(schedule_with_join(2, last_of_b).placements[4].stream == 0);
+}
+
+TEST_CASE("a wide node goes to stream 0 even if its predecessor ran elsewhere") {
+  StepGraph graph;
+  add(graph, {});
+  add(graph, {add(graph, {})});
+  const Costs costs = costs_of({{{1, 5}}, {{1, 3}}, {{2, 1}}});  // 0 has the longest path and takes stream 0
   const Schedule schedule = schedule_of(critical_path, graph, costs, 2, 2);
-  CHECK(schedule.makespan == 9);
+  CHECK(schedule.makespan == 6);
+  CHECK(schedule.placements[1].stream == 1);
   CHECK(schedule.placements[2].stream == 0);
-  CHECK(schedule.placements[3].stream == 0);
 }
 
 TEST_CASE("capacity is handed over from a finished node to a wide one by an extra edge") {
@@ -165,6 +190,21 @@ TEST_CASE("capacity is handed over from a finished node to a wide one by an extr
   CHECK(schedule.makespan == 4);
   REQUIRE(schedule.placements[2].start == 3);
   CHECK(schedule.extra_edges == std::vector<Edge>{{1, 2}});
+}
+
+TEST_CASE("units that nobody used are taken before those of other streams") {
+  StepGraph graph;
+  add(graph, {});
+  add(graph, {});
+  const Edges edges = graph.edges();
+  const Costs costs = unit_costs(graph);
+  Schedule schedule;
+  schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 2, .finish = 3}};
+  schedule.order = {0, 1};
+  add_capacity_edges({graph, edges, costs, 2, 2}, schedule);
+  CHECK(schedule.extra_edges.empty());
+  add_capacity_edges({graph, edges, costs, 2, 1}, schedule);
+  CHECK(schedule.extra_edges == std::vector<Edge>{{0, 1}});
 }
 
 TEST_CASE("a schedule beyond the capacity is refused") {
@@ -212,6 +252,10 @@ TEST_CASE("schedules are topological, within capacity, never worse than serial a
         started[node] = true;
         makespan = std::max(makespan, place.finish);
         intervals.push_back({place.start, place.finish, choice.width});
+      }
+      for (const auto& [before, after] : schedule.extra_edges) {
+        REQUIRE(schedule.placements[before].stream != schedule.placements[after].stream);
+        REQUIRE(!std::ranges::binary_search(edges.predecessors(after), before));
       }
       REQUIRE(peak_width(intervals) <= step.capacity);
       REQUIRE(schedule.makespan == makespan);

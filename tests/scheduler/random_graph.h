@@ -149,7 +149,7 @@ class RandomStepMaker {
   std::vector<ValueId> readable_, newest_;
 };
 
-inline RandomStep random_step(std::uint64_t seed, int max_nodes = 50) {
+inline RandomStep random_step(std::uint64_t seed, int max_nodes = 80) {
   return RandomStepMaker(seed, max_nodes).make();
 }
 

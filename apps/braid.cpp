@@ -1,0 +1,53 @@
+// The braid command: parses the command line, runs a subcommand, turns exceptions into messages and exit codes.
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "apps/commands.h"
+
+namespace {
+
+/// Idle threads of an OpenMP team spin before they sleep, by default so long that they steal the cores of other
+/// streams. libgomp reads its settings before main, so they are set here and the program starts itself once more.
+void limit_openmp_spinning(char** argv) {
+  constexpr const char* kVariable = "GOMP_SPINCOUNT";
+  constexpr const char* kSpins = "20000";  // some 10 µs: covers the gap between two nodes of a stream
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv(kVariable) != nullptr) return;
+  setenv(kVariable, kSpins, 1);
+  execv("/proc/self/exe", argv);  // returns only if it failed; then we go on as we are
+}
+
+int fail(const char* what) {
+  std::cerr << "braid: error: " << what << '\n';
+  return braid::apps::kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace braid::apps;
+  limit_openmp_spinning(argv);
+
+  int exit_code = kOk;
+  CLI::App app("Braid trains neural networks on several streams at once.");
+  app.set_version_flag("--version", "braid " BRAID_VERSION);
+  app.require_subcommand(1);
+  add_train(app, exit_code);
+  add_eval(app, exit_code);
+  add_bench(app, exit_code);
+  add_devices(app, exit_code);
+  try {
+    app.parse(argc, argv);
+    return exit_code;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory");
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}

@@ -1,0 +1,32 @@
+#pragma once
+// The subcommands of braid, one file each. Each function adds its subcommand, which leaves its exit code in
+// `exit_code`.
+
+#include <CLI/CLI.hpp>
+
+namespace braid::apps {
+
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;         ///< an error, said on standard error
+inline constexpr int kUsage = 2;          ///< the command line makes no sense
+inline constexpr int kInterrupted = 130;  ///< Ctrl-C, as shells have it: 128 + SIGINT
+
+void add_train(CLI::App& app, int& exit_code);
+void add_eval(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
+void add_devices(CLI::App& app, int& exit_code);
+
+/// Adds the options that all commands with a config share: the file itself, and --set.
+struct ConfigArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+  void add_to(CLI::App& command) {
+    command.add_option("config", path, "Config file (YAML)")->required();
+    command.add_option("--set", overrides, "Override a key of the config, as train.epochs=3")
+        ->type_name("KEY.PATH=VALUE")
+        ->allow_extra_args(false)
+        ->take_all();
+  }
+};
+
+}  // namespace braid::apps

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Checks that the documents keep what they promise: check_docs.py PROGRAM.
+
+Every relative link in a Markdown file leads to a file; the example in docs/configuration.md runs; every key in its tables is
+one that the program knows.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONFIGURATION = ROOT / "docs/configuration.md"
+
+
+def broken_links():
+    documents = [path for path in ROOT.rglob("*.md")
+                 if not {"build", "runs"} & set(path.parts) and not any(part.startswith(".") for part in path.parts)]
+    for document in documents:
+        for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+            path = target.split("#")[0]
+            if path and ":" not in path and not (document.parent / path).exists():
+                yield f"{document.relative_to(ROOT)}: the link to {target} leads nowhere"
+
+
+def documented_keys():
+    """Paths of the keys in the tables of docs/configuration.md."""
+    section = ""
+    for line in CONFIGURATION.read_text().splitlines():
+        if line.startswith("## "):
+            words = re.findall(r"`(\w+)`", line)
+            section = words[0] + "." if len(words) == 1 else ""  # the keys of a section on two maps say which
+        elif line.startswith("| `"):
+            for key in re.findall(r"`([\w.]+)`", line.split("|")[1]):
+                yield section + key
+
+
+def configuration_mistakes(program):
+    example = re.search(r"```yaml\n(.*?)```", CONFIGURATION.read_text(), re.DOTALL).group(1)
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "example.yaml"
+        config.write_text(example)
+
+        def bench(*overrides):
+            sets = [word for override in overrides for word in ("--set", override)]
+            return subprocess.run([program, "bench", config, "--steps", "1", *sets], capture_output=True, text=True)
+
+        run = bench("streams=1")
+        if run.returncode != 0:
+            yield f"the example in docs/configuration.md does not run: {run.stderr.strip()}"
+        # No key is a list of lists, so a known key complains of its value.
+        for key in documented_keys():
+            complaint = bench(f"{key}=[[]]").stderr
+            if "unknown key" in complaint or key not in complaint:
+                yield f"docs/configuration.md describes {key}: {complaint.strip()}"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: check_docs.py PROGRAM")
+    mistakes = [*broken_links(), *configuration_mistakes(sys.argv[1])]
+    print("\n".join(mistakes) or "the documents agree with the program")
+    sys.exit(bool(mistakes))
+
+
+if __name__ == "__main__":
+    main()

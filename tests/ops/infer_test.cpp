@@ -1,0 +1,184 @@
+// Shapes as users know them from elsewhere, and the messages for shapes that do not fit.
+
+#include <doctest/doctest.h>
+
+#include "core/op.h"
+#include "ops/batch_norm.h"
+#include "ops/concat.h"
+#include "ops/conv2d.h"
+#include "ops/cross_entropy.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/optimizer.h"
+#include "ops/pool.h"
+#include "ops/reshape.h"
+
+using namespace braid;
+
+namespace {
+
+using Inputs = std::vector<ValueDesc>;
+
+std::vector<OutputDesc> infer(const Op& op, const Inputs& inputs) {
+  std::vector<OutputDesc> outputs;
+  op.infer(inputs, outputs);
+  return outputs;
+}
+
+/// Describes an f32 value.
+ValueDesc f32(const Shape& shape) { return {DType::f32, shape}; }
+
+struct BadCase {
+  OpPtr op;
+  Inputs inputs;
+  std::string_view message;  ///< part of what the user must read
+};
+
+template <class T, class... Arguments>
+OpPtr make(Arguments&&... arguments) {
+  return std::make_shared<T>(std::forward<Arguments>(arguments)...);
+}
+
+const std::vector<BadCase>& bad_cases() {
+  static const ValueDesc labels{DType::i32, {4}};
+  static const ValueDesc step{DType::i32, {}};
+  static const std::vector<BadCase> cases = {
+      {make<ops::Conv2d>(Conv2dOptions{}), {f32({1, 4, 4, 3})}, "[conv2d] expected 2 inputs, got 1"},
+      {make<ops::Conv2d>(Conv2dOptions{}),
+       {f32({16, 28, 28, 32}), f32({128, 3, 3, 64})},
+       "[conv2d] expected 64 input channels (filter is [128,3,3,64], groups 1), got 32 (input is [16,28,28,32])"},
+      {make<ops::Conv2d>(Conv2dOptions{}),
+       {f32({1, 4, 3}), f32({1, 3, 3, 3})},
+       "expected an input of shape [N,H,W,C], got [1,4,3]"},
+      {make<ops::Conv2d>(Conv2dOptions{}),
+       {f32({1, 2, 5, 1}), f32({1, 3, 3, 1})},
+       "does not fit into the padded input"},
+      {make<ops::Conv2d>(Conv2dOptions{.dilation = 2}),
+       {f32({1, 4, 4, 1}), f32({1, 3, 3, 1})},
+       "with dilation 2x2 does not fit"},
+      {make<ops::Conv2d>(Conv2dOptions{.groups = 2}),
+       {f32({1, 4, 4, 4}), f32({3, 1, 1, 2})},
+       "expected output channels divisible by 2 groups, got 3"},
+      {make<ops::Conv2d>(Conv2dOptions{}),
+       {f32({1, 4, 4, 1}), {DType::f64, {1, 1, 1, 1}}},
+       "expected a filter of f32, got f64"},
+      {make<ops::Conv2d>(Conv2dOptions{}), {{DType::i32, {1, 4, 4, 1}}, f32({1, 1, 1, 1})}, "of a floating type"},
+      {make<ops::Conv2dBackwardData>(Conv2dOptions{}, Shape{1, 4, 4, 1}),
+       {f32({1, 4, 4, 2}), f32({2, 3, 3, 1})},
+       "expected an output gradient of shape [1,2,2,2], got [1,4,4,2]"},
+      {make<ops::Conv2dBackwardFilter>(Conv2dOptions{}, Shape{2, 3, 3, 1}),
+       {f32({1, 4, 4, 1}), f32({1, 4, 4, 2})},
+       "expected an output gradient of shape [1,2,2,2], got [1,4,4,2]"},
+      {make<ops::Linear>(), {f32({2, 3}), f32({5, 4})}, "[linear] expected 4 input features (weight is [5,4]), got 3"},
+      {make<ops::Linear>(), {f32({2, 3}), f32({5, 3}), f32({3})}, "expected a bias of shape [5], got [3]"},
+      {make<ops::LinearBackwardData>(), {f32({2, 4}), f32({5, 3})}, "expected 5 output features"},
+      {make<ops::LinearBackwardFilter>(), {f32({2, 4}), f32({3, 4})}, "expected equal batch sizes"},
+      {make<ops::ChannelSum>(), {f32({})}, "[channel_sum] expected an input of shape [...,C], got a scalar"},
+      {make<ops::BatchNorm>(BatchNormOptions{}),
+       {f32({1, 3}), f32({3}), f32({3}), f32({3}), f32({3})},
+       "[batch_norm] expected more than one element per channel in training, got an input of shape [1,3]"},
+      {make<ops::BatchNorm>(BatchNormOptions{}),
+       {f32({2, 3}), f32({4}), f32({3}), f32({3}), f32({3})},
+       "expected a scale of shape [3], got [4]"},
+      {make<ops::BatchNorm>(BatchNormOptions{.add = true}),
+       {f32({2, 3}), f32({3}), f32({3}), f32({3}), f32({3}), f32({3, 2})},
+       "expected a residual of shape [2,3], got [3,2]"},
+      {make<ops::BatchNormInference>(BatchNormOptions{}), {f32({2, 3})}, "[batch_norm_inference] expected 5 inputs"},
+      {make<ops::BatchNormBackward>(BatchNormOptions{.relu = true}),
+       {f32({2, 3}), f32({2, 3}), f32({3}), f32({3}), f32({3})},
+       "[batch_norm_backward] expected 6 inputs, got 5"},
+      {make<ops::MaxPool2d>(PoolOptions{.window = 3}), {f32({1, 2, 5, 1})}, "the window 3x3 does not fit"},
+      {make<ops::MaxPool2d>(PoolOptions{.window = 17}), {f32({1, 32, 32, 1})}, "a window of at most 256 places"},
+      {make<ops::AvgPool2d>(PoolOptions{.window = 3, .padding = 2}),
+       {f32({1, 5, 5, 1})},
+       "expected padding between 0 and half the window 3x3, got 2x2"},
+      {make<ops::AvgPool2d>(PoolOptions{.stride = 0}), {f32({1, 5, 5, 1})}, "stride of at least 1"},
+      {make<ops::MaxPool2d>(PoolOptions{.window = 2, .padding = 1}), {f32({1, 0, 5, 1})}, "at least one pixel"},
+      {make<ops::MaxPool2dBackward>(PoolOptions{}, Shape{1, 4, 4, 1}),
+       {f32({1, 2, 2, 1}), f32({1, 2, 2, 1})},
+       "expected places of maxima of u8, got f32"},
+      {make<ops::GlobalAvgPool>(), {f32({2, 0, 3, 4})}, "an image of at least one pixel"},
+      {make<ops::Relu>(), {step}, "[relu] expected an input of a floating type, got i32"},
+      {make<ops::ReluBackward>(), {f32({2}), f32({3})}, "[relu_backward] expected an output of shape [2], got [3]"},
+      {make<ops::Sum>(), {}, "[sum] expected at least one input"},
+      {make<ops::Sum>(), {f32({2}), f32({3})}, "[sum] expected an input of shape [2], got [3]"},
+      {make<ops::Cast>(DType::i32), {f32({2})}, "[cast] expected a floating type to cast to, got i32"},
+      {make<ops::Concat>(), {f32({2, 3}), f32({3, 3})}, "agree in all but the last dimension, got [2,3] and [3,3]"},
+      {make<ops::ChannelSlice>(2, 3), {f32({2, 4})}, "channels 2 to 5 are not all in an input of shape [2,4]"},
+      {make<ops::Dropout>(0.5, 0, 0), {f32({2}), f32({})}, "expected a step number of i32, got f32"},
+      {make<ops::CrossEntropy>(0.0), {f32({3, 10}), labels}, "expected labels of shape [3], got [4]"},
+      {make<ops::CrossEntropy>(0.0), {f32({0, 10}), {DType::i32, {0}}}, "expected at least one row"},
+      {make<ops::CrossEntropyBackward>(0.0), {f32({1}), f32({4, 10}), labels}, "expected a loss gradient of shape []"},
+      {make<ops::Accuracy>(1), {f32({4, 10}), f32({4})}, "[accuracy] expected labels of i32, got f32"},
+      {make<ops::SgdUpdate>(SgdOptions{.momentum = 0.9}),
+       {f32({}), f32({2}), f32({2})},
+       "[sgd_update] expected 1 scalars and 3 inputs per parameter, got 3 inputs"},
+      {make<ops::SgdUpdate>(SgdOptions{}), {f32({}), f32({2}), f32({3})}, "expected a gradient or moment of shape [2]"},
+      {make<ops::AdamUpdate>(AdamOptions{}),
+       {f32({}), f32({}), f32({2}), f32({2}), f32({2}), f32({2})},
+       "[adam_update] expected a step number of i32, got f32"},
+      {make<ops::Reshape>(Shape{2, 3}), {f32({7})}, "[reshape] expected 6 elements for shape [2,3], got 7"},
+  };
+  return cases;
+}
+
+std::string error_of(const BadCase& bad) {
+  try {
+    infer(*bad.op, bad.inputs);
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Shape pooled(const PoolOptions& options, std::int64_t extent) {
+  return infer(ops::MaxPool2d(options), {f32({2, extent, extent, 3})})[0].shape;
+}
+
+}  // namespace
+
+TEST_CASE("shapes that do not fit are refused with what was expected and what was given") {
+  for (const BadCase& bad : bad_cases()) {
+    const std::string error = error_of(bad);
+    CAPTURE(error);
+    CAPTURE(bad.message);
+    CHECK(error.find(bad.message) != std::string::npos);
+  }
+}
+
+TEST_CASE("attributes out of range are refused when the op is made") {
+  CHECK_THROWS_AS(ops::Conv2d({.stride = 0}), ShapeError);
+  CHECK_THROWS_AS(ops::Conv2d({.padding = -1}), ShapeError);
+  CHECK_THROWS_AS(ops::Conv2d({.groups = 0}), ShapeError);
+  CHECK_THROWS_AS(ops::Dropout(1.0, 0, 0), ShapeError);
+  CHECK_THROWS_AS(ops::CrossEntropy(1.0), ShapeError);
+  CHECK_THROWS_AS(ops::Accuracy(0), ShapeError);
+}
+
+TEST_CASE("a convolution has the extents of the textbook formula") {
+  const auto shape = [](const Conv2dOptions& options, const Shape& x, const Shape& w) {
+    return infer(ops::Conv2d(options), {f32(x), f32(w)})[0].shape;
+  };
+  CHECK(shape({.stride = 2, .padding = 3}, {1, 224, 224, 3}, {64, 7, 7, 3}) == Shape{1, 112, 112, 64});
+  CHECK(shape({.stride = 2, .padding = 1}, {8, 56, 55, 64}, {128, 3, 3, 64}) == Shape{8, 28, 28, 128});
+  CHECK(shape({.padding = 2, .dilation = 2}, {1, 9, 9, 4}, {4, 3, 3, 4}) == Shape{1, 9, 9, 4});
+}
+
+TEST_CASE("pooling rounds its extents as PyTorch does") {
+  CHECK(pooled({.window = 2, .stride = 2}, 5) == Shape{2, 2, 2, 3});
+  CHECK(pooled({.window = 2, .stride = 2, .ceil_mode = true}, 5) == Shape{2, 3, 3, 3});
+  CHECK(pooled({.window = 3, .stride = 2, .ceil_mode = true}, 112) == Shape{2, 56, 56, 3});
+  CHECK(pooled({.window = 3, .stride = 2, .padding = 1}, 112) == Shape{2, 56, 56, 3});
+  CHECK(pooled({.window = 3, .stride = 2, .padding = 1, .ceil_mode = true}, 6) == Shape{2, 4, 4, 3});
+  // The third window would start in the padding on the far side, so it is dropped.
+  CHECK(pooled({.window = 2, .stride = 2, .padding = 1, .ceil_mode = true}, 3) == Shape{2, 2, 2, 3});
+}
+
+TEST_CASE("a view keeps its elements, and an update its parameter") {
+  CHECK(infer(ops::Reshape({6}), {f32({2, 3})})[0].views == 0);
+  const auto outputs = infer(ops::SgdUpdate({.momentum = 0.9}), {f32({}), f32({2}), f32({2}), f32({2})});
+  REQUIRE(outputs.size() == 2);
+  CHECK(outputs[0].overwrites == 1);
+  CHECK(outputs[1].overwrites == 3);
+}

@@ -1,0 +1,178 @@
+#pragma once
+// Runs ops without the runtime: one op on arrays, or a step graph node by node. Small and slow, so that tests of ops
+// depend on nothing above them.
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/array.h"
+#include "core/step_graph.h"
+#include "ops/kernels.h"
+
+namespace braid::testing {
+
+struct RunOptions {
+  int width = 1;
+  bool portable = false;
+  bool in_place = false;        ///< outputs take over the inputs that they may take over
+  std::uint8_t garbage = 0xff;  ///< what outputs and workspace hold before the run
+};
+
+inline ValueDesc desc_of(const Array& array) { return {array.dtype(), array.shape()}; }
+
+inline Array copy_of(const Array& array) {
+  Array copy(array.dtype(), array.shape());
+  if (array.bytes() > 0) std::memcpy(copy.data(), array.data(), array.bytes());
+  return copy;
+}
+
+inline Array filled(DType dtype, const Shape& shape, std::uint8_t byte) {
+  Array array(dtype, shape);
+  if (array.bytes() > 0) std::memset(array.data(), byte, array.bytes());
+  return array;
+}
+
+inline std::vector<ValueDesc> descs_of(const std::vector<OutputDesc>& outputs) {
+  std::vector<ValueDesc> descs;
+  for (const OutputDesc& output : outputs) descs.push_back({output.dtype, output.shape});
+  return descs;
+}
+
+/// Builds the kernel of one op, binds the addresses and launches it once.
+inline void launch(const Op& op, const std::vector<ValueDesc>& inputs, const std::vector<ValueDesc>& outputs,
+                   const std::vector<void*>& input_addresses, const std::vector<void*>& output_addresses,
+                   const RunOptions& options) {
+  const auto kernel = make_kernel(
+      DeviceType::cpu,
+      {.op = op, .inputs = inputs, .outputs = outputs, .width = options.width, .portable = options.portable});
+  struct alignas(64) Line {
+    std::uint8_t bytes[64];
+  };
+  std::vector<Line> workspace((kernel->workspace_bytes() + 63) / 64);
+  for (Line& line : workspace) std::memset(line.bytes, options.garbage, sizeof line.bytes);
+  kernel->bind(input_addresses, output_addresses, workspace.data());
+  kernel->launch({});
+}
+
+/// The outputs of an op. The given inputs stay as they are, even where the op overwrites.
+inline std::vector<Array> run_op(const Op& op, const std::vector<Array>& given, const RunOptions& options = {}) {
+  std::vector<Array> inputs, outputs;
+  std::vector<ValueDesc> input_descs;
+  std::vector<void*> input_addresses, output_addresses;
+  for (const Array& array : given) {
+    inputs.push_back(copy_of(array));
+    input_descs.push_back(desc_of(array));
+    input_addresses.push_back(inputs.back().data());
+  }
+  std::vector<OutputDesc> inferred;
+  op.infer(input_descs, inferred);
+  for (const OutputDesc& output : inferred) {
+    const int shared = output.overwrites >= 0 ? output.overwrites : options.in_place ? output.reuses : -1;
+    outputs.push_back(shared >= 0 ? inputs[static_cast<std::size_t>(shared)]
+                                  : filled(output.dtype, output.shape, options.garbage));
+    output_addresses.push_back(outputs.back().data());
+  }
+  launch(op, input_descs, descs_of(inferred), input_addresses, output_addresses, options);
+  return outputs;
+}
+
+/// A step graph with the bytes of its values.
+class Interpreter {
+ public:
+  /// A value that the test provides: an input, or the first version of a persistent tensor.
+  ValueId add(const Array& array, bool persistent = false) {
+    const ValueDesc desc = desc_of(array);
+    const ValueId id =
+        persistent ? graph_.add_persistent(desc, ValueKind::parameter, slots_++) : graph_.add_input(desc);
+    given_.emplace_back(id, array);
+    return id;
+  }
+  StepGraph& graph() { return graph_; }
+  const StepGraph& graph() const { return graph_; }
+
+  /// Runs every node with portable kernels. May be called again after more nodes were added.
+  void run() {
+    bytes_.assign(static_cast<std::size_t>(graph_.value_count()), {});
+    for (ValueId id = 0; id < graph_.value_count(); ++id) bytes_[index(id)].resize(graph_.value(id).bytes() + 1);
+    for (const auto& [id, array] : given_) {
+      if (array.bytes() > 0) std::memcpy(address(id), array.data(), array.bytes());
+    }
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      const Node& node = graph_.node(id);
+      if (node.is_view) continue;
+      std::vector<void*> inputs, outputs;
+      for (const ValueId input : graph_.inputs(id)) inputs.push_back(address(input));
+      for (int i = 0; i < node.output_count; ++i) outputs.push_back(address(graph_.output(id, i)));
+      launch(*node.op, graph_.input_descs(id), graph_.output_descs(id), inputs, outputs, {.portable = true});
+    }
+  }
+
+  Array read(ValueId id) {
+    const ValueDesc& desc = graph_.value(id).desc;
+    Array array(desc.dtype, desc.shape);
+    if (array.bytes() > 0) std::memcpy(array.data(), address(id), array.bytes());
+    return array;
+  }
+
+ private:
+  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+  /// A view has its root's bytes, and a new version those of the first.
+  void* address(ValueId id) {
+    id = graph_.value(id).root;
+    while (graph_.value(id).previous != kNoValue) id = graph_.value(id).previous;
+    return bytes_[index(id)].data();
+  }
+
+  StepGraph graph_;
+  std::int32_t slots_ = 0;
+  std::vector<std::pair<ValueId, Array>> given_;
+  std::vector<std::vector<std::byte>> bytes_;
+};
+
+/// What a gradient rule sees when only output 0 of one node has a gradient.
+class NodeGradient final : public GradientContext {
+ public:
+  NodeGradient(StepGraph& graph, NodeId node, ValueId dy, const std::vector<int>& needed)
+      : graph_(graph), node_(node), dy_(dy), needed_(needed), gradients_(graph.inputs(node).size(), kNoValue) {}
+
+  int input_count() const override { return graph_.node(node_).input_count; }
+  ValueId input(int i) const override { return graph_.inputs(node_)[static_cast<std::size_t>(i)]; }
+  ValueId output(int i) const override { return graph_.output(node_, i); }
+  ValueDesc desc(ValueId value) const override { return graph_.value(value).desc; }
+  ValueId output_gradient(int i) const override { return i == 0 ? dy_ : kNoValue; }
+  bool needs(int i) const override { return std::find(needed_.begin(), needed_.end(), i) != needed_.end(); }
+  using GradientContext::emit;
+  ValueId emit(OpPtr op, std::span<const ValueId> inputs) override {
+    return graph_.add_node(std::move(op), inputs, ValueKind::gradient);
+  }
+  void set_input_gradient(int i, ValueId gradient) override { gradients_[static_cast<std::size_t>(i)] = gradient; }
+
+  ValueId gradient(int i) const { return gradients_[static_cast<std::size_t>(i)]; }
+
+ private:
+  StepGraph& graph_;
+  NodeId node_;
+  ValueId dy_;
+  const std::vector<int>& needed_;
+  std::vector<ValueId> gradients_;
+};
+
+/// Element i of a floating or integer array, as double.
+inline double element(const Array& array, std::int64_t i) {
+  const auto at = static_cast<std::size_t>(i);
+  switch (array.dtype()) {
+    case DType::f32: return static_cast<double>(array.as<float>()[at]);
+    case DType::f64: return array.as<double>()[at];
+    case DType::f16: return static_cast<double>(static_cast<float>(array.as<Half>()[at]));
+    case DType::bf16: return static_cast<double>(static_cast<float>(array.as<BFloat16>()[at]));
+    case DType::i32: return array.as<std::int32_t>()[at];
+    case DType::u8: return array.as<std::uint8_t>()[at];
+  }
+  return 0;
+}
+
+inline bool same_bytes(const Array& a, const Array& b) {
+  return a.bytes() == b.bytes() && (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+}
+
+}  // namespace braid::testing

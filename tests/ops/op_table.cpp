@@ -1,0 +1,240 @@
+#include "tests/ops/op_table.h"
+
+#include "core/random.h"
+#include "ops/batch_norm.h"
+#include "ops/concat.h"
+#include "ops/conv2d.h"
+#include "ops/cross_entropy.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/optimizer.h"
+#include "ops/pool.h"
+#include "ops/reshape.h"
+
+namespace braid::testing {
+
+namespace {
+
+using Rows = std::vector<OpRow>;
+
+template <class T, class... Arguments>
+OpPtr make(Arguments&&... arguments) {
+  return std::make_shared<T>(std::forward<Arguments>(arguments)...);
+}
+
+/// A convolution and its two gradients.
+void add_conv2d(Rows& rows, const Conv2dOptions& options, const Shape& x, const Shape& w, bool differentiable = true) {
+  const auto op = make<ops::Conv2d>(options);
+  std::vector<OutputDesc> y;
+  op->infer(std::vector<ValueDesc>{{DType::f32, x}, {DType::f32, w}}, y);
+  rows.push_back({op, {{x}, {w}}, differentiable ? std::vector{0, 1} : std::vector<int>{}});
+  rows.push_back({make<ops::Conv2dBackwardData>(options, x), {{y[0].shape}, {w}}});
+  rows.push_back({make<ops::Conv2dBackwardFilter>(options, w), {{x}, {y[0].shape}}});
+}
+
+void add_conv2d_rows(Rows& rows) {
+  add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
+  add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
+  add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});
+  add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 5, 6, 3}, {2, 3, 3, 3});
+  add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 1}}, {1, 7, 8, 2}, {3, 5, 3, 2});
+  add_conv2d(rows, {.stride = 3}, {1, 8, 8, 2}, {3, 2, 2, 2});  // input columns that no output sees
+  add_conv2d(rows, {.padding = 2, .dilation = 2}, {1, 6, 5, 2}, {3, 3, 3, 2});
+  add_conv2d(rows, {.stride = {1, 2}, .padding = {0, 3}, .dilation = {2, 3}}, {2, 6, 5, 2}, {2, 2, 3, 2});
+  add_conv2d(rows, {.padding = 1, .groups = 2}, {2, 4, 5, 4}, {6, 3, 3, 2});
+  add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 5}, {1, 5, 5, 5}, {5, 3, 3, 1});  // depthwise
+  add_conv2d(rows, {.padding = 1, .groups = 3}, {1, 4, 4, 3}, {6, 3, 3, 1});               // depthwise, multiplied
+  add_conv2d(rows, {.padding = 4}, {1, 2, 2, 1}, {1, 3, 3, 1});                            // windows of padding only
+  add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);                     // no image
+  add_conv2d(rows, {.stride = 2, .padding = 3}, {2, 33, 31, 3}, {17, 7, 7, 3}, false);
+  add_conv2d(rows, {.padding = 1}, {3, 14, 15, 32}, {48, 3, 3, 32}, false);
+}
+
+void add_linear_rows(Rows& rows) {
+  for (const auto& [n, c, k] : {std::tuple{1, 1, 1}, {3, 5, 7}, {4, 9, 2}, {0, 5, 3}, {37, 130, 101}}) {
+    const bool small = n > 0 && n < 10;
+    const std::vector<int> both = small ? std::vector{0, 1} : std::vector<int>{};
+    rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}}, both});
+    rows.push_back(
+        {make<ops::Linear>(), {{{n, c}}, {{k, c}}, {{k}}}, small ? std::vector{0, 1, 2} : std::vector<int>{}});
+    rows.push_back({make<ops::LinearBackwardData>(), {{{n, k}}, {{k, c}}}});
+    rows.push_back({make<ops::LinearBackwardFilter>(), {{{n, c}}, {{n, k}}}});
+  }
+  for (const Shape& x : {Shape{1, 1}, {5, 3}, {2, 3, 4, 7}, {0, 4}, {3, 0}, {300, 7, 130}}) {
+    rows.push_back({make<ops::ChannelSum>(), {{x}}});
+  }
+}
+
+void add_batch_norm_rows(Rows& rows) {
+  const Shape small[] = {{2, 1}, {5, 3}, {2, 3, 4, 5}, {3, 2, 2, 17}};
+  const Shape large[] = {{2, 90, 91, 16}, {300, 3, 3, 67}, {260, 2, 1, 513}};
+  for (const bool relu : {false, true}) {
+    for (const bool add : {false, true}) {
+      const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .relu = relu, .add = add};
+      const auto add_row = [&](const Shape& x, bool is_small) {
+        const Shape c{x[x.rank() - 1]};
+        std::vector<Input> inputs = {{x}, {c}, {c}, {c}, {c, Data::positive}};
+        if (add) inputs.push_back({x});
+        std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
+        if (is_small && add) differentiable.push_back(5);
+        rows.push_back({make<ops::BatchNorm>(options), inputs, differentiable});
+        rows.push_back({make<ops::BatchNormInference>(options), inputs});
+        std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
+        if (relu) backward.push_back({x});
+        rows.push_back({make<ops::BatchNormBackward>(options), backward});
+      };
+      for (const Shape& x : small) add_row(x, true);
+      for (const Shape& x : large) add_row(x, false);
+    }
+  }
+  rows.push_back({make<ops::BatchNorm>(BatchNormOptions{}), {{{3, 0}}, {{0}}, {{0}}, {{0}}, {{0}}}});
+  rows.push_back(
+      {make<ops::BatchNormInference>(BatchNormOptions{}), {{{0, 3}}, {{3}}, {{3}}, {{3}}, {{3}, Data::positive}}});
+}
+
+void add_pool(Rows& rows, const PoolOptions& options, const Shape& x, bool differentiable = true) {
+  const Shape y = ops::pooled_shape("pool", options, x);
+  const std::vector<int> first = differentiable ? std::vector{0} : std::vector<int>{};
+  rows.push_back({make<ops::MaxPool2d>(options), {{x}}, first});
+  rows.push_back({make<ops::MaxPool2dBackward>(options, x), {{y}, {y, Data::place}}});
+  rows.push_back({make<ops::AvgPool2d>(options), {{x}}, first});
+  rows.push_back({make<ops::AvgPool2dBackward>(options, x), {{y}}});
+}
+
+void add_pool_rows(Rows& rows) {
+  add_pool(rows, {.window = 1, .stride = 1}, {1, 1, 1, 1});
+  add_pool(rows, {}, {2, 4, 6, 3});
+  add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {1, 7, 6, 3});
+  add_pool(rows, {.window = 3, .stride = 2, .padding = 1, .count_include_pad = false}, {1, 7, 6, 3});
+  add_pool(rows, {.window = 3, .stride = 1, .padding = 1}, {2, 4, 5, 2});
+  add_pool(rows, {.window = 3, .stride = 2, .ceil_mode = true}, {1, 6, 8, 2});
+  add_pool(rows, {.window = 3, .stride = 2, .padding = 1, .ceil_mode = true}, {1, 6, 5, 2});
+  add_pool(rows, {.window = {2, 3}, .stride = {3, 1}, .padding = {1, 0}}, {1, 6, 5, 2});  // gaps between windows
+  add_pool(rows, {.window = 2, .stride = 4, .count_include_pad = false}, {1, 7, 7, 2});
+  add_pool(rows, {}, {0, 4, 4, 3}, false);
+  add_pool(rows, {}, {2, 4, 4, 0}, false);
+  add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {3, 19, 23, 70}, false);
+  for (const Shape& x : {Shape{1, 1, 1, 1}, {2, 3, 4, 5}, {0, 2, 2, 3}, {2, 3, 3, 0}, {5, 19, 18, 67}}) {
+    const bool small = x.size() > 0 && x.size() < 1000;
+    rows.push_back({make<ops::GlobalAvgPool>(), {{x}}, small ? std::vector{0} : std::vector<int>{}});
+    rows.push_back({make<ops::GlobalAvgPoolBackward>(x), {{{x[0], x[3]}}}});
+  }
+}
+
+void add_elementwise_rows(Rows& rows) {
+  for (const Shape& x : {Shape{}, {1}, {0, 3}, {3, 5, 7}, {40001}}) {
+    const bool small = x.size() > 0 && x.size() < 1000;
+    const std::vector<int> first = small ? std::vector{0} : std::vector<int>{};
+    rows.push_back({make<ops::Relu>(), {{x}}, first});
+    rows.push_back({make<ops::ReluBackward>(), {{x}, {x}}});
+    rows.push_back({make<ops::Sum>(), {{x}}, first});
+    rows.push_back({make<ops::Sum>(), {{x}, {x}}, small ? std::vector{0, 1} : std::vector<int>{}});
+    rows.push_back({make<ops::Sum>(), {{x}, {x}, {x}, {x}}, small ? std::vector{0, 3} : std::vector<int>{}});
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+      rows.push_back({make<ops::Cast>(dtype), {{x}}, small && dtype == DType::f64 ? first : std::vector<int>{}});
+      rows.push_back({make<ops::Fill>(ValueDesc{dtype, x}, -1.7), {}});
+    }
+    rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, first});
+  }
+  rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
+}
+
+void add_concat_rows(Rows& rows) {
+  rows.push_back({make<ops::Concat>(), {{{5}}}, {0}});
+  rows.push_back({make<ops::Concat>(), {{{2, 3, 4}}, {{2, 3, 1}}, {{2, 3, 0}}, {{2, 3, 7}}}, {0, 1, 3}});
+  rows.push_back({make<ops::Concat>(), {{{0, 3}}, {{0, 2}}}});
+  rows.push_back({make<ops::Concat>(), {{{700, 65}}, {{700, 3}}}});
+  rows.push_back({make<ops::ChannelSlice>(0, 3), {{{3}}}});
+  rows.push_back({make<ops::ChannelSlice>(2, 4), {{{2, 3, 7}}}});
+  rows.push_back({make<ops::ChannelSlice>(2, 0), {{{2, 3, 7}}}});
+  rows.push_back({make<ops::ChannelSlice>(5, 61), {{{900, 67}}}});
+}
+
+void add_cross_entropy_rows(Rows& rows) {
+  for (const double smoothing : {0.0, 0.1}) {
+    for (const auto& [n, k] : {std::pair{1, 1}, {5, 3}, {130, 101}}) {
+      const Shape logits{n, k}, labels{n};
+      rows.push_back({make<ops::CrossEntropy>(smoothing),
+                      {{logits}, {labels, Data::label}},
+                      n < 10 ? std::vector{0} : std::vector<int>{}});
+    }
+    rows.push_back({make<ops::CrossEntropyBackward>(smoothing), {{{}}, {{70, 101}}, {{70}, Data::label}}});
+  }
+  rows.push_back({make<ops::Accuracy>(1), {{{50, 7}}, {{50}, Data::label}}});
+  rows.push_back({make<ops::Accuracy>(3), {{{50, 7}}, {{50}, Data::label}}});
+  rows.push_back({make<ops::Accuracy>(9), {{{1, 1}}, {{1}, Data::label}}});
+}
+
+void add_optimizer_rows(Rows& rows) {
+  const std::vector<Shape> parameters = {{3, 5}, {}, {0, 4}, {20000}, {7}};
+  for (const bool decoupled : {false, true}) {
+    for (const auto& [momentum, nesterov] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
+      std::vector<Input> inputs = {{{}, Data::rate}};
+      for (const Shape& p : parameters) inputs.insert(inputs.end(), momentum != 0 ? 3 : 2, {p});
+      rows.push_back({make<ops::SgdUpdate>(SgdOptions{
+                          .momentum = momentum, .weight_decay = 0.01, .nesterov = nesterov, .decoupled = decoupled}),
+                      inputs});
+    }
+    std::vector<Input> inputs = {{{}, Data::rate}, {{}, Data::step}};
+    for (const Shape& p : parameters) inputs.insert(inputs.end(), {{p}, {p}, {p}, {p, Data::positive}});
+    rows.push_back({make<ops::AdamUpdate>(AdamOptions{.weight_decay = 0.01, .decoupled = decoupled}), inputs});
+  }
+}
+
+}  // namespace
+
+const std::vector<OpRow>& op_table() {
+  static const Rows rows = [] {
+    Rows list;
+    add_conv2d_rows(list);
+    add_linear_rows(list);
+    add_batch_norm_rows(list);
+    add_pool_rows(list);
+    add_elementwise_rows(list);
+    add_concat_rows(list);
+    add_cross_entropy_rows(list);
+    add_optimizer_rows(list);
+    return list;
+  }();
+  return rows;
+}
+
+std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
+  std::vector<Array> arrays;
+  Generator random(42);
+  const auto fill = [&](const Shape& shape, auto draw) {
+    std::vector<decltype(draw())> elements(static_cast<std::size_t>(shape.size()));
+    for (auto& element : elements) element = draw();
+    return Array::from(elements, shape);
+  };
+  const auto floats = [&](const Shape& shape, auto draw) {
+    return dtype == DType::f64 ? fill(shape, [&] { return static_cast<double>(draw()); }) : fill(shape, draw);
+  };
+  for (const auto& [shape, data] : row.inputs) {
+    switch (data) {
+      case Data::normal: arrays.push_back(floats(shape, [&] { return random.normal(); })); break;
+      case Data::positive: arrays.push_back(floats(shape, [&] { return 0.5f + random.uniform(); })); break;
+      case Data::label: {
+        const Shape& logits = row.inputs[row.inputs[0].shape.rank() == 2 ? 0 : 1].shape;
+        const auto classes = static_cast<std::uint32_t>(logits[1]);
+        arrays.push_back(fill(shape, [&] { return static_cast<std::int32_t>(random.below(classes)); }));
+        break;
+      }
+      case Data::step: arrays.push_back(Array::scalar<std::int32_t>(3)); break;
+      case Data::place:
+        arrays.push_back(fill(shape, [&] { return static_cast<std::uint8_t>(random.below(4)); }));
+        break;
+      case Data::rate: arrays.push_back(Array::scalar(0.125f)); break;
+    }
+  }
+  return arrays;
+}
+
+std::string describe(const OpRow& row) {
+  std::string text(row.op->name());
+  for (const Input& input : row.inputs) text += message(' ', input.shape);
+  return text;
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,43 @@
+#pragma once
+// The declarative table of all ops.
+//
+// To add an op: add one row or more to op_table() with odd sizes, a size of 1, an empty tensor where that is legal, and
+// every option that changes the arithmetic. List the inputs whose gradients are to be checked in `differentiable`; keep
+// such rows small, for every element costs two runs. A row of more than 131072 elements is cut into several pieces of
+// parallel work. Everything in op_table_test.cpp then holds for the new op, and a kernel without a row fails there.
+
+#include "core/array.h"
+#include "core/op.h"
+
+namespace braid::testing {
+
+/// What an input holds, which also tells its dtype: the row's floating type for the first two.
+enum class Data {
+  normal,    ///< standard normal
+  positive,  ///< between 0.5 and 1.5, as a variance
+  label,     ///< i32, smaller than the channels of input 0
+  step,      ///< i32, a step number
+  place,     ///< u8, 0 to 3
+  rate,      ///< f32 in every row, a learning rate
+};
+
+struct Input {
+  Shape shape;
+  Data data = Data::normal;
+};
+
+struct OpRow {
+  OpPtr op;
+  std::vector<Input> inputs;
+  std::vector<int> differentiable = {};
+};
+
+const std::vector<OpRow>& op_table();
+
+/// Random inputs of a row, the same values whether f32 or f64.
+std::vector<Array> make_inputs(const OpRow& row, DType dtype);
+
+/// The op and its inputs' shapes, for messages.
+std::string describe(const OpRow& row);
+
+}  // namespace braid::testing

@@ -1,0 +1,160 @@
+// What must hold for every row of the op table.
+
+#include "tests/ops/op_table.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/ops/interpreter.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+/// Convolutions and matrix products may run in a library, which promises less than our own kernels.
+bool may_use_library(const OpRow& row) {
+  return row.op->name().starts_with("conv2d") || row.op->name().starts_with("linear");
+}
+
+double largest(const Array& array) {
+  double value = 0;
+  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
+  return value;
+}
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    default: return 0x1p-24;
+  }
+}
+
+/// The longest chain of additions behind an element of the output, from above: the products of a convolution, all
+/// elements of a channel, or everything.
+double reduction_length(const OpRow& row, std::span<const ValueDesc> inputs, const ValueDesc& output) {
+  const double elements = std::max(1.0, static_cast<double>(output.shape.size()));
+  double total = 1;
+  for (const ValueDesc& input : inputs) total = std::max(total, static_cast<double>(input.shape.size()));
+  const double flops = row.op->work(inputs, std::span(&output, 1)).flops;
+  return std::max(flops, total) / elements;
+}
+
+/// The row's loss, a random projection of output 0, in f64.
+double projection(const OpRow& row, const std::vector<Array>& inputs, const Array& weights) {
+  const Array y = run_op(*row.op, inputs, {.portable = true})[0];
+  double sum = 0;
+  for (std::int64_t i = 0; i < y.size(); ++i) sum += element(weights, i) * element(y, i);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("every CPU kernel has a row in the op table") {
+  for (const std::string_view name : kernel_names(DeviceType::cpu)) {
+    CAPTURE(name);
+    CHECK(std::ranges::any_of(op_table(), [&](const OpRow& row) { return row.op->name() == name; }));
+  }
+}
+
+TEST_CASE("kernels write every element of the shapes that were inferred") {
+  for (const OpRow& row : op_table()) {
+    CAPTURE(describe(row));
+    const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    const std::vector<Array> a = run_op(*row.op, inputs, {.garbage = 0xff});
+    const std::vector<Array> b = run_op(*row.op, inputs, {.garbage = 0x00});
+    for (std::size_t i = 0; i < a.size(); ++i) CHECK(same_bytes(a[i], b[i]));
+  }
+}
+
+TEST_CASE("fast f32 kernels agree with plain loops in f64") {
+  for (const OpRow& row : op_table()) {
+    CAPTURE(describe(row));
+    const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    const std::vector<Array> fast = run_op(*row.op, inputs, {.width = 2});
+    const std::vector<Array> exact = run_op(*row.op, make_inputs(row, DType::f64), {.portable = true});
+    std::vector<ValueDesc> descs;
+    for (const Array& input : inputs) descs.push_back(desc_of(input));
+    for (std::size_t i = 0; i < fast.size(); ++i) {
+      // Rounding errors of a sum of L terms grow as √L; a fast algorithm may cost one digit more. They are relative to
+      // the terms, so to the largest element and not to one that is small by cancellation.
+      const double steps = 8 * std::sqrt(reduction_length(row, descs, desc_of(fast[i])));
+      const double tolerance = unit_roundoff(fast[i].dtype()) * (2 + steps) * std::max(1.0, largest(exact[i]));
+      REQUIRE(fast[i].shape() == exact[i].shape());
+      double error = 0;
+      for (std::int64_t e = 0; e < fast[i].size(); ++e) {
+        const double difference = std::abs(element(fast[i], e) - element(exact[i], e));
+        if (!(difference <= error)) error = difference;  // keeps a NaN
+      }
+      CAPTURE(i);
+      CHECK(error <= tolerance);
+    }
+  }
+}
+
+TEST_CASE("gradient rules agree with central differences in f64") {
+  constexpr double kEpsilon = 1e-6, kAbsolute = 1e-5, kRelative = 1e-3;
+  for (const OpRow& row : op_table()) {
+    if (row.differentiable.empty()) continue;
+    CAPTURE(describe(row));
+    std::vector<Array> inputs = make_inputs(row, DType::f64);
+
+    Interpreter interpreter;
+    StepGraph& graph = interpreter.graph();
+    std::vector<ValueId> ids;
+    for (const Array& input : inputs) ids.push_back(interpreter.add(input, true));
+    const ValueId y = graph.add_node(row.op, ids);
+    const Array weights = make_inputs({row.op, {{graph.value(y).desc.shape}}}, DType::f64)[0];
+    const ValueId dy = interpreter.add(weights);
+    NodeGradient gradient(graph, graph.value(y).producer, dy, row.differentiable);
+    row.op->gradient(gradient);
+    interpreter.run();
+
+    for (const int i : row.differentiable) {
+      CAPTURE(i);
+      REQUIRE(gradient.gradient(i) != kNoValue);
+      const Array analytic = interpreter.read(gradient.gradient(i));
+      Array& input = inputs[static_cast<std::size_t>(i)];
+      REQUIRE(analytic.shape() == input.shape());
+      for (std::int64_t e = 0; e < input.size(); ++e) {
+        double& x = input.as<double>()[static_cast<std::size_t>(e)];
+        const double before = x;
+        x = before + kEpsilon;
+        const double above = projection(row, inputs, weights);
+        x = before - kEpsilon;
+        const double below = projection(row, inputs, weights);
+        x = before;
+        const double numeric = (above - below) / (2 * kEpsilon);
+        CHECK(std::abs(element(analytic, e) - numeric) <= kAbsolute + kRelative * std::abs(numeric));
+      }
+    }
+  }
+}
+
+TEST_CASE("results do not depend on the width") {
+  for (const OpRow& row : op_table()) {
+    CAPTURE(describe(row));
+    const bool portable = may_use_library(row);
+    const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    const std::vector<Array> one = run_op(*row.op, inputs, {.width = 1, .portable = portable});
+    for (const int width : {2, 3}) {
+      const std::vector<Array> several = run_op(*row.op, inputs, {.width = width, .portable = portable});
+      for (std::size_t i = 0; i < one.size(); ++i) CHECK(same_bytes(one[i], several[i]));
+    }
+  }
+}
+
+TEST_CASE("an output may take the place of the input that it may reuse") {
+  for (const OpRow& row : op_table()) {
+    CAPTURE(describe(row));
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const std::vector<Array> inputs = make_inputs(row, dtype);
+      const std::vector<Array> apart = run_op(*row.op, inputs, {.width = 2});
+      const std::vector<Array> in_place = run_op(*row.op, inputs, {.width = 2, .in_place = true});
+      for (std::size_t i = 0; i < apart.size(); ++i) CHECK(same_bytes(apart[i], in_place[i]));
+    }
+  }
+}

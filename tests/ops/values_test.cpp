@@ -1,0 +1,256 @@
+// Ops against values worked out by hand or by formulas written a second time, independently of the kernels.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/random.h"
+#include "ops/batch_norm.h"
+#include "ops/conv2d.h"
+#include "ops/cross_entropy.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/optimizer.h"
+#include "ops/pool.h"
+#include "ops/reshape.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/op_table.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+template <class T>
+std::vector<T> elements(const Array& array) {
+  return {array.as<T>().begin(), array.as<T>().end()};
+}
+
+Array f32(std::vector<float> values, const Shape& shape) { return Array::from(values, shape); }
+Array f64(std::vector<double> values, const Shape& shape) { return Array::from(values, shape); }
+Array labels(std::vector<std::int32_t> values) {
+  return Array::from(values, {static_cast<std::int64_t>(values.size())});
+}
+
+/// A convolution by its definition: every product looked up by its six indices.
+double convolved(const Conv2dOptions& o, const Array& x, const Array& w, std::int64_t n, std::int64_t p, std::int64_t q,
+                 std::int64_t k) {
+  const Shape &xs = x.shape(), &ws = w.shape();
+  const std::int64_t group = k / (ws[0] / o.groups);
+  double sum = 0;
+  for (std::int64_t r = 0; r < ws[1]; ++r) {
+    for (std::int64_t s = 0; s < ws[2]; ++s) {
+      const std::int64_t row = p * o.stride.h + r * o.dilation.h - o.padding.h;
+      const std::int64_t column = q * o.stride.w + s * o.dilation.w - o.padding.w;
+      if (row < 0 || row >= xs[1] || column < 0 || column >= xs[2]) continue;
+      for (std::int64_t c = 0; c < ws[3]; ++c) {
+        sum += element(x, ((n * xs[1] + row) * xs[2] + column) * xs[3] + group * ws[3] + c) *
+               element(w, ((k * ws[1] + r) * ws[2] + s) * ws[3] + c);
+      }
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("conv2d does not flip its filter") {
+  const Array x = f32({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
+  const Array w = f32({1, 2, 3, 4}, {1, 2, 2, 1});
+  CHECK(elements<float>(run_op(ops::Conv2d({}), {x, w})[0]) == std::vector<float>{37, 47, 67, 77});
+  CHECK(elements<float>(run_op(ops::Conv2d({.stride = 2, .padding = 1}), {x, w})[0]) ==
+        std::vector<float>{4, 18, 36, 77});
+}
+
+TEST_CASE("the portable convolution is the definition of a convolution") {
+  for (const OpRow& row : op_table()) {
+    const auto* conv = dynamic_cast<const ops::Conv2d*>(row.op.get());
+    if (conv == nullptr) continue;
+    CAPTURE(describe(row));
+    const std::vector<Array> inputs = make_inputs(row, DType::f64);
+    const Array y = run_op(*row.op, inputs, {.portable = true})[0];
+    const Shape& shape = y.shape();
+    double error = 0;
+    std::int64_t i = 0;
+    for (std::int64_t n = 0; n < shape[0]; ++n) {
+      for (std::int64_t p = 0; p < shape[1]; ++p) {
+        for (std::int64_t q = 0; q < shape[2]; ++q) {
+          for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
+            error =
+                std::max(error, std::abs(element(y, i) - convolved(conv->options(), inputs[0], inputs[1], n, p, q, k)));
+          }
+        }
+      }
+    }
+    CHECK(error < 1e-11);
+  }
+}
+
+TEST_CASE("batch norm normalises with the biased variance and keeps the unbiased one, as PyTorch does") {
+  const Array x = f64({1, 2, 3, 4}, {4, 1});
+  const std::vector<Array> y = run_op(ops::BatchNorm({.epsilon = 0.75, .momentum = 0.1}),
+                                      {x, f64({2}, {1}), f64({10}, {1}), f64({0}, {1}), f64({1}, {1})});
+  // Mean 2.5, variance 1.25 and, unbiased, 5/3; 1/√(1.25 + 0.75) = 0.7071….
+  const double scale = 2 / std::sqrt(2.0);
+  for (int i = 0; i < 4; ++i) CHECK(element(y[0], i) == doctest::Approx(10 + (i - 1.5) * scale).epsilon(1e-14));
+  CHECK(element(y[1], 0) == doctest::Approx(2.5).epsilon(1e-14));
+  CHECK(element(y[2], 0) == doctest::Approx(1 / std::sqrt(2.0)).epsilon(1e-14));
+  CHECK(element(y[3], 0) == doctest::Approx(0.25).epsilon(1e-14));
+  CHECK(element(y[4], 0) == doctest::Approx(0.9 + 0.1 * 5 / 3).epsilon(1e-14));
+}
+
+TEST_CASE("batch norm adds the residual before the ReLU") {
+  const Array x = f64({-1, 1}, {2, 1}), one = f64({1}, {1}), zero = f64({0}, {1}), residual = f64({3, -3}, {2, 1});
+  const Array y =
+      run_op(ops::BatchNorm({.epsilon = 0, .relu = true, .add = true}), {x, one, zero, zero, one, residual})[0];
+  CHECK(elements<double>(y) == std::vector<double>{2, 0});
+}
+
+TEST_CASE("batch statistics stay accurate far from zero") {
+  constexpr std::int64_t kRows = 20000, kChannels = 3;
+  Generator random(5);
+  std::vector<float> values(kRows * kChannels);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = random.normal() + (i % 3 == 0 ? 0.0f : i % 3 == 1 ? 1e3f : -3e4f);
+  }
+  values[2] = 0;  // the first pixel is an outlier: it must not spoil the shift of its channel
+  const Array c = f32({1, 1, 1}, {3});
+  const std::vector<Array> y =
+      run_op(ops::BatchNorm({.epsilon = 0}), {f32(values, {kRows, kChannels}), c, c, c, c}, {.width = 2});
+  for (std::size_t channel = 0; channel < kChannels; ++channel) {
+    double mean = 0, squares = 0;
+    for (std::size_t i = channel; i < values.size(); i += kChannels) mean += static_cast<double>(values[i]);
+    mean /= kRows;
+    for (std::size_t i = channel; i < values.size(); i += kChannels) {
+      squares += (static_cast<double>(values[i]) - mean) * (static_cast<double>(values[i]) - mean);
+    }
+    const auto at = static_cast<std::int64_t>(channel);
+    CHECK(element(y[1], at) == doctest::Approx(mean).epsilon(2e-7));
+    CHECK(element(y[2], at) == doctest::Approx(1 / std::sqrt(squares / kRows)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a constant channel has variance zero") {
+  const Array c = f32({1}, {1});
+  const std::vector<Array> y =
+      run_op(ops::BatchNorm({.epsilon = 0.25}), {f32(std::vector<float>(999, 0.1f), {999, 1}), c, c, c, c});
+  CHECK(element(y[1], 0) == static_cast<double>(0.1f));
+  CHECK(element(y[2], 0) == 2.0);
+}
+
+TEST_CASE("max pooling takes the first of equal maxima, and a NaN is not lost") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Array x = f32({1, 5, 5, 2, /**/ -3, -1, -1, -2, /**/ 0, nan, 7, 1}, {3, 2, 2, 1});
+  const std::vector<Array> y = run_op(ops::MaxPool2d({}), {x});
+  CHECK(elements<std::uint8_t>(y[1]) == std::vector<std::uint8_t>{1, 1, 1});
+  CHECK(elements<float>(y[0])[0] == 5);
+  CHECK(elements<float>(y[0])[1] == -1);
+  CHECK(std::isnan(elements<float>(y[0])[2]));
+}
+
+TEST_CASE("average pooling divides as PyTorch does") {
+  const Array x = f32({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
+  const PoolOptions padded{.window = 2, .stride = 2, .padding = 1};
+  CHECK(elements<float>(run_op(ops::AvgPool2d(padded), {x})[0]) == std::vector<float>{0.25, 1.25, 2.75, 7});
+  PoolOptions inside = padded;
+  inside.count_include_pad = false;
+  CHECK(elements<float>(run_op(ops::AvgPool2d(inside), {x})[0]) == std::vector<float>{1, 2.5, 5.5, 7});
+  // With ceil mode, what hangs over image and padding never counts.
+  const PoolOptions ceil{.window = 2, .stride = 2, .ceil_mode = true};
+  CHECK(elements<float>(run_op(ops::AvgPool2d(ceil), {x})[0]) == std::vector<float>{3, 4.5, 7.5, 9});
+}
+
+TEST_CASE("cross entropy of known probabilities") {
+  const Array logits = f64({0, std::log(3.0)}, {1, 2});  // softmax is 1/4, 3/4
+  const std::vector<Array> plain = run_op(ops::CrossEntropy(0), {logits, labels({1})});
+  CHECK(element(plain[0], 0) == doctest::Approx(-std::log(0.75)).epsilon(1e-14));
+  CHECK(element(plain[1], 0) == doctest::Approx(0.25).epsilon(1e-14));
+  const std::vector<Array> smooth = run_op(ops::CrossEntropy(0.2), {logits, labels({1})});
+  CHECK(element(smooth[0], 0) == doctest::Approx(-0.1 * std::log(0.25) - 0.9 * std::log(0.75)).epsilon(1e-14));
+  const Array gradient = run_op(ops::CrossEntropyBackward(0.2), {f64({2}, {}), smooth[1], labels({1})})[0];
+  CHECK(element(gradient, 0) == doctest::Approx(2 * (0.25 - 0.1)).epsilon(1e-14));
+  CHECK(element(gradient, 1) == doctest::Approx(2 * (0.75 - 0.9)).epsilon(1e-14));
+}
+
+TEST_CASE("cross entropy of huge logits is finite") {
+  const std::vector<Array> y = run_op(ops::CrossEntropy(0), {f32({1e4f, -1e4f, 0, 1e4f}, {2, 2}), labels({0, 0})});
+  CHECK(element(y[0], 0) == 5000);
+}
+
+TEST_CASE("a label that is no class is an error that names it, whatever the width") {
+  const Array logits = f32(std::vector<float>(9), {3, 3});
+  for (const int width : {1, 2}) {
+    const auto run = [&](const Op& op, int label) { run_op(op, {logits, labels({0, 2, label})}, {.width = width}); };
+    CHECK_THROWS_WITH_AS(run(ops::CrossEntropy(0), 3), "[cross_entropy] expected labels in [0, 3), got 3 in row 2",
+                         DataError);
+    CHECK_THROWS_WITH_AS(run(ops::CrossEntropy(0), -1), "[cross_entropy] expected labels in [0, 3), got -1 in row 2",
+                         DataError);
+    CHECK_THROWS_AS(run(ops::Accuracy(1), 3), DataError);
+  }
+}
+
+TEST_CASE("accuracy counts a tie for the smaller index") {
+  const Array logits = f32({1, 3, 3, 2, /**/ 3, 1, 2, 0}, {2, 4});
+  const auto accuracy = [&](std::int64_t k, std::int32_t first, std::int32_t second) {
+    return element(run_op(ops::Accuracy(k), {logits, labels({first, second})})[0], 0);
+  };
+  CHECK(accuracy(1, 1, 0) == 1);
+  CHECK(accuracy(1, 2, 0) == 0.5);
+  CHECK(accuracy(2, 2, 1) == 0.5);
+  CHECK(accuracy(3, 3, 1) == 1);
+}
+
+TEST_CASE("dropout keeps the share it should, scales it, and repeats its mask") {
+  constexpr std::int64_t kSize = 100003;
+  const Array ones = f32(std::vector<float>(kSize, 1), {kSize});
+  const auto mask = [&](const Array& x, std::int32_t step, int width, std::uint32_t layer = 1) {
+    return run_op(ops::Dropout(0.25, 9, layer), {x, Array::scalar(step)}, {.width = width})[0];
+  };
+  const std::vector<float> y = elements<float>(mask(ones, 5, 1));
+  const auto kept = static_cast<double>(std::count_if(y.begin(), y.end(), [](float v) { return v != 0; }));
+  // Five standard deviations of a binomial distribution.
+  CHECK(std::abs(kept / kSize - 0.75) < 5 * std::sqrt(0.75 * 0.25 / kSize));
+  CHECK(std::all_of(y.begin(), y.end(), [](float v) { return v == 0 || v == doctest::Approx(4.0 / 3).epsilon(1e-6); }));
+
+  CHECK(same_bytes(mask(ones, 5, 1), mask(ones, 5, 3)));
+  CHECK_FALSE(same_bytes(mask(ones, 5, 1), mask(ones, 6, 1)));
+  CHECK_FALSE(same_bytes(mask(ones, 5, 1), mask(ones, 5, 1, 2)));
+  const std::vector<double> exact = elements<double>(mask(f64(std::vector<double>(kSize, 1), {kSize}), 5, 1));
+  CHECK(std::equal(y.begin(), y.end(), exact.begin(), [](float a, double b) { return (a == 0) == (b == 0); }));
+}
+
+TEST_CASE("a NaN survives a ReLU") {
+  const Array x = f32({-1, std::numeric_limits<float>::quiet_NaN(), 2}, {3});
+  const std::vector<float> y = elements<float>(run_op(ops::Relu(), {x})[0]);
+  CHECK(y[0] == 0);
+  CHECK(std::isnan(y[1]));
+  CHECK(y[2] == 2);
+}
+
+TEST_CASE("one value may be several inputs of a sum that takes its place") {
+  float a[] = {1, 2}, b[] = {10, 20};
+  const std::vector<ValueDesc> inputs(3, {DType::f32, {2}}), outputs(1, {DType::f32, {2}});
+  launch(ops::Sum(), inputs, outputs, {a, b, a}, {a}, {});
+  CHECK(a[0] == 12);
+  CHECK(a[1] == 24);
+}
+
+TEST_CASE("casts round to nearest even") {
+  const Array x = f32({1.0f, 1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 70000.0f}, {4});
+  const std::vector<Half> y = elements<Half>(run_op(ops::Cast(DType::f16), {x})[0]);
+  CHECK(static_cast<float>(y[0]) == 1.0f);
+  CHECK(static_cast<float>(y[1]) == 1.0f);
+  CHECK(static_cast<float>(y[2]) == 1.0f + 0x1p-9f);
+  CHECK(std::isinf(static_cast<float>(y[3])));
+}
+
+TEST_CASE("a view reads the bytes of its root") {
+  Interpreter interpreter;
+  const ValueId x = interpreter.add(f32({-1, 2, -3, 4}, {2, 2}));
+  StepGraph& graph = interpreter.graph();
+  const ValueId flat = graph.add_node(std::make_shared<ops::Reshape>(Shape{4}), {x});
+  const ValueId y = graph.add_node(std::make_shared<ops::Relu>(), {flat});
+  interpreter.run();
+  CHECK(elements<float>(interpreter.read(y)) == std::vector<float>{0, 2, 0, 4});
+}

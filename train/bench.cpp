@@ -1,0 +1,161 @@
+#include "train/bench.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <iomanip>
+#include <istream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+Batch first_batch(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
+  options.workers = 0;
+  Loader loader(std::move(dataset), options);
+  loader.start_epoch(0);
+  Batch batch;
+  BRAID_CHECK(loader.next(batch), ConfigError, "[bench] the training set has no complete batch of ",
+              options.batch_size);
+  return batch;
+}
+
+/// VmHWM, the peak of resident memory, in bytes (proc(5)).
+std::size_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::size_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+json to_object(const BenchTimes& times) {
+  return {{"steps", times.steps},
+          {"seconds", times.seconds},
+          {"median_step_seconds", times.median_seconds},
+          {"images_per_second", times.images_per_second}};
+}
+
+/// The N of "run N"; 0 if the line is anything else.
+std::int64_t parse_request(std::string_view line) {
+  constexpr std::string_view kCommand = "run ";
+  std::int64_t steps = 0;
+  if (!line.starts_with(kCommand)) return 0;
+  const auto [end, error] = std::from_chars(line.data() + kCommand.size(), line.data() + line.size(), steps);
+  return error == std::errc{} && end == line.data() + line.size() ? steps : 0;
+}
+
+}  // namespace
+
+Bench::Bench(const TrainConfig& config) : config_(config), session_(session_options(config)) {
+  const auto dataset = make_dataset(config, Split::train);
+  model_ = make_model(config.model, session_, *dataset);
+  optimizer_ = make_optimizer(config.optimizer, model_->parameters());
+  batch_ = first_batch(dataset, loader_options(config, Split::train));
+}
+
+double Bench::step() {
+  const auto start = std::chrono::steady_clock::now();
+  Step step = session_.step();
+  const Tensor loss = cross_entropy((*model_)(batch_.images), batch_.labels, config_.label_smoothing);
+  backward(loss);
+  optimizer_->step();
+  step.run();
+  loss.item();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Plan& plan = step.plan();
+  plan_.policy = plan.policy;
+  plan_.streams = static_cast<std::size_t>(
+      std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); }));
+  plan_.makespan = plan.makespan;
+  plan_.lower_bound = plan.bound.bound;
+  return seconds;
+}
+
+void Bench::warm_up() {
+  constexpr int kWarm = 5;
+  constexpr int kChosen = 32;  // an automatic choice takes less steps than this, if there is one to make
+  const bool choosing = config_.streams == 0 && session_.backend().info().capacity > 1;
+  for (int i = 0; i < kChosen && choosing && session_.choice_report().empty(); ++i) step();
+  for (int i = 0; i < kWarm; ++i) step();
+}
+
+BenchTimes Bench::run(std::int64_t steps) {
+  BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
+  std::vector<double> seconds;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < steps; ++i) seconds.push_back(step());
+  BenchTimes times{.steps = steps};
+  times.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  times.median_seconds = median(seconds);
+  times.images_per_second = static_cast<double>(batch_.size()) / times.median_seconds;
+  return times;
+}
+
+BenchSetting Bench::setting() const {
+  const SessionStats stats = session_.stats();
+  BenchSetting setting = plan_;
+  setting.model = config_.model.name;
+  setting.device = message(session_.device());
+  setting.batch_size = batch_.size();
+  setting.arena_bytes = stats.arena_bytes;
+  setting.persistent_bytes = stats.persistent_bytes;
+  setting.peak_resident_bytes = peak_resident_bytes();
+  setting.choice_report = session_.choice_report();
+  return setting;
+}
+
+std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
+  const auto megabytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2) << setting.model << ", batch " << setting.batch_size << ", on "
+      << setting.device << "\n  step      " << times.median_seconds * 1e3 << " ms (median of " << times.steps << "), "
+      << std::setprecision(0) << times.images_per_second << " images/s\n  plan      " << setting.policy << ", "
+      << setting.streams << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
+      << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n";
+  if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
+  out << std::setprecision(1) << "  memory    " << megabytes(setting.arena_bytes) << " MiB arena, "
+      << megabytes(setting.persistent_bytes) << " MiB parameters and state, " << megabytes(setting.peak_resident_bytes)
+      << " MiB resident at most\n";
+  return out.str();
+}
+
+std::string to_json(const BenchSetting& setting, const BenchTimes& times) {
+  json object = to_object(times);
+  object.update({{"model", setting.model},
+                 {"device", setting.device},
+                 {"batch_size", setting.batch_size},
+                 {"policy", setting.policy},
+                 {"streams", setting.streams},
+                 {"predicted_makespan_us", setting.makespan},
+                 {"lower_bound_us", setting.lower_bound},
+                 {"arena_bytes", setting.arena_bytes},
+                 {"persistent_bytes", setting.persistent_bytes},
+                 {"peak_resident_bytes", setting.peak_resident_bytes},
+                 {"choice_report", setting.choice_report}});
+  return object.dump();
+}
+
+void serve(Bench& bench, std::istream& in, std::ostream& out) {
+  out << json{{"ready", true}}.dump() << std::endl;
+  for (std::string line; std::getline(in, line);) {
+    const std::int64_t steps = parse_request(line);
+    const json answer = steps > 0 ? to_object(bench.run(steps)) : json{{"error", "expected 'run N' with N above 0"}};
+    out << answer.dump() << std::endl;
+  }
+}
+
+}  // namespace braid

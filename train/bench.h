@@ -1,0 +1,62 @@
+#pragma once
+// How long a training step takes: the steps of a config on one batch of its data, again and again.
+
+#include <iosfwd>
+#include <memory>
+#include <string>
+
+#include "train/factories.h"
+
+namespace braid {
+
+struct BenchTimes {
+  std::int64_t steps = 0;
+  double seconds = 0;         ///< for all steps
+  double median_seconds = 0;  ///< per step: recording, running and reading the loss
+  double images_per_second = 0;
+};
+
+/// Where the times come from.
+struct BenchSetting {
+  std::string model, device;
+  std::int64_t batch_size = 0;
+  std::string policy;       ///< of the plan in use
+  std::size_t streams = 0;  ///< that have work in the plan in use
+  double makespan = 0;      ///< predicted, microseconds
+  double lower_bound = 0;   ///< of the makespan, microseconds
+  std::size_t arena_bytes = 0;
+  std::size_t persistent_bytes = 0;
+  std::size_t peak_resident_bytes = 0;  ///< of the process so far; 0 if the system does not tell
+  std::string choice_report;            ///< Session::choice_report
+};
+
+class Bench {
+ public:
+  /// Builds model and batch. Throws as Trainer does.
+  explicit Bench(const TrainConfig& config);
+
+  /// Steps until the plan is chosen and caches are warm.
+  void warm_up();
+  BenchTimes run(std::int64_t steps);
+  BenchSetting setting() const;
+
+ private:
+  double step();
+
+  TrainConfig config_;
+  Session session_;
+  std::unique_ptr<Module> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Batch batch_;
+  BenchSetting plan_;  ///< what the last step says of its plan
+};
+
+/// For people and for programs (one line of JSON).
+std::string to_text(const BenchSetting& setting, const BenchTimes& times);
+std::string to_json(const BenchSetting& setting, const BenchTimes& times);
+
+/// Reads lines "run N" and answers each with one line of JSON, until the input ends; so that a script can take turns
+/// between several programs on one machine. The first line written is {"ready": true}.
+void serve(Bench& bench, std::istream& in, std::ostream& out);
+
+}  // namespace braid

@@ -1,0 +1,80 @@
+#pragma once
+// What a training run is told: the contents of a config file, checked as a whole before anything is built.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/schedule.h"
+
+namespace braid {
+
+struct ModelConfig {
+  std::string name;  ///< required; see models::model_names()
+  bool zero_init_residual = false;
+  std::string stem = "auto";  ///< auto, image, small_image
+};
+
+struct AugmentConfig {
+  int crop_padding = 0;
+  bool flip = false;
+};
+
+struct DataConfig {
+  std::string name;  ///< required; fashion_mnist or synthetic
+  std::string root;  ///< fashion_mnist: folder of the files; empty for the default
+  int workers = 1;
+  int prefetch = 4;
+  AugmentConfig augment;          ///< of the training images
+  std::vector<double> mean, std;  ///< normalisation, one per channel; empty for none
+  std::int64_t size = 1024;       ///< synthetic: training images
+  std::int64_t test_size = 256;   ///< synthetic: test images
+  std::int64_t image_size = 32;   ///< synthetic: height and width
+  std::int64_t channels = 3;      ///< synthetic
+  int classes = 10;               ///< synthetic
+};
+
+struct OptimizerConfig {
+  std::string name = "sgd";  ///< sgd, adam, adamw
+  double lr = 0;             ///< 0.1 for sgd and 0.001 for the others, unless given
+  double momentum = 0.9;     ///< sgd
+  bool nesterov = false;     ///< sgd
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< adam, adamw
+};
+
+struct TrainConfig {
+  std::string name;  ///< required; of the run folders
+  std::uint64_t seed = 1;
+  std::string device = "auto";
+  int streams = 0;  ///< 0: auto
+  int width = 0;    ///< 0: auto
+  int threads = 0;  ///< 0: all
+  std::string policy = "critical_path";
+  ModelConfig model;
+  DataConfig data;
+  std::int64_t epochs = 0;  ///< required
+  std::int64_t batch_size = 64;
+  bool drop_last = false;
+  double label_smoothing = 0;
+  std::int64_t log_interval = 50;  ///< steps between records of metrics
+  std::int64_t max_steps = 0;      ///< 0: no limit
+  std::int64_t eval_batch_size = 256;
+  OptimizerConfig optimizer;
+  ScheduleOptions schedule;
+  std::string output_root = "runs";
+};
+
+/// Reads a file and applies overrides "key.path=value". Throws ConfigError (train/config_reader.h) on the first
+/// mistake.
+TrainConfig read_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+/// The same for a text; `source` is its name in messages.
+TrainConfig parse_train_config(std::string_view text, const std::string& source,
+                               const std::vector<std::string>& overrides = {});
+
+/// The config as YAML, defaults included; reading it gives the same config.
+std::string to_yaml(const TrainConfig& config);
+
+}  // namespace braid

@@ -1,0 +1,23 @@
+#pragma once
+// From the words of a config to objects.
+
+#include <memory>
+
+#include "data/loader.h"
+#include "models/module.h"
+#include "runtime/session.h"
+#include "train/config.h"
+#include "train/optimizer.h"
+
+namespace braid {
+
+SessionOptions session_options(const TrainConfig& config);
+/// Throws DataError if the files are missing or damaged.
+std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split);
+/// Throws Error if the model does not take images like the dataset's.
+std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
+/// For training: shuffled and augmented; for testing: in order, as they are, the last batch included.
+LoaderOptions loader_options(const TrainConfig& config, Split split);
+
+}  // namespace braid

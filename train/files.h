@@ -1,0 +1,60 @@
+#pragma once
+// Writing files so that a crash, a full disk or a power cut leaves either the old file or the new one, never half of
+// it.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace braid {
+
+/// An open file descriptor. Every method throws Error "path: what failed: why".
+class File {
+ public:
+  /// `flags` as for open(2); files are made with mode 0666 less the umask.
+  File(std::filesystem::path path, int flags);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Bytes in the file.
+  std::uint64_t size() const;
+  void truncate(std::uint64_t bytes);
+  /// Returns when the content is on the disk.
+  void sync();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  [[noreturn]] void fail(std::string_view what) const;
+
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+/// A file that appears under its name all at once.
+class AtomicFile {
+ public:
+  /// Opens a temporary file beside `path`.
+  explicit AtomicFile(std::filesystem::path path);
+  /// Without commit(), nothing has happened.
+  ~AtomicFile();
+
+  void write(const void* data, std::size_t bytes) { file_.write(data, bytes); }
+  void write(std::string_view text) { file_.write(text); }
+  /// Puts the file in the place of an older one, durably: write, fsync, rename, fsync of the folder. If `previous` is
+  /// not empty, the older file stays under that name.
+  void commit(const std::filesystem::path& previous = {});
+
+ private:
+  void keep_as(const std::filesystem::path& previous) const;
+
+  std::filesystem::path path_;
+  File file_;
+  bool committed_ = false;
+};
+
+}  // namespace braid

@@ -1,0 +1,33 @@
+#pragma once
+// What a training run leaves behind: runs/<name>-<n>/ with the resolved config, the metrics and the trained model.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "train/files.h"
+
+namespace braid {
+
+class RunFolder {
+ public:
+  static constexpr const char* kConfig = "config.yaml";
+  static constexpr const char* kMetrics = "metrics.jsonl";
+  static constexpr const char* kModel = "model.braid";
+
+  /// Makes root/name-n with the next number n that is free, also if several processes do so at once, and writes
+  /// config.yaml. Throws Error with path and reason; then nothing is left behind but `root` itself.
+  RunFolder(const std::filesystem::path& root, const std::string& name, const std::string& config_yaml);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path model_path() const { return path_ / kModel; }
+  /// Appends one line, a JSON object, to metrics.jsonl. Throws Error if it cannot be written as a whole; a part of it
+  /// is then not left in the file.
+  void append_metrics(std::string_view json);
+
+ private:
+  std::filesystem::path path_;
+  File metrics_;
+};
+
+}  // namespace braid

@@ -1,6 +1,7 @@
 #include "scheduler/plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace braid {
 
@@ -21,9 +22,10 @@ void check_problem(const Problem& problem) {
               problem.graph.node_count(), " nodes, got ", problem.costs.node_count());
   for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
     for (const Choice& choice : problem.costs.choices(id)) {
-      BRAID_CHECK(choice.width >= 1 && choice.width <= problem.capacity && choice.duration >= 0, PlanError,
-                  "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has a choice of width ", choice.width,
-                  " and duration ", choice.duration, " us; the capacity is ", problem.capacity);
+      BRAID_CHECK(choice.width >= 1 && choice.width <= problem.capacity && choice.duration >= 0 &&
+                      std::isfinite(choice.duration),
+                  PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has a choice of width ",
+                  choice.width, " and duration ", choice.duration, " us; the capacity is ", problem.capacity);
     }
   }
 }

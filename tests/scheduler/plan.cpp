@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <limits>
 
 #include "tests/scheduler/random_graph.h"
 
@@ -96,6 +97,9 @@ TEST_CASE("impossible problems are refused with the reason") {
   wide.add({&choice, 1});
   CHECK_THROWS_WITH_AS(make_plan(graph, wide, serial, "serial", 1, 2),
                        "[plan] node 0 'test' has a choice of width 3 and duration 1 us; the capacity is 2", PlanError);
+  for (const double duration : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    CHECK_THROWS_AS(make_plan(graph, unit_costs(graph, duration), serial, "serial", 1, 1), PlanError);
+  }
 }
 
 TEST_CASE("a policy that forgets a node or breaks the order is found out") {

@@ -41,6 +41,10 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
   return record(std::make_shared<ops::Conv2d>(options), x, w);
 }
 
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dOptions& options) {
+  return record(std::make_shared<ops::Conv2d>(options), x, w, bias);
+}
+
 Tensor linear(const Tensor& x, const Tensor& w) { return record(std::make_shared<ops::Linear>(), x, w); }
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {

@@ -11,6 +11,8 @@ namespace braid {
 
 /// x [N,H,W,C], w [K,R,S,C/groups] → [N,P,Q,K]
 Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
+/// The same with a bias [K]
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dOptions& options = {});
 /// x [N,C], w [K,C] → [N,K]
 Tensor linear(const Tensor& x, const Tensor& w);
 /// x [N,C], w [K,C], bias [K] → [N,K]

@@ -242,6 +242,8 @@ def main():
     if arguments.serve:
         return serve_pytorch(json.loads(arguments.serve))
 
+    if os.getloadavg()[0] > 0.5:
+        print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers will mean little", file=sys.stderr)
     results = [compare(config, arguments) for config in arguments.configs]
     print(f"{machine()}; PyTorch {results[0]['pytorch']}\n\n{table(results)}")
     if arguments.json:

@@ -61,11 +61,17 @@ class Generator {
     }
     return static_cast<std::uint32_t>(product >> 32);
   }
-  /// Standard normal (Box–Muller).
+  /// Standard normal. Box and Muller (1958) make two at a time; the second is kept for the next call.
   float normal() {
-    const double u = (static_cast<double>(next()) + 1.0) * 0x1p-32;
-    const double v = static_cast<double>(next()) * 0x1p-32;
-    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v));
+    if (has_spare_) {
+      has_spare_ = false;
+      return spare_;
+    }
+    const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(next()) + 1.0) * 0x1p-32));
+    const double angle = 6.283185307179586 * 0x1p-32 * static_cast<double>(next());
+    spare_ = static_cast<float>(radius * std::sin(angle));
+    has_spare_ = true;
+    return static_cast<float>(radius * std::cos(angle));
   }
 
  private:
@@ -74,6 +80,8 @@ class Generator {
   std::uint64_t counter_ = 0;
   PhiloxBlock block_{};
   int used_ = 4;
+  float spare_ = 0;
+  bool has_spare_ = false;
 };
 
 }  // namespace braid

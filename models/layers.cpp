@@ -28,11 +28,19 @@ void fill(Context& context, Parameter& tensor, float value) {
   initialise(context, tensor, [&](Generator&) { return value; });
 }
 
-ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options)
+ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
+                     Bias bias)
     : Module(context),
       options_(options),
       weight_(add_tensor("weight", {out, kernel.h, kernel.w, in / options.groups})) {
   he_normal(context, weight_, out * kernel.h * kernel.w / options.groups);
+  if (bias == Bias::no) return;
+  bias_ = &add_tensor("bias", {out});
+  bias_->weight_decay = false;
+}
+
+Tensor ConvLayer::forward(const Tensor& x) {
+  return bias_ == nullptr ? conv2d(x, weight_, options_) : conv2d(x, weight_, *bias_, options_);
 }
 
 BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation)

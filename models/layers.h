@@ -11,15 +11,20 @@ void he_normal(Context& context, Parameter& weight, std::int64_t fan_out);
 void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in);
 void fill(Context& context, Parameter& tensor, float value);
 
-/// Convolution without bias: a batch norm follows. [N,H,W,in] → [N,P,Q,out]
+/// Whether a layer adds a bias. Before a batch norm it would have no effect.
+enum class Bias { no, yes };
+
+/// Convolution. [N,H,W,in] → [N,P,Q,out]
 class ConvLayer final : public Module {
  public:
-  ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {});
-  Tensor forward(const Tensor& x) override { return conv2d(x, weight_, options_); }
+  ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
+            Bias bias = Bias::no);
+  Tensor forward(const Tensor& x) override;
 
  private:
   Conv2dOptions options_;
   Parameter& weight_;
+  Parameter* bias_ = nullptr;
 };
 
 /// What follows the normalisation in the same node.

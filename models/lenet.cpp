@@ -4,8 +4,8 @@ namespace braid::models {
 
 LeNet5::LeNet5(Context& context, const LeNetOptions& options)
     : Module(context),
-      conv1_(add<ConvLayer>("conv1", options.channels, 6, 5, Conv2dOptions{.padding = 2})),
-      conv2_(add<ConvLayer>("conv2", 6, 16, 5)) {
+      conv1_(add<ConvLayer>("conv1", options.channels, 6, 5, Conv2dOptions{.padding = 2}, Bias::yes)),
+      conv2_(add<ConvLayer>("conv2", 6, 16, 5, Conv2dOptions{}, Bias::yes)) {
   BRAID_CHECK(options.image_size >= 12, Error, "[lenet5] expected images of at least 12x12 pixels, got ",
               options.image_size);
   const std::int64_t side = (options.image_size / 2 - 4) / 2;

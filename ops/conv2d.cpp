@@ -1,6 +1,7 @@
 #include "ops/conv2d.h"
 
 #include "ops/check.h"
+#include "ops/linear.h"
 
 namespace braid::ops {
 
@@ -48,11 +49,15 @@ Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
 }
 
 void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_inputs(name(), inputs, 2);
+  if (inputs.size() != 3) check_inputs(name(), inputs, 2);
   check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
   check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
   check_floating(name(), "an input", inputs[0]);
   check_dtype(name(), "a filter", inputs[1], inputs[0].dtype);
+  if (inputs.size() == 3) {
+    check_shape(name(), "a bias", inputs[2], {inputs[1].shape[0]});
+    check_dtype(name(), "a bias", inputs[2], inputs[0].dtype);
+  }
   outputs.push_back(
       {.dtype = inputs[0].dtype, .shape = output_shape(name(), options_, inputs[0].shape, inputs[1].shape)});
 }
@@ -73,6 +78,9 @@ void Conv2d::gradient(GradientContext& context) const {
   if (context.needs(1)) {
     context.set_input_gradient(
         1, context.emit(std::make_shared<Conv2dBackwardFilter>(options_, context.desc(w).shape), {x, dy}));
+  }
+  if (context.input_count() == 3 && context.needs(2)) {
+    context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
   }
 }
 

@@ -17,7 +17,7 @@ struct Conv2dOptions {
 
 namespace ops {
 
-/// x [N,H,W,C], w [K,R,S,C/groups] → y [N,P,Q,K], P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1.
+/// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y [N,P,Q,K], P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1.
 /// Throws ShapeError if the shapes do not agree.
 class Conv2d final : public Op {
  public:

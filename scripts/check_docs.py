@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that the documents keep what they promise: check_docs.py PROGRAM.
 
-Every relative link in a Markdown file leads to a file; the example in docs/configuration.md runs; every key in its tables is
-one that the program knows.
+Every relative link in a Markdown file leads to a file; the YAML in README.md is that of a config; the example in
+docs/configuration.md runs; every key in its tables is one that the program knows.
 """
 import pathlib
 import re
@@ -22,6 +22,13 @@ def broken_links():
             path = target.split("#")[0]
             if path and ":" not in path and not (document.parent / path).exists():
                 yield f"{document.relative_to(ROOT)}: the link to {target} leads nowhere"
+
+
+def outdated_examples():
+    configs = [path.read_text() for path in ROOT.glob("configs/*.yaml")]
+    for example in re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+        if not any(example in config for config in configs):
+            yield f"README.md: this is in no file of configs/ any more:\n{example}"
 
 
 def documented_keys():
@@ -59,7 +66,7 @@ def configuration_mistakes(program):
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: check_docs.py PROGRAM")
-    mistakes = [*broken_links(), *configuration_mistakes(sys.argv[1])]
+    mistakes = [*broken_links(), *outdated_examples(), *configuration_mistakes(sys.argv[1])]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -19,8 +19,6 @@ build=build/$preset
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-# The OpenMP runtime is not built for ThreadSanitizer, which would not see its barriers: one thread per op.
-if [[ $preset == tsan* ]]; then export OMP_THREAD_LIMIT=1; fi
 # Test programs run side by side: a thread that waits must not keep a core from the others.
 export OMP_WAIT_POLICY=passive
 

@@ -125,7 +125,8 @@ class Content {
 
   void parse_index(std::string_view text) {
     try {
-      for (const json& tensor : json::parse(text).at("tensors")) {
+      const json index = json::parse(text);
+      for (const json& tensor : index.at("tensors")) {
         entries_[tensor.at("name")] = {tensor.at("dtype"), tensor.at("shape"), tensor.at("offset"), tensor.at("bytes")};
       }
     } catch (const json::exception& error) {

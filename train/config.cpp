@@ -61,7 +61,7 @@ void read_normalisation(ConfigSection section, DataConfig& data) {
   section.finish();
   for (const auto& [key, values] : {std::pair("mean", &data.mean), std::pair("std", &data.std)}) {
     if (!values->empty() && values->size() != channels) {
-      section.fail(key, message("expected ", channels, " values, one per channel, got ", values->size()));
+      section.fail(key, message("expected one value per channel (", channels, "), got ", values->size()));
     }
   }
 }

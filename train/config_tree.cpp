@@ -141,7 +141,6 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, ConfigNode::Kind kind) {
     check_plain(mark, tag, anchor);
-    if (expects_key()) fail(mark, "expected a key, got a list or map");
     if (stack_.size() == kMaxDepth) fail(mark, message("nested deeper than ", kMaxDepth, " levels"));
     stack_.push_back({{.kind = kind, .location = locate_(mark)}, mark, {}});
   }
@@ -162,7 +161,7 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (parent.node.kind == ConfigNode::Kind::list) {
       parent.node.items.push_back(std::move(node));
     } else {
-      fail(mark, "expected a key");
+      fail(mark, "expected a key, got a list or map");  // not before it is complete: it may be an open bracket
     }
   }
 

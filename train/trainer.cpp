@@ -57,6 +57,8 @@ TrainResult Trainer::run(Progress& progress) {
     result_.interrupted = !train_epoch(epoch, folder, progress, stop);
     result_.train_loss = epoch.loss();
     const double seconds = epoch.seconds();
+    const std::string plans = session_.choice_report();  // before evaluation makes plans of its own
+    if (epoch.number == 1 && !plans.empty()) progress.print("plans measured: " + plans);
     save_checkpoint(folder.model_path(), session_, tensors_of(*model_));
     if (!result_.interrupted) {
       result_.test = evaluate(session_, *model_, test_loader_, stop);
@@ -159,9 +161,6 @@ void Trainer::report_epoch(const Epoch& epoch, double seconds, RunFolder& folder
        << "; trained for " << std::setprecision(1) << seconds << " s at " << std::setprecision(0) << rate
        << " images/s";
   progress.print(line.str());
-  if (epoch.number == 1 && !session_.choice_report().empty()) {
-    progress.print("plans measured: " + session_.choice_report());
-  }
 }
 
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {

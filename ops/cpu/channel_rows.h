@@ -23,7 +23,7 @@ struct ChannelRows {
     constexpr std::int64_t kWide = 128, kMaxPieces = 64;
     const std::int64_t c = std::max<std::int64_t>(channels, 1);
     repeat = std::max<std::int64_t>(1, kWide / c);
-    const std::int64_t pieces = std::clamp<std::int64_t>(rows * c / 65536, 1, kMaxPieces);
+    const std::int64_t pieces = std::clamp<std::int64_t>(rows * c / 32768, 1, kMaxPieces);
     grain = round_up((rows + pieces - 1) / pieces);
     block = round_up(std::max<std::int64_t>(64, 16384 / c));
   }

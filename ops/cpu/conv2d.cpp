@@ -64,10 +64,17 @@ void transpose_filter(int width, const Geometry& g, const T* filter, T* transpos
   });
 }
 
-/// One output row [Q,K].
+/// One output row [Q,K]. The bias is null or [K].
 template <class T>
-void forward_row(const Geometry& g, std::int64_t image, std::int64_t out, const T* x, const T* transposed, T* y) {
-  std::fill_n(y, g.q * g.k, T(0));
+void forward_row(const Geometry& g, std::int64_t image, std::int64_t out, const T* x, const T* transposed,
+                 const T* bias, T* y) {
+  for (std::int64_t q = 0; q < g.q; ++q) {
+    if (bias == nullptr) {
+      std::fill_n(y + q * g.k, g.k, T(0));
+    } else {
+      std::copy_n(bias, g.k, y + q * g.k);
+    }
+  }
   for (std::int64_t r = 0; r < g.r; ++r) {
     const std::int64_t row = g.input_row(out, r);
     if (row < 0 || row >= g.h) continue;
@@ -142,11 +149,11 @@ std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
     const Geometry g(static_cast<const ops::Conv2d&>(spec.op).options(), x_shape, filter_shape, spec.outputs[0].shape);
     const std::size_t bytes = static_cast<std::size_t>(filter_shape.size()) * sizeof(T);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
-      const T* x = at<const T>(inputs, 0);
+      const T *x = at<const T>(inputs, 0), *bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
       T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
       transpose_filter(width, g, at<const T>(inputs, 1), transposed);
       parallel_for(width, g.n * g.p, 1, [=](std::int64_t i, std::int64_t) {
-        forward_row(g, i / g.p, i % g.p, x, transposed, y + i * g.q * g.k);
+        forward_row(g, i / g.p, i % g.p, x, transposed, bias, y + i * g.q * g.k);
       });
     });
   });

@@ -6,6 +6,23 @@
 
 namespace braid::cpu {
 
+namespace {
+
+/// Draws for the elements [begin, begin + 4·quads); begin is a multiple of 4.
+BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int32_t step, std::int64_t begin,
+                              std::int64_t quads, std::uint32_t* draws) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < quads; ++i) {
+    const PhiloxBlock block = ops::dropout_draws(seed, layer, step, static_cast<std::uint64_t>(begin / 4 + i));
+    draws[4 * i] = block.x[0];
+    draws[4 * i + 1] = block.x[1];
+    draws[4 * i + 2] = block.x[2];
+    draws[4 * i + 3] = block.x[3];
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -16,11 +33,15 @@ std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec) {
       const T* x = at<const T>(inputs, 0);
       const std::int32_t step = *at<const std::int32_t>(inputs, 1);
       T* y = at<T>(outputs, 0);
-      static_assert(kElementGrain % 4 == 0, "a piece holds whole quads");
+      constexpr std::int64_t kBlock = 256;
+      static_assert(kElementGrain % kBlock == 0 && kBlock % 4 == 0, "a piece holds whole blocks, a block whole quads");
       parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-        for (; begin < end; begin += 4) {
-          const PhiloxBlock draws = ops::dropout_draws(seed, layer, step, static_cast<std::uint64_t>(begin / 4));
-          for (std::int64_t i = begin; i < std::min(begin + 4, end); ++i) y[i] = x[i] * scale(draws.x[i - begin]);
+        std::uint32_t draws[kBlock];
+        for (; begin < end; begin += kBlock) {
+          draw(seed, layer, step, begin, kBlock / 4, draws);
+          for_each_element(
+              0, std::min(kBlock, end - begin),
+              [scale, x = x + begin, y = y + begin, d = &draws[0]](std::int64_t i) { y[i] = x[i] * scale(d[i]); });
         }
       });
     });

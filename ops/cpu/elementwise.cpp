@@ -77,9 +77,17 @@ std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
     using T = decltype(zero);
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       T* y = at<T>(outputs, 0);
+      const auto x = [&](std::size_t i) { return at<const T>(inputs, i); };
+      // Joins of a few branches are common enough for loops of their own; they too read an element before writing it.
       if (inputs.size() == 2) {
-        const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
-        parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = a[i] + b[i]; });
+        parallel_for_each_element(width, size, [=, a = x(0), b = x(1)](std::int64_t i) { y[i] = a[i] + b[i]; });
+      } else if (inputs.size() == 3) {
+        parallel_for_each_element(width, size,
+                                  [=, a = x(0), b = x(1), c = x(2)](std::int64_t i) { y[i] = a[i] + b[i] + c[i]; });
+      } else if (inputs.size() == 4) {
+        parallel_for_each_element(width, size, [=, a = x(0), b = x(1), c = x(2), d = x(3)](std::int64_t i) {
+          y[i] = a[i] + b[i] + c[i] + d[i];
+        });
       } else {
         parallel_for(width, size, kElementGrain,
                      [&](std::int64_t begin, std::int64_t end) { sum_block<T>(inputs, begin, end, y); });

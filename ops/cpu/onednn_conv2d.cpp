@@ -42,6 +42,12 @@ struct Problem {
   memory::desc krsc() const { return {w, memory::data_type::f32, w_strides}; }
   memory::desc any_filter() const { return {w, memory::data_type::f32, memory::format_tag::any}; }
 
+  memory::desc bias() const { return {{y[1]}, memory::data_type::f32, memory::format_tag::x}; }
+
+  auto forward_with_bias() const {
+    return describe<dnnl::convolution_forward>(prop_kind::forward_training, algorithm::convolution_direct, nhwc(x),
+                                               any_filter(), bias(), nhwc(y), stride, dilation, padding, padding);
+  }
   /// Backward primitives ask for the description of the forward one that they belong to.
   auto forward() const {
     return describe<dnnl::convolution_forward>(prop_kind::forward_training, algorithm::convolution_direct, nhwc(x),
@@ -60,15 +66,20 @@ struct Problem {
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
-  if (auto kernel = winograd::conv2d(spec)) return kernel;
+  const bool has_bias = spec.inputs.size() == 3;
+  if (!has_bias) {
+    if (auto kernel = winograd::conv2d(spec)) return kernel;
+  }
   const auto& op = dynamic_cast<const ops::Conv2d&>(spec.op);
   const Problem problem(op.options(), spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
-    const auto description = problem.forward();
+    const auto description = has_bias ? problem.forward_with_bias() : problem.forward();
     const memory x = kernel.input(0, problem.nhwc(problem.x));
     const memory w = kernel.reordered(kernel.input(1, problem.krsc()), description.weights_desc());
     const memory y = kernel.output(0, problem.nhwc(problem.y));
-    kernel.add<dnnl::convolution_forward>(description, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}};
+    if (has_bias) arguments.insert({DNNL_ARG_BIAS, kernel.input(2, problem.bias())});
+    kernel.add<dnnl::convolution_forward>(description, std::move(arguments));
   });
 }
 

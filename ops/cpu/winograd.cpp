@@ -2,71 +2,75 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "ops/conv2d.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/winograd_transforms.h"
 
-// The output is cut into tiles of 4x4, for which a patch of 6x6 of the input is needed. With d a patch, w a filter and
-// ⊙ the product element by element, one channel contributes (Lavin and Gray 2016, "Fast Algorithms for Convolutional
-// Neural Networks", section 4)
+// The output is cut into tiles of 4x4; each needs a patch of 6x6 of the input. With d a patch, w a filter and ⊙ the
+// product element by element, one channel contributes (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural
+// Networks", section 4)
 //
 //     y = Aᵀ [ (G w Gᵀ) ⊙ (Bᵀ d B) ] A            36 multiplications instead of 16·9 = 144.
 //
-// Summed over channels, each of the 36 points is a matrix product over all tiles, where nearly all the time goes:
+// Summed over channels, each of the 36 points is a matrix product over all tiles, where most of the time goes:
 //
-//     forward           M[t,k] = Σ_c V[t,c]·U[c,k]     V = Bᵀ d B     U = G w Gᵀ     y  = Aᵀ M A
-//     backward data     the same on dy, with the filter rotated and its channels exchanged
-//     backward filter   M[k,c] = Σ_t D[t,k]·V[t,c]     V = Bᵀ d B     D = A dy Aᵀ    dw = Gᵀ M G
+//     forward           M[t,k] = Σ_c V[t,c]·U[c,k]     V = Bᵀ d B     U = G w Gᵀ      y  = Aᵀ M A
+//     backward data     the same on dy, with the filter rotated and its two channels exchanged
+//     backward filter   M[k,c] = Σ_t D[t,k]·V[t,c]     V = Bᵀ d B     D = A dy Aᵀ     dw = Gᵀ M G
 //
-// The last line is the transpose of the first one as a linear map of w. Tiles and filters are worked through in chunks
-// whose transforms stay in the cache.
+// For given d, the first line is a linear map of w and the last one is its transpose. Transforms are much larger than
+// what they are made of, so they are made in chunks that stay in the caches until they are used.
 
 namespace braid::cpu::winograd {
+
+#if defined(__x86_64__)
 
 namespace {
 
 constexpr std::int64_t kBlock = 32;              ///< tiles, and filters, that are multiplied at once
 constexpr std::int64_t kSharedFloats = 2 << 20;  ///< of transforms that the last cache level keeps
-constexpr std::int64_t kSmallFilter = 64 * 64;   ///< channels times channels
 constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+std::int64_t round_up(std::int64_t value, std::int64_t unit) { return divide_up(value, unit) * unit; }
+
+/// How many tiles make a chunk of at most kSharedFloats: whole blocks, and chunks of even size.
+std::int64_t chunk_of(std::int64_t tiles, std::int64_t floats_per_tile) {
+  const std::int64_t most = std::max(kBlock, kSharedFloats / floats_per_tile);
+  return round_up(divide_up(tiles, divide_up(tiles, most)), kBlock);
 }
 
-/// Into how many items, of `floats_each`, to chunk so as to use `budget` floats: a multiple of `unit`, as even as
-/// possible over all chunks.
-std::int64_t chunk_size(std::int64_t items, std::int64_t floats_each, std::int64_t budget, std::int64_t unit) {
-  const std::int64_t most = std::max(unit, budget / floats_each / unit * unit);
-  const std::int64_t chunks = (items + most - 1) / most;
-  return round_up((items + chunks - 1) / chunks, unit);
-}
+/// How many channels are computed side by side: two vectors if that divides them, else one.
+std::int64_t panel_of(std::int64_t channels) { return channels % (2 * kLanes) == 0 ? 2 * kLanes : kLanes; }
 
-/// The channels a task computes at once: two vectors if they divide the channels, else one.
-std::int64_t panel_width(std::int64_t channels) { return channels % (2 * kLanes) == 0 ? 2 * kLanes : kLanes; }
-
-/// The problem seen as a forward convolution x → y; `filter` is [K,3,3,C].
+/// A convolution x → y, or the one on gradients that has its shapes. The filter is [K,3,3,C].
 struct Problem {
   Shape x, y, filter;
   Extent2d padding;
   int width;
 
-  Tiling tiling() const { return {y[0], (y[1] + kOutput - 1) / kOutput, (y[2] + kOutput - 1) / kOutput}; }
-
-  bool worthwhile(const Conv2dOptions& options, const KernelSpec& spec) const {
-    const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32; };
-    const std::int64_t tiles = tiling().count();
-    const bool applies = filter[1] == kFilter && filter[2] == kFilter && options.stride == Extent2d(1) &&
-                         options.dilation == Extent2d(1) && options.groups == 1 && x[3] % kLanes == 0 &&
-                         y[3] % kLanes == 0 && std::ranges::all_of(spec.inputs, f32) &&
-                         std::ranges::all_of(spec.outputs, f32);
-    // Tiles that hang over the edge waste work, and few tiles do not repay the transform of the filter.
-    return applies && tiles >= kBlock / 2 && 2 * y[1] * y[2] * y[0] >= tiles * kOutput * kOutput && vectors_available();
-  }
+  Tiling tiling() const { return {y[0], divide_up(y[1], kOutput), divide_up(y[2], kOutput)}; }
 };
 
-/// Forward, and backward data with the filter seen in the other direction. One operand is transformed as a whole, for
-/// all cores to share. The other one is transformed piece by piece, each by the core that multiplies with it.
+bool applies(const Problem& problem, const Conv2dOptions& options, const KernelSpec& spec) {
+  const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
+  const Shape& filter = problem.filter;
+  return std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) && filter[0] % kLanes == 0 &&
+         filter[1] == kFilter && filter[2] == kFilter && filter[3] % kLanes == 0 && options.stride == Extent2d(1) &&
+         options.dilation == Extent2d(1) && options.groups == 1 && vectors_available();
+}
+
+/// Against a direct convolution: few tiles do not repay the transform of the filter, and tiles that mostly hang over
+/// the edge save nothing. Measured from 16 to 512 channels.
+bool pays(const Problem& problem) {
+  const std::int64_t tiles = problem.tiling().count(), outputs = problem.y[0] * problem.y[1] * problem.y[2];
+  return tiles >= 16 && 2 * outputs >= tiles * kOutput * kOutput;
+}
+
+/// Forward, or backward data with the filter seen the other way round. The smaller operand is transformed as a whole,
+/// for all cores to share. The other one is transformed piece by piece, by the core that multiplies with the piece.
 class Convolution final : public Kernel {
  public:
   Convolution(const Problem& problem, FilterView view)
@@ -75,21 +79,19 @@ class Convolution final : public Kernel {
         tiling_(problem.tiling()),
         c_(problem.x[3]),
         k_(problem.y[3]),
-        panel_(panel_width(k_)),
+        panel_(panel_of(k_)),
         filters_shared_(kPoints * c_ * k_ <= kSharedFloats),
-        tile_chunk_(filters_shared_ ? kBlock : chunk_size(tiling_.count(), kPoints * c_, kSharedFloats, kBlock)) {}
+        tile_chunk_(filters_shared_ ? kBlock : chunk_of(tiling_.count(), kPoints * c_)) {}
 
   std::size_t workspace_bytes() const override {
-    const std::int64_t floats = filters_shared_ ? k_ / panel_ * filter_floats() + problem_.width * tile_floats()
-                                                : tile_floats() + problem_.width * filter_floats();
-    return static_cast<std::size_t>(floats) * sizeof(float);
+    return static_cast<std::size_t>(shared_floats() + problem_.width * own_floats()) * sizeof(float);
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     w_ = static_cast<const float*>(inputs[1]);
     y_ = static_cast<float*>(outputs[0]);
     shared_ = static_cast<float*>(workspace);
-    own_ = shared_ + (filters_shared_ ? k_ / panel_ * filter_floats() : tile_floats());
+    own_ = shared_ + shared_floats();
   }
 
   void launch(const LaunchContext&) override {
@@ -104,14 +106,17 @@ class Convolution final : public Kernel {
   std::int64_t point_stride() const { return tile_chunk_ * c_ + kPadding; }
   std::int64_t tile_floats() const { return kPoints * point_stride(); }  ///< V of a chunk of tiles
   std::int64_t filter_floats() const { return kPoints * c_ * panel_; }   ///< U of a panel of filters
+  std::int64_t shared_floats() const { return filters_shared_ ? k_ / panel_ * filter_floats() : tile_floats(); }
+  std::int64_t own_floats() const { return filters_shared_ ? tile_floats() : filter_floats(); }
 
   void share_filters() {
     parallel_for(problem_.width, k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
       const std::int64_t k = group * kLanes;
       transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
     });
-    parallel_for(problem_.width, tiling_.count(), kBlock, [&](std::int64_t begin, std::int64_t end) {
-      float* v = own_ + omp_get_thread_num() * tile_floats();
+    const std::int64_t share = round_up(divide_up(tiling_.count(), problem_.width), kRows);
+    parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share), [&](std::int64_t begin, std::int64_t end) {
+      float* v = own_ + omp_get_thread_num() * own_floats();
       for (std::int64_t t = begin; t < end; ++t) transform_tile(t, v + (t - begin) * c_);
       for (std::int64_t k = 0; k < k_; k += panel_) {
         multiply_block(v, shared_ + k / panel_ * filter_floats(), begin, end - begin, k);
@@ -125,7 +130,7 @@ class Convolution final : public Kernel {
       for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, shared_ + t * c_);
     });
     parallel_for(problem_.width, k_ / panel_, 1, [&](std::int64_t panel, std::int64_t) {
-      float* u = own_ + omp_get_thread_num() * filter_floats();
+      float* u = own_ + omp_get_thread_num() * own_floats();
       for (std::int64_t lane = 0; lane < panel_; lane += kLanes) transform_filters(panel * panel_ + lane, u + lane);
       for (std::int64_t t = first; t < last; t += kBlock) {
         multiply_block(shared_ + (t - first) * c_, u, t, std::min(kBlock, last - t), panel * panel_);
@@ -138,7 +143,7 @@ class Convolution final : public Kernel {
     transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v, point_stride());
   }
 
-  /// 16 filters of a panel [point][c][panel].
+  /// 16 filters into their panel [point][c][panel].
   void transform_filters(std::int64_t first, float* u) {
     for (std::int64_t c = 0; c < c_; c += kLanes) {
       transform_filter_block(w_, problem_.filter, view_, first, c, u + c * panel_, c_ * panel_, panel_);
@@ -175,7 +180,7 @@ class Convolution final : public Kernel {
   float *y_ = nullptr, *shared_ = nullptr, *own_ = nullptr;
 };
 
-/// Small filters: every core sums over its own tiles. Large ones: every core computes its own part of the filter.
+/// If the tiles are many, every core sums over some of them. If not, every core computes some blocks of the filter.
 class BackwardFilter final : public Kernel {
  public:
   explicit BackwardFilter(const Problem& problem)
@@ -183,15 +188,12 @@ class BackwardFilter final : public Kernel {
         tiling_(problem.tiling()),
         c_(problem.x[3]),
         k_(problem.y[3]),
-        panel_(panel_width(c_)),
-        partial_sums_(c_ * k_ <= kSmallFilter),
-        tile_chunk_(partial_sums_
-                        ? 2 * kBlock
-                        : chunk_size(tiling_.count(), kPoints * std::max(c_, k_), kSharedFloats / 2, kBlock)) {}
+        panel_(panel_of(c_)),
+        in_parts_(c_ * k_ <= 64 * 64 && tiling_.count() >= kParts * kBlock),
+        tile_chunk_(in_parts_ ? 2 * kBlock : chunk_of(tiling_.count(), kPoints * 2 * std::max(c_, k_))) {}
 
   std::size_t workspace_bytes() const override {
-    const std::int64_t floats =
-        partial_sums_ ? problem_.width * chunk_floats() + kParts * problem_.filter.size() : chunk_floats();
+    const std::int64_t floats = chunks() * chunk_floats() + (in_parts_ ? kParts * problem_.filter.size() : 0);
     return static_cast<std::size_t>(floats) * sizeof(float);
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
@@ -199,11 +201,11 @@ class BackwardFilter final : public Kernel {
     dy_ = static_cast<const float*>(inputs[1]);
     dw_ = static_cast<float*>(outputs[0]);
     points_ = static_cast<float*>(workspace);
-    sums_ = points_ + problem_.width * chunk_floats();
+    sums_ = points_ + chunks() * chunk_floats();
   }
 
   void launch(const LaunchContext&) override {
-    if (partial_sums_) {
+    if (in_parts_) {
       sum_in_parts();
     } else {
       for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) share_tiles(first);
@@ -211,15 +213,15 @@ class BackwardFilter final : public Kernel {
   }
 
  private:
-  static constexpr std::int64_t kParts = 16;  // not the width, so that results do not depend on it
+  static constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
 
   std::int64_t v_stride() const { return tile_chunk_ * c_ + kPadding; }
   std::int64_t d_stride() const { return tile_chunk_ * k_ + kPadding; }
   std::int64_t chunk_floats() const { return kPoints * (v_stride() + d_stride()); }
+  std::int64_t chunks() const { return in_parts_ ? problem_.width : 1; }  ///< that are worked on at once
 
   void sum_in_parts() {
-    const std::int64_t part_tiles = std::max((tiling_.count() + kParts - 1) / kParts, 2 * kBlock),
-                       size = problem_.filter.size();
+    const std::int64_t part_tiles = divide_up(tiling_.count(), kParts), size = problem_.filter.size();
     parallel_for(problem_.width, tiling_.count(), part_tiles, [&](std::int64_t begin, std::int64_t end) {
       float* v = points_ + omp_get_thread_num() * chunk_floats();
       for (std::int64_t first = begin; first < end; first += tile_chunk_) {
@@ -232,7 +234,7 @@ class BackwardFilter final : public Kernel {
         }
       }
     });
-    const std::int64_t parts = (tiling_.count() + part_tiles - 1) / part_tiles;
+    const std::int64_t parts = divide_up(tiling_.count(), part_tiles);
     parallel_for(problem_.width, size, 1024, [&](std::int64_t begin, std::int64_t end) {
       std::copy(sums_ + begin, sums_ + end, dw_ + begin);
       for (std::int64_t part = 1; part < parts; ++part) {
@@ -246,7 +248,7 @@ class BackwardFilter final : public Kernel {
     parallel_for(problem_.width, tiles, kRows, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, points_, t);
     });
-    const std::int64_t blocks = (k_ + kBlock - 1) / kBlock;
+    const std::int64_t blocks = divide_up(k_, kBlock);
     parallel_for(problem_.width, c_ / panel_ * blocks, 1, [&](std::int64_t task, std::int64_t) {
       multiply_block(points_, tiles, task % blocks * kBlock, task / blocks * panel_, first > 0, dw_);
     });
@@ -281,7 +283,7 @@ class BackwardFilter final : public Kernel {
   Problem problem_;
   Tiling tiling_;
   std::int64_t c_, k_, panel_;
-  bool partial_sums_;
+  bool in_parts_;
   std::int64_t tile_chunk_;
   const float *x_ = nullptr, *dy_ = nullptr;
   float *dw_ = nullptr, *points_ = nullptr, *sums_ = nullptr;
@@ -292,7 +294,7 @@ class BackwardFilter final : public Kernel {
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, options.padding, spec.width};
-  if (!problem.worthwhile(options, spec)) return nullptr;
+  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<Convolution>(problem, FilterView::straight);
 }
 
@@ -300,15 +302,23 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op).options();
   const Extent2d padding(kFilter - 1 - options.padding.h, kFilter - 1 - options.padding.w);
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, padding, spec.width};
-  if (!problem.worthwhile(options, spec)) return nullptr;
+  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<Convolution>(problem, FilterView::rotated);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op).options();
   const Problem problem{spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape, options.padding, spec.width};
-  if (!problem.worthwhile(options, spec)) return nullptr;
+  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<BackwardFilter>(problem);
 }
+
+#else  // the transforms are written for one kind of processor
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec&) { return nullptr; }
+
+#endif
 
 }  // namespace braid::cpu::winograd

@@ -1,12 +1,16 @@
 #include "ops/cpu/winograd_transforms.h"
 
+#if defined(__x86_64__)
+
 #include <immintrin.h>
 
-#include <algorithm>
-
-// From here on everything is compiled for AVX-512, in this file only: no inline function of a header must be.
+// What follows is compiled for AVX-512, whatever the rest is compiled for; only vectors_available() is not.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f")
+#endif
 
 namespace braid::cpu::winograd {
 
@@ -22,10 +26,10 @@ Vector times(float factor, Vector v) { return _mm512_set1_ps(factor) * v; }
 
 // The five maps along one axis. A convolution is a product of polynomials; here it is done by evaluating at the points
 // 0, ±a, ±b and infinity, multiplying and interpolating. Any a and b are right. Lavin and Gray have 1 and 2; the square
-// roots of 1/2 and 2 keep the powers of the points closer together, and halve the rounding error.
+// roots of 1/2 and 2 keep the powers of the points closer together, which quarters the rounding error.
 namespace {
 
-constexpr float a2 = 0.7f, b2 = 2.2f;                        // a², b²
+constexpr float a2 = 0.5f, b2 = 2;                        // a², b²
 constexpr float a1 = 0.707106781186547524f, b1 = 2 * a1;  // a, b
 constexpr float a3 = a1 * a2, b3 = b1 * b2;               // a³, b³
 constexpr float scale_0 = 1 / (a2 * b2);                  // one over the product of the distances from 0,
@@ -178,20 +182,24 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
                      std::int64_t point_stride) {
   const std::int64_t h = tile.h - padding.h, w = tile.w - padding.w;
   const std::int64_t column = image.channels, row = image.width * column;
-  const float* corner = image.data + (tile.n * image.height + h) * row + w * column;
-  const bool inside = h >= 0 && w >= 0 && h + Map::from <= image.height && w + Map::from <= image.width;
+  const float* pixels = image.data + tile.n * image.height * row;
+  const auto inside = [&](std::int64_t i, std::int64_t j) {
+    return i >= 0 && i < image.height && j >= 0 && j < image.width;
+  };
+  const bool all_inside = inside(h, w) && inside(h + Map::from - 1, w + Map::from - 1);
   const Grid<float> points{v, kPatch * point_stride, point_stride};
   for (std::int64_t c = 0; c < image.channels; c += kLanes) {
-    alignas(Vector) float copy[Map::from * Map::from * kLanes];
-    Grid<const float> patch{corner + c, row, column};
-    if (!inside) {
+    alignas(Vector) float padded[Map::from * Map::from * kLanes];
+    Grid<const float> patch{padded, Map::from * kLanes, kLanes};
+    if (all_inside) {
+      patch = {pixels + h * row + w * column + c, row, column};
+    } else {
       for (int i = 0; i < Map::from; ++i) {
         for (int j = 0; j < Map::from; ++j) {
-          const bool outside = h + i < 0 || h + i >= image.height || w + j < 0 || w + j >= image.width;
-          store(copy + (i * Map::from + j) * kLanes, outside ? Vector{} : load(patch.at(i, j)));
+          const Vector pixel = inside(h + i, w + j) ? load(pixels + (h + i) * row + (w + j) * column + c) : Vector{};
+          store(padded + (i * Map::from + j) * kLanes, pixel);
         }
       }
-      patch = {copy, Map::from * kLanes, kLanes};
     }
     apply_2d<Map>(patch, [=](int i, int j, Vector value) { store(points.at(i, j) + c, value); });
   }
@@ -247,10 +255,16 @@ void multiply(const LeftMatrix& a, const RightMatrix& b, const ResultMatrix& c, 
 
 }  // namespace braid::cpu::winograd
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 namespace braid::cpu::winograd {
 
 bool vectors_available() { return __builtin_cpu_supports("avx512f"); }
 
 }  // namespace braid::cpu::winograd
+
+#endif  // __x86_64__

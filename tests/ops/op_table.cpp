@@ -34,6 +34,9 @@ void add_conv2d(Rows& rows, const Conv2dOptions& options, const Shape& x, const 
 }
 
 void add_conv2d_rows(Rows& rows) {
+  const auto biased = make<ops::Conv2d>(Conv2dOptions{.stride = 2, .padding = 1});
+  rows.push_back({biased, {{{2, 5, 6, 3}}, {{4, 3, 3, 3}}, {{4}}}, {0, 1, 2}});
+  rows.push_back({biased, {{{2, 9, 9, 32}}, {{48, 3, 3, 32}}, {{48}}}});
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
   add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});
@@ -130,7 +133,10 @@ void add_elementwise_rows(Rows& rows) {
     rows.push_back({make<ops::ReluBackward>(), {{x}, {x}}});
     rows.push_back({make<ops::Sum>(), {{x}}, first});
     rows.push_back({make<ops::Sum>(), {{x}, {x}}, small ? std::vector{0, 1} : std::vector<int>{}});
-    rows.push_back({make<ops::Sum>(), {{x}, {x}, {x}, {x}}, small ? std::vector{0, 3} : std::vector<int>{}});
+    for (const std::size_t count : {3, 4, 5}) {
+      rows.push_back(
+          {make<ops::Sum>(), std::vector<Input>(count, {x}), small ? std::vector{0, 2} : std::vector<int>{}});
+    }
     for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       rows.push_back({make<ops::Cast>(dtype), {{x}}, small && dtype == DType::f64 ? first : std::vector<int>{}});
       rows.push_back({make<ops::Fill>(ValueDesc{dtype, x}, -1.7), {}});

@@ -229,11 +229,15 @@ TEST_CASE("a NaN survives a ReLU") {
 }
 
 TEST_CASE("one value may be several inputs of a sum that takes its place") {
-  float a[] = {1, 2}, b[] = {10, 20};
-  const std::vector<ValueDesc> inputs(3, {DType::f32, {2}}), outputs(1, {DType::f32, {2}});
-  launch(ops::Sum(), inputs, outputs, {a, b, a}, {a}, {});
-  CHECK(a[0] == 12);
-  CHECK(a[1] == 24);
+  for (const std::size_t count : {2, 3, 4, 5, 6}) {
+    float a[] = {1, 2}, b[] = {10, 20};
+    const std::vector<ValueDesc> inputs(count, {DType::f32, {2}}), outputs(1, {DType::f32, {2}});
+    std::vector<void*> addresses(count, a);
+    addresses[1] = b;
+    launch(ops::Sum(), inputs, outputs, addresses, {a}, {});
+    CHECK(a[0] == 10.0f + static_cast<float>(count - 1));
+    CHECK(a[1] == 20.0f + 2 * static_cast<float>(count - 1));
+  }
 }
 
 TEST_CASE("casts round to nearest even") {

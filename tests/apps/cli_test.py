@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""The braid command from end to end: what it prints, what it leaves behind, and how it exits.
+
+Usage: cli_test.py PATH_OF_BRAID"""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+LIMIT = 300  # seconds for a command that hangs, not for one that is slow
+
+TINY = """\
+name: tiny
+device: cpu
+threads: 2
+model: {name: lenet5}
+data:
+  name: synthetic
+  size: 96
+  test_size: 40
+  image_size: 16
+  channels: 1
+  classes: 4
+train:
+  epochs: 2
+  batch_size: 32
+  log_interval: 1
+eval: {batch_size: 16}
+optimizer: {lr: 0.05}
+"""
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="braid-cli-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.config = self.folder / "tiny.yaml"
+        self.config.write_text(TINY)
+        self.runs = self.folder / "runs"
+
+    def braid(self, *arguments, **options):
+        return subprocess.run([BRAID, *map(str, arguments)], cwd=self.folder, text=True, timeout=LIMIT,
+                              capture_output=True, **options)
+
+    def fails(self, *arguments, **options):
+        """Runs a command that must fail with one line on standard error; returns what it says."""
+        result = self.braid(*arguments, **options)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertTrue(result.stderr.startswith("braid: error: "), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr.removeprefix("braid: error: ").rstrip("\n")
+
+    def metrics(self, run):
+        return [json.loads(line) for line in (self.runs / run / "metrics.jsonl").read_text().splitlines()]
+
+    def test_train_then_eval_agree(self):
+        result = self.braid("train", self.config)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("step 6/6", result.stdout)
+        self.assertNotIn("\r", result.stdout)  # redrawing is for terminals
+        self.assertTrue(result.stdout.endswith("results are in runs/tiny-1\n"), result.stdout)
+        records = self.metrics("tiny-1")
+        self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
+        self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()),
+                         ["config.yaml", "metrics.jsonl", "model.braid", "model.braid.previous"])
+        expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
+        checkpoint = "runs/tiny-1/model.braid"
+        for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
+            result = self.braid("eval", *arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn(expected, result.stdout)
+
+    def test_two_runs_with_one_seed_are_equal(self):
+        for _ in range(2):
+            self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)
+        self.assertEqual((self.runs / "tiny-1/model.braid").read_bytes(), (self.runs / "tiny-2/model.braid").read_bytes())
+
+    def test_quiet_prints_nothing(self):
+        result = self.braid("train", self.config, "--quiet")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        self.assertEqual(self.metrics("tiny-1")[-1]["step"], 6)
+
+    def test_overrides(self):
+        result = self.braid("train", self.config, "--set", "train.epochs=1", "--set", "name=other")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(self.metrics("other-1")[-1]["step"], 3)
+        self.assertEqual(self.fails("train", self.config, "--set", "train.lr=1"), "--set train.lr=1: unknown key")
+
+    def test_config_mistakes_name_file_line_and_column(self):
+        self.config.write_text(TINY.replace("batch_size: 32", "batch_sze: 32"))
+        for command in ("train", "bench", "eval"):
+            self.assertEqual(self.fails(command, "tiny.yaml"),
+                             "tiny.yaml:14:3: train.batch_sze: unknown key (did you mean 'batch_size'?)")
+        self.assertEqual(self.fails("train", "none.yaml"),
+                         "none.yaml: cannot read the config: No such file or directory")
+        self.assertFalse(self.runs.exists())
+
+    def test_usage_mistakes_exit_with_2(self):
+        for arguments in ([], ["train"], ["fly"], ["train", self.config, "--fast"], ["bench", self.config, "--steps", "0"],
+                          ["bench", self.config, "--steps", "x"], ["train", self.config, "--set"], ["--fast"]):
+            result = self.braid(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn("--help", result.stderr)
+
+    def test_version_and_help(self):
+        self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
+        for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["devices", "--help"]):
+            result = self.braid(*arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("Usage: ", result.stdout)
+
+    def test_devices(self):
+        result = self.braid("devices")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"(?m)^cpu: .+, \d+ cores, \d+ MiB memory, ")
+        self.assertRegex(result.stdout, r"(?m)^cuda")
+
+    def test_an_unusable_device_says_why(self):
+        devices = self.braid("devices").stdout
+        if "cuda: not available" not in devices:
+            self.skipTest("this machine has a CUDA device")
+        self.assertIn("[cuda:3]", self.fails("train", self.config, "--set", "device=cuda:3"))
+
+    def test_interrupt_saves_what_there_is(self):
+        process = subprocess.Popen([BRAID, "train", self.config, "--set", "train.epochs=1000000"], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if "step 5/" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT)
+        self.assertEqual((process.returncode, err), (130, ""))
+        self.assertIn("interrupted after step", out)
+        records = self.metrics("tiny-1")
+        self.assertEqual(records[-1]["event"], "interrupted")
+        self.assertGreaterEqual(records[-1]["step"], 5)
+        self.assertEqual(self.braid("eval", "runs/tiny-1").returncode, 0)
+
+    def test_damaged_data_names_the_file(self):
+        data = self.folder / "data"
+        data.mkdir()
+        (data / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03 this is no image")
+        (data / "train-labels-idx1-ubyte").write_bytes(b"")
+        config = CONFIGS / "lenet5_fashion_mnist.yaml"
+        message = self.fails("train", config, "--set", f"data.root={data}", "--set", f"output.root={self.runs}")
+        self.assertIn(f"{data}/train-images-idx3-ubyte: byte ", message)
+        self.assertIn("data.root", self.fails("train", config, "--set", f"data.root={self.folder}/none"))
+        self.assertFalse(self.runs.exists())
+
+    def test_damaged_checkpoint_names_the_file(self):
+        self.assertEqual(self.braid("train", self.config, "-q", "--set", "train.epochs=1").returncode, 0)
+        model = self.runs / "tiny-1/model.braid"
+        content = bytearray(model.read_bytes())
+        content[len(content) // 2] ^= 1
+        model.write_bytes(content)
+        self.assertEqual(self.fails("eval", "runs/tiny-1"),
+                         "runs/tiny-1/model.braid: damaged: the checksum does not match")
+        model.unlink()
+        self.assertEqual(self.fails("eval", "runs/tiny-1"),
+                         "runs/tiny-1/model.braid: cannot read the checkpoint: No such file or directory")
+
+    def test_unwritable_runs_folder_says_why(self):
+        self.runs.write_text("a file")
+        self.assertEqual(self.fails("train", self.config), "runs: cannot make the folder for runs: Not a directory")
+
+    def test_read_only_runs_folder_says_why(self):
+        nobody = 65534
+        self.runs.mkdir(mode=0o555)
+        self.folder.chmod(0o755)
+        options = {"user": nobody} if os.geteuid() == 0 else {}  # root may write anywhere
+        try:
+            message = self.fails("train", self.config, **options)
+        except PermissionError:
+            self.skipTest("the command is out of reach for other users")
+        self.assertEqual(message, "runs/tiny-1: cannot make the run's folder: Permission denied")
+
+    def test_a_full_disk_is_an_error(self):
+        def limit_file_size():  # the closest thing to a full disk that needs no privileges
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        message = self.fails("train", self.config, "-q", preexec_fn=limit_file_size)
+        self.assertIn("model.braid", message)
+        self.assertIn("cannot write: File too large", message)
+        self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()), ["config.yaml", "metrics.jsonl"])
+
+    def test_bench(self):
+        result = self.braid("bench", self.config, "--steps", "3", "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        report = json.loads(result.stdout)
+        self.assertEqual((report["steps"], report["batch_size"], report["model"]), (3, 32, "lenet5"))
+        self.assertGreater(report["images_per_second"], 0)
+        self.assertIn("images/s", self.braid("bench", self.config, "--steps", "3").stdout)
+        result = self.braid("bench", self.config, "--serve", input="run 2\nstop\n")
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(answers[0], {"ready": True})
+        self.assertEqual(answers[1]["steps"], 2)
+        self.assertIn("error", answers[2])
+        self.assertFalse(self.runs.exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

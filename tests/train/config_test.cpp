@@ -1,0 +1,286 @@
+#include "train/config.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "tests/data/files.h"
+#include "train/config_tree.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+/// A complete config in as few lines as possible; what is wrong comes after it, from line 5 on.
+const std::string kMinimal =
+    "name: x\n"
+    "model: {name: lenet5}\n"
+    "data: {name: fashion_mnist}\n"
+    "train: {epochs: 1}\n";
+
+std::string error_in(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return error_of<ConfigError>([&] { parse_train_config(text, "x.yaml", overrides); });
+}
+
+/// The error of the minimal config and one more key.
+std::string error_with(const std::string& line) { return error_in(kMinimal + line + '\n'); }
+
+std::string error_of_override(const std::string& assignment) { return error_in(kMinimal, {assignment}); }
+
+}  // namespace
+
+TEST_CASE("a minimal config is enough and the rest has defaults") {
+  const TrainConfig config = parse_train_config(kMinimal, "x.yaml");
+  CHECK(config.name == "x");
+  CHECK(config.model.name == "lenet5");
+  CHECK(config.epochs == 1);
+  CHECK(config.streams == 0);
+  CHECK(config.optimizer.name == "sgd");
+  CHECK(config.optimizer.lr == 0.1);
+  CHECK(config.schedule.name == "constant");
+  CHECK(parse_train_config(kMinimal + "optimizer: {name: adam}", "x").optimizer.lr == 0.001);
+}
+
+TEST_CASE("unknown keys are errors that say where and what may have been meant") {
+  CHECK(error_in("name: x\nmodel:\n  name: lenet5\ndata: {name: synthetic}\ntrain:\n  epochs: 1\n  batch_sze: 3\n") ==
+        "x.yaml:7:3: train.batch_sze: unknown key (did you mean 'batch_size'?)");
+  CHECK(error_with("optmizer: {lr: 1}") == "x.yaml:5:1: optmizer: unknown key (did you mean 'optimizer'?)");
+  CHECK(error_with("zebra: 1") == "x.yaml:5:1: zebra: unknown key");
+  CHECK(error_with("optimizer: {lr: 1, momentun: 0.9}") ==
+        "x.yaml:5:20: optimizer.momentun: unknown key (did you mean 'momentum'?)");
+  CHECK(error_in("nam: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\n") ==
+        "x.yaml:1:1: nam: unknown key (did you mean 'name'?)");
+  CHECK(error_with("<<: {seed: 1}") == "x.yaml:5:1: <<: unknown key");
+  CHECK(error_with("? seed\n: 1\n? sead\n: 2") == "x.yaml:7:3: sead: unknown key (did you mean 'seed'?)");
+}
+
+TEST_CASE("missing keys are named") {
+  CHECK(error_in("") == "x.yaml:1:1: name: this key is required");
+  CHECK(error_in("# nothing\n") == "x.yaml:1:1: name: this key is required");
+  CHECK(error_in("name: x\n") == "x.yaml:1:1: model.name: this key is required");
+  CHECK(error_in("name: x\nmodel:\n") == "x.yaml:2:1: model.name: this key is required");
+  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain:\n  batch_size: 3\n") ==
+        "x.yaml:5:3: train.epochs: this key is required");
+}
+
+TEST_CASE("scalars are taken literally") {
+  CHECK(error_with("seed: 010") == "x.yaml:5:7: seed: expected an integer from 0 to 2^64 - 1, got '010'");
+  CHECK(error_with("eval: {batch_size: 010}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got '010'");
+  CHECK(error_with("eval: {batch_size: 0x10}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got '0x10'");
+  CHECK(error_with("eval: {batch_size: 1.5}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got '1.5'");
+  CHECK(error_with("eval: {batch_size: 99999999999999999999}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got '99999999999999999999'");
+  CHECK(error_with("eval: {batch_size: \"64\"}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got the quoted text '64'");
+  CHECK(error_with("eval: {batch_size: 64 images}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got '64 images'");
+  CHECK(error_with("eval: {batch_size: }") ==
+        "x.yaml:5:8: eval.batch_size: expected an integer in [1, 1e+09], got nothing");
+  CHECK(error_with("eval: {batch_size: [1]}") ==
+        "x.yaml:5:20: eval.batch_size: expected an integer in [1, 1e+09], got a list");
+  CHECK(error_with("eval: 3") == "x.yaml:5:7: eval: expected a section, got '3'");
+  CHECK(error_with("eval: [3]") == "x.yaml:5:7: eval: expected a section, got a list");
+  for (const std::string number : {"1e400", "1e-400", ".5", "1.", "+1", "inf", ".inf", "nan", ".nan", "0x1p3", "1e",
+                                   "1e+", "1_000", "1,5", "--1", "00.1", "one", "~", "true"}) {
+    CAPTURE(number);
+    CHECK(contains(error_with("optimizer:\n  lr: " + number), "optimizer.lr: expected a number above 0, got "));
+  }
+  for (const std::string number : {"1", "0.1", "1e3", "1E-3", "1.5e+2"}) {
+    CAPTURE(number);
+    CHECK(error_with("optimizer: {lr: " + number + "}").empty());
+  }
+  for (const std::string flag : {"yes", "on", "True", "1", "\"true\""}) {
+    CAPTURE(flag);
+    CHECK(
+        contains(error_with("optimizer: {nesterov: " + flag + "}"), "optimizer.nesterov: expected true or false, got"));
+  }
+}
+
+TEST_CASE("values out of range say what the range is") {
+  CHECK(error_with("optimizer: {lr: 0}") == "x.yaml:5:17: optimizer.lr: expected a number above 0, got '0'");
+  CHECK(error_with("optimizer: {momentum: 1}") ==
+        "x.yaml:5:23: optimizer.momentum: expected a number in [0, 1), got '1'");
+  CHECK(error_with("optimizer: {weight_decay: -1}") ==
+        "x.yaml:5:27: optimizer.weight_decay: expected a number of at least 0, got '-1'");
+  CHECK(error_with("streams: 0") == "x.yaml:5:10: streams: expected 'auto' or an integer in [1, 64], got '0'");
+  CHECK(error_with("threads: every") == "x.yaml:5:10: threads: expected 'all' or an integer in [0, 1024], got 'every'");
+  CHECK(error_with("seed: -1") == "x.yaml:5:7: seed: expected an integer from 0 to 2^64 - 1, got '-1'");
+  CHECK(error_with("device: gpu") == "x.yaml:5:9: device: expected auto, cpu, cuda or cuda:<index>, got 'gpu'");
+  CHECK(error_with("device: cuda:1").empty());
+  CHECK(error_with("streams: auto\nthreads: all\nwidth: 2").empty());
+  CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").seed == 18446744073709551615u);
+}
+
+TEST_CASE("choices are listed, with a suggestion") {
+  CHECK(error_with("optimizer: {name: sdg}") ==
+        "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'sdg'");
+  CHECK(error_with("optimizer: {name: adamv}") ==
+        "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'adamv' (did you mean 'adam'?)");
+  CHECK(contains(error_with("policy: serail"), "(did you mean 'serial'?)"));
+  const std::string model = error_in("name: x\nmodel: {name: resnet21}\ndata: {name: synthetic}\ntrain: {epochs: 1}");
+  CHECK(contains(model, "x.yaml:2:15: model.name: expected one of lenet5, resnet18, resnet20, "));
+}
+
+TEST_CASE("keys that have no meaning for the choice made are errors") {
+  CHECK(error_with("optimizer: {name: adam, momentum: 0.9}") ==
+        "x.yaml:5:25: optimizer.momentum: has no meaning for the optimizer 'adam'");
+  CHECK(error_with("optimizer: {beta1: 0.9}") ==
+        "x.yaml:5:13: optimizer.beta1: has no meaning for the optimizer 'sgd'");
+  CHECK(error_with("optimizer: {nesterov: true, momentum: 0}") ==
+        "x.yaml:5:23: optimizer.nesterov: needs a momentum above 0");
+  CHECK(error_with("schedule: {gamma: 0.5}") ==
+        "x.yaml:5:12: schedule.gamma: has no meaning for the schedule 'constant'");
+  CHECK(error_with("schedule: {name: one_cycle, warmup_epochs: 1}") ==
+        "x.yaml:5:29: schedule.warmup_epochs: has no meaning for the schedule 'one_cycle'");
+  CHECK(error_with("schedule: {name: step}") ==
+        "x.yaml:5:18: schedule.name: a 'step' schedule needs either milestones or step_epochs");
+  CHECK(error_with("schedule: {name: step, milestones: [2, 1]}") ==
+        "x.yaml:5:36: schedule.milestones: expected ascending epochs");
+  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata: {name: fashion_mnist, size: 3}\ntrain: {epochs: 1}") ==
+        "x.yaml:3:29: data.size: has no meaning for the dataset 'fashion_mnist'");
+}
+
+TEST_CASE("normalisation must fit the channels") {
+  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata:\n  name: fashion_mnist\n  normalize: {mean: [0, 0, 0]}\n"
+                 "train: {epochs: 1}\n") ==
+        "x.yaml:5:21: data.normalize.mean: expected one value per channel (1), got 3");
+  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata:\n  name: synthetic\n  normalize: {std: [1, 0, 1]}\n"
+                 "train: {epochs: 1}\n") == "x.yaml:5:24: data.normalize.std: expected a number above 0, got '0'");
+}
+
+TEST_CASE("names become folders and must be fit for that") {
+  for (const std::string name : {"a/b", "..", ".", "-x", "a b", "\"\"", "ü", "'a\\b'"}) {
+    CAPTURE(name);
+    CHECK(contains(error_of_override("name=" + name), "names the run's folder"));
+  }
+  CHECK(error_of_override("name=resnet-20_v1.5").empty());
+}
+
+TEST_CASE("what YAML merges or cuts off silently is an error") {
+  CHECK(error_with("seed: 1\nseed: 2") == "x.yaml:6:1: duplicate key 'seed', given first at x.yaml:5:1");
+  CHECK(error_with("eval: {batch_size: 1, batch_size: 2}") ==
+        "x.yaml:5:23: duplicate key 'batch_size', given first at x.yaml:5:8");
+  CHECK(error_with("---\nseed: 1") == "x.yaml:5:1: a second document starts here; expected one only");
+  CHECK(error_with("...\nseed: 1") == "x.yaml:6:1: a second document starts here; expected one only");
+  CHECK(error_with("output: {root: &r runs}") == "x.yaml:5:16: anchors are not supported");
+  CHECK(error_with("seed: !!int 3") == "x.yaml:5:7: tags such as '!!int' are not supported");
+  CHECK(error_with("output:\n  root: \"runs\n") == "x.yaml:6:9: this quote is never closed");
+  CHECK(error_with("output:\n  root: 'runs\n") == "x.yaml:6:9: this quote is never closed");
+  CHECK(error_with("? {a: b}\n: c") == "x.yaml:5:3: expected a key, got a list or map");
+}
+
+TEST_CASE("syntax errors say where, counted from 1") {
+  CHECK(error_with("eval: {name: [1, 2") == "x.yaml:5:14: this bracket is never closed");
+  CHECK(error_with("seed: 1\n  x: 2") == "x.yaml:6:4: not valid YAML: illegal map value");
+  CHECK(error_with("seed: @1") == "x.yaml:5:7: not valid YAML: unknown token");
+  CHECK(error_with("seed: 1\n]") == "x.yaml:6:1: not valid YAML: illegal flow end");
+  CHECK(error_with("seed: *s") == "x.yaml:5:7: not valid YAML: the referenced anchor is not defined");
+  CHECK(error_with("eval:\n\tbatch_size: 1") == "x.yaml:6:1: indent with spaces, not with tabs");
+  CHECK(error_with("seed: 1\x04") == "x.yaml:5:8: a control character is not allowed here");
+  CHECK(error_with(std::string("seed: 1\0", 8)) == "x.yaml:5:8: a control character is not allowed here");
+  CHECK(error_with("name: caf\xe9") == "x.yaml:5:10: this is not UTF-8 text");
+  CHECK(error_in("hello") == "x.yaml:1:1: expected lines such as 'name: value'");
+  CHECK(error_in("- a\n- b\n") == "x.yaml:1:1: expected lines such as 'name: value'");
+}
+
+TEST_CASE("deep nesting is an error and no crash") {
+  for (const std::string open : {"[", "{a: ", "? ", "- "}) {
+    std::string text = "name: \n  ";
+    for (int i = 0; i < 20000; ++i) text += open;
+    const std::string error = error_in(text);
+    CAPTURE(open);
+    CHECK(contains(error, "x.yaml:2:"));
+  }
+  CHECK(contains(error_in("name: " + std::string(1000, '[')), "nested deeper than 16 levels"));
+}
+
+TEST_CASE("overrides replace and add values") {
+  const TrainConfig config = parse_train_config(kMinimal, "x.yaml",
+                                                {"train.epochs=7", "optimizer.lr=0.5", "data.normalize.mean=[0.25]",
+                                                 "streams=2", "train.epochs=8", "output.root=/tmp/a=b c"});
+  CHECK(config.epochs == 8);
+  CHECK(config.optimizer.lr == 0.5);
+  CHECK(config.data.mean == std::vector<double>{0.25});
+  CHECK(config.streams == 2);
+  CHECK(config.output_root == "/tmp/a=b c");
+}
+
+TEST_CASE("mistakes in overrides name the override") {
+  CHECK(error_of_override("train.lr=1") == "--set train.lr=1: unknown key");
+  CHECK(error_of_override("train.epoch=1") == "--set train.epoch=1: unknown key (did you mean 'epochs'?)");
+  CHECK(error_of_override("optimizer.lr=fast") == "--set optimizer.lr=fast: expected a number above 0, got 'fast'");
+  CHECK(error_of_override("train={epochs: 1, x: 2}") == "--set train={epochs: 1, x: 2}: train.x: unknown key");
+  CHECK(error_of_override("seed=") == "--set seed=: expected an integer from 0 to 2^64 - 1, got nothing");
+  CHECK(error_of_override("seed=[1") == "--set seed=[1: this bracket is never closed");
+  CHECK(error_of_override("seed=@") == "--set seed=@: not valid YAML: unknown token");
+  CHECK(error_of_override("name.x=1") ==
+        "--set name.x=1: there can be no key 'x' here, because what should hold it is a value (x.yaml:1:7)");
+  for (const std::string bad : {"", "seed", "=1", ".seed=1", "seed.=1", "a..b=1"}) {
+    CAPTURE(bad);
+    CHECK(error_of_override(bad) == "--set " + bad + ": expected key.path=value, such as train.epochs=3");
+  }
+}
+
+TEST_CASE("a resolved config reads as the same config") {
+  const std::string adam =
+      "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\n"
+      "model: {name: resnet18, zero_init_residual: true, stem: image}\n"
+      "data: {name: synthetic, size: 10, test_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
+      "       prefetch: 2, augment: {crop_padding: 2, flip: true}, normalize: {mean: [0.1], std: [0.3]}}\n"
+      "train: {epochs: 3, batch_size: 5, drop_last: true, label_smoothing: 0.1, log_interval: 7, max_steps: 9}\n"
+      "eval: {batch_size: 3}\n"
+      "optimizer: {name: adamw, lr: 1.0e-4, beta1: 0.8, beta2: 0.99, epsilon: 1e-7, weight_decay: 0.01}\n"
+      "schedule: {name: step, milestones: [1, 2.5], gamma: 0.3, warmup_epochs: 0.5}\n"
+      "output: {root: \"a \\\"b\\\" \\\\ \\n#: c\"}\n";
+  for (const std::string& text : {kMinimal, adam, kMinimal + "schedule: {name: cosine, min_lr: 0.001}",
+                                  kMinimal + "schedule: {name: one_cycle, pct_start: 0.25}",
+                                  kMinimal + "schedule: {name: step, step_epochs: 2}"}) {
+    const std::string resolved = to_yaml(parse_train_config(text, "x"));
+    CHECK(to_yaml(parse_train_config(resolved, "resolved")) == resolved);
+  }
+  const TrainConfig config = parse_train_config(to_yaml(parse_train_config(adam, "x")), "resolved");
+  CHECK(config.output_root == "a \"b\" \\ \n#: c");
+  CHECK(config.schedule.milestones == std::vector<double>{1, 2.5});
+  CHECK(config.optimizer.epsilon == 1e-7);
+  CHECK(config.model.stem == "image");
+  CHECK(config.data.std == std::vector<double>{0.3});
+}
+
+TEST_CASE("files that cannot be read say why") {
+  const TemporaryFolder folder;
+  const auto error = [](const std::string& path) { return error_of<ConfigError>([&] { read_train_config(path); }); };
+  CHECK(error(folder.path() + "/none.yaml") ==
+        folder.path() + "/none.yaml: cannot read the config: No such file or directory");
+  CHECK(error(folder.path()) == folder.path() + ": cannot read the config: Is a directory");
+  CHECK(contains(error(folder.write("big.yaml", Bytes(2 << 20, ' '))), "larger than 1048576 bytes"));
+}
+
+TEST_CASE("damaged configs are config errors and never crash") {
+  const std::string text = to_yaml(parse_train_config(kMinimal, "x"));
+  Generator random(1, 1);
+  int accepted = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const Bytes damaged = mutate(Bytes(text.begin(), text.end()), random);
+    try {
+      parse_train_config(std::string(damaged.begin(), damaged.end()), "x");
+      ++accepted;
+    } catch (const ConfigError&) {
+    }
+  }
+  CHECK(accepted < 2000);
+}
+
+TEST_CASE("the configs of the repository are valid") {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(BRAID_SOURCE_DIR "/configs")) {
+    CHECK_NOTHROW(read_train_config(file.path()));
+    ++count;
+  }
+  CHECK(count >= 3);
+}

@@ -1,0 +1,246 @@
+#include "train/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "autograd/functions.h"
+#include "core/random.h"
+#include "runtime/session.h"
+
+using namespace braid;
+
+namespace {
+
+constexpr std::int64_t kIn = 3, kOut = 2;
+constexpr int kSteps = 6;
+
+Array random_array(const Shape& shape, std::uint64_t seed) {
+  Array array(DType::f32, shape);
+  Generator random(seed, 0);
+  for (float& value : array.as<float>()) value = random.normal();
+  return array;
+}
+
+/// One linear layer on one sample, w [kOut,kIn] and b [kOut], with the loss Σ_k c_k (w x + b)_k, whose gradients are
+/// known: c_k x_i for the weight, c_k for the bias. The weight is decayed, the bias is not.
+struct Fixture {
+  Session session{{.device = "cpu", .streams = 2}};
+  Parameter& w = session.add("w", {DType::f32, {kOut, kIn}}, ValueKind::parameter);
+  Parameter& b = session.add("b", {DType::f32, {kOut}}, ValueKind::parameter);
+
+  Fixture() {
+    session.write(w, random_array({kOut, kIn}, 1));
+    session.write(b, random_array({kOut}, 2));
+    b.weight_decay = false;
+  }
+  static Array x(int step) { return random_array({1, kIn}, 10 + static_cast<std::uint64_t>(step)); }
+  static Array c(int step) { return random_array({1, kOut}, 50 + static_cast<std::uint64_t>(step)); }
+
+  void train_step(Optimizer& optimizer, int step) {
+    Step s = session.step();
+    const Tensor y = linear(x(step), w, b);
+    backward(linear(y, c(step)));
+    optimizer.step();
+    s.run();
+    session.synchronize();
+  }
+};
+
+/// The gradient of every element of w, then of b, in step `step`.
+std::vector<double> gradients(int step) {
+  const Array x = Fixture::x(step), c = Fixture::c(step);
+  std::vector<double> list;
+  for (const float ck : c.as<float>()) {
+    for (const float xi : x.as<float>()) list.push_back(static_cast<double>(ck) * static_cast<double>(xi));
+  }
+  for (const float ck : c.as<float>()) list.push_back(static_cast<double>(ck));
+  return list;
+}
+
+std::vector<double> elements(Fixture& fixture) {
+  std::vector<double> list;
+  for (const Parameter* parameter : {&fixture.w, &fixture.b}) {
+    const Array array = fixture.session.read(*parameter);
+    for (const float value : array.as<float>()) list.push_back(static_cast<double>(value));
+  }
+  return list;
+}
+
+double lr_of(int step) { return 0.1 / (1 + step); }
+
+/// Trains with the optimizer, and each element by `formula(p, gradient, lr, decays, element, step)` in double.
+template <class Formula>
+void compare(Fixture& fixture, Optimizer& optimizer, const Formula& formula) {
+  std::vector<double> expected = elements(fixture);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.set_lr(lr_of(step));
+    fixture.train_step(optimizer, step);
+    const std::vector<double> g = gradients(step);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      expected[i] = formula(expected[i], g[i], lr_of(step), i < kOut * kIn, i, step);
+    }
+  }
+  const std::vector<double> got = elements(fixture);
+  // Rounding to f32 a few times in each of the steps: some 1e-7 relative to values of about 1.
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 5e-6);
+}
+
+void compare_sgd(const SGD::Options& options) {
+  Fixture fixture;
+  SGD optimizer({&fixture.w, &fixture.b}, options);
+  std::vector<double> momentum(kOut * kIn + kOut);
+  compare(fixture, optimizer, [&](double p, double g, double lr, bool decays, std::size_t i, int) {
+    const double decay = decays ? options.weight_decay : 0;
+    if (options.decoupled) {
+      p *= 1 - lr * decay;
+    } else {
+      g += decay * p;
+    }
+    momentum[i] = options.momentum * momentum[i] + g;
+    return p - lr * (options.nesterov ? g + options.momentum * momentum[i] : momentum[i]);
+  });
+}
+
+void compare_adam(const Adam::Options& options, bool through_adamw = false) {
+  Fixture fixture;
+  std::unique_ptr<Optimizer> optimizer;
+  if (through_adamw) {
+    optimizer = std::make_unique<AdamW>(std::vector{&fixture.w, &fixture.b}, options);
+  } else {
+    optimizer = std::make_unique<Adam>(std::vector{&fixture.w, &fixture.b}, options);
+  }
+  const bool decoupled = options.decoupled || through_adamw;
+  std::vector<double> mean(kOut * kIn + kOut), variance(mean.size());
+  compare(fixture, *optimizer, [&](double p, double g, double lr, bool decays, std::size_t i, int step) {
+    const double decay = decays ? options.weight_decay : 0;
+    if (decoupled) {
+      p *= 1 - lr * decay;
+    } else {
+      g += decay * p;
+    }
+    mean[i] = options.beta1 * mean[i] + (1 - options.beta1) * g;
+    variance[i] = options.beta2 * variance[i] + (1 - options.beta2) * g * g;
+    const double m = mean[i] / (1 - std::pow(options.beta1, step + 1));
+    const double v = variance[i] / (1 - std::pow(options.beta2, step + 1));
+    return p - lr * m / (std::sqrt(v) + options.epsilon);
+  });
+}
+
+/// The update nodes that an optimizer records for parameters of these sizes, each with its number of parameters.
+std::vector<int> buckets(const std::vector<std::int64_t>& sizes, const std::vector<bool>& decays = {},
+                         double weight_decay = 0) {
+  Session session({.device = "cpu", .streams = 1});
+  std::vector<Parameter*> parameters;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    Parameter& p = session.add(message("p", i), {DType::f32, {1, sizes[i]}}, ValueKind::parameter);
+    if (!decays.empty()) p.weight_decay = decays[i];
+    parameters.push_back(&p);
+  }
+  SGD optimizer(parameters, {.momentum = 0, .weight_decay = weight_decay});
+  const Step step = session.step();
+  std::vector<Tensor> losses;
+  for (Parameter* p : parameters) losses.push_back(linear(Array(DType::f32, {1, p->shape()[1]}), *p));
+  backward(sum(losses));
+  optimizer.step();
+  std::vector<int> counts;
+  const StepGraph& graph = session.tape().graph();
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name() == "sgd_update") counts.push_back((node.input_count - 1) / 2);
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("SGD follows its formula") {
+  compare_sgd({});
+  compare_sgd({.weight_decay = 0.3});
+  compare_sgd({.momentum = 0.9});
+  compare_sgd({.momentum = 0.9, .weight_decay = 0.3});
+  compare_sgd({.momentum = 0.9, .weight_decay = 0.3, .nesterov = true});
+  compare_sgd({.momentum = 0.9, .weight_decay = 0.3, .nesterov = true, .decoupled = true});
+}
+
+TEST_CASE("Adam and AdamW follow their formulas") {
+  compare_adam({});
+  compare_adam({.beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.3});
+  compare_adam({.weight_decay = 0.3, .decoupled = true});
+  compare_adam({.weight_decay = 0.3}, true);
+}
+
+TEST_CASE("options may be given as in the documentation") {
+  Fixture fixture;
+  const SGD sgd({&fixture.w}, {.lr = 0.1f, .momentum = 0.9f});
+  CHECK(sgd.lr() == doctest::Approx(0.1));
+}
+
+TEST_CASE("a change of the learning rate needs no new plan") {
+  Fixture fixture;
+  SGD optimizer({&fixture.w, &fixture.b}, {.momentum = 0.9});
+  for (int step = 0; step < 4; ++step) {
+    optimizer.set_lr(lr_of(step));
+    fixture.train_step(optimizer, step);
+  }
+  CHECK(fixture.session.stats().plans == 1);
+}
+
+TEST_CASE("small parameters share an update, large ones have their own") {
+  CHECK(buckets({10, 20, 30}) == std::vector<int>{3});
+  CHECK(buckets(std::vector<std::int64_t>(70, 5)) == std::vector<int>{32, 32, 6});
+  CHECK(buckets({kBucketElements / 2, kBucketElements / 2, 1}) == std::vector<int>{2, 1});
+  CHECK(buckets({3 * kBucketElements, 5, 2 * kBucketElements}) == std::vector<int>{1, 1, 1});
+}
+
+TEST_CASE("parameters with and without weight decay share no update, unless there is no decay") {
+  CHECK(buckets({10, 20, 30, 40}, {true, false, false, false}, 0.1) == std::vector<int>{3, 1});
+  CHECK(buckets({10, 20, 30, 40}, {true, false, false, false}, 0) == std::vector<int>{4});
+}
+
+TEST_CASE("updates begin with the parameters whose gradients come first") {
+  Session session({.device = "cpu", .streams = 1});
+  std::vector<Parameter*> weights;
+  for (int i = 0; i < 40; ++i) {
+    weights.push_back(&session.add(message("w", i), {DType::f32, {1, 1}}, ValueKind::parameter));
+  }
+  SGD optimizer(weights, {});
+  const Step step = session.step();
+  Tensor y = Array(DType::f32, {1, 1});
+  for (Parameter* w : weights) y = linear(y, *w);
+  backward(y);
+  optimizer.step();
+  const StepGraph& graph = session.tape().graph();
+  std::vector<std::int32_t> slots;  // of the updated parameters, in the order of the updates
+  for (const Value& value : graph.values()) {
+    if (value.previous != kNoValue) slots.push_back(value.slot);
+  }
+  REQUIRE(slots.size() == weights.size());
+  CHECK(std::ranges::is_sorted(slots, std::ranges::greater{}));
+}
+
+TEST_CASE("parameters without a gradient stay as they are") {
+  Fixture fixture;
+  Parameter& idle = fixture.session.add("idle", {DType::f32, {4}}, ValueKind::parameter);
+  fixture.session.write(idle, random_array({4}, 9));
+  SGD optimizer({&fixture.w, &fixture.b, &idle}, {.momentum = 0.9, .weight_decay = 0.5});
+  fixture.train_step(optimizer, 0);
+  const Array before = random_array({4}, 9), after = fixture.session.read(idle);
+  CHECK(std::ranges::equal(before.as<float>(), after.as<float>()));
+}
+
+TEST_CASE("mistakes in the use of an optimizer are errors") {
+  Fixture fixture;
+  CHECK_THROWS_AS(SGD({&fixture.w}, {.nesterov = true}), Error);
+  CHECK_THROWS_AS(SGD({&fixture.w}, {.momentum = 1}), Error);
+  CHECK_THROWS_AS(SGD({&fixture.w}, {.lr = -1}), Error);
+  CHECK_THROWS_AS(Adam({&fixture.w}, {.beta1 = 1}), Error);
+  CHECK_THROWS_AS(Adam({&fixture.w}, {.epsilon = 0}), Error);
+  SGD optimizer({&fixture.w}, {});
+  CHECK_THROWS_AS(optimizer.set_lr(std::nan("")), Error);
+  CHECK_THROWS_AS(optimizer.step(), Error);  // no step is being recorded
+  const Step step = fixture.session.step();
+  CHECK_THROWS_WITH_AS(optimizer.step(),
+                       "[optimizer] no parameter has a gradient in this step: call backward(loss) first", Error);
+}

@@ -1,0 +1,211 @@
+#include "train/trainer.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/data/files.h"
+#include "train/bench.h"
+#include "train/interrupt.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+/// LeNet on 160 images of four classes: some milliseconds a step.
+TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
+  std::vector<std::string> all{"output.root=" + folder.path()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return parse_train_config(
+      "name: tiny\n"
+      "device: cpu\n"
+      "streams: 2\n"
+      "threads: 2\n"
+      "model: {name: lenet5}\n"
+      "data: {name: synthetic, size: 160, test_size: 40, image_size: 16, channels: 1, classes: 4,\n"
+      "       normalize: {mean: [0.5], std: [0.25]}}\n"
+      "train: {epochs: 3, batch_size: 32, log_interval: 2}\n"
+      "eval: {batch_size: 16}\n"
+      "optimizer: {lr: 0.05}\n",
+      "tiny.yaml", all);
+}
+
+TrainResult train(const TrainConfig& config) {
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::quiet);
+  return Trainer(config).run(progress);
+}
+
+std::vector<nlohmann::json> metrics(const TrainResult& result) {
+  std::vector<nlohmann::json> list;
+  std::ifstream file(result.folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) list.push_back(nlohmann::json::parse(line));
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("a small network learns, and its run folder tells how") {
+  const TemporaryFolder folder;
+  const TrainResult result = train(tiny(folder, {"train.epochs=4"}));
+  CHECK(result.steps == 20);
+  CHECK_FALSE(result.interrupted);
+  CHECK(result.test.samples == 40);
+  CHECK(result.test.top1 > 0.9);
+  CHECK(result.test.top5 == 1);
+
+  const auto records = metrics(result);
+  REQUIRE(records.size() == 10 + 4);  // one every second step, one each epoch
+  std::vector<double> losses;
+  for (const auto& record : records) {
+    if (record.at("event") == "epoch") losses.push_back(record.at("loss"));
+  }
+  REQUIRE(losses.size() == 4);
+  CHECK(losses[3] < losses[0] / 2);
+  CHECK(records.back().at("test_accuracy") == result.test.top1);
+  CHECK(records.back().at("step") == 20);
+  CHECK(records[0].at("lr") == 0.05);
+
+  const TrainConfig resolved = read_train_config(result.folder / "config.yaml");
+  const Evaluation again = evaluate_checkpoint(resolved, result.folder / "model.braid");
+  CHECK(again.loss == result.test.loss);
+  CHECK(again.top1 == result.test.top1);
+}
+
+TEST_CASE("the number of streams and of loader threads changes no bit of a run") {
+  const TemporaryFolder folder;
+  // Same kernels at the same width everywhere, so sums are made in the same order.
+  const auto loss = [&](const std::string& streams, const std::string& workers) {
+    return train(tiny(folder, {"streams=" + streams, "width=1", "data.workers=" + workers, "data.augment.flip=true"}))
+        .test.loss;
+  };
+  const double expected = loss("1", "0");
+  CHECK(loss("2", "1") == expected);
+  CHECK(loss("4", "3") == expected);
+}
+
+TEST_CASE("max_steps ends training in the middle of an epoch") {
+  const TemporaryFolder folder;
+  const TrainResult result = train(tiny(folder, {"train.max_steps=7"}));
+  CHECK(result.steps == 7);
+  CHECK(result.test.samples == 40);
+  CHECK(metrics(result).back().at("epoch") == 2);
+}
+
+TEST_CASE("incomplete batches count as much as their images") {
+  const TemporaryFolder folder;
+  const auto test = [&](const std::string& batch) {
+    return train(tiny(folder, {"train.max_steps=3", "eval.batch_size=" + batch})).test;
+  };
+  const Evaluation whole = test("40"), parts = test("16"), odd = test("39");
+  for (const Evaluation& other : {parts, odd}) {
+    CHECK(other.samples == 40);
+    CHECK(other.top1 == whole.top1);
+    CHECK(other.loss == doctest::Approx(whole.loss).epsilon(1e-5));  // f32 sums in another order
+  }
+}
+
+TEST_CASE("a loss that is not finite stops the training and names the step") {
+  const TemporaryFolder folder;
+  const std::string error = error_of<Error>([&] { train(tiny(folder, {"optimizer.lr=1e30"})); });
+  CHECK(contains(error, "[train] the loss is "));
+  CHECK(contains(error, " at step 2 (epoch 1, learning rate 1e+30)"));
+}
+
+TEST_CASE("training data without a complete batch is an error before anything is written") {
+  const TemporaryFolder folder;
+  const std::string error = error_of<ConfigError>([&] {
+    train(tiny(folder, {"train.batch_size=1000", "train.drop_last=true"}));
+  });
+  CHECK(contains(error, "train.batch_size = 1000"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("Ctrl-C ends training after the step, with metrics and model saved") {
+  const TemporaryFolder folder;
+  Trainer trainer(tiny(folder, {"train.epochs=1000000"}));
+  // The first line tells of the run, the second is about step 2: there the signal comes.
+  class Interrupter : public std::stringbuf {
+    int sync() override { return ++lines_ == 2 ? std::raise(SIGINT) : 0; }
+    int lines_ = 0;
+  } buffer;
+  std::ostream out(&buffer);
+  Progress progress(out, Progress::Mode::lines);
+  const TrainResult result = trainer.run(progress);
+  CHECK(result.interrupted);
+  CHECK(result.steps == 2);
+  CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
+  CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.braid"));
+}
+
+TEST_CASE("the first SIGINT is a wish, and afterwards it is what it was before") {
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  {
+    const InterruptGuard guard;
+    CHECK_FALSE(guard.requested());
+    std::raise(SIGINT);
+    CHECK(guard.requested());
+    struct sigaction action {};
+    sigaction(SIGINT, nullptr, &action);
+    CHECK((action.sa_handler == SIG_DFL));  // the second one would end the process
+  }
+  CHECK((std::signal(SIGINT, before) == SIG_IGN));
+  const InterruptGuard guard;
+  CHECK_FALSE(guard.requested());
+}
+
+TEST_CASE("progress is one line per update that is due, or one that is redrawn, or none") {
+  const ProgressState state{.epoch = 1,
+                            .epochs = 2,
+                            .step = 120,
+                            .steps = 938,
+                            .loss = 0.5119,
+                            .accuracy = 0.812,
+                            .images_per_second = 1240.3,
+                            .seconds_left = 64.5};
+  const std::string text = "epoch 1/2  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  1:05 left";
+  CHECK(to_string(state) == text);
+  const auto shown = [&](Progress::Mode mode) {
+    std::ostringstream out;
+    Progress progress(out, mode);
+    progress.update(state, false);
+    progress.update(state, true);
+    progress.print("done");
+    return out.str();
+  };
+  CHECK(shown(Progress::Mode::quiet).empty());
+  CHECK(shown(Progress::Mode::lines) == text + "\ndone\n");
+  CHECK(shown(Progress::Mode::redraw) == "\r" + text + "\x1b[K\ndone\n");
+}
+
+TEST_CASE("a bench times steps and tells about the plan") {
+  const TemporaryFolder folder;
+  Bench bench(tiny(folder, {"streams=auto"}));
+  bench.warm_up();
+  const BenchTimes times = bench.run(3);
+  CHECK(times.steps == 3);
+  CHECK(times.median_seconds > 0);
+  CHECK(times.seconds >= times.median_seconds);
+  const BenchSetting setting = bench.setting();
+  CHECK(setting.batch_size == 32);
+  CHECK(setting.streams >= 1);
+  CHECK(setting.arena_bytes > 0);
+  CHECK(setting.peak_resident_bytes > setting.arena_bytes);
+  CHECK(nlohmann::json::parse(to_json(setting, times)).at("steps") == 3);
+  CHECK_THROWS_AS(bench.run(0), Error);
+
+  std::istringstream in("run 2\nwalk 2\nrun -1\nrun 2x\n");
+  std::ostringstream out;
+  serve(bench, in, out);
+  std::istringstream lines(out.str());
+  std::vector<nlohmann::json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
+  REQUIRE(answers.size() == 5);
+  CHECK(answers[0].at("ready") == true);
+  CHECK(answers[1].at("steps") == 2);
+  for (std::size_t i = 2; i < 5; ++i) CHECK(answers[i].contains("error"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+}

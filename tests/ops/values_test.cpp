@@ -77,8 +77,9 @@ TEST_CASE("the portable convolution is the definition of a convolution") {
       for (std::int64_t p = 0; p < shape[1]; ++p) {
         for (std::int64_t q = 0; q < shape[2]; ++q) {
           for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
-            error =
-                std::max(error, std::abs(element(y, i) - convolved(conv->options(), inputs[0], inputs[1], n, p, q, k)));
+            const double bias = inputs.size() == 3 ? element(inputs[2], k) : 0;
+            const double expected = bias + convolved(conv->options(), inputs[0], inputs[1], n, p, q, k);
+            error = std::max(error, std::abs(element(y, i) - expected));
           }
         }
       }

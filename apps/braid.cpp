@@ -15,7 +15,7 @@ namespace {
 /// streams. libgomp reads its settings before main, so they are set here and the program starts itself once more.
 void limit_openmp_spinning(char** argv) {
   constexpr const char* kVariable = "GOMP_SPINCOUNT";
-  constexpr const char* kSpins = "20000";  // some 10 µs: covers the gap between two nodes of a stream
+  constexpr const char* kSpins = "20000";  // a fifteenth of the default of libgomp
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv(kVariable) != nullptr) return;
   setenv(kVariable, kSpins, 1);
   execv("/proc/self/exe", argv);  // returns only if it failed; then we go on as we are

@@ -8,7 +8,7 @@ target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
 target_link_libraries(braid_models PUBLIC braid_autograd)
 target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
-                      PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json)
+                      PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
 if(BRAID_ONEDNN)
   target_link_libraries(braid_ops PRIVATE DNNL::dnnl)
   target_compile_definitions(braid_ops PRIVATE BRAID_ONEDNN)

@@ -70,6 +70,9 @@ class Session : public Context {
   /// Why the plan in use was kept, as "serial: 12.1 ms, critical_path on 2 streams: 10.4 ms"; empty unless streams = 0.
   const std::string& choice_report() const { return cache_.choice_report(); }
 
+  /// Whether the plan of the last step is still being compared with others.
+  bool choosing() const { return cache_.measuring(); }
+
   /// See StreamGroup::set_observer.
   void set_observer(LaunchObserver* observer);
 

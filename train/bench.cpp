@@ -73,10 +73,13 @@ double Bench::step() {
   const Tensor loss = cross_entropy((*model_)(batch_.images), batch_.labels, config_.label_smoothing);
   backward(loss);
   optimizer_->step();
+  const auto recorded = std::chrono::steady_clock::now();
   step.run();
   loss.item();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Plan& plan = step.plan();
+  plan_.nodes = session_.tape().graph().node_count();
+  plan_.record_seconds = std::chrono::duration<double>(recorded - start).count();
   plan_.policy = plan.policy;
   plan_.streams = static_cast<std::size_t>(
       std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); }));
@@ -87,9 +90,9 @@ double Bench::step() {
 
 void Bench::warm_up() {
   constexpr int kWarm = 5;
-  constexpr int kChosen = 32;  // an automatic choice takes less steps than this, if there is one to make
-  const bool choosing = config_.streams == 0 && session_.backend().info().capacity > 1;
-  for (int i = 0; i < kChosen && choosing && session_.choice_report().empty(); ++i) step();
+  do {
+    step();
+  } while (session_.choosing());
   for (int i = 0; i < kWarm; ++i) step();
 }
 
@@ -125,7 +128,8 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
       << setting.device << "\n  step      " << times.median_seconds * 1e3 << " ms (median of " << times.steps << "), "
       << std::setprecision(0) << times.images_per_second << " images/s\n  plan      " << setting.policy << ", "
       << setting.streams << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
-      << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n";
+      << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
+      << setting.record_seconds * 1e6 << " us for " << setting.nodes << " nodes\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   out << std::setprecision(1) << "  memory    " << megabytes(setting.arena_bytes) << " MiB arena, "
       << megabytes(setting.persistent_bytes) << " MiB parameters and state, " << megabytes(setting.peak_resident_bytes)
@@ -142,6 +146,8 @@ std::string to_json(const BenchSetting& setting, const BenchTimes& times) {
                  {"streams", setting.streams},
                  {"predicted_makespan_us", setting.makespan},
                  {"lower_bound_us", setting.lower_bound},
+                 {"nodes", setting.nodes},
+                 {"record_us", setting.record_seconds * 1e6},
                  {"arena_bytes", setting.arena_bytes},
                  {"persistent_bytes", setting.persistent_bytes},
                  {"peak_resident_bytes", setting.peak_resident_bytes},

@@ -20,10 +20,12 @@ struct BenchTimes {
 struct BenchSetting {
   std::string model, device;
   std::int64_t batch_size = 0;
-  std::string policy;       ///< of the plan in use
-  std::size_t streams = 0;  ///< that have work in the plan in use
-  double makespan = 0;      ///< predicted, microseconds
-  double lower_bound = 0;   ///< of the makespan, microseconds
+  std::string policy;         ///< of the plan in use
+  std::size_t streams = 0;    ///< that have work in the plan in use
+  double makespan = 0;        ///< predicted, microseconds
+  double lower_bound = 0;     ///< of the makespan, microseconds
+  std::int32_t nodes = 0;     ///< recorded in one step
+  double record_seconds = 0;  ///< to record them, in the last step
   std::size_t arena_bytes = 0;
   std::size_t persistent_bytes = 0;
   std::size_t peak_resident_bytes = 0;  ///< of the process so far; 0 if the system does not tell

@@ -22,41 +22,38 @@ Vector load(const float* p) { return _mm512_loadu_ps(p); }
 void store(float* p, Vector v) { _mm512_storeu_ps(p, v); }
 Vector times(float factor, Vector v) { return _mm512_set1_ps(factor) * v; }
 
-}  // namespace
-
 // The five maps along one axis. A convolution is a product of polynomials; here it is done by evaluating at the points
 // 0, ±a, ±b and infinity, multiplying and interpolating. Any a and b are right. Lavin and Gray have 1 and 2; the square
 // roots of 1/2 and 2 keep the powers of the points closer together, which quarters the rounding error.
-namespace {
 
-constexpr float a2 = 0.5f, b2 = 2;                        // a², b²
-constexpr float a1 = 0.707106781186547524f, b1 = 2 * a1;  // a, b
-constexpr float a3 = a1 * a2, b3 = b1 * b2;               // a³, b³
-constexpr float scale_0 = 1 / (a2 * b2);                  // one over the product of the distances from 0,
-constexpr float scale_a = 1 / (2 * a2 * (a2 - b2));       // from ±a
-constexpr float scale_b = 1 / (2 * b2 * (b2 - a2));       // and from ±b to the other points
+constexpr float kA2 = 0.5f, kB2 = 2;                      // a², b²
+constexpr float kA = 0.707106781186547524f, kB = 2 * kA;  // a, b
+constexpr float kA3 = kA * kA2, kB3 = kB * kB2;           // a³, b³
+constexpr float kScale0 = 1 / (kA2 * kB2);                // one over the product of the distances from 0,
+constexpr float kScaleA = 1 / (2 * kA2 * (kA2 - kB2));    // from ±a
+constexpr float kScaleB = 1 / (2 * kB2 * (kB2 - kA2));    // and from ±b to the other points
 
 }  // namespace
 
 struct InputMap {  // Bᵀ
-  static constexpr int from = kPatch, to = kPatch;
-  static void apply(const Vector (&d)[from], Vector (&v)[to]) {
-    const Vector even_a = d[4] - times(b2, d[2]), odd_a = d[3] - times(b2, d[1]);
-    const Vector even_b = d[4] - times(a2, d[2]), odd_b = d[3] - times(a2, d[1]);
-    v[0] = times(a2 * b2, d[0]) - times(a2 + b2, d[2]) + d[4];
-    v[1] = even_a + times(a1, odd_a);
-    v[2] = even_a - times(a1, odd_a);
-    v[3] = even_b + times(b1, odd_b);
-    v[4] = even_b - times(b1, odd_b);
-    v[5] = times(a2 * b2, d[1]) - times(a2 + b2, d[3]) + d[5];
+  static constexpr int kFrom = kPatch, kTo = kPatch;
+  static void apply(const Vector (&d)[kFrom], Vector (&v)[kTo]) {
+    const Vector even_a = d[4] - times(kB2, d[2]), odd_a = d[3] - times(kB2, d[1]);
+    const Vector even_b = d[4] - times(kA2, d[2]), odd_b = d[3] - times(kA2, d[1]);
+    v[0] = times(kA2 * kB2, d[0]) - times(kA2 + kB2, d[2]) + d[4];
+    v[1] = even_a + times(kA, odd_a);
+    v[2] = even_a - times(kA, odd_a);
+    v[3] = even_b + times(kB, odd_b);
+    v[4] = even_b - times(kB, odd_b);
+    v[5] = times(kA2 * kB2, d[1]) - times(kA2 + kB2, d[3]) + d[5];
   }
 };
 
 struct GradientMap {  // A
-  static constexpr int from = kOutput, to = kPatch;
-  static void apply(const Vector (&y)[from], Vector (&v)[to]) {
-    const Vector even_a = y[0] + times(a2, y[2]), odd_a = times(a1, y[1]) + times(a3, y[3]);
-    const Vector even_b = y[0] + times(b2, y[2]), odd_b = times(b1, y[1]) + times(b3, y[3]);
+  static constexpr int kFrom = kOutput, kTo = kPatch;
+  static void apply(const Vector (&y)[kFrom], Vector (&v)[kTo]) {
+    const Vector even_a = y[0] + times(kA2, y[2]), odd_a = times(kA, y[1]) + times(kA3, y[3]);
+    const Vector even_b = y[0] + times(kB2, y[2]), odd_b = times(kB, y[1]) + times(kB3, y[3]);
     v[0] = y[0];
     v[1] = even_a + odd_a;
     v[2] = even_a - odd_a;
@@ -69,11 +66,11 @@ struct GradientMap {  // A
 namespace {
 
 struct FilterMap {  // G
-  static constexpr int from = kFilter, to = kPatch;
-  static void apply(const Vector (&w)[from], Vector (&u)[to]) {
-    const Vector even_a = times(scale_a, w[0]) + times(scale_a * a2, w[2]), odd_a = times(scale_a * a1, w[1]);
-    const Vector even_b = times(scale_b, w[0]) + times(scale_b * b2, w[2]), odd_b = times(scale_b * b1, w[1]);
-    u[0] = times(scale_0, w[0]);
+  static constexpr int kFrom = kFilter, kTo = kPatch;
+  static void apply(const Vector (&w)[kFrom], Vector (&u)[kTo]) {
+    const Vector even_a = times(kScaleA, w[0]) + times(kScaleA * kA2, w[2]), odd_a = times(kScaleA * kA, w[1]);
+    const Vector even_b = times(kScaleB, w[0]) + times(kScaleB * kB2, w[2]), odd_b = times(kScaleB * kB, w[1]);
+    u[0] = times(kScale0, w[0]);
     u[1] = even_a + odd_a;
     u[2] = even_a - odd_a;
     u[3] = even_b + odd_b;
@@ -83,25 +80,25 @@ struct FilterMap {  // G
 };
 
 struct OutputMap {  // Aᵀ
-  static constexpr int from = kPatch, to = kOutput;
-  static void apply(const Vector (&m)[from], Vector (&y)[to]) {
+  static constexpr int kFrom = kPatch, kTo = kOutput;
+  static void apply(const Vector (&m)[kFrom], Vector (&y)[kTo]) {
     const Vector even_a = m[1] + m[2], odd_a = m[1] - m[2];
     const Vector even_b = m[3] + m[4], odd_b = m[3] - m[4];
     y[0] = m[0] + even_a + even_b;
-    y[1] = times(a1, odd_a) + times(b1, odd_b);
-    y[2] = times(a2, even_a) + times(b2, even_b);
-    y[3] = times(a3, odd_a) + times(b3, odd_b) + m[5];
+    y[1] = times(kA, odd_a) + times(kB, odd_b);
+    y[2] = times(kA2, even_a) + times(kB2, even_b);
+    y[3] = times(kA3, odd_a) + times(kB3, odd_b) + m[5];
   }
 };
 
 struct FilterGradientMap {  // Gᵀ
-  static constexpr int from = kPatch, to = kFilter;
-  static void apply(const Vector (&m)[from], Vector (&w)[to]) {
-    const Vector even_a = times(scale_a, m[1] + m[2]), odd_a = times(scale_a, m[1] - m[2]);
-    const Vector even_b = times(scale_b, m[3] + m[4]), odd_b = times(scale_b, m[3] - m[4]);
-    w[0] = times(scale_0, m[0]) + even_a + even_b;
-    w[1] = times(a1, odd_a) + times(b1, odd_b);
-    w[2] = times(a2, even_a) + times(b2, even_b) + m[5];
+  static constexpr int kFrom = kPatch, kTo = kFilter;
+  static void apply(const Vector (&m)[kFrom], Vector (&w)[kTo]) {
+    const Vector even_a = times(kScaleA, m[1] + m[2]), odd_a = times(kScaleA, m[1] - m[2]);
+    const Vector even_b = times(kScaleB, m[3] + m[4]), odd_b = times(kScaleB, m[3] - m[4]);
+    w[0] = times(kScale0, m[0]) + even_a + even_b;
+    w[1] = times(kA, odd_a) + times(kB, odd_b);
+    w[2] = times(kA2, even_a) + times(kB2, even_b) + m[5];
   }
 };
 
@@ -113,25 +110,25 @@ struct Grid {
   T* at(std::int64_t i, std::int64_t j) const { return corner + i * row + j * column; }
 };
 
-/// The map along both axes. Hands result (i, j) to put(i, j, value).
+/// The map along both axes. Hands result (i, j) to put(i, j, value). Unrolled, so that the arrays become registers.
 template <class Map, class Put>
 [[gnu::always_inline]] inline void apply_2d(Grid<const float> in, Put put) {
-  Vector half[Map::to][Map::from];
+  Vector half[Map::kTo][Map::kFrom];
 #pragma GCC unroll 6
-  for (int j = 0; j < Map::from; ++j) {
-    Vector column[Map::from], mapped[Map::to];
+  for (int j = 0; j < Map::kFrom; ++j) {
+    Vector column[Map::kFrom], mapped[Map::kTo];
 #pragma GCC unroll 6
-    for (int i = 0; i < Map::from; ++i) column[i] = load(in.at(i, j));
+    for (int i = 0; i < Map::kFrom; ++i) column[i] = load(in.at(i, j));
     Map::apply(column, mapped);
 #pragma GCC unroll 6
-    for (int i = 0; i < Map::to; ++i) half[i][j] = mapped[i];
+    for (int i = 0; i < Map::kTo; ++i) half[i][j] = mapped[i];
   }
 #pragma GCC unroll 6
-  for (int i = 0; i < Map::to; ++i) {
-    Vector mapped[Map::to];
+  for (int i = 0; i < Map::kTo; ++i) {
+    Vector mapped[Map::kTo];
     Map::apply(half[i], mapped);
 #pragma GCC unroll 6
-    for (int j = 0; j < Map::to; ++j) put(i, j, mapped[j]);
+    for (int j = 0; j < Map::kTo; ++j) put(i, j, mapped[j]);
   }
 }
 
@@ -186,18 +183,18 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
   const auto inside = [&](std::int64_t i, std::int64_t j) {
     return i >= 0 && i < image.height && j >= 0 && j < image.width;
   };
-  const bool all_inside = inside(h, w) && inside(h + Map::from - 1, w + Map::from - 1);
+  const bool all_inside = inside(h, w) && inside(h + Map::kFrom - 1, w + Map::kFrom - 1);
   const Grid<float> points{v, kPatch * point_stride, point_stride};
   for (std::int64_t c = 0; c < image.channels; c += kLanes) {
-    alignas(Vector) float padded[Map::from * Map::from * kLanes];
-    Grid<const float> patch{padded, Map::from * kLanes, kLanes};
+    alignas(Vector) float padded[Map::kFrom * Map::kFrom * kLanes];
+    Grid<const float> patch{padded, Map::kFrom * kLanes, kLanes};
     if (all_inside) {
       patch = {pixels + h * row + w * column + c, row, column};
     } else {
-      for (int i = 0; i < Map::from; ++i) {
-        for (int j = 0; j < Map::from; ++j) {
+      for (int i = 0; i < Map::kFrom; ++i) {
+        for (int j = 0; j < Map::kFrom; ++j) {
           const Vector pixel = inside(h + i, w + j) ? load(pixels + (h + i) * row + (w + j) * column + c) : Vector{};
-          store(padded + (i * Map::from + j) * kLanes, pixel);
+          store(padded + (i * Map::kFrom + j) * kLanes, pixel);
         }
       }
     }

@@ -1,5 +1,5 @@
-// Portable convolutions: direct loops whose innermost one runs over channels. They serve f64, builds without oneDNN and
-// the tests, whose oracle they are.
+// Convolutions in f32 are done by Winograd's algorithm where that is faster, else by oneDNN. The portable loops here,
+// whose innermost one runs over channels, serve f64, builds without oneDNN and the tests, whose oracle they are.
 
 #include "ops/conv2d.h"
 
@@ -7,6 +7,7 @@
 #include "ops/cpu/multiply_add.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/winograd.h"
 
 namespace braid::cpu {
 
@@ -141,6 +142,7 @@ void backward_filter_row(const Geometry& g, std::int64_t k, std::int64_t r, cons
 std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = winograd::conv2d(spec)) return kernel;
     if (auto kernel = onednn::conv2d(spec)) return kernel;
   }
   return for_float_type(spec, dtype, [&](auto zero) {
@@ -162,6 +164,7 @@ std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = winograd::conv2d_backward_data(spec)) return kernel;
     if (auto kernel = onednn::conv2d_backward_data(spec)) return kernel;
   }
   return for_float_type(spec, dtype, [&](auto zero) {
@@ -182,6 +185,7 @@ std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv2d_backward_filter(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = winograd::conv2d_backward_filter(spec)) return kernel;
     if (auto kernel = onednn::conv2d_backward_filter(spec)) return kernel;
   }
   return for_float_type(spec, dtype, [&](auto zero) {

@@ -1,11 +1,9 @@
-// Convolutions: by Winograd's algorithm where that is faster, else by oneDNN, whose convolutions are direct.
-// Activations stay NHWC, on which oneDNN is as fast as on its blocked layouts. Filters are stored KRSC; oneDNN chooses
-// the layout it computes with, and copies to and from it take a few percent of the time.
+// Direct convolutions. Activations stay NHWC, on which oneDNN is as fast as on its blocked layouts. Filters are stored
+// KRSC; oneDNN chooses the layout it computes with, and copies to and from it take a few percent of the time.
 
 #include "ops/conv2d.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/onednn_kernel.h"
-#include "ops/cpu/winograd.h"
 
 namespace braid::cpu::onednn {
 
@@ -67,9 +65,6 @@ struct Problem {
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const bool has_bias = spec.inputs.size() == 3;
-  if (!has_bias) {
-    if (auto kernel = winograd::conv2d(spec)) return kernel;
-  }
   const auto& op = dynamic_cast<const ops::Conv2d&>(spec.op);
   const Problem problem(op.options(), spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
@@ -84,7 +79,6 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
-  if (auto kernel = winograd::conv2d_backward_data(spec)) return kernel;
   const auto& op = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op);
   const Problem problem(op.options(), spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
@@ -98,7 +92,6 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
-  if (auto kernel = winograd::conv2d_backward_filter(spec)) return kernel;
   const auto& op = dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op);
   const Problem problem(op.options(), spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {

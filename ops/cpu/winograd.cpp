@@ -292,6 +292,7 @@ class BackwardFilter final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  if (spec.inputs.size() == 3) return nullptr;  // it adds no bias
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, options.padding, spec.width};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;

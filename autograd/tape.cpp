@@ -1,21 +1,26 @@
 #include "autograd/tape.h"
 
+#include <algorithm>
+
 namespace braid {
 
 namespace {
 
-thread_local Tape* current_tape = nullptr;
+/// Tapes with a live guard; the last one is current. Guards may go in any order.
+thread_local std::vector<Tape*> guarded_tapes;
 
 }  // namespace
 
 Tape& Tape::current() {
-  BRAID_CHECK(current_tape != nullptr, Error,
+  BRAID_CHECK(!guarded_tapes.empty(), Error,
               "[tape] no step is being recorded in this thread: call session.step() first and keep the step alive");
-  return *current_tape;
+  return *guarded_tapes.back();
 }
 
-Tape::Guard::Guard(Tape& tape) : previous_(std::exchange(current_tape, &tape)) {}
-Tape::Guard::~Guard() { current_tape = previous_; }
+Tape::Guard::Guard(Tape& tape) : tape_(tape) { guarded_tapes.push_back(&tape); }
+Tape::Guard::~Guard() {
+  guarded_tapes.erase(std::ranges::find(guarded_tapes.rbegin(), guarded_tapes.rend(), &tape_).base() - 1);
+}
 
 void Tape::start_step(std::int32_t number, ValueReader* reader) {
   graph_.clear();
@@ -23,6 +28,7 @@ void Tape::start_step(std::int32_t number, ValueReader* reader) {
   ++step_;
   number_ = number;
   step_number_ = kNotYet;
+  closed_ = false;
   grad_enabled_ = true;
   requires_gradient_.clear();
   newest_.assign(context_.parameters().size(), kNotYet);
@@ -30,7 +36,20 @@ void Tape::start_step(std::int32_t number, ValueReader* reader) {
   inputs_.clear();
 }
 
+void Tape::check_open() const {
+  BRAID_CHECK(
+      !closed_, Error,
+      "[tape] this step has run already: record everything before step.run() and before the first value is read");
+}
+
+void Tape::keep(ValueId value) {
+  check_open();
+  graph_.keep(value);
+}
+
 ValueId Tape::record_input(const Array& array) {
+  check_open();
+  BRAID_CHECK(array.data() != nullptr, ShapeError, "[tape] expected an array with elements, got an empty Array()");
   const ValueId id = graph_.add_input({array.dtype(), array.shape()});
   requires_gradient_.push_back(false);
   inputs_.emplace_back(id, array);
@@ -39,8 +58,11 @@ ValueId Tape::record_input(const Array& array) {
 
 ValueId Tape::record_parameter(Parameter& parameter) {
   const auto slot = static_cast<std::size_t>(parameter.slot());
+  BRAID_CHECK(context_.owns(parameter), Error, "[tape] the parameter '", parameter.name(),
+              "' belongs to another session");
   if (slot >= newest_.size()) newest_.resize(slot + 1, kNotYet);
   if (newest_[slot] == kNotYet) {
+    check_open();
     newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot());
     requires_gradient_.push_back(parameter.trainable);
   }
@@ -52,6 +74,7 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs) {
 }
 
 ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {
+  check_open();
   const ValueId first = graph_.add_node(std::move(op), inputs, kind);
   bool differentiable = false;
   if (grad_enabled_) {
@@ -77,6 +100,8 @@ ValueId Tape::step_number() {
 
 ValueId Tape::gradient(const Parameter& parameter) const {
   const auto slot = static_cast<std::size_t>(parameter.slot());
+  BRAID_CHECK(context_.owns(parameter), Error, "[tape] the parameter '", parameter.name(),
+              "' belongs to another session");
   return slot < gradient_.size() ? gradient_[slot] : kNoValue;
 }
 

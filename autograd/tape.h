@@ -34,11 +34,13 @@ class Tape {
     Guard& operator=(const Guard&) = delete;
 
    private:
-    Tape* previous_;
+    Tape& tape_;
   };
 
   /// Forgets everything recorded; tensors recorded before become stale. `number` is the step's, as dropout sees it.
   void start_step(std::int32_t number, ValueReader* reader);
+  /// From here on nothing can be recorded: the step runs.
+  void close() { closed_ = true; }
   /// From here on, tensors of this step cannot be read any more.
   void end_step() { reader_ = nullptr; }
 
@@ -55,7 +57,7 @@ class Tape {
   ValueId record(OpPtr op, std::span<const ValueId> inputs);
   /// The number of this step as an i32 scalar input.
   ValueId step_number();
-  void keep(ValueId value) { graph_.keep(value); }
+  void keep(ValueId value);
 
   /// What the host must provide before the step runs.
   std::span<const std::pair<ValueId, Array>> inputs() const { return inputs_; }
@@ -68,6 +70,7 @@ class Tape {
   friend class NoGrad;
   friend class BackwardPass;
   ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
+  void check_open() const;
   void set_gradient(const Parameter& parameter, ValueId gradient);
 
   static constexpr ValueId kNotYet = kNoValue;
@@ -78,6 +81,7 @@ class Tape {
   std::uint32_t step_ = 0;
   std::int32_t number_ = 0;
   ValueId step_number_ = kNotYet;
+  bool closed_ = false;
   bool grad_enabled_ = true;
   std::vector<bool> requires_gradient_;  // per value
   std::vector<ValueId> newest_;          // per slot: newest version in this step

@@ -48,6 +48,11 @@ class Context {
   /// A new persistent tensor, zero-filled, named within the current scopes.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
   std::span<Parameter* const> parameters() const { return parameters_; }
+  /// Whether the parameter was made by this context.
+  bool owns(const Parameter& parameter) const {
+    return static_cast<std::size_t>(parameter.slot()) < parameters_.size() &&
+           &this->parameter(parameter.slot()) == &parameter;
+  }
   Parameter& parameter(std::int32_t slot) const { return *parameters_[static_cast<std::size_t>(slot)]; }
 
   /// Host access, in program order with the steps. Throw ShapeError if dtype or shape differ.

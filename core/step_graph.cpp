@@ -65,15 +65,17 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
   infer_outputs_.clear();
   op->infer(infer_inputs_, infer_outputs_);
 
+  // All checks come before the first change, so that a refused node leaves no trace.
+  for (const ValueId input : inputs) {
+    BRAID_CHECK(!is_overwritten(input), ShapeError, "[", op->name(), "] reads a parameter or state of shape ",
+                value(input).desc.shape, " that was overwritten earlier in this step: use its newest version");
+  }
+  check_overwrites(*op, inputs, infer_outputs_);
+
   hash_.add(3).add(op->name());
   op->hash(hash_);
   hash_.add(static_cast<std::uint64_t>(inputs.size()));
-  for (const ValueId input : inputs) {
-    hash_.add(input);
-    BRAID_CHECK(!superseded_[static_cast<std::size_t>(value(input).root)], ShapeError, "[", op->name(),
-                "] reads a parameter or state of shape ", value(input).desc.shape,
-                " that was overwritten earlier in this step: use its newest version");
-  }
+  for (const ValueId input : inputs) hash_.add(input);
 
   Node node{.op = std::move(op),
             .first_operand = static_cast<std::int32_t>(operands_.size()),
@@ -87,12 +89,6 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
     if (output.overwrites >= 0) {
       const ValueId previous = inputs[static_cast<std::size_t>(output.overwrites)];
       const Value& old = value(previous);
-      BRAID_CHECK(old.slot >= 0, ShapeError, "[", node.op->name(),
-                  "] expected a parameter or state to overwrite, got an ", name_of(old.kind), " of shape ",
-                  old.desc.shape);
-      BRAID_CHECK(old.root == previous && !superseded_[static_cast<std::size_t>(previous)], ShapeError, "[",
-                  node.op->name(),
-                  "] expected the newest version of a parameter or state to overwrite, and no view of it");
       superseded_[static_cast<std::size_t>(previous)] = true;
       result.kind = old.kind;
       result.previous = previous;
@@ -111,7 +107,27 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
   return nodes_.back().first_output;
 }
 
+void StepGraph::check_overwrites(const Op& op, std::span<const ValueId> inputs,
+                                 std::span<const OutputDesc> outputs) const {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    if (output->overwrites < 0) continue;
+    const ValueId previous = inputs[static_cast<std::size_t>(output->overwrites)];
+    const Value& old = value(previous);
+    BRAID_CHECK(old.slot >= 0, ShapeError, "[", op.name(), "] expected a parameter or state to overwrite, got an ",
+                name_of(old.kind), " of shape ", old.desc.shape);
+    const bool twice = std::any_of(outputs.begin(), output, [&](const OutputDesc& other) {
+      return other.overwrites >= 0 && inputs[static_cast<std::size_t>(other.overwrites)] == previous;
+    });
+    BRAID_CHECK(old.root == previous && !is_overwritten(previous) && !twice, ShapeError, "[", op.name(),
+                "] expected the newest version of a parameter or state to overwrite, once, and no view of it");
+    BRAID_CHECK(!old.kept, ShapeError, "[", op.name(), "] overwrites a parameter or state of shape ", old.desc.shape,
+                " that was to be kept: keep its newest version, after the update");
+  }
+}
+
 void StepGraph::keep(ValueId id) {
+  BRAID_CHECK(!is_overwritten(id), ShapeError, "[keep] the parameter or state of shape ", value(id).desc.shape,
+              " was overwritten in this step: keep its newest version");
   Value& root = values_[static_cast<std::size_t>(value(id).root)];
   if (root.kept) return;
   root.kept = true;

@@ -66,8 +66,10 @@ class StepGraph {
   ValueId add_node(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind = ValueKind::activation) {
     return add_node(std::move(op), std::span(inputs.begin(), inputs.size()), kind);
   }
-  /// Makes a value readable after the step.
+  /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.
   void keep(ValueId value);
+  /// Whether the bytes of a parameter or state hold a later version at the end of the step.
+  bool is_overwritten(ValueId id) const { return superseded_[static_cast<std::size_t>(value(id).root)]; }
   void clear();
 
   std::int32_t node_count() const { return static_cast<std::int32_t>(nodes_.size()); }
@@ -95,6 +97,7 @@ class StepGraph {
 
  private:
   ValueId add_value(const Value& value);
+  void check_overwrites(const Op& op, std::span<const ValueId> inputs, std::span<const OutputDesc> outputs) const;
 
   std::vector<Node> nodes_;
   std::vector<Value> values_;

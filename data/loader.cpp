@@ -57,7 +57,13 @@ void Loader::start_epoch(std::int64_t epoch) {
   claimed_ = taken_ = 0;
   stopping_ = false;
   const std::int64_t workers = std::min<std::int64_t>(options_.workers, batches_);
-  for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  } catch (...) {
+    stop();
+    epoch_ = -1;
+    throw;
+  }
 }
 
 bool Loader::next(Batch& batch) {

@@ -17,8 +17,8 @@ struct Conv2dOptions {
 
 namespace ops {
 
-/// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y [N,P,Q,K], P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1.
-/// Throws ShapeError if the shapes do not agree.
+/// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y [N,P,Q,K], P = (H + 2·padding − dilation·(R−1) − 1) / stride
+/// + 1. Throws ShapeError if the shapes do not agree.
 class Conv2d final : public Op {
  public:
   explicit Conv2d(const Conv2dOptions& options);

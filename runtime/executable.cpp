@@ -50,7 +50,8 @@ void* Executable::address(ValueId value, const Context& context) const {
 }
 
 void Executable::bind(void* arena, const Context& context) {
-  if (arena_ == arena) return;
+  if (bound_ && arena_ == arena) return;
+  bound_ = false;
   arena_ = arena;
   std::vector<void*> inputs, outputs;
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
@@ -64,6 +65,7 @@ void Executable::bind(void* arena, const Context& context) {
     kernel->bind(inputs, outputs,
                  static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
   }
+  bound_ = true;
 }
 
 void Executable::copy_inputs(std::span<const std::pair<ValueId, Array>> inputs, Backend& backend) const {
@@ -75,6 +77,8 @@ void Executable::copy_inputs(std::span<const std::pair<ValueId, Array>> inputs, 
 
 Array Executable::read(ValueId value, const Context& context) const {
   const Value& v = graph_.value(value);
+  BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
+              " was overwritten in this step: read its newest version");
   BRAID_CHECK(v.slot >= 0 || graph_.value(v.root).kept, Error, "[tensor] the value of shape ", v.desc.shape,
               " was not kept: its memory served other values later in the step. Call keep() on the tensor before the "
               "step runs");

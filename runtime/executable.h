@@ -28,7 +28,7 @@ class Executable {
   /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
   void bind(void* arena, const Context& context);
   /// Forgets the arena, which has moved.
-  void unbind() { arena_ = nullptr; }
+  void unbind() { bound_ = false; }
   /// Copies the inputs of a step into the arena. Values are those of the graph, in recording order.
   void copy_inputs(std::span<const std::pair<ValueId, Array>> inputs, Backend& backend) const;
   void launch(StreamGroup& streams) const { streams.launch(program_); }
@@ -43,6 +43,7 @@ class Executable {
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;
   void* arena_ = nullptr;
+  bool bound_ = false;  // every kernel has its addresses
 };
 
 }  // namespace braid

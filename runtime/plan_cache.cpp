@@ -18,6 +18,7 @@ constexpr std::size_t kMeasuredRuns = 6;
 StepGraph with_kept_results(StepGraph graph) {
   std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
   for (const Node& node : graph.nodes()) {
+    if (node.is_view) continue;
     for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
   }
   for (ValueId id = 0; id < graph.value_count(); ++id) {

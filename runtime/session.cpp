@@ -64,14 +64,16 @@ Step::~Step() {
 void Step::run() {
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
   Session& s = session_;
+  s.tape_.close();
   s.synchronize();
-  executable_ = &s.cache_.find(s.tape_.graph());
-  executable_->copy_inputs(s.tape_.inputs(), s.backend());
+  Executable& executable = s.cache_.find(s.tape_.graph());
+  executable.copy_inputs(s.tape_.inputs(), s.backend());
   const auto start = std::chrono::steady_clock::now();
-  executable_->launch(*s.streams_);
+  executable.launch(*s.streams_);
+  executable_ = &executable;
   ++s.steps_;
   if (!s.cache_.measuring()) return;
-  s.synchronize();
+  finish();
   s.cache_.add_measurement(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
@@ -82,8 +84,19 @@ const Plan& Step::plan() const {
 
 Array Step::read_value(ValueId value) {
   if (executable_ == nullptr) run();
-  session_.synchronize();
+  finish();
   return executable_->read(value, session_);
+}
+
+void Step::finish() {
+  if (fault_ == nullptr) {
+    try {
+      session_.synchronize();
+    } catch (...) {
+      fault_ = std::current_exception();
+    }
+  }
+  if (fault_ != nullptr) std::rethrow_exception(fault_);
 }
 
 }  // namespace braid

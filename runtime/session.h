@@ -2,6 +2,7 @@
 // A session owns a device's streams, the persistent tensors of its models, and the plans of the steps it has seen. A
 // step is recorded eagerly, then planned as a whole (or found in the plan cache) and executed on all streams.
 
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -47,10 +48,13 @@ class Step final : public ValueReader {
  private:
   friend class Session;
   explicit Step(Session& session);
+  /// Waits for the step. Throws its fault, again and again.
+  void finish();
 
   Session& session_;
   Tape::Guard guard_;
   Executable* executable_ = nullptr;
+  std::exception_ptr fault_;  // of this step; every read throws it
 };
 
 class Session : public Context {

@@ -15,10 +15,10 @@ if [[ ${1-} == --preset ]]; then
 fi
 build=build/$preset
 
-# The first report of a sanitizer ends the program, and so fails its test. None of ours is suppressed.
+# The first report of a sanitizer ends the program, and so fails its test. No suppressions.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/scripts/tsan.supp
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 # Test programs run side by side: a thread that waits must not keep a core from the others.
 export OMP_WAIT_POLICY=passive
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <type_traits>
 
 #include "train/files.h"
@@ -127,7 +128,10 @@ class Content {
     try {
       const json index = json::parse(text);
       for (const json& tensor : index.at("tensors")) {
-        entries_[tensor.at("name")] = {tensor.at("dtype"), tensor.at("shape"), tensor.at("offset"), tensor.at("bytes")};
+        const std::string name = tensor.at("name");
+        check(entries_.insert({name, {tensor.at("dtype"), tensor.at("shape"), tensor.at("offset"), tensor.at("bytes")}})
+                  .second,
+              "damaged index: two tensors named '", name, "'");
       }
     } catch (const json::exception& error) {
       check(false, "damaged index: ", error.what());
@@ -144,7 +148,12 @@ class Content {
 
 void save_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors) {
   std::vector<Array> values;
-  for (const Parameter* tensor : tensors) values.push_back(context.read(*tensor));
+  std::set<std::string_view> names;
+  for (const Parameter* tensor : tensors) {
+    BRAID_CHECK(names.insert(tensor->name()).second, Error, "[checkpoint] two tensors are named '", tensor->name(),
+                "': create the modules they belong to under different names");
+    values.push_back(context.read(*tensor));
+  }
   const std::string index = index_of(tensors, values).dump();
 
   Header header{.magic = {}, .version = kVersion, .crc = 0, .index_bytes = index.size(), .element_bytes = 0};

@@ -82,8 +82,10 @@ void AtomicFile::keep_as(const std::filesystem::path& previous) const {
   // A second name for the old file, so that at every moment a complete file stands under `path`.
   const std::filesystem::path link = temporary_name(previous);
   std::error_code unsupported;
+  std::filesystem::remove(link);  // what a crash may have left
   std::filesystem::create_hard_link(path_, link, unsupported);
   std::filesystem::rename(unsupported ? path_ : link, previous);
+  std::filesystem::remove(link);  // still there if it was the same file as `previous` already
 }
 
 }  // namespace braid

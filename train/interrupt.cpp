@@ -19,7 +19,9 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, &previous_action);
+  sigaction(SIGINT, nullptr, &previous_action);
+  // Who started the program to ignore Ctrl-C, as a shell does in the background, means it.
+  if (previous_action.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
 }
 
 InterruptGuard::~InterruptGuard() {

@@ -50,7 +50,11 @@ std::pair<OpPtr, OpPtr> make_updates(Options options) {
 Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) : rule_(std::move(rule)) {
   set_lr(lr);
   std::ranges::stable_sort(parameters, std::ranges::greater{}, &Parameter::slot);
-  for (Parameter* parameter : parameters) slots_.push_back({parameter, {}});
+  for (Parameter* parameter : parameters) {
+    BRAID_CHECK(slots_.empty() || slots_.back().parameter != parameter, Error, "[optimizer] the parameter '",
+                parameter->name(), "' was given twice");
+    slots_.push_back({parameter, {}});
+  }
 }
 
 void Optimizer::set_lr(double lr) {
@@ -63,8 +67,7 @@ void Optimizer::step() {
   if (!has_moments_) add_moments(tape.context());
   const NoGrad no_grad;
   std::vector<ValueId> scalars{tape.record_input(Array::scalar(static_cast<float>(lr_)))};
-  ++updates_;
-  if (rule_.counts_steps) scalars.push_back(tape.record_input(Array::scalar(updates_)));
+  if (rule_.counts_steps) scalars.push_back(tape.record_input(Array::scalar(updates_ + 1)));
 
   const std::array ops{rule_.plain, rule_.decayed};
   std::array<Bucket, 2> open;
@@ -83,10 +86,12 @@ void Optimizer::step() {
   }
   BRAID_CHECK(any, Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   for (std::size_t kind = 0; kind < open.size(); ++kind) record(tape, ops[kind], scalars, open[kind]);
+  ++updates_;
 }
 
 void Optimizer::add_moments(Context& context) {
   for (Slot& slot : slots_) {
+    slot.moments.clear();  // of an attempt that ran out of memory
     for (const std::string_view moment : rule_.moments) {
       const std::string name = message("optimizer.", slot.parameter->name(), '.', moment);
       slot.moments.push_back(&context.add(name, slot.parameter->desc(), ValueKind::state));

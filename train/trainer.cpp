@@ -55,16 +55,18 @@ TrainResult Trainer::run(Progress& progress) {
   while (!finished() && !result_.interrupted) {
     Epoch epoch{.number = result_.steps / train_loader_.batches() + 1};
     result_.interrupted = !train_epoch(epoch, folder, progress, stop);
-    result_.train_loss = epoch.loss();
+    if (epoch.images > 0) result_.train_loss = epoch.loss();
     const double seconds = epoch.seconds();
     const std::string plans = session_.choice_report();  // before evaluation makes plans of its own
     if (epoch.number == 1 && !plans.empty()) progress.print("plans measured: " + plans);
     save_checkpoint(folder.model_path(), session_, tensors_of(*model_));
     if (!result_.interrupted) {
-      result_.test = evaluate(session_, *model_, test_loader_, stop);
+      const Evaluation test = evaluate(session_, *model_, test_loader_, stop);
       result_.interrupted = stop();
+      if (result_.interrupted) break;  // with only a part of the test set seen
+      result_.test = test;
+      report_epoch(epoch, seconds, folder, progress);
     }
-    if (!result_.interrupted) report_epoch(epoch, seconds, folder, progress);
   }
   if (result_.interrupted) {
     folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());

@@ -1,15 +1,24 @@
 #include "core/cpu/stream_group.h"
 
+#include <system_error>
+
 #include "core/error.h"
 
 namespace braid::cpu {
 
 CpuStreamGroup::CpuStreamGroup(int count) {
   BRAID_CHECK(count >= 1, DeviceError, "[cpu] expected at least one stream, got ", count);
-  for (int stream = 0; stream < count; ++stream) workers_.emplace_back([this, stream] { work(stream); });
+  try {
+    for (int stream = 0; stream < count; ++stream) workers_.emplace_back([this, stream] { work(stream); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw DeviceError(message("[cpu] cannot start ", count, " streams: ", error.what()));
+  }
 }
 
-CpuStreamGroup::~CpuStreamGroup() {
+CpuStreamGroup::~CpuStreamGroup() { stop(); }
+
+void CpuStreamGroup::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -35,6 +35,8 @@ class CpuStreamGroup final : public StreamGroup {
     std::exception_ptr fault;  ///< the first one; guarded by mutex_
   };
 
+  /// Ends the workers once they have done what was launched.
+  void stop();
   void work(int stream);
   void execute(int stream, Run& run);
 

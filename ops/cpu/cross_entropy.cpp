@@ -107,8 +107,9 @@ std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec) {
       for (std::int64_t row = 0; row < shape.rows; ++row) {
         const T* x = logits + row * shape.classes;
         const std::int32_t label = labels[row];
-        std::int64_t ahead = 0;
-        for (std::int64_t c = 0; c < shape.classes; ++c) ahead += x[c] > x[label] || (x[c] == x[label] && c < label);
+        std::int64_t ahead = 0;  // a NaN is ahead of everything: it makes no prediction right
+        for (std::int64_t c = 0; c < shape.classes; ++c)
+          ahead += !(x[c] <= x[label]) || (x[c] == x[label] && c < label);
         correct += ahead < k;
       }
       *at<float>(outputs, 0) = static_cast<float>(static_cast<double>(correct) / static_cast<double>(shape.rows));

@@ -80,6 +80,13 @@ TEST_CASE("an old version can be neither read nor overwritten, and only persiste
   CHECK_THROWS_AS(graph.add_node(update(), {w}), ShapeError);
   CHECK_THROWS_AS(graph.add_node(plain(), {w}), ShapeError);
   CHECK_THROWS_AS(graph.add_node(plain(), {reshaped}), ShapeError);
+  CHECK(graph.node_count() == 2);  // a refused node leaves no trace
+  CHECK(graph.value_count() == 3);
+  const ValueId v = graph.add_persistent(kDesc, ValueKind::parameter, 1);
+  const auto twice = std::make_shared<TestOp>(
+      std::vector<OutputDesc>{{.shape = {4}, .overwrites = 0}, {.shape = {4}, .overwrites = 1}});
+  CHECK_THROWS_AS(graph.add_node(twice, {v, v}), ShapeError);
+  CHECK(graph.value_count() == 4);
   const ValueId x = graph.add_input(kDesc);
   CHECK_THROWS_WITH_AS(graph.add_node(update(), {x}),
                        "[test] expected a parameter or state to overwrite, got an input of shape [4]", ShapeError);

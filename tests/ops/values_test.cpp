@@ -191,6 +191,16 @@ TEST_CASE("a label that is no class is an error that names it, whatever the widt
   }
 }
 
+TEST_CASE("a row with a NaN is not right by accident") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto accuracy = [&](std::vector<float> row) {
+    return elements<float>(run_op(ops::Accuracy(1), {f32(std::move(row), {1, 3}), labels({0})})[0])[0];
+  };
+  CHECK(accuracy({nan, nan, nan}) == 0);
+  CHECK(accuracy({1, nan, 0}) == 0);
+  CHECK(accuracy({nan, 0, 0}) == 0);
+}
+
 TEST_CASE("accuracy counts a tie for the smaller index") {
   const Array logits = f32({1, 3, 3, 2, /**/ 3, 1, 2, 0}, {2, 4});
   const auto accuracy = [&](std::int64_t k, std::int32_t first, std::int32_t second) {

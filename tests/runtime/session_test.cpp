@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <thread>
 
 #include "autograd/functions.h"
@@ -81,6 +82,80 @@ TEST_CASE("a fault in a stream is thrown at the next synchronisation, and the se
   CHECK_THROWS_AS(session.synchronize(), DataError);
   Step step = session.step();
   CHECK(cross_entropy(logits, Array::from<std::int32_t>({0, 1, 2, 2}, {4})).item() > 0);
+}
+
+TEST_CASE("every read of a step that failed throws its fault") {
+  Session session({.device = "cpu", .streams = 2});
+  Step step = session.step();
+  const Tensor logits = random_images({4, 3}, 1);
+  const Tensor loss = cross_entropy(logits, Array::from<std::int32_t>({0, 1, 7, 2}, {4}));
+  const Tensor other = relu(logits);
+  CHECK_THROWS_AS(loss.item(), DataError);
+  CHECK_THROWS_AS(loss.item(), DataError);
+  CHECK_THROWS_AS(other.array(), DataError);
+}
+
+TEST_CASE("nothing can be recorded once the step has run") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& w = session.add("w", {DType::f32, {}}, ValueKind::parameter);
+  Parameter& late = session.add("late", {DType::f32, {}}, ValueKind::parameter);
+  Step step = session.step();
+  const Tensor loss = Tensor(w) + Tensor(w);
+  CHECK(loss.item() == 0);
+  CHECK_THROWS_AS(backward(loss), Error);
+  CHECK_THROWS_AS(loss + loss, Error);
+  CHECK_THROWS_AS(loss.keep(), Error);
+  CHECK_THROWS_AS(Tensor(Array::scalar(1.0f)), Error);
+  CHECK_THROWS_AS(Tensor{late}, Error);
+  CHECK(Tensor(w).item() == 0);  // known already: nothing to record
+}
+
+TEST_CASE("a parameter of another session is refused") {
+  Session a({.device = "cpu", .streams = 1}), b({.device = "cpu", .streams = 1});
+  Parameter& w = a.add("w", {DType::f32, {2}}, ValueKind::parameter);
+  b.add("q", {DType::f32, {}}, ValueKind::parameter);
+  Step step = b.step();
+  CHECK_THROWS_WITH_AS(Tensor{w}, "[tape] the parameter 'w' belongs to another session", Error);
+  CHECK_THROWS_AS(b.tape().gradient(w), Error);
+}
+
+TEST_CASE("a result that is a view can be read") {
+  Session session({.device = "cpu", .streams = 1});
+  const Step step = session.step();
+  const Array y = flatten(relu(Tensor(Array::from<float>({1, -1, 2, -2}, {1, 2, 2})))).array();
+  CHECK(y.shape() == Shape{1, 4});
+  CHECK(y.as<float>()[2] == 2);
+}
+
+TEST_CASE("an overwritten version can be neither read nor kept, its next version can") {
+  Session session({.device = "cpu", .streams = 1, .width = 1});
+  Parameter& mean = session.add("mean", {DType::f32, {1}}, ValueKind::state);
+  Parameter& variance = session.add("variance", {DType::f32, {1}}, ValueKind::state);
+  Parameter& scale = session.add("scale", {DType::f32, {1}}, ValueKind::parameter);
+  Parameter& shift = session.add("shift", {DType::f32, {1}}, ValueKind::parameter);
+  const Array x = Array::from<float>({1, 3}, {2, 1});
+  {
+    Step step = session.step();
+    const Tensor old = mean;
+    batch_norm(x, {scale, shift, mean, variance}, {}, true);
+    CHECK_THROWS_AS(old.keep(), ShapeError);
+    step.run();
+    CHECK_THROWS_AS(old.array(), Error);
+    CHECK(Tensor(mean).item() == doctest::Approx(0.2));
+  }
+  Step step = session.step();
+  Tensor(mean).keep();
+  CHECK_THROWS_AS(batch_norm(x, {scale, shift, mean, variance}, {}, true), ShapeError);
+}
+
+TEST_CASE("steps of several sessions may end in any order") {
+  auto a = std::make_unique<Session>(SessionOptions{.device = "cpu", .streams = 1});
+  Session b({.device = "cpu", .streams = 1});
+  std::unique_ptr<Step> step_a(new Step(a->step()));
+  const Step step_b = b.step();
+  step_a.reset();
+  a.reset();
+  CHECK((Tensor(Array::scalar(1.0f)) + Tensor(Array::scalar(2.0f))).item() == 3);
 }
 
 TEST_CASE("options out of range are refused") {

@@ -181,6 +181,29 @@ TEST_CASE("an index that lies is an error even if the checksum is right") {
   CHECK(contains(error("\"tensors\"", "\"tensorz\""), "damaged index"));
 }
 
+TEST_CASE("two tensors of one name are refused") {
+  const TemporaryFolder folder;
+  Context context(make_backend(Device{}), 1);
+  const std::vector<Parameter*> twins{&context.add("w", {DType::f32, {1}}, ValueKind::parameter),
+                                      &context.add("w", {DType::f32, {1}}, ValueKind::parameter)};
+  CHECK(contains(error_of<Error>([&] { save_checkpoint(folder.path() + "/m.braid", context, twins); }),
+                 "two tensors are named 'w'"));
+}
+
+TEST_CASE("leftovers of a crash while saving do no harm") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.braid";
+  Model(1).save(path);
+  std::filesystem::create_hard_link(path, path + ".previous");  // as if killed between the link and the rename
+  Model(2).save(path);
+  Model(3).save(path);
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(folder.path())) ++files;
+  CHECK(files == 2);
+  Model().load(path);
+  Model().load(path + ".previous");
+}
+
 TEST_CASE("files that are no checkpoints say so") {
   const TemporaryFolder folder;
   CHECK(error_of<DataError>([&] { Model().load(folder.path() + "/none"); }) ==

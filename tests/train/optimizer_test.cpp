@@ -235,6 +235,7 @@ TEST_CASE("mistakes in the use of an optimizer are errors") {
   CHECK_THROWS_AS(SGD({&fixture.w}, {.nesterov = true}), Error);
   CHECK_THROWS_AS(SGD({&fixture.w}, {.momentum = 1}), Error);
   CHECK_THROWS_AS(SGD({&fixture.w}, {.lr = -1}), Error);
+  CHECK_THROWS_AS(SGD({&fixture.w, &fixture.w}, {}), Error);
   CHECK_THROWS_AS(Adam({&fixture.w}, {.beta1 = 1}), Error);
   CHECK_THROWS_AS(Adam({&fixture.w}, {.epsilon = 0}), Error);
   SGD optimizer({&fixture.w}, {});

@@ -142,7 +142,8 @@ TEST_CASE("Ctrl-C ends training after the step, with metrics and model saved") {
 }
 
 TEST_CASE("the first SIGINT is a wish, and afterwards it is what it was before") {
-  const auto before = std::signal(SIGINT, SIG_IGN);
+  const auto own_handler = [](int) {};
+  const auto before = std::signal(SIGINT, own_handler);
   {
     const InterruptGuard guard;
     CHECK_FALSE(guard.requested());
@@ -152,9 +153,19 @@ TEST_CASE("the first SIGINT is a wish, and afterwards it is what it was before")
     sigaction(SIGINT, nullptr, &action);
     CHECK((action.sa_handler == SIG_DFL));  // the second one would end the process
   }
-  CHECK((std::signal(SIGINT, before) == SIG_IGN));
+  CHECK((std::signal(SIGINT, before) == static_cast<void (*)(int)>(own_handler)));
   const InterruptGuard guard;
   CHECK_FALSE(guard.requested());
+}
+
+TEST_CASE("a program started to ignore SIGINT goes on ignoring it") {
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  {
+    const InterruptGuard guard;
+    std::raise(SIGINT);
+    CHECK_FALSE(guard.requested());
+  }
+  CHECK((std::signal(SIGINT, before) == SIG_IGN));
 }
 
 TEST_CASE("progress is one line per update that is due, or one that is redrawn, or none") {

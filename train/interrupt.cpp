@@ -19,9 +19,8 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, nullptr, &previous_action);
-  // Who started the program to ignore Ctrl-C, as a shell does in the background, means it.
-  if (previous_action.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
+  // Also where SIGINT was ignored so far: scripts start background jobs so, and then stop them with kill -INT.
+  sigaction(SIGINT, &action, &previous_action);
 }
 
 InterruptGuard::~InterruptGuard() {

@@ -16,7 +16,9 @@ void add_bench(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("bench", "Time training steps on one batch");
   arguments->config.add_to(*command);
-  command->add_option("--steps", arguments->steps, "Steps to time")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--steps", arguments->steps, "Steps to time")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON");
   command->callback([arguments, &exit_code] {

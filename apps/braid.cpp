@@ -1,5 +1,6 @@
 // The braid command: parses the command line, runs a subcommand, turns exceptions into messages and exit codes.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -21,6 +22,14 @@ void limit_openmp_spinning(char** argv) {
   execv("/proc/self/exe", argv);  // returns only if it failed; then we go on as we are
 }
 
+/// A closed standard stream would give its number to the next file that is opened, and text for people would end up
+/// there.
+void open_standard_streams() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) == -1) open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY);
+  }
+}
+
 int fail(const char* what) {
   std::cerr << "braid: error: " << what << '\n';
   return braid::apps::kFailed;
@@ -30,6 +39,7 @@ int fail(const char* what) {
 
 int main(int argc, char** argv) {
   using namespace braid::apps;
+  open_standard_streams();
   limit_openmp_spinning(argv);
 
   int exit_code = kOk;
@@ -42,9 +52,11 @@ int main(int argc, char** argv) {
   add_devices(app, exit_code);
   try {
     app.parse(argc, argv);
+    if (!std::cout.flush()) return fail("cannot write to standard output");
     return exit_code;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    if (app.exit(error) != 0) return kUsage;
+    return std::cout.flush() ? kOk : fail("cannot write to standard output");
   } catch (const std::bad_alloc&) {
     return fail("out of memory");
   } catch (const std::exception& error) {

@@ -40,11 +40,27 @@ void reject_all(ConfigSection& section, std::initializer_list<std::string_view> 
     section.reject(key, message("has no meaning for the ", what, " '", name, "'"));
 }
 
+bool is_residual(std::string_view model) { return model.starts_with("resnet"); }
+
+/// The ImageNet form has a choice of stems, the CIFAR form has not.
+bool has_stem(std::string_view model) {
+  constexpr std::string_view kImageNetForm[] = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
+  return std::ranges::find(kImageNetForm, model) != std::end(kImageNetForm);
+}
+
 void read(ConfigSection section, ModelConfig& model) {
   section.require("name");
   section.read("name", model.name, models::model_names());
-  section.read("zero_init_residual", model.zero_init_residual);
-  section.read("stem", model.stem, kStems);
+  if (is_residual(model.name)) {
+    section.read("zero_init_residual", model.zero_init_residual);
+  } else {
+    reject_all(section, {"zero_init_residual"}, "model", model.name);
+  }
+  if (has_stem(model.name)) {
+    section.read("stem", model.stem, kStems);
+  } else {
+    reject_all(section, {"stem"}, "model", model.name);
+  }
   section.finish();
 }
 
@@ -288,9 +304,11 @@ std::string to_yaml(const TrainConfig& config) {
   out << "name: " << as_scalar(config.name) << "\nseed: " << config.seed << "\ndevice: " << config.device
       << "\nstreams: " << count_or(config.streams, "auto") << "\nwidth: " << count_or(config.width, "auto")
       << "\nthreads: " << count_or(config.threads, "all") << "\npolicy: " << config.policy
-      << "\nmodel:\n  name: " << config.model.name
-      << "\n  zero_init_residual: " << flag(config.model.zero_init_residual) << "\n  stem: " << config.model.stem
-      << '\n';
+      << "\nmodel:\n  name: " << config.model.name << '\n';
+  if (is_residual(config.model.name)) {
+    out << "  zero_init_residual: " << flag(config.model.zero_init_residual) << '\n';
+  }
+  if (has_stem(config.model.name)) out << "  stem: " << config.model.stem << '\n';
   write(out, config.data);
   out << "train:\n  epochs: " << config.epochs << "\n  batch_size: " << config.batch_size
       << "\n  drop_last: " << flag(config.drop_last) << "\n  label_smoothing: " << number(config.label_smoothing)

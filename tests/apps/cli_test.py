@@ -118,6 +118,16 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: ", result.stdout)
 
+    def test_lost_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([BRAID, "devices"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+        self.assertEqual((result.returncode, result.stderr), (1, "braid: error: cannot write to standard output\n"))
+
+    def test_closed_standard_output_does_not_reach_the_metrics(self):
+        shell = ["sh", "-c", '"$0" train "$1" 1>&-', BRAID, str(self.config)]
+        self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
+        self.assertEqual(self.metrics("tiny-1")[0]["event"], "step")
+
     def test_devices(self):
         result = self.braid("devices")
         self.assertEqual(result.returncode, 0)

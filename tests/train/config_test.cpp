@@ -128,6 +128,13 @@ TEST_CASE("choices are listed, with a suggestion") {
 }
 
 TEST_CASE("keys that have no meaning for the choice made are errors") {
+  const auto error_of_model = [](const std::string& keys) {
+    return error_in("name: x\nmodel: {" + keys + "}\ndata: {name: synthetic}\ntrain: {epochs: 1}");
+  };
+  CHECK(error_of_model("name: lenet5, zero_init_residual: true") ==
+        "x.yaml:2:23: model.zero_init_residual: has no meaning for the model 'lenet5'");
+  CHECK(error_of_model("name: resnet20, stem: image") ==
+        "x.yaml:2:25: model.stem: has no meaning for the model 'resnet20'");
   CHECK(error_with("optimizer: {name: adam, momentum: 0.9}") ==
         "x.yaml:5:25: optimizer.momentum: has no meaning for the optimizer 'adam'");
   CHECK(error_with("optimizer: {beta1: 0.9}") ==

@@ -52,6 +52,21 @@ TrainResult Trainer::run(Progress& progress) {
   result_.folder = folder.path();
   progress.print(message(config_.model.name, " (", model_->parameter_count(), " parameters) on ", session_.device(),
                          ", ", train_set_->name(), ", ", total_steps_, " steps; results in ", folder.path().string()));
+  try {
+    train_epochs(folder, progress, stop);
+  } catch (const std::exception& error) {
+    note_failure(folder, error.what());
+    throw;
+  }
+  if (result_.interrupted) {
+    folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
+    progress.print(message("interrupted after step ", result_.steps, "; the model is saved"));
+  }
+  progress.print(message("results are in ", folder.path().string()));
+  return result_;
+}
+
+void Trainer::train_epochs(RunFolder& folder, Progress& progress, const std::function<bool()>& stop) {
   while (!finished() && !result_.interrupted) {
     Epoch epoch{.number = result_.steps / train_loader_.batches() + 1};
     result_.interrupted = !train_epoch(epoch, folder, progress, stop);
@@ -68,12 +83,14 @@ TrainResult Trainer::run(Progress& progress) {
       report_epoch(epoch, seconds, folder, progress);
     }
   }
-  if (result_.interrupted) {
-    folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
-    progress.print(message("interrupted after step ", result_.steps, "; the model is saved"));
+}
+
+void Trainer::note_failure(RunFolder& folder, std::string_view what) const {
+  try {
+    folder.append_metrics(json{{"event", "failed"}, {"step", result_.steps}, {"message", what}}.dump());
+  } catch (const Error&) {
+    // The disk may be what failed; the first error is the one to report.
   }
-  progress.print(message("results are in ", folder.path().string()));
-  return result_;
 }
 
 bool Trainer::train_epoch(Epoch& epoch, RunFolder& folder, Progress& progress, const std::function<bool()>& stop) {

@@ -44,6 +44,8 @@ class Trainer {
     double images_per_second() const { return static_cast<double>(images) / seconds(); }
   };
 
+  void train_epochs(RunFolder& folder, Progress& progress, const std::function<bool()>& stop);
+  void note_failure(RunFolder& folder, std::string_view what) const;
   /// False if it was interrupted.
   bool train_epoch(Epoch& epoch, RunFolder& folder, Progress& progress, const std::function<bool()>& stop);
   /// Trains on `batch` and, while the device is busy, loads the next one into it; false if there is none.

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -113,6 +114,12 @@ TEST_CASE("a loss that is not finite stops the training and names the step") {
   const std::string error = error_of<Error>([&] { train(tiny(folder, {"optimizer.lr=1e30"})); });
   CHECK(contains(error, "[train] the loss is "));
   CHECK(contains(error, " at step 2 (epoch 1, learning rate 1e+30)"));
+  std::ifstream file(folder.path() + "/tiny-1/metrics.jsonl");
+  std::string line, last;
+  while (std::getline(file, line)) last = line;
+  const auto record = nlohmann::json::parse(last);
+  CHECK(record.at("event") == "failed");
+  CHECK(record.at("message") == error);
 }
 
 TEST_CASE("training data without a complete batch is an error before anything is written") {

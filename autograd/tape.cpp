@@ -36,6 +36,12 @@ void Tape::start_step(std::int32_t number, ValueReader* reader) {
   inputs_.clear();
 }
 
+std::size_t Tape::slot_of(const Parameter& parameter) const {
+  BRAID_CHECK(context_.owns(parameter), Error, "[tape] the parameter '", parameter.name(),
+              "' belongs to another session");
+  return static_cast<std::size_t>(parameter.slot());
+}
+
 void Tape::check_open() const {
   BRAID_CHECK(
       !closed_, Error,
@@ -57,9 +63,7 @@ ValueId Tape::record_input(const Array& array) {
 }
 
 ValueId Tape::record_parameter(Parameter& parameter) {
-  const auto slot = static_cast<std::size_t>(parameter.slot());
-  BRAID_CHECK(context_.owns(parameter), Error, "[tape] the parameter '", parameter.name(),
-              "' belongs to another session");
+  const std::size_t slot = slot_of(parameter);
   if (slot >= newest_.size()) newest_.resize(slot + 1, kNotYet);
   if (newest_[slot] == kNotYet) {
     check_open();
@@ -99,14 +103,12 @@ ValueId Tape::step_number() {
 }
 
 ValueId Tape::gradient(const Parameter& parameter) const {
-  const auto slot = static_cast<std::size_t>(parameter.slot());
-  BRAID_CHECK(context_.owns(parameter), Error, "[tape] the parameter '", parameter.name(),
-              "' belongs to another session");
+  const std::size_t slot = slot_of(parameter);
   return slot < gradient_.size() ? gradient_[slot] : kNoValue;
 }
 
 void Tape::set_gradient(const Parameter& parameter, ValueId gradient) {
-  const auto slot = static_cast<std::size_t>(parameter.slot());
+  const std::size_t slot = slot_of(parameter);
   if (slot >= gradient_.size()) gradient_.resize(slot + 1, kNoValue);
   gradient_[slot] = gradient;
 }

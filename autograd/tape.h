@@ -70,6 +70,8 @@ class Tape {
   friend class NoGrad;
   friend class BackwardPass;
   ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
+  /// The parameter's index. Throws Error if it is another session's.
+  std::size_t slot_of(const Parameter& parameter) const;
   void check_open() const;
   void set_gradient(const Parameter& parameter, ValueId gradient);
 

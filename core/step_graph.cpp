@@ -33,7 +33,7 @@ std::string_view name_of(ValueKind kind) {
 namespace {
 
 void add_to(Hash& hash, const ValueDesc& desc) {
-  // One word for dtype and rank, one per extent: cheap, and unambiguous because the rank comes first.
+  // One word for dtype and rank, where Shape::add_to would make two: this runs for every value of every step.
   hash.add(static_cast<std::uint64_t>(desc.dtype) * 16 + static_cast<std::uint64_t>(desc.shape.rank()));
   for (const std::int64_t extent : desc.shape.extents()) hash.add(extent);
 }

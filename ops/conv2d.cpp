@@ -93,7 +93,7 @@ void Conv2dBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<Ou
 
 void Conv2dBackwardData::hash(Hash& hash) const {
   add_to(hash, options_);
-  for (const std::int64_t extent : x_.extents()) hash.add(extent);
+  x_.add_to(hash);
 }
 
 Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
@@ -109,7 +109,7 @@ void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
 
 void Conv2dBackwardFilter::hash(Hash& hash) const {
   add_to(hash, options_);
-  for (const std::int64_t extent : w_.extents()) hash.add(extent);
+  w_.add_to(hash);
 }
 
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {

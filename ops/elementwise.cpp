@@ -58,8 +58,8 @@ void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 }
 
 void Fill::hash(Hash& hash) const {
-  hash.add(value_).add(static_cast<int>(desc_.dtype)).add(desc_.shape.rank());
-  for (const std::int64_t extent : desc_.shape.extents()) hash.add(extent);
+  hash.add(value_).add(static_cast<int>(desc_.dtype));
+  desc_.shape.add_to(hash);
 }
 
 }  // namespace braid::ops

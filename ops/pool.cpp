@@ -21,10 +21,6 @@ void add_to(Hash& hash, const PoolOptions& options) {
   hash.add(options.ceil_mode ? 1 : 0).add(options.count_include_pad ? 1 : 0);
 }
 
-void add_to(Hash& hash, const Shape& shape) {
-  for (const std::int64_t extent : shape.extents()) hash.add(extent);
-}
-
 void check_image(std::string_view op, std::span<const ValueDesc> inputs) {
   check_inputs(op, inputs, 1);
   check_rank(op, "an input", inputs[0], 4, "[N,H,W,C]");
@@ -75,7 +71,7 @@ void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
 
 void MaxPool2dBackward::hash(Hash& hash) const {
   add_to(hash, options_);
-  add_to(hash, x_);
+  x_.add_to(hash);
 }
 
 void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -100,7 +96,7 @@ void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
 
 void AvgPool2dBackward::hash(Hash& hash) const {
   add_to(hash, options_);
-  add_to(hash, x_);
+  x_.add_to(hash);
 }
 
 void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -122,6 +118,6 @@ void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector
   outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
 }
 
-void GlobalAvgPoolBackward::hash(Hash& hash) const { add_to(hash, x_); }
+void GlobalAvgPoolBackward::hash(Hash& hash) const { x_.add_to(hash); }
 
 }  // namespace braid::ops

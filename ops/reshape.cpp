@@ -11,10 +11,7 @@ void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
   outputs.push_back({.dtype = inputs[0].dtype, .shape = shape_, .views = 0});
 }
 
-void Reshape::hash(Hash& hash) const {
-  hash.add(shape_.rank());
-  for (const std::int64_t extent : shape_.extents()) hash.add(extent);
-}
+void Reshape::hash(Hash& hash) const { shape_.add_to(hash); }
 
 void Reshape::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;

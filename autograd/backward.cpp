@@ -15,7 +15,11 @@ class BackwardPass final : public GradientContext {
   void run(ValueId loss) {
     const ValueDesc desc = graph().value(loss).desc;
     contribute(loss, emit(std::make_shared<ops::Fill>(desc, 1.0), {}));
-    for (NodeId id = last_ - 1; id >= 0; --id) differentiate(id);
+    for (NodeId id = last_ - 1; id >= 0; --id) {
+      tape_.layer_ = tape_.layers_[static_cast<std::size_t>(id)];
+      differentiate(id);
+    }
+    tape_.layer_ = nullptr;
     finish_parameters();
   }
 

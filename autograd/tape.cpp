@@ -30,6 +30,8 @@ void Tape::start_step(std::int32_t number, ValueReader* reader) {
   step_number_ = kNotYet;
   closed_ = false;
   grad_enabled_ = true;
+  layer_ = nullptr;
+  layers_.clear();
   requires_gradient_.clear();
   newest_.assign(context_.parameters().size(), kNotYet);
   gradient_.assign(context_.parameters().size(), kNoValue);
@@ -80,6 +82,7 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs) {
 ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {
   check_open();
   const ValueId first = graph_.add_node(std::move(op), inputs, kind);
+  layers_.push_back(layer_);
   bool differentiable = false;
   if (grad_enabled_) {
     for (const ValueId input : inputs) differentiable = differentiable || requires_gradient(input);
@@ -95,6 +98,11 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     }
   }
   return first;
+}
+
+std::string_view Tape::layer(NodeId node) const {
+  const std::string* name = layers_[static_cast<std::size_t>(node)];
+  return name != nullptr ? *name : std::string_view();
 }
 
 ValueId Tape::step_number() {

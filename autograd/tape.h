@@ -2,6 +2,7 @@
 // The tape of one step: the step graph, and what differentiation needs beside it. Recording appends to flat arrays; the
 // structural hash rolls along, so an unchanged step finds its plan at once.
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,21 @@ class Tape {
    private:
     Tape& tape_;
   };
+
+  /// While it lives, new nodes count as those of the named layer. The name must live as long as the step.
+  class Layer {
+   public:
+    Layer(Tape& tape, const std::string& name) : tape_(tape), outer_(std::exchange(tape.layer_, &name)) {}
+    ~Layer() { tape_.layer_ = outer_; }
+    Layer(const Layer&) = delete;
+    Layer& operator=(const Layer&) = delete;
+
+   private:
+    Tape& tape_;
+    const std::string* outer_;
+  };
+  /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
+  std::string_view layer(NodeId node) const;
 
   /// Forgets everything recorded; tensors recorded before become stale. `number` is the step's, as dropout sees it.
   void start_step(std::int32_t number, ValueReader* reader);
@@ -85,9 +101,11 @@ class Tape {
   ValueId step_number_ = kNotYet;
   bool closed_ = false;
   bool grad_enabled_ = true;
-  std::vector<bool> requires_gradient_;  // per value
-  std::vector<ValueId> newest_;          // per slot: newest version in this step
-  std::vector<ValueId> gradient_;        // per slot
+  const std::string* layer_ = nullptr;
+  std::vector<const std::string*> layers_;  // per node
+  std::vector<bool> requires_gradient_;     // per value
+  std::vector<ValueId> newest_;             // per slot: newest version in this step
+  std::vector<ValueId> gradient_;           // per slot
   std::vector<std::pair<ValueId, Array>> inputs_;
 };
 

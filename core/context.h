@@ -65,6 +65,8 @@ class Context {
   /// A number that tells apart layers with random behaviour of their own, such as dropout.
   std::uint32_t next_layer() { return layers_++; }
 
+  /// What names of new tensors start with: the scopes that live, as "layer1.0.".
+  const std::string& prefix() const { return prefix_; }
   /// While it lives, names of new tensors start with "name.".
   class Scope {
    public:

@@ -55,9 +55,12 @@ BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activati
   fill(context, running_variance_, 1);
 }
 
-Tensor BatchNormLayer::forward(const Tensor& x) { return forward(x, Tensor()); }
+Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
+  const Tape::Layer layer(x.tape(), name());
+  return normalise(x, residual);
+}
 
-Tensor BatchNormLayer::forward(const Tensor& x, const Tensor& residual) {
+Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
   const BatchNormOptions options{.relu = activation_ == Activation::relu, .add = residual.defined()};
   return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, training(), residual);
 }

@@ -34,14 +34,17 @@ enum class Activation { none, relu };
 class BatchNormLayer final : public Module {
  public:
   BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none);
-  Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  Tensor forward(const Tensor& x) override { return normalise(x, {}); }
   /// act(norm(x) + residual)
-  Tensor forward(const Tensor& x, const Tensor& residual);
+  Tensor operator()(const Tensor& x, const Tensor& residual);
   /// Starts as zero: with zero_scale in a block's last normalisation, the block starts as the identity (Goyal et al.,
   /// 2017).
   void zero_scale() { fill(context(), scale_, 0); }
 
  private:
+  Tensor normalise(const Tensor& x, const Tensor& residual);
+
   Activation activation_;
   Parameter& scale_;
   Parameter& shift_;

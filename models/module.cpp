@@ -2,6 +2,15 @@
 
 namespace braid {
 
+Module::Module(Context& context) : context_(context), name_(context.prefix()) {
+  if (!name_.empty()) name_.pop_back();  // the dot
+}
+
+Tensor Module::operator()(const Tensor& x) {
+  const Tape::Layer layer(x.tape(), name_);
+  return forward(x);
+}
+
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
   for (const Parameter* parameter : parameters()) count += parameter->shape().size();

@@ -10,16 +10,26 @@
 
 namespace braid {
 
+/// The logits of a classifier, and how much its loss counts in training.
+struct Head {
+  Tensor logits;
+  double weight = 1;
+};
+
 class Module {
  public:
-  explicit Module(Context& context) : context_(context) {}
+  /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
+  explicit Module(Context& context);
   virtual ~Module() = default;
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   /// Records the ops on the current step and returns the result.
   virtual Tensor forward(const Tensor& x) = 0;
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  /// The same; the tape knows the nodes as this module's.
+  Tensor operator()(const Tensor& x);
+  /// What training looks at: the result, and in training mode those of auxiliary classifiers if there are any.
+  virtual std::vector<Head> heads(const Tensor& x) { return {{forward(x)}}; }
 
   /// Trained tensors of this module and its children, in order of creation.
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
@@ -33,6 +43,7 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
   Context& context() const { return context_; }
+  const std::string& name() const { return name_; }
 
  protected:
   /// Makes a child; its parameters are named "name.…". The module owns it.
@@ -51,6 +62,7 @@ class Module {
   std::vector<Parameter*> collect(ValueKind kind) const;
 
   Context& context_;
+  std::string name_;
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<Parameter*> tensors_;
   bool training_ = true;

@@ -36,7 +36,7 @@ class BasicBlock final : public Module {
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = conv2_(norm1_(conv1_(x)));
-    return norm2_.forward(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+    return norm2_(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
   }
 
  private:
@@ -66,7 +66,7 @@ class Bottleneck final : public Module {
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = conv3_(norm2_(conv2_(norm1_(conv1_(x)))));
-    return norm3_.forward(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+    return norm3_(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
   }
 
  private:

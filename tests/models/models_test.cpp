@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
 
 #include "models/lenet.h"
@@ -49,6 +50,23 @@ TEST_CASE("every model of the registry maps images to logits, in training and in
       CHECK(logits.shape() == Shape{2, 7});
     }
   }
+}
+
+TEST_CASE("the tape knows which layer recorded a node, also in the backward pass") {
+  Session session({.device = "cpu", .streams = 1});
+  models::ResNet model(session, 20, {});
+  Step step = session.step();
+  backward(cross_entropy(model(Array(DType::f32, {2, 8, 8, 3})), Array(DType::i32, {2})));
+  const Tape& tape = session.tape();
+  std::map<std::string, std::vector<std::string>> ops;
+  for (NodeId id = 0; id < tape.graph().node_count(); ++id) {
+    ops[std::string(tape.layer(id))].emplace_back(tape.graph().node(id).op->name());
+  }
+  CHECK(ops["conv1"] == std::vector<std::string>{"conv2d", "conv2d_backward_filter"});
+  CHECK(ops["layer2.0.conv1"] == std::vector<std::string>{"conv2d", "conv2d_backward_data", "conv2d_backward_filter"});
+  CHECK(ops["layer1.0.bn1"] == std::vector<std::string>{"batch_norm", "batch_norm_backward"});
+  CHECK(ops["fc"].front() == "linear");
+  CHECK(ops[""].front() == "global_avg_pool");
 }
 
 TEST_CASE("names of parameters are unique and follow the model's structure") {

@@ -27,13 +27,11 @@ class ConvLayer final : public Module {
   Parameter* bias_ = nullptr;
 };
 
-/// What follows the normalisation in the same node.
-enum class Activation { none, relu };
-
-/// Batch normalisation over channels, fused with the residual addition and the ReLU that may follow.
+/// Batch normalisation over channels, fused with the residual addition and the activation that may follow.
 class BatchNormLayer final : public Module {
  public:
-  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none);
+  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none,
+                 double epsilon = 1e-5, double momentum = 0.1);
   Tensor forward(const Tensor& x) override;
   /// act(norm(x) + residual)
   Tensor forward(const Tensor& x, const Tensor& residual);
@@ -42,7 +40,7 @@ class BatchNormLayer final : public Module {
   void zero_scale() { fill(context(), scale_, 0); }
 
  private:
-  Activation activation_;
+  BatchNormOptions options_;
   Parameter& scale_;
   Parameter& shift_;
   Parameter& running_mean_;

@@ -18,6 +18,18 @@ struct ReluGradient {
   BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) ? dy : T(0); }
 };
 
+/// min(max(x, 0), 6). A NaN stays a NaN.
+template <class T>
+struct Relu6 {
+  BRAID_HOST_DEVICE T operator()(T x) const { return x < T(0) ? T(0) : x > T(6) ? T(6) : x; }
+};
+
+/// The gradient of ReLU6, from its output.
+template <class T>
+struct Relu6Gradient {
+  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) && y < T(6) ? dy : T(0); }
+};
+
 /// Mean and variance from sums of n values that were shifted by about their mean, which keeps the difference of squares
 /// accurate (shifted data: Chan, Golub and LeVeque, 1983).
 struct Moments {

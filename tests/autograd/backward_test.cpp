@@ -61,7 +61,8 @@ TEST_CASE("a small residual network in float64 passes the gradient check, on one
     const auto loss = as_loss(session, parameters, [&] {
       const BatchNormParameters norm{scale, shift, mean, variance};
       const Tensor x = conv2d(images, w1, {.padding = 1});
-      const Tensor y = batch_norm(conv2d(relu(x), w2, {.padding = 1}), norm, {.relu = true, .add = true}, true, x);
+      const Tensor y =
+          batch_norm(conv2d(relu(x), w2, {.padding = 1}), norm, {.activation = Activation::relu, .add = true}, true, x);
       const Tensor pooled = global_avg_pool(max_pool2d(y, {}));
       const Tensor halves[] = {pooled, global_avg_pool(avg_pool2d(x + y, {}))};
       return cross_entropy(linear(concat(halves), fc, bias), labels, 0.1);

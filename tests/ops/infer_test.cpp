@@ -85,7 +85,7 @@ const std::vector<BadCase>& bad_cases() {
        {f32({2, 3}), f32({3}), f32({3}), f32({3}), f32({3}), f32({3, 2})},
        "expected a residual of shape [2,3], got [3,2]"},
       {make<ops::BatchNormInference>(BatchNormOptions{}), {f32({2, 3})}, "[batch_norm_inference] expected 5 inputs"},
-      {make<ops::BatchNormBackward>(BatchNormOptions{.relu = true}),
+      {make<ops::BatchNormBackward>(BatchNormOptions{.activation = Activation::relu}),
        {f32({2, 3}), f32({2, 3}), f32({3}), f32({3}), f32({3})},
        "[batch_norm_backward] expected 6 inputs, got 5"},
       {make<ops::MaxPool2d>(PoolOptions{.window = 3}), {f32({1, 2, 5, 1})}, "the window 3x3 does not fit"},

@@ -72,19 +72,20 @@ void add_linear_rows(Rows& rows) {
 void add_batch_norm_rows(Rows& rows) {
   const Shape small[] = {{2, 1}, {5, 3}, {2, 3, 4, 5}, {3, 2, 2, 17}};
   const Shape large[] = {{2, 90, 91, 16}, {300, 3, 3, 67}, {260, 2, 1, 513}};
-  for (const bool relu : {false, true}) {
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
     for (const bool add : {false, true}) {
-      const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .relu = relu, .add = add};
+      const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .activation = activation, .add = add};
       const auto add_row = [&](const Shape& x, bool is_small) {
         const Shape c{x[x.rank() - 1]};
-        std::vector<Input> inputs = {{x}, {c}, {c}, {c}, {c, Data::positive}};
+        const Data data = activation == Activation::relu6 ? Data::wide : Data::normal;
+        std::vector<Input> inputs = {{x}, {c, data}, {c}, {c}, {c, Data::positive}};
         if (add) inputs.push_back({x});
         std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
         if (is_small && add) differentiable.push_back(5);
         rows.push_back({make<ops::BatchNorm>(options), inputs, differentiable});
         rows.push_back({make<ops::BatchNormInference>(options), inputs});
         std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
-        if (relu) backward.push_back({x});
+        if (activation != Activation::none) backward.push_back({x, data});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});
       };
       for (const Shape& x : small) add_row(x, true);
@@ -220,6 +221,7 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
   for (const auto& [shape, data] : row.inputs) {
     switch (data) {
       case Data::normal: arrays.push_back(floats(shape, [&] { return random.normal(); })); break;
+      case Data::wide: arrays.push_back(floats(shape, [&] { return 6 * random.normal(); })); break;
       case Data::positive: arrays.push_back(floats(shape, [&] { return 0.5f + random.uniform(); })); break;
       case Data::label: {
         const Shape& logits = row.inputs[row.inputs[0].shape.rank() == 2 ? 0 : 1].shape;

@@ -103,9 +103,19 @@ TEST_CASE("batch norm normalises with the biased variance and keeps the unbiased
 
 TEST_CASE("batch norm adds the residual before the ReLU") {
   const Array x = f64({-1, 1}, {2, 1}), one = f64({1}, {1}), zero = f64({0}, {1}), residual = f64({3, -3}, {2, 1});
-  const Array y =
-      run_op(ops::BatchNorm({.epsilon = 0, .relu = true, .add = true}), {x, one, zero, zero, one, residual})[0];
+  const Array y = run_op(ops::BatchNorm({.epsilon = 0, .activation = Activation::relu, .add = true}),
+                         {x, one, zero, zero, one, residual})[0];
   CHECK(elements<double>(y) == std::vector<double>{2, 0});
+}
+
+TEST_CASE("batch norm with ReLU6 passes a gradient only where it cuts nothing off") {
+  const BatchNormOptions options{.epsilon = 0, .activation = Activation::relu6, .add = true};
+  const Array x = f64({-1, 1, -1, 1}, {4, 1}), one = f64({1}, {1}), zero = f64({0}, {1});
+  const Array y = run_op(ops::BatchNorm(options), {x, one, zero, zero, one, f64({0, 4, 7, 5.5}, {4, 1})})[0];
+  CHECK(elements<double>(y) == std::vector<double>{0, 5, 6, 6});
+  const Array dy = f64({1, 2, 3, 4}, {4, 1});
+  CHECK(elements<double>(run_op(ops::BatchNormBackward(options), {dy, x, one, zero, one, y})[3]) ==
+        std::vector<double>{0, 2, 0, 0});
 }
 
 TEST_CASE("batch statistics stay accurate far from zero") {

@@ -65,6 +65,8 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
 
 Tensor relu(const Tensor& x) { return record(std::make_shared<ops::Relu>(), x); }
 
+Tensor relu6(const Tensor& x) { return record(std::make_shared<ops::Relu6>(), x); }
+
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options) {
   return record(std::make_shared<ops::MaxPool2d>(options), x);
 }

@@ -31,6 +31,8 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
                   bool training, const Tensor& residual = {});
 
 Tensor relu(const Tensor& x);
+/// min(max(x, 0), 6)
+Tensor relu6(const Tensor& x);
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options);
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
 /// [N,H,W,C] → [N,C]

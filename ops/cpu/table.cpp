@@ -39,6 +39,8 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"max_pool2d", make_max_pool2d},
     {"max_pool2d_backward", make_max_pool2d_backward},
     {"relu", make_relu},
+    {"relu6", make_relu6},
+    {"relu6_backward", make_relu6_backward},
     {"relu_backward", make_relu_backward},
     {"sgd_update", make_sgd_update},
     {"sum", make_sum},

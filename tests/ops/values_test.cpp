@@ -249,6 +249,15 @@ TEST_CASE("a NaN survives a ReLU") {
   CHECK(y[2] == 2);
 }
 
+TEST_CASE("a ReLU6 cuts at 0 and 6, and a NaN survives it") {
+  const Array x = f32({-1, std::numeric_limits<float>::quiet_NaN(), 2, 7}, {4});
+  const std::vector<float> y = elements<float>(run_op(ops::Relu6(), {x})[0]);
+  CHECK(y[0] == 0);
+  CHECK(std::isnan(y[1]));
+  CHECK(y[2] == 2);
+  CHECK(y[3] == 6);
+}
+
 TEST_CASE("one value may be several inputs of a sum that takes its place") {
   for (const std::size_t count : {2, 3, 4, 5, 6}) {
     float a[] = {1, 2}, b[] = {10, 20};

@@ -75,6 +75,10 @@ Tensor avg_pool2d(const Tensor& x, const PoolOptions& options) {
   return record(std::make_shared<ops::AvgPool2d>(options), x);
 }
 
+Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output) {
+  return record(std::make_shared<ops::AdaptiveAvgPool2d>(output), x);
+}
+
 Tensor global_avg_pool(const Tensor& x) { return record(std::make_shared<ops::GlobalAvgPool>(), x); }
 
 Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<ops::Sum>(), a, b); }

@@ -35,6 +35,8 @@ Tensor relu(const Tensor& x);
 Tensor relu6(const Tensor& x);
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options);
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
+/// [N,H,W,C] → [N,output.h,output.w,C], windows as in PyTorch
+Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output);
 /// [N,H,W,C] → [N,C]
 Tensor global_avg_pool(const Tensor& x);
 Tensor add(const Tensor& a, const Tensor& b);

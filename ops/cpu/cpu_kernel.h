@@ -75,6 +75,8 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_relu(const KernelSpec& spec);

@@ -15,6 +15,8 @@ namespace {
 constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"accuracy", make_accuracy},
     {"adam_update", make_adam_update},
+    {"adaptive_avg_pool2d", make_adaptive_avg_pool2d},
+    {"adaptive_avg_pool2d_backward", make_adaptive_avg_pool2d_backward},
     {"avg_pool2d", make_avg_pool2d},
     {"avg_pool2d_backward", make_avg_pool2d_backward},
     {"batch_norm", make_batch_norm},

@@ -98,6 +98,10 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::MaxPool2dBackward>(PoolOptions{}, Shape{1, 4, 4, 1}),
        {f32({1, 2, 2, 1}), f32({1, 2, 2, 1})},
        "expected places of maxima of u8, got f32"},
+      {make<ops::AdaptiveAvgPool2d>(7), {f32({2, 0, 3, 4})}, "an image of at least one pixel, got [2,0,3,4]"},
+      {make<ops::AdaptiveAvgPool2dBackward>(Shape{2, 5, 5, 3}),
+       {f32({2, 2, 4, 7})},
+       "expected an output gradient of shape [2,2,4,3], got [2,2,4,7]"},
       {make<ops::GlobalAvgPool>(), {f32({2, 0, 3, 4})}, "an image of at least one pixel"},
       {make<ops::Relu>(), {step}, "[relu] expected an input of a floating type, got i32"},
       {make<ops::ReluBackward>(), {f32({2}), f32({3})}, "[relu_backward] expected an output of shape [2], got [3]"},
@@ -156,6 +160,7 @@ TEST_CASE("attributes out of range are refused when the op is made") {
   CHECK_THROWS_AS(ops::Dropout(1.0, 0, 0), ShapeError);
   CHECK_THROWS_AS(ops::CrossEntropy(1.0), ShapeError);
   CHECK_THROWS_AS(ops::Accuracy(0), ShapeError);
+  CHECK_THROWS_AS(ops::AdaptiveAvgPool2d({3, 0}), ShapeError);
 }
 
 TEST_CASE("a convolution has the extents of the textbook formula") {

@@ -106,6 +106,12 @@ void add_pool(Rows& rows, const PoolOptions& options, const Shape& x, bool diffe
   rows.push_back({make<ops::AvgPool2dBackward>(options, x), {{y}}});
 }
 
+void add_adaptive_pool(Rows& rows, Extent2d output, const Shape& x, bool differentiable = true) {
+  const std::vector<int> first = differentiable ? std::vector{0} : std::vector<int>{};
+  rows.push_back({make<ops::AdaptiveAvgPool2d>(output), {{x}}, first});
+  rows.push_back({make<ops::AdaptiveAvgPool2dBackward>(x), {{{x[0], output.h, output.w, x[3]}}}});
+}
+
 void add_pool_rows(Rows& rows) {
   add_pool(rows, {.window = 1, .stride = 1}, {1, 1, 1, 1});
   add_pool(rows, {}, {2, 4, 6, 3});
@@ -119,6 +125,12 @@ void add_pool_rows(Rows& rows) {
   add_pool(rows, {}, {0, 4, 4, 3}, false);
   add_pool(rows, {}, {2, 4, 4, 0}, false);
   add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {3, 19, 23, 70}, false);
+  add_adaptive_pool(rows, 1, {1, 1, 1, 1});
+  add_adaptive_pool(rows, {2, 3}, {2, 4, 9, 3});
+  add_adaptive_pool(rows, {3, 2}, {1, 7, 5, 2});  // windows that overlap
+  add_adaptive_pool(rows, {7, 4}, {2, 1, 3, 2});  // more outputs than inputs
+  add_adaptive_pool(rows, 3, {0, 4, 4, 3}, false);
+  add_adaptive_pool(rows, 7, {2, 17, 30, 131}, false);
   for (const Shape& x : {Shape{1, 1, 1, 1}, {2, 3, 4, 5}, {0, 2, 2, 3}, {2, 3, 3, 0}, {5, 19, 18, 67}}) {
     const bool small = x.size() > 0 && x.size() < 1000;
     rows.push_back({make<ops::GlobalAvgPool>(), {{x}}, small ? std::vector{0} : std::vector<int>{}});

@@ -172,6 +172,12 @@ TEST_CASE("average pooling divides as PyTorch does") {
   CHECK(elements<float>(run_op(ops::AvgPool2d(ceil), {x})[0]) == std::vector<float>{3, 4.5, 7.5, 9});
 }
 
+TEST_CASE("adaptive pooling has the windows of PyTorch, downward and upward") {
+  const Array row = f32({1, 2, 3, 4, 5}, {1, 1, 5, 1}), column = f32({1, 2}, {1, 2, 1, 1});
+  CHECK(elements<float>(run_op(ops::AdaptiveAvgPool2d({1, 3}), {row})[0]) == std::vector<float>{1.5, 3, 4.5});
+  CHECK(elements<float>(run_op(ops::AdaptiveAvgPool2d({3, 1}), {column})[0]) == std::vector<float>{1, 1.5, 2});
+}
+
 TEST_CASE("cross entropy of known probabilities") {
   const Array logits = f64({0, std::log(3.0)}, {1, 2});  // softmax is 1/4, 3/4
   const std::vector<Array> plain = run_op(ops::CrossEntropy(0), {logits, labels({1})});

@@ -83,6 +83,8 @@ Tensor global_avg_pool(const Tensor& x) { return record(std::make_shared<ops::Gl
 
 Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<ops::Sum>(), a, b); }
 
+Tensor scale(const Tensor& x, double factor) { return record(std::make_shared<ops::Scale>(factor), x); }
+
 Tensor sum(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Sum>(), inputs); }
 
 Tensor concat(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Concat>(), inputs); }

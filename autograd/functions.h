@@ -41,6 +41,10 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output);
 Tensor global_avg_pool(const Tensor& x);
 Tensor add(const Tensor& a, const Tensor& b);
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+/// factor·x; the factor is an attribute of the op, not a value
+Tensor scale(const Tensor& x, double factor);
+inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
+inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
 /// Adds one or more tensors of equal shape from first to last.
 Tensor sum(std::span<const Tensor> inputs);
 /// Joins along channels, the last axis.

@@ -30,6 +30,13 @@ struct Relu6Gradient {
   BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) && y < T(6) ? dy : T(0); }
 };
 
+/// factor·x.
+template <class T>
+struct Scale {
+  T factor;
+  BRAID_HOST_DEVICE T operator()(T x) const { return factor * x; }
+};
+
 /// Mean and variance from sums of n values that were shifted by about their mean, which keeps the difference of squares
 /// accurate (shifted data: Chan, Golub and LeVeque, 1983).
 struct Moments {

@@ -50,6 +50,15 @@ void Relu6Backward::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
   infer_activation_gradient(name(), inputs, outputs);
 }
 
+void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  infer_unary(name(), inputs, outputs);
+}
+
+void Scale::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  context.set_input_gradient(0, context.emit(std::make_shared<Scale>(factor_), {context.output_gradient(0)}));
+}
+
 void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   BRAID_CHECK(!inputs.empty(), ShapeError, "[sum] expected at least one input");
   for (const ValueDesc& input : inputs) {

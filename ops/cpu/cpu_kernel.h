@@ -83,6 +83,7 @@ std::unique_ptr<Kernel> make_relu(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_scale(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_sum(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_cast(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_fill(const KernelSpec& spec);

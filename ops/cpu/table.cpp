@@ -44,6 +44,7 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"relu6", make_relu6},
     {"relu6_backward", make_relu6_backward},
     {"relu_backward", make_relu_backward},
+    {"scale", make_scale},
     {"sgd_update", make_sgd_update},
     {"sum", make_sum},
 };

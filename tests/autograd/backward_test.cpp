@@ -99,6 +99,14 @@ TEST_CASE("a value used several times gets the sum of its gradients") {
   CHECK(gradient(session, w).item() == 5);
 }
 
+TEST_CASE("a scaled value scales its gradient") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& w = session.add("w", {DType::f64, {}}, ValueKind::parameter);
+  Step step = session.step();
+  backward(3.0 * (Tensor(w) * 0.5));
+  CHECK(gradient(session, w).item() == 1.5);
+}
+
 TEST_CASE("backward passes of several losses add up") {
   Session session({.device = "cpu", .streams = 2});
   Parameter& w = session.add("w", {DType::f64, {}}, ValueKind::parameter);

@@ -107,6 +107,7 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::ReluBackward>(), {f32({2}), f32({3})}, "[relu_backward] expected an output of shape [2], got [3]"},
       {make<ops::Relu6>(), {step}, "[relu6] expected an input of a floating type, got i32"},
       {make<ops::Relu6Backward>(), {f32({2}), f32({3})}, "[relu6_backward] expected an output of shape [2], got [3]"},
+      {make<ops::Scale>(2.0), {step}, "[scale] expected an input of a floating type, got i32"},
       {make<ops::Sum>(), {}, "[sum] expected at least one input"},
       {make<ops::Sum>(), {f32({2}), f32({3})}, "[sum] expected an input of shape [2], got [3]"},
       {make<ops::Cast>(DType::i32), {f32({2})}, "[cast] expected a floating type to cast to, got i32"},

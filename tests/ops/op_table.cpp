@@ -146,6 +146,7 @@ void add_elementwise_rows(Rows& rows) {
     rows.push_back({make<ops::ReluBackward>(), {{x}, {x}}});
     rows.push_back({make<ops::Relu6>(), {{x, Data::wide}}, first});
     rows.push_back({make<ops::Relu6Backward>(), {{x}, {x, Data::wide}}});
+    rows.push_back({make<ops::Scale>(-1.7), {{x}}, first});
     rows.push_back({make<ops::Sum>(), {{x}}, first});
     rows.push_back({make<ops::Sum>(), {{x}, {x}}, small ? std::vector{0, 1} : std::vector<int>{}});
     for (const std::size_t count : {3, 4, 5}) {

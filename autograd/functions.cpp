@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/reshape.h"
+#include "ops/weighted_sum.h"
 
 namespace braid {
 
@@ -86,6 +87,12 @@ Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<op
 Tensor scale(const Tensor& x, double factor) { return record(std::make_shared<ops::Scale>(factor), x); }
 
 Tensor sum(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Sum>(), inputs); }
+
+Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs) {
+  std::vector<Tensor> all{weights};
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  return record_many(std::make_shared<ops::WeightedSum>(), all);
+}
 
 Tensor concat(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Concat>(), inputs); }
 

@@ -47,6 +47,8 @@ inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
 /// Adds one or more tensors of equal shape from first to last.
 Tensor sum(std::span<const Tensor> inputs);
+/// Σ sigmoid(weights[i])·inputs[i]: weights [n], and n tensors of equal shape
+Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs);
 /// Joins along channels, the last axis.
 Tensor concat(std::span<const Tensor> inputs);
 /// `layer` tells apart the dropout layers of one model (Context::next_layer).

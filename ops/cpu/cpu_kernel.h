@@ -95,5 +95,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec);
 
 }  // namespace braid::cpu

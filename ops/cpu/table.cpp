@@ -47,6 +47,8 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"scale", make_scale},
     {"sgd_update", make_sgd_update},
     {"sum", make_sum},
+    {"weighted_sum", make_weighted_sum},
+    {"weighted_sum_backward", make_weighted_sum_backward},
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &std::pair<std::string_view, Factory>::first));
 

@@ -107,6 +107,20 @@ TEST_CASE("a scaled value scales its gradient") {
   CHECK(gradient(session, w).item() == 1.5);
 }
 
+TEST_CASE("a weighted sum gates its inputs by the sigmoid of their weights") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& weights = session.add("weights", {DType::f64, {2}}, ValueKind::parameter);
+  session.write(weights, Array::from<double>({0, std::log(3.0)}, {2}));  // sigmoids 1/2 and 3/4
+  Step step = session.step();
+  const Tensor inputs[] = {Tensor(Array::scalar(2.0)), Tensor(Array::scalar(-8.0))};
+  const Tensor y = weighted_sum(weights, inputs);
+  backward(y);
+  const Array dweights = gradient(session, weights).array();
+  CHECK(y.item() == doctest::Approx(-5).epsilon(1e-14));
+  CHECK(dweights.as<double>()[0] == doctest::Approx(0.5).epsilon(1e-14));
+  CHECK(dweights.as<double>()[1] == doctest::Approx(-1.5).epsilon(1e-14));
+}
+
 TEST_CASE("backward passes of several losses add up") {
   Session session({.device = "cpu", .streams = 2});
   Parameter& w = session.add("w", {DType::f64, {}}, ValueKind::parameter);

@@ -13,6 +13,7 @@
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
+#include "ops/weighted_sum.h"
 
 using namespace braid;
 
@@ -110,6 +111,16 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::Scale>(2.0), {step}, "[scale] expected an input of a floating type, got i32"},
       {make<ops::Sum>(), {}, "[sum] expected at least one input"},
       {make<ops::Sum>(), {f32({2}), f32({3})}, "[sum] expected an input of shape [2], got [3]"},
+      {make<ops::WeightedSum>(), {f32({0})}, "[weighted_sum] expected weights and at least one input, got 1 inputs"},
+      {make<ops::WeightedSum>(),
+       {f32({1}), f32({3}), f32({3})},
+       "[weighted_sum] expected weights of shape [2], got [1]"},
+      {make<ops::WeightedSum>(),
+       {f32({2}), f32({3}), f32({4})},
+       "[weighted_sum] expected an input of shape [3], got [4]"},
+      {make<ops::WeightedSumBackward>(),
+       {f32({3}), f32({1}), f32({4})},
+       "[weighted_sum_backward] expected an input of shape [3], got [4]"},
       {make<ops::Cast>(DType::i32), {f32({2})}, "[cast] expected a floating type to cast to, got i32"},
       {make<ops::Concat>(), {f32({2, 3}), f32({3, 3})}, "agree in all but the last dimension, got [2,3] and [3,3]"},
       {make<ops::ChannelSlice>(2, 3), {f32({2, 4})}, "channels 2 to 5 are not all in an input of shape [2,4]"},

@@ -11,6 +11,7 @@
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
+#include "ops/weighted_sum.h"
 
 namespace braid::testing {
 
@@ -162,6 +163,20 @@ void add_elementwise_rows(Rows& rows) {
   rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
 }
 
+void add_weighted_sum_rows(Rows& rows) {
+  for (const Shape& x : {Shape{}, {1}, {0, 3}, {3, 5, 7}, {3, 13337}}) {
+    for (const std::int64_t count : {1, 2, 5}) {
+      std::vector<Input> inputs(static_cast<std::size_t>(count) + 1, {x});
+      inputs[0] = {{count}};
+      const bool small = x.size() > 0 && x.size() < 1000;
+      const std::vector<int> differentiable = count == 1 ? std::vector{0, 1} : std::vector{0, 1, 2};
+      rows.push_back({make<ops::WeightedSum>(), inputs, small ? differentiable : std::vector<int>{}});
+      inputs.insert(inputs.begin(), {x});
+      rows.push_back({make<ops::WeightedSumBackward>(), inputs});
+    }
+  }
+}
+
 void add_concat_rows(Rows& rows) {
   rows.push_back({make<ops::Concat>(), {{{5}}}, {0}});
   rows.push_back({make<ops::Concat>(), {{{2, 3, 4}}, {{2, 3, 1}}, {{2, 3, 0}}, {{2, 3, 7}}}, {0, 1, 3}});
@@ -214,6 +229,7 @@ const std::vector<OpRow>& op_table() {
     add_batch_norm_rows(list);
     add_pool_rows(list);
     add_elementwise_rows(list);
+    add_weighted_sum_rows(list);
     add_concat_rows(list);
     add_cross_entropy_rows(list);
     add_optimizer_rows(list);

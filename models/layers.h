@@ -2,6 +2,7 @@
 // The layers that models are made of: parameters with their initialisation, and the ops that use them.
 
 #include "models/module.h"
+#include "models/options.h"
 
 namespace braid {
 

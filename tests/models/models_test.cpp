@@ -364,9 +364,13 @@ TEST_CASE("every model that has a width becomes narrower with it, and refuses on
 
 TEST_CASE("the registry knows which options a model has") {
   using Names = std::vector<std::string>;
+  const Names models = models::model_names();
+  CHECK(std::set<std::string>(models.begin(), models.end()).size() == models.size());
   CHECK(models::model_option_names("lenet5") == Names{"width"});
   CHECK(models::model_option_names("resnet20") == Names{"zero_init_residual", "width"});
   CHECK(models::model_option_names("resnet50") == Names{"zero_init_residual", "stem", "width"});
+  CHECK(models::model_option_names("mlp") == Names{"hidden"});
+  CHECK(models::model_option_names("randwire") == Names{"stem", "width", "graph_seed"});
   CHECK(models::model_option_names("googlenet") == Names{"stem", "width", "auxiliary"});
   CHECK_THROWS_AS(models::model_option_names("resnet21"), Error);
 }

@@ -43,9 +43,10 @@ Tensor ConvLayer::forward(const Tensor& x) {
   return bias_ == nullptr ? conv2d(x, weight_, options_) : conv2d(x, weight_, *bias_, options_);
 }
 
-BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation)
+BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation, double epsilon,
+                               double momentum)
     : Module(context),
-      activation_(activation),
+      options_{.epsilon = epsilon, .momentum = momentum, .activation = activation},
       scale_(add_tensor("weight", {channels})),
       shift_(add_tensor("bias", {channels})),
       running_mean_(add_tensor("running_mean", {channels}, ValueKind::state)),
@@ -61,7 +62,8 @@ Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
 }
 
 Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
-  const BatchNormOptions options{.relu = activation_ == Activation::relu, .add = residual.defined()};
+  BatchNormOptions options = options_;
+  options.add = residual.defined();
   return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, training(), residual);
 }
 

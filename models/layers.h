@@ -2,6 +2,7 @@
 // The layers that models are made of: parameters with their initialisation, and the ops that use them.
 
 #include "models/module.h"
+#include "models/options.h"
 
 namespace braid {
 
@@ -27,13 +28,11 @@ class ConvLayer final : public Module {
   Parameter* bias_ = nullptr;
 };
 
-/// What follows the normalisation in the same node.
-enum class Activation { none, relu };
-
-/// Batch normalisation over channels, fused with the residual addition and the ReLU that may follow.
+/// Batch normalisation over channels, fused with the residual addition and the activation that may follow.
 class BatchNormLayer final : public Module {
  public:
-  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none);
+  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none,
+                 double epsilon = 1e-5, double momentum = 0.1);
   using Module::operator();
   Tensor forward(const Tensor& x) override { return normalise(x, {}); }
   /// act(norm(x) + residual)
@@ -45,7 +44,7 @@ class BatchNormLayer final : public Module {
  private:
   Tensor normalise(const Tensor& x, const Tensor& residual);
 
-  Activation activation_;
+  BatchNormOptions options_;
   Parameter& scale_;
   Parameter& shift_;
   Parameter& running_mean_;

@@ -1,7 +1,12 @@
 #include "models/registry.h"
 
+#include "models/densenet.h"
+#include "models/googlenet.h"
+#include "models/inception.h"
 #include "models/lenet.h"
+#include "models/mobilenet.h"
 #include "models/resnet.h"
+#include "models/squeezenet.h"
 
 namespace braid::models {
 
@@ -27,7 +32,14 @@ Options network_options(const ModelOptions& options) {
   result.channels = options.image_shape[2];
   result.width = options.width;
   if constexpr (requires { result.stem; }) result.stem = stem_of(options);
+  if constexpr (requires { result.auxiliary; }) result.auxiliary = options.auxiliary;
   return result;
+}
+
+/// A network that is told just that.
+template <class Network, class Options>
+std::unique_ptr<Module> network(Context& context, const ModelOptions& options) {
+  return std::make_unique<Network>(context, network_options<Options>(options));
 }
 
 std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
@@ -47,22 +59,35 @@ std::unique_ptr<Module> resnet(Context& context, const ModelOptions& options) {
   return std::make_unique<ResNet>(context, kDepth, own);
 }
 
+template <SqueezeNet::Version kVersion>
+std::unique_ptr<Module> squeezenet(Context& context, const ModelOptions& options) {
+  return std::make_unique<SqueezeNet>(context, kVersion, network_options<SqueezeNetOptions>(options));
+}
+
 struct Entry {
   std::string_view name;
   Factory factory;
   OptionNames options;
 };
 
-constexpr std::string_view kPlain[] = {"width"};
+constexpr std::string_view kWidth[] = {"width"};
+constexpr std::string_view kStem[] = {"stem", "width"};
+constexpr std::string_view kAuxiliary[] = {"stem", "width", "auxiliary"};
 constexpr std::string_view kResidual[] = {"zero_init_residual", "width"};
 constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "width"};
 
 constexpr Entry kModels[] = {
-    {"lenet5", lenet, kPlain},
+    {"densenet121", network<DenseNet121, DenseNetOptions>, kStem},
+    {"googlenet", network<GoogLeNet, GoogLeNetOptions>, kAuxiliary},
+    {"inception_v3", network<InceptionV3, InceptionV3Options>, kAuxiliary},
+    {"lenet5", lenet, kWidth},
+    {"mobilenet_v2", network<MobileNetV2, MobileNetOptions>, kStem},
     {"resnet18", resnet<18>, kResidualStem},
     {"resnet20", resnet<20>, kResidual},
     {"resnet32", resnet<32>, kResidual},
     {"resnet34", resnet<34>, kResidualStem},
+    {"squeezenet1_0", squeezenet<SqueezeNet::Version::v1_0>, kStem},
+    {"squeezenet1_1", squeezenet<SqueezeNet::Version::v1_1>, kStem},
     {"resnet44", resnet<44>, kResidual},
     {"resnet50", resnet<50>, kResidualStem},
     {"resnet56", resnet<56>, kResidual},
@@ -70,6 +95,8 @@ constexpr Entry kModels[] = {
     {"resnet110", resnet<110>, kResidual},
     {"resnet152", resnet<152>, kResidualStem},
     {"resnext50_32x4d", resnet<50, 32, 4>, kResidualStem},
+    {"squeezenet1_0", squeezenet<SqueezeNet::Version::v1_0>, kStem},
+    {"squeezenet1_1", squeezenet<SqueezeNet::Version::v1_1>, kStem},
 };
 
 const Entry& find(std::string_view name) {

@@ -41,6 +41,8 @@ class Module {
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
   /// State such as running statistics, likewise.
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
+  /// All that the trained model consists of: parameters, then states.
+  std::vector<Parameter*> tensors() const;
   /// Number of trained elements.
   std::int64_t parameter_count() const;
 

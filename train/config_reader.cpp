@@ -207,6 +207,14 @@ void ConfigSection::read(std::string_view key, std::vector<double>& target, cons
   for (const ConfigNode& item : value->items) target.push_back(number(key, item, range));
 }
 
+void ConfigSection::read(std::string_view key, std::vector<std::int64_t>& target, const Range& range) {
+  const ConfigNode* value = take(key);
+  if (value == nullptr) return;
+  if (value->kind != ConfigNode::Kind::list) mismatch(key, *value, "a list of integers, as [1, 2]");
+  target.clear();
+  for (const ConfigNode& item : value->items) target.push_back(integer(key, item, range));
+}
+
 void ConfigSection::read_or_word(std::string_view key, int& target, const Range& range, std::string_view word) {
   const ConfigNode* value = take(key);
   if (value == nullptr) return;

@@ -42,6 +42,7 @@ class ConfigSection {
   void read(std::string_view key, std::string& target);
   void read(std::string_view key, std::string& target, std::span<const std::string> choices);
   void read(std::string_view key, std::vector<double>& target, const Range& range);
+  void read(std::string_view key, std::vector<std::int64_t>& target, const Range& range);
   /// An integer in the range, or a word that stands for 0, as 'auto'.
   void read_or_word(std::string_view key, int& target, const Range& range, std::string_view word);
 

@@ -75,27 +75,23 @@ void read_device(ConfigSection& parent, std::string& device) {
 
 }  // namespace
 
-bool is_residual(std::string_view model) { return model.starts_with("resnet"); }
-
-/// The ImageNet form has a choice of stems, the CIFAR form has not.
-bool has_stem(std::string_view model) {
-  constexpr std::string_view kImageNetForm[] = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
-  return std::ranges::find(kImageNetForm, model) != std::end(kImageNetForm);
-}
-
 void read_section(ConfigSection section, ModelConfig& model) {
   section.require("name");
   section.read("name", model.name, models::model_names());
-  if (is_residual(model.name)) {
-    section.read("zero_init_residual", model.options.zero_init_residual);
-  } else {
-    reject_all(section, {"zero_init_residual"}, "model", model.name);
-  }
-  if (has_stem(model.name)) {
-    section.read("stem", model.options.stem, kStems);
-  } else {
-    reject_all(section, {"stem"}, "model", model.name);
-  }
+  std::vector<std::string> own;
+  if (section.has("name")) own = models::model_option_names(model.name);
+  const auto has = [&](std::string_view key) {
+    const bool found = std::ranges::find(own, key) != own.end();
+    if (!found) reject_all(section, {key}, "model", model.name);
+    return found;
+  };
+  models::ModelOptions& options = model.options;
+  if (has("zero_init_residual")) section.read("zero_init_residual", options.zero_init_residual);
+  if (has("stem")) section.read("stem", options.stem, kStems);
+  if (has("width")) section.read("width", options.width, {.min = 0, .max = 16, .above_min = true});
+  if (has("auxiliary")) section.read("auxiliary", options.auxiliary);
+  if (has("graph_seed")) section.read("graph_seed", options.graph_seed);
+  if (has("hidden")) section.read("hidden", options.hidden, between(1, 1e6));
   section.finish();
 }
 

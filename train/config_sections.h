@@ -31,7 +31,4 @@ void read_session(ConfigSection& parent, SessionOptions& session);
 void read_name(ConfigSection& parent, std::string& name);
 void read_output(ConfigSection section, std::string& root);
 
-bool is_residual(std::string_view model);
-bool has_stem(std::string_view model);
-
 }  // namespace braid

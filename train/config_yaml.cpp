@@ -4,7 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "train/config_sections.h"
+#include "train/config.h"
 
 namespace braid {
 
@@ -88,8 +88,17 @@ void write(std::ostream& out, const SessionOptions& session) {
 
 void write(std::ostream& out, const ModelConfig& model) {
   out << "model:\n  name: " << model.name << '\n';
-  if (is_residual(model.name)) out << "  zero_init_residual: " << flag(model.options.zero_init_residual) << '\n';
-  if (has_stem(model.name)) out << "  stem: " << model.options.stem << '\n';
+  const models::ModelOptions& options = model.options;
+  for (const std::string& key : models::model_option_names(model.name)) {
+    out << "  " << key << ": ";
+    if (key == "zero_init_residual") out << flag(options.zero_init_residual);
+    if (key == "stem") out << options.stem;
+    if (key == "width") out << number(options.width);
+    if (key == "auxiliary") out << flag(options.auxiliary);
+    if (key == "graph_seed") out << options.graph_seed;
+    if (key == "hidden") out << list({options.hidden.begin(), options.hidden.end()});
+    out << '\n';
+  }
 }
 
 /// All but name, session and output.

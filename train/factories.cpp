@@ -6,6 +6,17 @@
 
 namespace braid {
 
+namespace {
+
+/// What tells datasets apart.
+std::string key_of(const TrainConfig& config, Split split) {
+  const DataConfig& data = config.data;
+  const char* part = split == Split::train ? "train" : "test";
+  if (data.name != "synthetic") return message(data.name, ' ', part, ' ', data.root);
+  return message(data.name, ' ', part, ' ', split == Split::train ? data.size : data.test_size, ' ', data.image_size,
+                 ' ', data.channels, ' ', data.classes, ' ', config.session.seed);
+}
+
 std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   if (data.name == "fashion_mnist") return fashion_mnist(data.root, split);
@@ -17,6 +28,14 @@ std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split spl
                       .split = split});
   }
   throw ConfigError(message("[data] there is no dataset '", data.name, "'"));
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split split) {
+  std::shared_ptr<const Dataset>& dataset = datasets_[key_of(config, split)];
+  if (dataset == nullptr) dataset = make_dataset(config, split);
+  return dataset;
 }
 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {

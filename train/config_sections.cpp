@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
+#include "data/synthetic.h"
 #include "scheduler/policy.h"
 
 namespace braid {
@@ -104,7 +105,7 @@ void read_section(ConfigSection section, DataConfig& data) {
     section.read("test_size", data.test_size, between(1, 1e7));
     section.read("image_size", data.image_size, between(1, 1024));
     section.read("channels", data.channels, between(1, 64));
-    section.read("classes", data.classes, between(1, 256));
+    section.read("classes", data.classes, between(1, kMaxSyntheticClasses));
   } else {
     reject_all(section, {"size", "test_size", "image_size", "channels", "classes"}, "dataset", data.name);
     section.read("root", data.root);

@@ -25,7 +25,8 @@ class Module {
  public:
   /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
   explicit Module(Context& context);
-  virtual ~Module() = default;
+  /// Releases the module's tensors. To happen before the context ends, and not between recording a step and running it.
+  virtual ~Module() { context_.release(tensors_); }
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -40,6 +41,8 @@ class Module {
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
   /// State such as running statistics, likewise.
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
+  /// All that the trained model consists of: parameters, then states.
+  std::vector<Parameter*> tensors() const;
   /// Number of trained elements.
   std::int64_t parameter_count() const;
 

@@ -1,12 +1,17 @@
 #include "models/registry.h"
 
+#include "models/alexnet.h"
 #include "models/densenet.h"
 #include "models/googlenet.h"
 #include "models/inception.h"
 #include "models/lenet.h"
+#include "models/mlp.h"
 #include "models/mobilenet.h"
+#include "models/nasnet.h"
+#include "models/randwire.h"
 #include "models/resnet.h"
 #include "models/squeezenet.h"
+#include "models/vgg.h"
 
 namespace braid::models {
 
@@ -50,6 +55,17 @@ std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
   return std::make_unique<LeNet5>(context, own);
 }
 
+std::unique_ptr<Module> mlp(Context& context, const ModelOptions& options) {
+  return std::make_unique<Mlp>(
+      context, MlpOptions{.classes = options.classes, .inputs = options.image_shape.size(), .hidden = options.hidden});
+}
+
+std::unique_ptr<Module> randwire(Context& context, const ModelOptions& options) {
+  auto own = network_options<RandWireOptions>(options);
+  own.graph_seed = options.graph_seed;
+  return std::make_unique<RandWire>(context, own);
+}
+
 template <int kDepth, std::int64_t kGroups = 1, std::int64_t kWidthPerGroup = 64>
 std::unique_ptr<Module> resnet(Context& context, const ModelOptions& options) {
   auto own = network_options<ResNetOptions>(options);
@@ -64,6 +80,11 @@ std::unique_ptr<Module> squeezenet(Context& context, const ModelOptions& options
   return std::make_unique<SqueezeNet>(context, kVersion, network_options<SqueezeNetOptions>(options));
 }
 
+template <Vgg16::Norm kNorm>
+std::unique_ptr<Module> vgg16(Context& context, const ModelOptions& options) {
+  return std::make_unique<Vgg16>(context, kNorm, network_options<VggOptions>(options));
+}
+
 struct Entry {
   std::string_view name;
   Factory factory;
@@ -71,23 +92,27 @@ struct Entry {
 };
 
 constexpr std::string_view kWidth[] = {"width"};
+constexpr std::string_view kHidden[] = {"hidden"};
 constexpr std::string_view kStem[] = {"stem", "width"};
+constexpr std::string_view kGraph[] = {"stem", "width", "graph_seed"};
 constexpr std::string_view kAuxiliary[] = {"stem", "width", "auxiliary"};
 constexpr std::string_view kResidual[] = {"zero_init_residual", "width"};
 constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "width"};
 
 constexpr Entry kModels[] = {
+    {"alexnet", network<AlexNet, AlexNetOptions>, kStem},
     {"densenet121", network<DenseNet121, DenseNetOptions>, kStem},
     {"googlenet", network<GoogLeNet, GoogLeNetOptions>, kAuxiliary},
     {"inception_v3", network<InceptionV3, InceptionV3Options>, kAuxiliary},
     {"lenet5", lenet, kWidth},
+    {"mlp", mlp, kHidden},
     {"mobilenet_v2", network<MobileNetV2, MobileNetOptions>, kStem},
+    {"nasnet_a_mobile", network<NasNetAMobile, NasNetOptions>, kStem},
+    {"randwire", randwire, kGraph},
     {"resnet18", resnet<18>, kResidualStem},
     {"resnet20", resnet<20>, kResidual},
     {"resnet32", resnet<32>, kResidual},
     {"resnet34", resnet<34>, kResidualStem},
-    {"squeezenet1_0", squeezenet<SqueezeNet::Version::v1_0>, kStem},
-    {"squeezenet1_1", squeezenet<SqueezeNet::Version::v1_1>, kStem},
     {"resnet44", resnet<44>, kResidual},
     {"resnet50", resnet<50>, kResidualStem},
     {"resnet56", resnet<56>, kResidual},
@@ -97,6 +122,8 @@ constexpr Entry kModels[] = {
     {"resnext50_32x4d", resnet<50, 32, 4>, kResidualStem},
     {"squeezenet1_0", squeezenet<SqueezeNet::Version::v1_0>, kStem},
     {"squeezenet1_1", squeezenet<SqueezeNet::Version::v1_1>, kStem},
+    {"vgg16", vgg16<Vgg16::Norm::none>, kStem},
+    {"vgg16_bn", vgg16<Vgg16::Norm::batch>, kStem},
 };
 
 const Entry& find(std::string_view name) {

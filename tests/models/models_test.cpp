@@ -47,6 +47,9 @@ TEST_CASE("models have the parameter counts of their papers and of torchvision")
       {"squeezenet1_1", 1000, large, 1235496},
       {"densenet121", 1000, large, 7978856},
       {"mobilenet_v2", 1000, large, 3504872},
+      // Zoph et al. 2018, table 2: 5.3 M. To the digit, the trainable ones of the TensorFlow code's checkpoint.
+      {"nasnet_a_mobile", 1000, large, 5289978},
+      {"mlp", 10, {28, 28, 1}, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -55,6 +58,29 @@ TEST_CASE("models have the parameter counts of their papers and of torchvision")
         row.name, context, {.classes = row.classes, .image_shape = row.image, .auxiliary = row.auxiliary});
     CHECK(model->parameter_count() == row.parameters);
   }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // drawing 200 million weights would take minutes
+#else
+constexpr bool kSanitized = false;
+#endif
+
+TEST_CASE("the largest models have torchvision's parameter counts" * doctest::skip(kSanitized)) {
+  const auto count = [](const char* name) {
+    Context context(make_backend(Device{}), 1);
+    return models::make_model(name, context, {.classes = 1000, .image_shape = {224, 224, 3}})->parameter_count();
+  };
+  CHECK(count("alexnet") == 61100840);
+  CHECK(count("vgg16_bn") == 138365992);  // 138357544 without the 4224 scales and shifts
+}
+
+TEST_CASE("batch normalisation adds a scale and a shift to each of VGG's 4224 channels") {
+  const auto count = [](const char* name) {
+    Context context(make_backend(Device{}), 1);
+    return models::make_model(name, context, {.classes = 10})->parameter_count();
+  };
+  CHECK(count("vgg16_bn") - count("vgg16") == 138365992 - 138357544);
 }
 
 TEST_CASE("parameters are called as in torchvision") {
@@ -77,6 +103,11 @@ TEST_CASE("parameters are called as in torchvision") {
       {"squeezenet1_1", "classifier.1.bias", {7}, ""},
       {"densenet121", "features.denseblock1.denselayer2.conv1.weight", {16, 1, 1, 12}, "features.norm0.running_mean"},
       {"densenet121", "features.transition3.conv.weight", {64, 1, 1, 128}, "features.norm5.running_var"},
+      {"vgg16", "features.28.weight", {64, 3, 3, 64}, ""},
+      {"vgg16", "classifier.6.weight", {7, 64}, ""},
+      {"vgg16_bn", "features.40.weight", {64, 3, 3, 64}, "features.41.running_var"},
+      {"alexnet", "features.10.weight", {32, 3, 3, 32}, ""},
+      {"alexnet", "classifier.1.weight", {128, 128}, ""},
       {"mobilenet_v2", "features.1.conv.0.0.weight", {8, 3, 3, 1}, "features.1.conv.2.running_mean"},
       {"mobilenet_v2", "features.18.0.weight", {1280, 1, 1, 40}, "features.2.conv.3.running_var"},
   };
@@ -129,11 +160,11 @@ TEST_CASE("every model of the registry that has a form for large images takes th
 TEST_CASE("a training step of every model gives a gradient to each parameter") {
   for (const std::string& name : models::model_names()) {
     CAPTURE(name);
-    const Shape image{16, 16, 3};
+    const Shape image{20, 20, 3};
     Session session({.device = "cpu", .streams = 1});
     const auto model = models::make_model(name, session, small_model(image));
     Step step = session.step();
-    const Tensor loss = training_loss(model->heads(noise({4, 16, 16, 3})), labels(4));
+    const Tensor loss = training_loss(model->heads(noise({4, 20, 20, 3})), labels(4));
     backward(loss);
     for (const Parameter* parameter : model->parameters()) {
       CAPTURE(parameter->name());
@@ -183,9 +214,13 @@ TEST_CASE("images that are too small, or have other channels, are refused in the
     std::int64_t smallest;
   };
   const Row rows[] = {
-      {"googlenet", "small_image", 8},     {"googlenet", "image", 31},          {"inception_v3", "small_image", 7},
-      {"inception_v3", "image", 75},       {"squeezenet1_0", "small_image", 6}, {"squeezenet1_0", "image", 29},
-      {"squeezenet1_1", "small_image", 6}, {"squeezenet1_1", "image", 25},      {"densenet121", "small_image", 8},
+      {"googlenet", "small_image", 8},     {"googlenet", "image", 31},
+      {"inception_v3", "small_image", 7},  {"inception_v3", "image", 75},
+      {"squeezenet1_0", "small_image", 6}, {"squeezenet1_0", "image", 29},
+      {"squeezenet1_1", "small_image", 6}, {"squeezenet1_1", "image", 25},
+      {"alexnet", "small_image", 15},      {"alexnet", "image", 63},
+      {"vgg16", "small_image", 17},        {"vgg16_bn", "image", 32},
+      {"nasnet_a_mobile", "image", 3},     {"densenet121", "small_image", 8},
       {"densenet121", "image", 29},
   };
   for (const Row& row : rows) {
@@ -203,7 +238,7 @@ TEST_CASE("images that are too small, or have other channels, are refused in the
     const std::string size = message('[', row.name, "] expected images of at least ", row.smallest, 'x', row.smallest);
     CHECK_THROWS_WITH_AS(forward(row.smallest - 1, 3), doctest::Contains(size.c_str()), ShapeError);
     const std::string channels = message('[', row.name, "] expected images [N,H,W,3]");
-    CHECK_THROWS_WITH_AS(forward(32, 1), doctest::Contains(channels.c_str()), ShapeError);
+    CHECK_THROWS_WITH_AS(forward(64, 1), doctest::Contains(channels.c_str()), ShapeError);
   }
 }
 
@@ -318,7 +353,7 @@ TEST_CASE("every model that has a width becomes narrower with it, and refuses on
     if (std::find(names.begin(), names.end(), "width") == names.end()) continue;
     const auto count = [&](double width) {
       Context context(make_backend(Device{}), 1);
-      models::ModelOptions options = small_model({16, 16, 3});
+      models::ModelOptions options = small_model({20, 20, 3});
       options.width = width;
       return models::make_model(name, context, options)->parameter_count();
     };
@@ -329,9 +364,13 @@ TEST_CASE("every model that has a width becomes narrower with it, and refuses on
 
 TEST_CASE("the registry knows which options a model has") {
   using Names = std::vector<std::string>;
+  const Names models = models::model_names();
+  CHECK(std::set<std::string>(models.begin(), models.end()).size() == models.size());
   CHECK(models::model_option_names("lenet5") == Names{"width"});
   CHECK(models::model_option_names("resnet20") == Names{"zero_init_residual", "width"});
   CHECK(models::model_option_names("resnet50") == Names{"zero_init_residual", "stem", "width"});
+  CHECK(models::model_option_names("mlp") == Names{"hidden"});
+  CHECK(models::model_option_names("randwire") == Names{"stem", "width", "graph_seed"});
   CHECK(models::model_option_names("googlenet") == Names{"stem", "width", "auxiliary"});
   CHECK_THROWS_AS(models::model_option_names("resnet21"), Error);
 }

@@ -30,6 +30,13 @@ std::vector<Module*> Module::modules() {
   return list;
 }
 
+std::vector<Parameter*> Module::tensors() const {
+  std::vector<Parameter*> tensors = parameters();
+  const std::vector<Parameter*> states = this->states();
+  tensors.insert(tensors.end(), states.begin(), states.end());
+  return tensors;
+}
+
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
   for (const Parameter* parameter : parameters()) count += parameter->shape().size();

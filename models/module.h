@@ -25,7 +25,8 @@ class Module {
  public:
   /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
   explicit Module(Context& context);
-  virtual ~Module() = default;
+  /// Releases the module's tensors. To happen before the context ends, and not between recording a step and running it.
+  virtual ~Module() { context_.release(tensors_); }
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -42,6 +43,8 @@ class Module {
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
   /// This module and all that it is made of, in order of creation.
   std::vector<Module*> modules();
+  /// All that the trained model consists of: parameters, then states.
+  std::vector<Parameter*> tensors() const;
   /// Number of trained elements.
   std::int64_t parameter_count() const;
 

@@ -59,12 +59,6 @@ constexpr double kFloor = 1e-3;
 
 std::string path_of(const Row& row) { return message(BRAID_SOURCE_DIR "/tests/golden/", row.file, ".braid"); }
 
-std::vector<Parameter*> tensors_of(const Module& model) {
-  std::vector<Parameter*> tensors = model.parameters();
-  std::ranges::copy(model.states(), std::back_inserter(tensors));
-  return tensors;
-}
-
 /// The arrays of a golden file, in a context of their own: so the reader of checkpoints finds out whether the file has
 /// exactly those that the model asks for.
 class Golden {
@@ -73,7 +67,7 @@ class Golden {
     const Shape& image = row.options.image_shape;
     add("images", {DType::u8, {row.images, image[0], image[1], image[2]}});
     add("labels", {DType::i32, {row.images}});
-    for (const Parameter* tensor : tensors_of(model)) {
+    for (const Parameter* tensor : model.tensors()) {
       add("before." + tensor->name(), tensor->desc());
       add("after." + tensor->name(), tensor->desc());
     }
@@ -144,7 +138,7 @@ class Comparison {
 
   /// What differs by more than is allowed, one line each; empty if all is well.
   std::string run() {
-    for (Parameter* tensor : tensors_of(*model_)) session_.write(*tensor, golden_["before." + tensor->name()]);
+    for (Parameter* tensor : model_->tensors()) session_.write(*tensor, golden_["before." + tensor->name()]);
     SGD sgd(model_->parameters(), {.lr = 0.01, .momentum = 0.9});
     train(sgd, true);
     train(sgd, false);

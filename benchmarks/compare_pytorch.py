@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Times a full training step (forward, backward, SGD with momentum) of Braid against PyTorch on CPU.
 
-    python3 -m venv .venv && .venv/bin/pip install torch
+    python3 -m venv .venv && .venv/bin/pip install torch torchvision
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
 
 Both sides are processes of their own that run steps when asked to, and take turns: while one computes the other is stopped
 by a signal, so it cannot steal a core, and slow drifts of the machine hit both. docs/benchmarks.md says more.
 """
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -19,15 +20,17 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONFIGS = [ROOT / "benchmarks/configs/resnet20.yaml", ROOT / "benchmarks/configs/resnet18.yaml"]
+CONFIGS = [ROOT / f"benchmarks/configs/{name}.yaml"
+           for name in ("resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0")]
 BASELINE = "PyTorch"
+OWN_MODELS = ("resnet18", "resnet20")  # written out below; the others are torchvision's
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # PyTorch's side. Runs in a process of its own, so that its peak memory is its own.
 
 
-def pytorch_model(name, classes, channels):
+def pytorch_resnet(name, classes, channels):
     """The same networks as models/resnet.cpp, in plain PyTorch."""
     from torch import nn
 
@@ -58,6 +61,36 @@ def pytorch_model(name, classes, channels):
             layers.append(Block(inputs, width << stage, 2 if stage > 0 and block == 0 else 1))
             inputs = width << stage
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+
+
+def torchvision_model(name, classes, channels):
+    """torchvision's networks, with the stem for small images that Braid's have."""
+    from torch import nn
+    from torchvision import models
+
+    def stem(width):
+        return nn.Conv2d(channels, width, 3, 1, 1, bias=name == "squeezenet1_0")
+
+    options = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+    model = getattr(models, name)(num_classes=classes, **options)
+    if name == "googlenet":
+        model.conv1.conv = stem(64)
+        model.maxpool1 = nn.Identity()
+    elif name == "densenet121":
+        model.features.conv0 = stem(64)
+        model.features.pool0 = nn.Identity()
+    elif name == "mobilenet_v2":
+        model.features[0][0] = stem(32)
+        model.features[2].conv[1][0].stride = (1, 1)
+    elif name == "squeezenet1_0":
+        model.features[0] = stem(96)
+        model.features[2] = nn.Identity()
+    return model
+
+
+def pytorch_model(name, classes, channels):
+    make = pytorch_resnet if name in OWN_MODELS else torchvision_model
+    return make(name, classes, channels)
 
 
 def serve_pytorch(options):
@@ -220,6 +253,14 @@ def table(results):
     return "\n".join(lines)
 
 
+def check_packages(configs):
+    names = {read_config(config)["model.name"] for config in configs}
+    needed = ["torch"] if names <= set(OWN_MODELS) else ["torch", "torchvision"]
+    missing = [package for package in needed if importlib.util.find_spec(package) is None]
+    if missing:
+        sys.exit(f"{' and '.join(missing)} must be installed: {sys.executable} -m pip install {' '.join(missing)}")
+
+
 def machine():
     names = [line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith("model name")]
@@ -242,6 +283,7 @@ def main():
     if arguments.serve:
         return serve_pytorch(json.loads(arguments.serve))
 
+    check_packages(arguments.configs)
     if os.getloadavg()[0] > 0.5:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers will mean little", file=sys.stderr)
     results = [compare(config, arguments) for config in arguments.configs]

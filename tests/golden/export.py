@@ -10,8 +10,9 @@ the errors of one side only. As a yardstick for the tolerances of the test, the 
 and the difference printed.
 
 Where the input of a ReLU is all but zero, rounding decides whether a gradient passes: both sides are right and differ
-by far more than rounding. Likewise in a max pool with two almost equal values. Of many seeds, the one is taken with
-which the network stays farthest away from such decisions.
+by far more than rounding. Likewise in a max pool with two almost equal values. So the biases of batch norms are such
+that most inputs of ReLUs are well above zero, and of many seeds the one is taken with which the network stays farthest
+away from such decisions.
 
 A file is a Braid checkpoint (train/checkpoint.h) of
 
@@ -244,8 +245,8 @@ def start(case, seed):
     count, *size = case.images
     model = case.make(case.images)
     randomise(model)
-    bytes = torch.randint(256, (count, 3, *size), dtype=torch.uint8)
-    return model, bytes, torch.randint(CLASSES, (count,))
+    images = torch.randint(256, (count, 3, *size), dtype=torch.uint8)
+    return model, images, torch.randint(CLASSES, (count,))
 
 
 def export(name):

@@ -38,6 +38,7 @@ void add_conv2d_rows(Rows& rows) {
   const auto biased = make<ops::Conv2d>(Conv2dOptions{.stride = 2, .padding = 1});
   rows.push_back({biased, {{{2, 5, 6, 3}}, {{4, 3, 3, 3}}, {{4}}}, {0, 1, 2}});
   rows.push_back({biased, {{{2, 9, 9, 32}}, {{48, 3, 3, 32}}, {{48}}}});
+  rows.push_back({make<ops::Conv2d>(Conv2dOptions{.padding = 1}), {{{3, 9, 14, 16}}, {{48, 3, 3, 16}}, {{48}}}});
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
   add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});

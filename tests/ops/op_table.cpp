@@ -87,7 +87,7 @@ void add_batch_norm_rows(Rows& rows) {
         rows.push_back({make<ops::BatchNorm>(options), inputs, differentiable});
         rows.push_back({make<ops::BatchNormInference>(options), inputs});
         std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
-        if (activation != Activation::none) backward.push_back({x, data});
+        if (activation != Activation::none) backward.push_back({add ? x : c, data});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});
       };
       for (const Shape& x : small) add_row(x, true);

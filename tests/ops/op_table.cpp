@@ -187,6 +187,16 @@ void add_concat_rows(Rows& rows) {
   rows.push_back({make<ops::ChannelSlice>(2, 4), {{{2, 3, 7}}}});
   rows.push_back({make<ops::ChannelSlice>(2, 0), {{{2, 3, 7}}}});
   rows.push_back({make<ops::ChannelSlice>(5, 61), {{{900, 67}}}});
+  const auto slice_sum = [](std::vector<std::int64_t> begins, std::int64_t count) {
+    return make<ops::SliceSum>(std::move(begins), count);
+  };
+  rows.push_back({slice_sum({0}, 3), {{{3}}}});
+  rows.push_back({slice_sum({2, 0}, 5), {{{2, 3, 7}}, {{2, 3, 5}}}});
+  rows.push_back({slice_sum({0, 1, 2, 3, 1, 0}, 3), std::vector<Input>(6, {{3, 2, 6}})});
+  rows.push_back({slice_sum({0, 0}, 0), {{{2, 3}}, {{2, 4}}}});
+  rows.push_back({slice_sum({0, 0, 1}, 2), std::vector<Input>(3, {{0, 3}})});
+  rows.push_back(
+      {slice_sum({1, 30, 0, 16, 3}, 33), {{{2500, 34}}, {{2500, 63}}, {{2500, 33}}, {{2500, 50}}, {{2500, 99}}}});
 }
 
 void add_cross_entropy_rows(Rows& rows) {

@@ -98,7 +98,8 @@ Tensor concat(std::span<const Tensor> inputs) { return record_many(std::make_sha
 
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
   Tape& tape = x.tape();
-  return record(std::make_shared<ops::Dropout>(p, tape.context().seed(), layer), x, Tensor(tape, tape.step_number()));
+  return record(std::make_shared<ops::Dropout>(p, tape.context().random().seed, layer), x,
+                Tensor(tape, tape.step_number()));
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return record(std::make_shared<ops::Reshape>(shape), x); }

@@ -5,38 +5,61 @@ namespace braid {
 namespace {
 
 template <class Draw>
-void initialise(Context& context, Parameter& tensor, const Draw& draw) {
+void draw_all(Context& context, Parameter& tensor, const Draw& draw) {
   Array values(DType::f32, tensor.shape());
   Generator generator = context.generator(tensor.name());
   for (float& value : values.as<float>()) value = draw(generator);
   context.write(tensor, values);
 }
 
+void normal(Context& context, Parameter& tensor, float deviation) {
+  draw_all(context, tensor, [&](Generator& generator) { return deviation * generator.normal(); });
+}
+
+/// Uniform in ±bound.
+void uniform(Context& context, Parameter& tensor, float bound) {
+  draw_all(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+}
+
+void initialise(Context& context, Init init, std::int64_t fan_in, std::int64_t fan_out, Parameter& weight,
+                Parameter* bias) {
+  switch (init) {
+    case Init::he_fan_out: he_normal(context, weight, fan_out); break;
+    case Init::he_fan_in: he_normal(context, weight, fan_in); break;
+    case Init::he_uniform: uniform(context, weight, std::sqrt(6.0f / static_cast<float>(fan_in))); break;
+    case Init::normal: normal(context, weight, 0.01f); break;
+    case Init::uniform:
+      uniform_fan_in(context, weight, fan_in);
+      if (bias != nullptr) uniform_fan_in(context, *bias, fan_in);
+      break;
+  }
+}
+
 }  // namespace
 
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out) {
-  const float deviation = std::sqrt(2.0f / static_cast<float>(fan_out));
-  initialise(context, weight, [&](Generator& generator) { return deviation * generator.normal(); });
+void he_normal(Context& context, Parameter& weight, std::int64_t fan) {
+  normal(context, weight, std::sqrt(2.0f / static_cast<float>(fan)));
 }
 
 void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in) {
-  const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
-  initialise(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+  uniform(context, tensor, 1.0f / std::sqrt(static_cast<float>(fan_in)));
 }
 
 void fill(Context& context, Parameter& tensor, float value) {
-  initialise(context, tensor, [&](Generator&) { return value; });
+  draw_all(context, tensor, [&](Generator&) { return value; });
 }
 
 ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
-                     Bias bias)
+                     Bias bias, Init init)
     : Module(context),
       options_(options),
       weight_(add_tensor("weight", {out, kernel.h, kernel.w, in / options.groups})) {
-  he_normal(context, weight_, out * kernel.h * kernel.w / options.groups);
-  if (bias == Bias::no) return;
-  bias_ = &add_tensor("bias", {out});
-  bias_->weight_decay = false;
+  if (bias == Bias::yes) {
+    bias_ = &add_tensor("bias", {out});
+    bias_->weight_decay = false;
+  }
+  const std::int64_t area = kernel.h * kernel.w;
+  initialise(context, init, area * in / options.groups, area * out / options.groups, weight_, bias_);
 }
 
 Tensor ConvLayer::forward(const Tensor& x) {
@@ -56,21 +79,35 @@ BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activati
   fill(context, running_variance_, 1);
 }
 
-Tensor BatchNormLayer::forward(const Tensor& x) { return forward(x, Tensor()); }
+Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
+  const Tape::Layer layer(x.tape(), name());
+  return normalise(x, residual);
+}
 
-Tensor BatchNormLayer::forward(const Tensor& x, const Tensor& residual) {
+Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
   BatchNormOptions options = options_;
   options.add = residual.defined();
   return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, training(), residual);
 }
 
-LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out)
+ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel,
+                             const Conv2dOptions& conv, const NormOptions& norm)
+    : Module(context),
+      conv_(add<ConvLayer>(norm.conv_name, in, out, kernel, conv)),
+      norm_(add<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon)) {}
+
+LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init)
     : Module(context), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
   bias_.weight_decay = false;
-  uniform_fan_in(context, weight_, in);
-  uniform_fan_in(context, bias_, in);
+  initialise(context, init, in, out, weight_, &bias_);
 }
 
 Tensor LinearLayer::forward(const Tensor& x) { return linear(x, weight_, bias_); }
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (Module* layer : layers_) y = (*layer)(y);
+  return y;
+}
 
 }  // namespace braid

@@ -2,14 +2,25 @@
 // The layers that models are made of: parameters with their initialisation, and the ops that use them.
 
 #include "models/module.h"
+#include "models/options.h"
 
 namespace braid {
 
-/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out.
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out);
+/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan.
+void he_normal(Context& context, Parameter& weight, std::int64_t fan);
 /// Uniform in ±1/√fan_in: what PyTorch initialises linear layers with.
 void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in);
 void fill(Context& context, Parameter& tensor, float value);
+
+/// How the weight of a layer starts. A bias starts at zero, but for `uniform`. The fans of a filter [K,R,S,C] are
+/// R·S·C and R·S·K/groups.
+enum class Init {
+  he_fan_out,  ///< normal with variance 2 / fan_out
+  he_fan_in,   ///< normal with variance 2 / fan_in
+  he_uniform,  ///< uniform with variance 2 / fan_in
+  uniform,     ///< uniform in ±1/√fan_in, the bias too: PyTorch's default
+  normal,      ///< normal with deviation 0.01
+};
 
 /// Whether a layer adds a bias. Before a batch norm it would have no effect.
 enum class Bias { no, yes };
@@ -18,7 +29,7 @@ enum class Bias { no, yes };
 class ConvLayer final : public Module {
  public:
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
-            Bias bias = Bias::no);
+            Bias bias = Bias::no, Init init = Init::he_fan_out);
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -32,14 +43,17 @@ class BatchNormLayer final : public Module {
  public:
   BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none,
                  double epsilon = 1e-5, double momentum = 0.1);
-  Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  Tensor forward(const Tensor& x) override { return normalise(x, {}); }
   /// act(norm(x) + residual)
-  Tensor forward(const Tensor& x, const Tensor& residual);
+  Tensor operator()(const Tensor& x, const Tensor& residual);
   /// Starts as zero: with zero_scale in a block's last normalisation, the block starts as the identity (Goyal et al.,
   /// 2017).
   void zero_scale() { fill(context(), scale_, 0); }
 
  private:
+  Tensor normalise(const Tensor& x, const Tensor& residual);
+
   BatchNormOptions options_;
   Parameter& scale_;
   Parameter& shift_;
@@ -47,10 +61,30 @@ class BatchNormLayer final : public Module {
   Parameter& running_variance_;
 };
 
+/// What a ConvNormLayer normalises with, and what its two layers are called.
+struct NormOptions {
+  Activation activation = Activation::relu;
+  double epsilon = 1e-5;
+  const char* conv_name = "conv";
+  const char* norm_name = "bn";
+};
+
+/// Convolution without bias, batch normalisation and activation. [N,H,W,in] → [N,P,Q,out]
+class ConvNormLayer final : public Module {
+ public:
+  ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& conv = {},
+                const NormOptions& norm = {});
+  Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
+
+ private:
+  ConvLayer& conv_;
+  BatchNormLayer& norm_;
+};
+
 /// Fully connected layer with bias. [N,in] → [N,out]
 class LinearLayer final : public Module {
  public:
-  LinearLayer(Context& context, std::int64_t in, std::int64_t out);
+  LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform);
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -67,6 +101,40 @@ class DropoutLayer final : public Module {
  private:
   double p_;
   std::uint32_t layer_;
+};
+
+class ReluLayer final : public Module {
+ public:
+  explicit ReluLayer(Context& context) : Module(context) {}
+  Tensor forward(const Tensor& x) override { return relu(x); }
+};
+
+class MaxPoolLayer final : public Module {
+ public:
+  MaxPoolLayer(Context& context, const PoolOptions& options) : Module(context), options_(options) {}
+  Tensor forward(const Tensor& x) override { return max_pool2d(x, options_); }
+
+ private:
+  PoolOptions options_;
+};
+
+/// Layers one after the other, called "0", "1", ….
+class Sequential final : public Module {
+ public:
+  explicit Sequential(Context& context) : Module(context) {}
+  template <class Layer, class... Arguments>
+  Layer& append(Arguments&&... arguments) {
+    Layer& layer = add<Layer>(std::to_string(next_++), std::forward<Arguments>(arguments)...);
+    layers_.push_back(&layer);
+    return layer;
+  }
+  /// Leaves a number out, so that the layers that follow are called as they are in torchvision.
+  void skip() { ++next_; }
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  int next_ = 0;
+  std::vector<Module*> layers_;
 };
 
 }  // namespace braid

@@ -207,6 +207,14 @@ void ConfigSection::read(std::string_view key, std::vector<double>& target, cons
   for (const ConfigNode& item : value->items) target.push_back(number(key, item, range));
 }
 
+void ConfigSection::read(std::string_view key, std::vector<std::int64_t>& target, const Range& range) {
+  const ConfigNode* value = take(key);
+  if (value == nullptr) return;
+  if (value->kind != ConfigNode::Kind::list) mismatch(key, *value, "a list of integers, as [1, 2]");
+  target.clear();
+  for (const ConfigNode& item : value->items) target.push_back(integer(key, item, range));
+}
+
 void ConfigSection::read_or_word(std::string_view key, int& target, const Range& range, std::string_view word) {
   const ConfigNode* value = take(key);
   if (value == nullptr) return;
@@ -228,6 +236,21 @@ ConfigSection ConfigSection::section(std::string_view key) {
   }
   if (value->kind != ConfigNode::Kind::map) mismatch(key, *value, "a section");
   return {*value, path_of(key), value->location};
+}
+
+std::vector<ConfigSection> ConfigSection::sections(std::string_view key) {
+  const ConfigNode* list = take(key);
+  const ConfigNode& value = list != nullptr ? *list : kEmptyMap;
+  if (value.items.empty()) mismatch(key, value, "a list of sections");
+  std::vector<ConfigSection> sections;
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const ConfigNode& item = value.items[i];
+    if (item.kind != ConfigNode::Kind::map) mismatch(message(key, '.', i), item, "a section");
+    const ConfigNode::Entry* name = item.find("name");
+    const std::string path = name != nullptr && !name->value.text.empty() ? name->value.text : std::to_string(i);
+    sections.push_back({item, path_of(message(key, '.', path)), item.location});
+  }
+  return sections;
 }
 
 void ConfigSection::require(std::string_view key) { required_.emplace_back(key); }

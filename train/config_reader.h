@@ -42,11 +42,14 @@ class ConfigSection {
   void read(std::string_view key, std::string& target);
   void read(std::string_view key, std::string& target, std::span<const std::string> choices);
   void read(std::string_view key, std::vector<double>& target, const Range& range);
+  void read(std::string_view key, std::vector<std::int64_t>& target, const Range& range);
   /// An integer in the range, or a word that stands for 0, as 'auto'.
   void read_or_word(std::string_view key, int& target, const Range& range, std::string_view word);
 
   /// The map under a key, empty if the key is missing.
   ConfigSection section(std::string_view key);
+  /// The maps of the list under a key, one at least. Messages name each by its own key 'name', or by its index.
+  std::vector<ConfigSection> sections(std::string_view key);
   /// From now on a missing key is an error.
   void require(std::string_view key);
   /// A key that exists, but not here: an error if it is there.

@@ -1,7 +1,9 @@
 #pragma once
 // From the words of a config to objects.
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "data/loader.h"
 #include "models/module.h"
@@ -11,9 +13,16 @@
 
 namespace braid {
 
-SessionOptions session_options(const TrainConfig& config);
-/// Throws DataError if the files are missing or damaged.
-std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split);
+/// Datasets, each made once: whoever asks for the same one shares it.
+class DatasetPool {
+ public:
+  /// Throws DataError if the files are missing or damaged.
+  std::shared_ptr<const Dataset> get(const TrainConfig& config, Split split);
+
+ private:
+  std::map<std::string, std::shared_ptr<const Dataset>> datasets_;
+};
+
 /// Throws Error if the model does not take images like the dataset's.
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);

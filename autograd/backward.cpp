@@ -69,25 +69,25 @@ class BackwardPass final : public GradientContext {
   ValueId gradient_of(ValueId value) {
     std::vector<ValueId>& terms = terms_;
     terms.clear();
-    std::vector<std::int64_t> begins;
+    begins_.clear();
     bool slices = false;
     for (std::int32_t i = contributions_[static_cast<std::size_t>(value)]; i != kNone;
          i = list_[static_cast<std::size_t>(i)].next) {
       const Contribution& contribution = list_[static_cast<std::size_t>(i)];
       terms.push_back(contribution.gradient);
-      begins.push_back(std::max<std::int64_t>(0, contribution.first_channel));
+      begins_.push_back(std::max<std::int64_t>(0, contribution.first_channel));
       slices = slices || contribution.first_channel != kWhole;
     }
-    if (slices) return sum_of_slices(terms, begins, graph().value(value).desc.shape);
+    if (slices) return sum_of_slices(graph().value(value).desc.shape);
     if (terms.size() <= 1) return terms.empty() ? kNoValue : terms[0];
     return emit(std::make_shared<ops::Sum>(), terms);
   }
 
-  ValueId sum_of_slices(const std::vector<ValueId>& terms, const std::vector<std::int64_t>& begins,
-                        const Shape& shape) {
+  /// The sum of terms_, of which begins_ tells the first channels.
+  ValueId sum_of_slices(const Shape& shape) {
     const std::int64_t count = shape[shape.rank() - 1];
-    if (terms.size() == 1) return emit(std::make_shared<ops::ChannelSlice>(begins[0], count), terms);
-    return emit(std::make_shared<ops::SliceSum>(begins, count), terms);
+    if (terms_.size() == 1) return emit(std::make_shared<ops::ChannelSlice>(begins_[0], count), terms_);
+    return emit(std::make_shared<ops::SliceSum>(begins_, count), terms_);
   }
 
   void differentiate(NodeId id) {
@@ -129,6 +129,7 @@ class BackwardPass final : public GradientContext {
   std::vector<Contribution> list_;
   std::int64_t pending_ = 0;  // values whose gradient is not complete yet
   std::vector<ValueId> output_gradients_, terms_;
+  std::vector<std::int64_t> begins_;  // per term: its first channel
 };
 
 void backward(const Tensor& loss) {

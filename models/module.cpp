@@ -28,6 +28,15 @@ std::vector<Parameter*> Module::tensors() const {
   return tensors;
 }
 
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> list{this};
+  for (const auto& child : children_) {
+    const auto inner = child->modules();
+    list.insert(list.end(), inner.begin(), inner.end());
+  }
+  return list;
+}
+
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
   for (const Parameter* parameter : parameters()) count += parameter->shape().size();

@@ -43,6 +43,8 @@ class Module {
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
   /// All that the trained model consists of: parameters, then states.
   std::vector<Parameter*> tensors() const;
+  /// This module and all that it is made of, in order of creation.
+  std::vector<Module*> modules();
   /// Number of trained elements.
   std::int64_t parameter_count() const;
 

@@ -152,6 +152,7 @@ void Trainer::balance(Progress& progress) {
     steps << separator << entries[i]->result.name << ' ' << balanced[i];
     times << separator << seconds[i] * 1e3;
   }
+  if (entries.size() == 1) return;
   progress.print(message("steps per turn: ", steps.str(), " (a step alone takes ", times.str(), " ms)"));
 }
 

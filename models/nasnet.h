@@ -8,7 +8,7 @@
 // convolution with stride 1 and three times as many channels as a cell has filters.
 //
 // Convolutions and pools with stride 2 are padded alike on both sides, where TensorFlow pads an even image at its end
-// only. No drop path, as published for the mobile size. Names are those of the common PyTorch port; convolutions start
+// only. No drop path, as published for the mobile size. Names follow the common PyTorch port; convolutions start
 // with He's initialisation.
 
 #include "models/layers.h"

@@ -45,7 +45,7 @@ class ShiftedSubsampling final : public Module {
   Parameter& filter_;
 };
 
-/// Halves height and width without losing every other pixel: half the channels come from even pixels, half from odd.
+/// Halves height and width: half the channels see the pixels (0,0), (0,2), …, half see (1,1), (1,3), ….
 class FactorizedReduction final : public Module {
  public:
   FactorizedReduction(Context& context, std::int64_t in, std::int64_t out)

@@ -33,13 +33,12 @@ class Sharing {
  public:
   ConfigNode operator()(ConfigNode tree) {
     ConfigNode& jobs = tree.find("jobs")->value;
-    if (jobs.items.empty()) return tree;
+    const auto is_map = [](const ConfigNode& job) { return job.kind == ConfigNode::Kind::map; };
+    if (jobs.items.empty() || !std::ranges::all_of(jobs.items, is_map)) return tree;  // a mistake, found when reading
     for (const std::string_view section : kShared) {
       const ConfigNode::Entry* shared = tree.find(section);
       if (shared == nullptr) continue;
-      for (ConfigNode& job : jobs.items) {
-        if (job.kind == ConfigNode::Kind::map) add(job, *shared);
-      }
+      for (ConfigNode& job : jobs.items) add(job, *shared);
       check_use(*shared, shared->key);
     }
     std::erase_if(tree.entries, [](const auto& entry) { return std::ranges::count(kShared, entry.key) > 0; });

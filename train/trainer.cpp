@@ -59,8 +59,20 @@ RunResult Trainer::run(Progress& progress) {
     result.jobs.push_back(entry.result);
   }
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
-  progress.print(message("results are in ", result.folder.string()));
+  report_results(result, progress);
   return result;
+}
+
+void Trainer::report_results(const RunResult& result, Progress& progress) const {
+  for (std::size_t i = 0; config_.together && i < result.jobs.size(); ++i) {
+    const TrainResult& job = result.jobs[i];
+    const bool tested = job.test.samples > 0;
+    progress.print(i, message(job.failure != nullptr ? "failed"
+                              : job.interrupted      ? "interrupted"
+                                                     : "done",
+                              " after ", job.steps, " steps", tested ? "; " + to_string(job.test) : ""));
+  }
+  progress.print(message("results are in ", result.folder.string()));
 }
 
 void Trainer::open_folders(Progress& progress) {
@@ -140,6 +152,7 @@ void Trainer::balance(Progress& progress) {
     steps << separator << entries[i]->result.name << ' ' << balanced[i];
     times << separator << seconds[i] * 1e3;
   }
+  if (entries.size() == 1) return;
   progress.print(message("steps per turn: ", steps.str(), " (a step alone takes ", times.str(), " ms)"));
 }
 

@@ -48,6 +48,8 @@ class Trainer {
   };
 
   void open_folders(Progress& progress);
+  /// Ends with a line per job, if there is a list of them.
+  void report_results(const RunResult& result, Progress& progress) const;
   void train(Progress& progress, const std::function<bool()>& stop);
   /// A step of each entry alone, until its plan is chosen, so that turns can be balanced.
   void measure_alone(Progress& progress, const std::function<bool()>& stop);

@@ -103,6 +103,8 @@ TEST_CASE("a job that diverges stops with its message, and the others go on") {
   CHECK(result.failed());
   CHECK(contains(result.jobs[0].failure_text(), "[train] the loss is "));
   CHECK(contains(text, "first: failed: [train] the loss is "));
+  CHECK(contains(text, "\nfirst: failed after "));
+  CHECK(contains(text, "\nsecond: done after 12 steps; test loss "));
   CHECK(metrics(result.jobs[0].folder).back().at("event") == "failed");
   CHECK(metrics(result.jobs[0].folder).back().at("message") == result.jobs[0].failure_text());
 

@@ -1,5 +1,7 @@
 #include "models/densenet.h"
 
+#include <array>
+
 namespace braid::models {
 
 namespace {
@@ -36,9 +38,11 @@ class DenseBlock final : public Module {
     }
   }
   Tensor forward(const Tensor& x) override {
-    std::vector<Tensor> outputs{x};
-    for (DenseLayer* layer : layers_) outputs.push_back((*layer)(outputs.size() == 1 ? x : concat(outputs)));
-    return concat(outputs);
+    // Joined one by one, and not all anew for every layer: so the gradient of what was joined before, most of it still
+    // in the caches, flows from layer to layer as one value.
+    Tensor joined = x;
+    for (DenseLayer* layer : layers_) joined = concat(std::array{joined, (*layer)(joined)});
+    return joined;
   }
 
  private:

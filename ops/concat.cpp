@@ -64,7 +64,12 @@ void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
     check_slice(name(), inputs[i].shape, begins_[i], count_);
     check_agreement(name(), inputs[0].shape, inputs[i].shape);
   }
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(inputs[0].shape, count_)});
+  const Shape y = with_channels(inputs[0].shape, count_);
+  int whole = -1;
+  for (std::size_t i = 0; i < inputs.size() && inputs.size() <= kGroup; ++i) {
+    if (inputs[i].shape == y) whole = static_cast<int>(i);
+  }
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = y, .reuses = whole});
 }
 
 void SliceSum::hash(Hash& hash) const {

@@ -32,6 +32,10 @@ class ChannelSlice final : public Op {
 /// pass and without copies of the slices.
 class SliceSum final : public Op {
  public:
+  /// Kernels add so many inputs at a time and read them all before they write; so if there are no more, the sum may
+  /// take the place of one.
+  static constexpr std::size_t kGroup = 4;
+
   SliceSum(std::vector<std::int64_t> begins, std::int64_t count) : begins_(std::move(begins)), count_(count) {}
   std::span<const std::int64_t> begins() const { return begins_; }
   std::string_view name() const override { return "slice_sum"; }

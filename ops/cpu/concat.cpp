@@ -34,10 +34,11 @@ std::int64_t rows_per_piece(std::int64_t bytes) {
   return std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
 }
 
-/// y [rows, width] = or += up to four terms, whose rows are pitch[i] elements apart.
+/// y [rows, width] = the sum of kTerms terms, whose rows are pitch[i] elements apart, or grows by it. Reads an element
+/// of every term before it writes y's.
 template <bool kAdd, int kTerms, class T>
 BRAID_TARGET_CLONES void add_terms(std::int64_t rows, std::int64_t width, const T* const* x, const std::int64_t* pitch,
-                                   T* __restrict y) {
+                                   T* y) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const T* terms[kTerms];
     for (int i = 0; i < kTerms; ++i) terms[i] = x[i] + row * pitch[i];
@@ -49,6 +50,17 @@ BRAID_TARGET_CLONES void add_terms(std::int64_t rows, std::int64_t width, const 
       for (int i = 1; i < kTerms; ++i) sum += terms[i][c];
       to[c] = sum;
     }
+  }
+}
+
+/// Calls f.operator()<count>(), for counts from 1 to 4.
+template <class F>
+void with_count(std::size_t count, const F& f) {
+  switch (count) {
+    case 1: return f.template operator()<1>();
+    case 2: return f.template operator()<2>();
+    case 3: return f.template operator()<3>();
+    default: return f.template operator()<4>();
   }
 }
 
@@ -94,16 +106,16 @@ std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec) {
       const std::int64_t block = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, count));
       parallel_for(width, y_rows.rows, block, [&](std::int64_t begin, std::int64_t end) {
         T* y = at<T>(outputs, 0) + begin * count;
-        const auto add = [&]<bool kAdd, int kTerms>(std::size_t i) {
-          const T* x[kTerms];
-          for (std::size_t j = 0; j < kTerms; ++j)
-            x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];
-          add_terms<kAdd, kTerms>(end - begin, count, x, &pitch[i], y);
-        };
-        add.template operator()<false, 1>(0);
-        std::size_t i = 1;
-        for (; i + 4 <= inputs.size(); i += 4) add.template operator()<true, 4>(i);
-        for (; i < inputs.size(); ++i) add.template operator()<true, 1>(i);
+        for (std::size_t i = 0; i < inputs.size(); i += ops::SliceSum::kGroup) {
+          with_count(std::min(ops::SliceSum::kGroup, inputs.size() - i), [&]<int kTerms>() {
+            const T* x[kTerms];
+            for (std::size_t j = 0; j < kTerms; ++j) {
+              x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];
+            }
+            const auto add = i == 0 ? add_terms<false, kTerms, T> : add_terms<true, kTerms, T>;
+            add(end - begin, count, x, &pitch[i], y);
+          });
+        }
       });
     });
   });

@@ -14,6 +14,8 @@ void check(const TransformOptions& options, const Shape& image_shape) {
   BRAID_CHECK(image_shape.rank() == 3, ConfigError, "[transform] expected images of shape [H,W,C], got ", image_shape);
   BRAID_CHECK(options.crop_padding >= 0, ConfigError, "[transform] expected crop_padding >= 0, got ",
               options.crop_padding);
+  BRAID_CHECK(options.salt_and_pepper >= 0 && options.salt_and_pepper <= 1, ConfigError,
+              "[transform] expected salt_and_pepper in [0, 1], got ", options.salt_and_pepper);
   const auto channels = static_cast<std::size_t>(image_shape[2]);
   BRAID_CHECK(options.mean.empty() || options.mean.size() == channels, ConfigError, "[transform] expected mean for ",
               channels, " channels (images are ", image_shape, "), got ", options.mean.size(), " values");
@@ -34,6 +36,7 @@ Transform::Transform(const TransformOptions& options, const Shape& image_shape) 
   check(options, image_shape);
   crop_padding_ = static_cast<std::uint32_t>(options.crop_padding);
   flip_ = options.flip;
+  salt_and_pepper_ = static_cast<float>(options.salt_and_pepper);
   height_ = image_shape[0];
   width_ = image_shape[1];
   channels_ = image_shape[2];
@@ -46,7 +49,7 @@ Transform::Transform(const TransformOptions& options, const Shape& image_shape) 
   }
 }
 
-CropFlip Transform::draw(Generator random) const {
+CropFlip Transform::draw(Generator& random) const {
   const std::uint32_t positions = 2 * crop_padding_ + 1;
   CropFlip crop;
   crop.dy = std::int64_t{random.below(positions)} - crop_padding_;
@@ -74,6 +77,19 @@ void Transform::apply(std::span<const std::uint8_t> pixels, const CropFlip& crop
       const std::uint8_t* source = pixels.data() + source_y * width_ * channels_ + c;
       float* target = row + left * channels_;
       for (std::int64_t x = first; x < last; ++x, target += step) *target = normalised[source[x * channels_]];
+    }
+  }
+}
+
+void Transform::add_noise(Generator& random, std::span<float> image) const {
+  if (salt_and_pepper_ == 0) return;
+  const std::int64_t elements = height_ * width_ * channels_;
+  for (std::int64_t pixel = 0; pixel < elements; pixel += channels_) {
+    const float u = random.uniform();
+    if (u >= salt_and_pepper_) continue;
+    const std::int64_t level = u < salt_and_pepper_ / 2 ? 0 : kLevels - 1;
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      image[static_cast<std::size_t>(pixel + c)] = normalised_[static_cast<std::size_t>(c * kLevels + level)];
     }
   }
 }

@@ -36,7 +36,7 @@ Transform::Transform(const TransformOptions& options, const Shape& image_shape) 
   check(options, image_shape);
   crop_padding_ = static_cast<std::uint32_t>(options.crop_padding);
   flip_ = options.flip;
-  salt_and_pepper_ = static_cast<float>(options.salt_and_pepper);
+  salt_and_pepper_ = options.salt_and_pepper;
   height_ = image_shape[0];
   width_ = image_shape[1];
   channels_ = image_shape[2];
@@ -83,13 +83,23 @@ void Transform::apply(std::span<const std::uint8_t> pixels, const CropFlip& crop
 
 void Transform::add_noise(Generator& random, std::span<float> image) const {
   if (salt_and_pepper_ == 0) return;
-  const std::int64_t elements = height_ * width_ * channels_;
-  for (std::int64_t pixel = 0; pixel < elements; pixel += channels_) {
-    const float u = random.uniform();
-    if (u >= salt_and_pepper_) continue;
-    const std::int64_t level = u < salt_and_pepper_ / 2 ? 0 : kLevels - 1;
-    for (std::int64_t c = 0; c < channels_; ++c) {
-      image[static_cast<std::size_t>(pixel + c)] = normalised_[static_cast<std::size_t>(c * kLevels + level)];
+  // Each pixel has 16 random bits; those below `pepper` make it black, those up to `noise` white.
+  constexpr std::int64_t kPixelsPerBlock = 8;
+  const auto noise = static_cast<std::uint32_t>(std::lround(salt_and_pepper_ * 0x1p16));
+  const std::uint32_t pepper = noise / 2;
+  const std::uint64_t key = std::uint64_t{random.next()} << 32 | random.next();
+  const std::int64_t pixels = height_ * width_;
+  for (std::int64_t first = 0; first < pixels; first += kPixelsPerBlock) {
+    const PhiloxBlock block = philox(key, 0, static_cast<std::uint64_t>(first));
+    const std::int64_t count = std::min(kPixelsPerBlock, pixels - first);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t bits = block.x[i / 2] >> (i % 2 * 16) & 0xffffu;
+      float* pixel = image.data() + (first + i) * channels_;
+      for (std::int64_t c = 0; c < channels_; ++c) {
+        const float* levels = normalised_.data() + c * kLevels;
+        const float choices[] = {levels[0], levels[kLevels - 1], pixel[c]};  // a branch would be mispredicted
+        pixel[c] = choices[(bits >= pepper ? 1 : 0) + (bits >= noise ? 1 : 0)];
+      }
     }
   }
 }

@@ -43,7 +43,7 @@ class Transform {
  private:
   std::uint32_t crop_padding_;
   bool flip_;
-  float salt_and_pepper_;
+  double salt_and_pepper_;
   std::int64_t height_, width_, channels_;
   std::vector<float> normalised_;  ///< [C,256]: the output for each value of a pixel
 };

@@ -29,7 +29,11 @@ void Context::write(Parameter& parameter, const Array& value) {
   backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
 }
 
-Generator Context::generator(std::string_view name) const { return Generator(seed_, Hash{}.add(name).low); }
+Generator Context::generator(std::string_view name, std::uint64_t draw) const {
+  Hash stream = Hash{}.add(name);
+  if (draw > 0) stream.add(draw);
+  return Generator(seed_, stream.low);
+}
 
 Context::Scope::Scope(Context& context, std::string_view name) : context_(context), length_(context.prefix_.size()) {
   context.prefix_.append(name).append(1, '.');

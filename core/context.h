@@ -60,8 +60,8 @@ class Context {
   void write(Parameter& parameter, const Array& value);
 
   /// The generator for initialising a tensor: depends on the seed and the tensor's name alone, so that adding a layer
-  /// does not change the initial weights of the others.
-  Generator generator(std::string_view name) const;
+  /// does not change the initial weights of the others. `draw` counts the times that a tensor is initialised anew.
+  Generator generator(std::string_view name, std::uint64_t draw = 0) const;
   /// A number that tells apart layers with random behaviour of their own, such as dropout.
   std::uint32_t next_layer() { return layers_++; }
 

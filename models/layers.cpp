@@ -1,31 +1,35 @@
 #include "models/layers.h"
 
+#include <algorithm>
+
 namespace braid {
 
 namespace {
 
-template <class Draw>
-void initialise(Context& context, Parameter& tensor, const Draw& draw) {
+template <class Next>
+void initialise(Context& context, Parameter& tensor, std::uint64_t draw, const Next& next) {
   Array values(DType::f32, tensor.shape());
-  Generator generator = context.generator(tensor.name());
-  for (float& value : values.as<float>()) value = draw(generator);
+  Generator generator = context.generator(tensor.name(), draw);
+  for (float& value : values.as<float>()) value = next(generator);
   context.write(tensor, values);
 }
 
 }  // namespace
 
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out) {
+void he_normal(Context& context, Parameter& weight, std::int64_t fan_out, std::uint64_t draw) {
   const float deviation = std::sqrt(2.0f / static_cast<float>(fan_out));
-  initialise(context, weight, [&](Generator& generator) { return deviation * generator.normal(); });
+  initialise(context, weight, draw, [&](Generator& generator) { return deviation * generator.normal(); });
 }
 
-void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in) {
+void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in, std::uint64_t draw) {
   const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
-  initialise(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+  initialise(context, tensor, draw, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
 }
 
 void fill(Context& context, Parameter& tensor, float value) {
-  initialise(context, tensor, [&](Generator&) { return value; });
+  Array values(DType::f32, tensor.shape());
+  std::ranges::fill(values.as<float>(), value);
+  context.write(tensor, values);
 }
 
 ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
@@ -33,10 +37,17 @@ ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent
     : Module(context),
       options_(options),
       weight_(add_tensor("weight", {out, kernel.h, kernel.w, in / options.groups})) {
-  he_normal(context, weight_, out * kernel.h * kernel.w / options.groups);
-  if (bias == Bias::no) return;
-  bias_ = &add_tensor("bias", {out});
-  bias_->weight_decay = false;
+  if (bias == Bias::yes) {
+    bias_ = &add_tensor("bias", {out});
+    bias_->weight_decay = false;
+  }
+  initialise(0);
+}
+
+void ConvLayer::initialise(std::uint64_t draw) {
+  const Shape& shape = weight_.shape();
+  he_normal(context(), weight_, shape[0] * shape[1] * shape[2] / options_.groups, draw);
+  if (bias_ != nullptr) fill(context(), *bias_, 0);
 }
 
 Tensor ConvLayer::forward(const Tensor& x) {
@@ -51,8 +62,14 @@ BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activati
       running_mean_(add_tensor("running_mean", {channels}, ValueKind::state)),
       running_variance_(add_tensor("running_var", {channels}, ValueKind::state)) {
   scale_.weight_decay = shift_.weight_decay = false;
-  fill(context, scale_, 1);
-  fill(context, running_variance_, 1);
+  initialise();
+}
+
+void BatchNormLayer::initialise() {
+  fill(context(), scale_, 1);
+  fill(context(), shift_, 0);
+  fill(context(), running_mean_, 0);
+  fill(context(), running_variance_, 1);
 }
 
 Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
@@ -62,14 +79,20 @@ Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
 
 Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
   const BatchNormOptions options{.relu = activation_ == Activation::relu, .add = residual.defined()};
-  return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, training(), residual);
+  const bool batch_statistics = training() && scale_.trainable;
+  return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, batch_statistics, residual);
 }
 
 LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out)
     : Module(context), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
   bias_.weight_decay = false;
-  uniform_fan_in(context, weight_, in);
-  uniform_fan_in(context, bias_, in);
+  initialise(0);
+}
+
+void LinearLayer::initialise(std::uint64_t draw) {
+  const std::int64_t in = weight_.shape()[1];
+  uniform_fan_in(context(), weight_, in, draw);
+  uniform_fan_in(context(), bias_, in, draw);
 }
 
 Tensor LinearLayer::forward(const Tensor& x) { return linear(x, weight_, bias_); }

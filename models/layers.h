@@ -5,10 +5,11 @@
 
 namespace braid {
 
-/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out.
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out);
+/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out. Another `draw` gives other
+/// weights, here and below.
+void he_normal(Context& context, Parameter& weight, std::int64_t fan_out, std::uint64_t draw = 0);
 /// Uniform in ±1/√fan_in: what PyTorch initialises linear layers with.
-void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in);
+void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in, std::uint64_t draw = 0);
 void fill(Context& context, Parameter& tensor, float value);
 
 /// Whether a layer adds a bias. Before a batch norm it would have no effect.
@@ -19,6 +20,8 @@ class ConvLayer final : public Module {
  public:
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
             Bias bias = Bias::no);
+  /// Fresh weights and no bias; the constructor calls it with 0.
+  void initialise(std::uint64_t draw);
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -30,10 +33,13 @@ class ConvLayer final : public Module {
 /// What follows the normalisation in the same node.
 enum class Activation { none, relu };
 
-/// Batch normalisation over channels, fused with the residual addition and the ReLU that may follow.
+/// Batch normalisation over channels, fused with the residual addition and the ReLU that may follow. A frozen layer
+/// (its parameters are not trainable) uses and keeps its running statistics even in training mode.
 class BatchNormLayer final : public Module {
  public:
   BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none);
+  /// Scale and running variance 1, shift and running mean 0, as a new layer has.
+  void initialise();
   using Module::operator();
   Tensor forward(const Tensor& x) override { return normalise(x, {}); }
   /// act(norm(x) + residual)
@@ -56,6 +62,8 @@ class BatchNormLayer final : public Module {
 class LinearLayer final : public Module {
  public:
   LinearLayer(Context& context, std::int64_t in, std::int64_t out);
+  /// Fresh weights and bias; the constructor calls it with 0.
+  void initialise(std::uint64_t draw);
   Tensor forward(const Tensor& x) override;
 
  private:

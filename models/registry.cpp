@@ -1,6 +1,7 @@
 #include "models/registry.h"
 
 #include "models/lenet.h"
+#include "models/pathnet.h"
 #include "models/resnet.h"
 
 namespace braid::models {
@@ -30,10 +31,33 @@ std::unique_ptr<Module> resnet(Context& context, const ModelOptions& options) {
                                                 .stem = large ? Stem::image : Stem::small_image});
 }
 
+/// A net with one task and a path drawn at random, which stays; evolution is train/evolution.h. Two classes get the
+/// grid of the paper's binary tasks, more classes that of its tasks of ten.
+template <PathNetOptions::Form kForm>
+std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
+  const PathGrid grid = options.classes <= 2 ? PathGrid{3, 10, 3} : PathGrid{3, 20, 5};
+  const std::int64_t width = kForm == PathNetOptions::Form::linear ? 20 : 16;
+  auto net = std::make_unique<PathNet>(
+      context, PathNetOptions{.form = kForm, .grid = grid, .width = width, .image_shape = options.image_shape});
+  Generator random = context.generator("path");
+  net->use(random_genotype(grid, random), net->add_task("fc", options.classes));
+  return net;
+}
+
 constexpr std::pair<std::string_view, Factory> kModels[] = {
-    {"lenet5", lenet},          {"resnet18", resnet<18>},   {"resnet20", resnet<20>},   {"resnet32", resnet<32>},
-    {"resnet34", resnet<34>},   {"resnet44", resnet<44>},   {"resnet50", resnet<50>},   {"resnet56", resnet<56>},
-    {"resnet101", resnet<101>}, {"resnet110", resnet<110>}, {"resnet152", resnet<152>},
+    {"lenet5", lenet},
+    {"resnet18", resnet<18>},
+    {"resnet20", resnet<20>},
+    {"resnet32", resnet<32>},
+    {"resnet34", resnet<34>},
+    {"resnet44", resnet<44>},
+    {"resnet50", resnet<50>},
+    {"resnet56", resnet<56>},
+    {"resnet101", resnet<101>},
+    {"resnet110", resnet<110>},
+    {"resnet152", resnet<152>},
+    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>},
+    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>},
 };
 
 }  // namespace

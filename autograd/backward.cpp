@@ -15,7 +15,8 @@ class BackwardPass final : public GradientContext {
   void run(ValueId loss) {
     const ValueDesc desc = graph().value(loss).desc;
     contribute(loss, emit(std::make_shared<ops::Fill>(desc, 1.0), {}));
-    for (NodeId id = last_ - 1; id >= 0; --id) {
+    // Ends early where everything that is left was recorded for other losses.
+    for (NodeId id = last_ - 1; id >= 0 && pending_ > 0; --id) {
       tape_.layer_ = tape_.layers_[static_cast<std::size_t>(id)];
       differentiate(id);
     }
@@ -45,8 +46,15 @@ class BackwardPass final : public GradientContext {
 
   const StepGraph& graph() const { return tape_.graph(); }
 
+  /// Whether a node is to be differentiated for the value. A new version of a parameter is a leaf, as the first one is:
+  /// its gradient is not the update's business.
+  bool is_inner(ValueId value) const {
+    return graph().value(value).producer != kNoNode && graph().value(value).previous == kNoValue;
+  }
+
   void contribute(ValueId value, ValueId gradient) {
     std::int32_t* link = &contributions_[static_cast<std::size_t>(value)];
+    if (*link == kNone && is_inner(value)) ++pending_;
     while (*link != kNone) link = &list_[static_cast<std::size_t>(*link)].next;
     *link = static_cast<std::int32_t>(list_.size());
     list_.push_back({gradient, kNone});
@@ -71,8 +79,8 @@ class BackwardPass final : public GradientContext {
     output_gradients_.clear();
     for (int i = 0; i < node_.output_count; ++i) {
       const ValueId out = output(i);
-      // A new version of a parameter is a leaf: its gradient is not this node's business.
-      const bool inner = tape_.requires_gradient(out) && graph().value(out).previous == kNoValue;
+      if (is_inner(out) && contributions_[static_cast<std::size_t>(out)] != kNone) --pending_;
+      const bool inner = tape_.requires_gradient(out) && is_inner(out);
       output_gradients_.push_back(inner ? gradient_of(out) : kNoValue);
       wanted = wanted || output_gradients_.back() != kNoValue;
     }
@@ -86,10 +94,13 @@ class BackwardPass final : public GradientContext {
       const bool leaf = value.slot >= 0 && value.root == static_cast<ValueId>(i);
       if (!leaf || contributions_[i] == kNone) continue;
       const Parameter& parameter = tape_.context().parameter(value.slot);
+      BRAID_CHECK(!graph().is_overwritten(static_cast<ValueId>(i)), Error, "[backward] the loss was computed before '",
+                  parameter.name(), "' was updated in this step: call backward() before the update");
       const ValueId gradient = gradient_of(static_cast<ValueId>(i));
       const ValueId earlier = tape_.gradient(parameter);
       tape_.set_gradient(parameter,
-                         earlier == kNoValue ? gradient : emit(std::make_shared<ops::Sum>(), {earlier, gradient}));
+                         earlier == kNoValue ? gradient : emit(std::make_shared<ops::Sum>(), {earlier, gradient}),
+                         static_cast<ValueId>(i));
     }
   }
 
@@ -98,6 +109,7 @@ class BackwardPass final : public GradientContext {
   Node node_;
   std::vector<std::int32_t> contributions_;  // per value: head of its list
   std::vector<Contribution> list_;
+  std::int64_t pending_ = 0;  // values whose gradient is not complete yet
   std::vector<ValueId> output_gradients_, terms_;
 };
 

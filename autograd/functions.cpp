@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/reshape.h"
+#include "ops/weighted_sum.h"
 
 namespace braid {
 
@@ -65,6 +66,8 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
 
 Tensor relu(const Tensor& x) { return record(std::make_shared<ops::Relu>(), x); }
 
+Tensor relu6(const Tensor& x) { return record(std::make_shared<ops::Relu6>(), x); }
+
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options) {
   return record(std::make_shared<ops::MaxPool2d>(options), x);
 }
@@ -73,17 +76,30 @@ Tensor avg_pool2d(const Tensor& x, const PoolOptions& options) {
   return record(std::make_shared<ops::AvgPool2d>(options), x);
 }
 
+Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output) {
+  return record(std::make_shared<ops::AdaptiveAvgPool2d>(output), x);
+}
+
 Tensor global_avg_pool(const Tensor& x) { return record(std::make_shared<ops::GlobalAvgPool>(), x); }
 
 Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<ops::Sum>(), a, b); }
 
+Tensor scale(const Tensor& x, double factor) { return record(std::make_shared<ops::Scale>(factor), x); }
+
 Tensor sum(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Sum>(), inputs); }
+
+Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs) {
+  std::vector<Tensor> all{weights};
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  return record_many(std::make_shared<ops::WeightedSum>(), all);
+}
 
 Tensor concat(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Concat>(), inputs); }
 
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
   Tape& tape = x.tape();
-  return record(std::make_shared<ops::Dropout>(p, tape.context().seed(), layer), x, Tensor(tape, tape.step_number()));
+  return record(std::make_shared<ops::Dropout>(p, tape.context().random().seed, layer), x,
+                Tensor(tape, tape.step_number()));
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return record(std::make_shared<ops::Reshape>(shape), x); }

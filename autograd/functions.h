@@ -26,19 +26,29 @@ struct BatchNormParameters {
   Parameter& running_variance;
 };
 /// x [...,C] → like x. In training, normalises with the batch's statistics and updates the running ones. With
-/// options.add, the residual is added before the ReLU.
+/// options.add, the residual is added before the activation.
 Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
                   bool training, const Tensor& residual = {});
 
 Tensor relu(const Tensor& x);
+/// min(max(x, 0), 6)
+Tensor relu6(const Tensor& x);
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options);
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
+/// [N,H,W,C] → [N,output.h,output.w,C], windows as in PyTorch
+Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output);
 /// [N,H,W,C] → [N,C]
 Tensor global_avg_pool(const Tensor& x);
 Tensor add(const Tensor& a, const Tensor& b);
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+/// factor·x; the factor is an attribute of the op, not a value
+Tensor scale(const Tensor& x, double factor);
+inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
+inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
 /// Adds one or more tensors of equal shape from first to last.
 Tensor sum(std::span<const Tensor> inputs);
+/// Σ sigmoid(weights[i])·inputs[i]: weights [n], and n tensors of equal shape
+Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs);
 /// Joins along channels, the last axis.
 Tensor concat(std::span<const Tensor> inputs);
 /// `layer` tells apart the dropout layers of one model (Context::next_layer).

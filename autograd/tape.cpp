@@ -22,25 +22,26 @@ Tape::Guard::~Guard() {
   guarded_tapes.erase(std::ranges::find(guarded_tapes.rbegin(), guarded_tapes.rend(), &tape_).base() - 1);
 }
 
-void Tape::start_step(std::int32_t number, ValueReader* reader) {
+void Tape::start_step(ValueReader* reader) {
   graph_.clear();
   reader_ = reader;
   ++step_;
-  number_ = number;
-  step_number_ = kNotYet;
+  step_numbers_.clear();
   closed_ = false;
   grad_enabled_ = true;
   layer_ = nullptr;
   layers_.clear();
   requires_gradient_.clear();
   newest_.assign(context_.parameters().size(), kNotYet);
-  gradient_.assign(context_.parameters().size(), kNoValue);
+  gradient_.assign(context_.parameters().size(), {});
   inputs_.clear();
 }
 
 std::size_t Tape::slot_of(const Parameter& parameter) const {
   BRAID_CHECK(context_.owns(parameter), Error, "[tape] the parameter '", parameter.name(),
               "' belongs to another session");
+  BRAID_CHECK(!parameter.released(), Error, "[tape] the parameter '", parameter.name(),
+              "' has been released: its model is gone");
   return static_cast<std::size_t>(parameter.slot());
 }
 
@@ -106,19 +107,25 @@ std::string_view Tape::layer(NodeId node) const {
 }
 
 ValueId Tape::step_number() {
-  if (step_number_ == kNotYet) step_number_ = record_input(Array::scalar(number_));
-  return step_number_;
+  const RandomState& state = context_.random();
+  for (const StepNumber& known : step_numbers_) {
+    if (known.state == &state && known.step == state.step) return known.value;
+  }
+  const ValueId value = record_input(Array::scalar(state.step));
+  step_numbers_.push_back({&state, state.step, value});
+  return value;
 }
 
 ValueId Tape::gradient(const Parameter& parameter) const {
   const std::size_t slot = slot_of(parameter);
-  return slot < gradient_.size() ? gradient_[slot] : kNoValue;
+  if (slot >= gradient_.size() || gradient_[slot].of != newest_[slot]) return kNoValue;
+  return gradient_[slot].value;
 }
 
-void Tape::set_gradient(const Parameter& parameter, ValueId gradient) {
+void Tape::set_gradient(const Parameter& parameter, ValueId gradient, ValueId of) {
   const std::size_t slot = slot_of(parameter);
-  if (slot >= gradient_.size()) gradient_.resize(slot + 1, kNoValue);
-  gradient_[slot] = gradient;
+  if (slot >= gradient_.size()) gradient_.resize(slot + 1);
+  gradient_[slot] = {gradient, of};
 }
 
 Tensor::Tensor(const Array& array) : Tensor(Tape::current(), Tape::current().record_input(array)) {}

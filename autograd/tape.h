@@ -53,8 +53,8 @@ class Tape {
   /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
   std::string_view layer(NodeId node) const;
 
-  /// Forgets everything recorded; tensors recorded before become stale. `number` is the step's, as dropout sees it.
-  void start_step(std::int32_t number, ValueReader* reader);
+  /// Forgets everything recorded; tensors recorded before become stale.
+  void start_step(ValueReader* reader);
   /// From here on nothing can be recorded: the step runs.
   void close() { closed_ = true; }
   /// From here on, tensors of this step cannot be read any more.
@@ -71,7 +71,7 @@ class Tape {
   ValueId record_parameter(Parameter& parameter);
   /// Applies an op; returns the first output, the others follow.
   ValueId record(OpPtr op, std::span<const ValueId> inputs);
-  /// The number of this step as an i32 scalar input.
+  /// The number of the step as an i32 scalar input, of the random state in force (core/context.h).
   ValueId step_number();
   void keep(ValueId value);
 
@@ -79,33 +79,42 @@ class Tape {
   std::span<const std::pair<ValueId, Array>> inputs() const { return inputs_; }
 
   bool requires_gradient(ValueId value) const { return requires_gradient_[static_cast<std::size_t>(value)]; }
-  /// Gradient with respect to a parameter after backward(); kNoValue if it has none.
+  /// Gradient with respect to a parameter after backward(); kNoValue if it has none, or if the parameter has been
+  /// updated since.
   ValueId gradient(const Parameter& parameter) const;
 
  private:
   friend class NoGrad;
   friend class BackwardPass;
   ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
-  /// The parameter's index. Throws Error if it is another session's.
+  /// The parameter's index. Throws Error if it is another session's, or released.
   std::size_t slot_of(const Parameter& parameter) const;
   void check_open() const;
-  void set_gradient(const Parameter& parameter, ValueId gradient);
+  void set_gradient(const Parameter& parameter, ValueId gradient, ValueId of);
 
   static constexpr ValueId kNotYet = kNoValue;
+  struct Gradient {
+    ValueId value = kNoValue;
+    ValueId of = kNoValue;  // the version of the parameter
+  };
+  struct StepNumber {
+    const RandomState* state;
+    std::int32_t step;
+    ValueId value;
+  };
 
   Context& context_;
   StepGraph graph_;
   ValueReader* reader_ = nullptr;
   std::uint32_t step_ = 0;
-  std::int32_t number_ = 0;
-  ValueId step_number_ = kNotYet;
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
   std::vector<const std::string*> layers_;  // per node
   std::vector<bool> requires_gradient_;     // per value
   std::vector<ValueId> newest_;             // per slot: newest version in this step
-  std::vector<ValueId> gradient_;           // per slot
+  std::vector<Gradient> gradient_;          // per slot
+  std::vector<StepNumber> step_numbers_;
   std::vector<std::pair<ValueId, Array>> inputs_;
 };
 

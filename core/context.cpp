@@ -14,6 +14,19 @@ Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind 
   return parameter;
 }
 
+void Context::release(std::span<Parameter* const> parameters) {
+  for (Parameter* parameter : parameters) {
+    if (!std::exchange(parameter->released_, true)) released_.push_back(parameter);
+  }
+}
+
+void Context::free_released() {
+  if (released_.empty()) return;
+  synchronize();
+  for (Parameter* parameter : released_) parameter->buffer_ = {};
+  released_.clear();
+}
+
 Array Context::read(const Parameter& parameter) {
   synchronize();
   Array array(parameter.desc().dtype, parameter.shape());
@@ -29,11 +42,7 @@ void Context::write(Parameter& parameter, const Array& value) {
   backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
 }
 
-Generator Context::generator(std::string_view name, std::uint64_t draw) const {
-  Hash stream = Hash{}.add(name);
-  if (draw > 0) stream.add(draw);
-  return Generator(seed_, stream.low);
-}
+Generator Context::generator(std::string_view name) const { return Generator(random().seed, Hash{}.add(name).low); }
 
 Context::Scope::Scope(Context& context, std::string_view name) : context_(context), length_(context.prefix_.size()) {
   context.prefix_.append(name).append(1, '.');

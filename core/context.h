@@ -1,10 +1,10 @@
 #pragma once
-// All that a model factory needs: the device, the seed, and the persistent tensors (parameters and state), which live
-// from their creation to the end of the context.
+// All that a model factory needs: the device, the seed, and the persistent tensors (parameters and state).
 
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "core/array.h"
 #include "core/backend.h"
@@ -22,6 +22,8 @@ class Parameter {
   ValueKind kind() const { return kind_; }     ///< parameter (trained) or state
   std::int32_t slot() const { return slot_; }  ///< its index in the context
   void* data() const { return buffer_.data(); }
+  std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
+  bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
   bool weight_decay = true;  ///< whether optimizers decay it; by convention false for biases and batch norm
 
@@ -31,22 +33,35 @@ class Parameter {
   ValueDesc desc_;
   ValueKind kind_ = ValueKind::parameter;
   std::int32_t slot_ = -1;
+  bool released_ = false;
   Buffer buffer_;
+};
+
+/// What random behaviour depends on. A context has one. Models that train together have one each, so that each behaves
+/// as if it were alone.
+struct RandomState {
+  std::uint64_t seed = 1;
+  std::uint32_t layers = 0;  ///< layers with random behaviour of their own that were made, such as dropout
+  std::int32_t step = 0;     ///< steps taken
 };
 
 class Context {
  public:
-  Context(std::unique_ptr<Backend> backend, std::uint64_t seed) : backend_(std::move(backend)), seed_(seed) {}
+  Context(std::unique_ptr<Backend> backend, std::uint64_t seed) : backend_(std::move(backend)), own_random_{seed} {}
   virtual ~Context() = default;
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   Backend& backend() const { return *backend_; }
   Device device() const { return backend_->device(); }
-  std::uint64_t seed() const { return seed_; }
+  /// The random state in force.
+  RandomState& random() const { return *random_; }
 
   /// A new persistent tensor, zero-filled, named within the current scopes.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
+  /// Ends the life of parameters: no step may use them again. Their memory is freed when the next step begins.
+  void release(std::span<Parameter* const> parameters);
+  /// All that were ever added, released ones included; slots are not given again.
   std::span<Parameter* const> parameters() const { return parameters_; }
   /// Whether the parameter was made by this context.
   bool owns(const Parameter& parameter) const {
@@ -60,10 +75,23 @@ class Context {
   void write(Parameter& parameter, const Array& value);
 
   /// The generator for initialising a tensor: depends on the seed and the tensor's name alone, so that adding a layer
-  /// does not change the initial weights of the others. `draw` counts the times that a tensor is initialised anew.
-  Generator generator(std::string_view name, std::uint64_t draw = 0) const;
+  /// does not change the initial weights of the others.
+  Generator generator(std::string_view name) const;
   /// A number that tells apart layers with random behaviour of their own, such as dropout.
-  std::uint32_t next_layer() { return layers_++; }
+  std::uint32_t next_layer() { return random().layers++; }
+  /// While it lives, another random state is in force: layers made belong to it, and steps recorded draw from it.
+  class RandomScope {
+   public:
+    RandomScope(Context& context, RandomState& state)
+        : context_(context), outer_(std::exchange(context.random_, &state)) {}
+    ~RandomScope() { context_.random_ = outer_; }
+    RandomScope(const RandomScope&) = delete;
+    RandomScope& operator=(const RandomScope&) = delete;
+
+   private:
+    Context& context_;
+    RandomState* outer_;
+  };
 
   /// What names of new tensors start with: the scopes that live, as "layer1.0.".
   const std::string& prefix() const { return prefix_; }
@@ -83,14 +111,19 @@ class Context {
  protected:
   /// Waits until no step is running, so that the host may touch persistent tensors.
   virtual void synchronize() {}
+  /// Frees the memory of released parameters, once no step is running. No step may be recorded meanwhile.
+  void free_released();
+  /// The state that is in force when no RandomScope lives.
+  RandomState& own_random() { return own_random_; }
 
  private:
   std::unique_ptr<Backend> backend_;
-  std::uint64_t seed_;
+  RandomState own_random_;
+  RandomState* random_ = &own_random_;
   std::string prefix_;
   std::deque<Parameter> storage_;
   std::vector<Parameter*> parameters_;
-  std::uint32_t layers_ = 0;
+  std::vector<Parameter*> released_;
 };
 
 }  // namespace braid

@@ -1,35 +1,31 @@
 #include "models/layers.h"
 
-#include <algorithm>
-
 namespace braid {
 
 namespace {
 
-template <class Next>
-void initialise(Context& context, Parameter& tensor, std::uint64_t draw, const Next& next) {
+template <class Draw>
+void initialise(Context& context, Parameter& tensor, const Draw& draw) {
   Array values(DType::f32, tensor.shape());
-  Generator generator = context.generator(tensor.name(), draw);
-  for (float& value : values.as<float>()) value = next(generator);
+  Generator generator = context.generator(tensor.name());
+  for (float& value : values.as<float>()) value = draw(generator);
   context.write(tensor, values);
 }
 
 }  // namespace
 
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out, std::uint64_t draw) {
+void he_normal(Context& context, Parameter& weight, std::int64_t fan_out) {
   const float deviation = std::sqrt(2.0f / static_cast<float>(fan_out));
-  initialise(context, weight, draw, [&](Generator& generator) { return deviation * generator.normal(); });
+  initialise(context, weight, [&](Generator& generator) { return deviation * generator.normal(); });
 }
 
-void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in, std::uint64_t draw) {
+void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in) {
   const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
-  initialise(context, tensor, draw, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+  initialise(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
 }
 
 void fill(Context& context, Parameter& tensor, float value) {
-  Array values(DType::f32, tensor.shape());
-  std::ranges::fill(values.as<float>(), value);
-  context.write(tensor, values);
+  initialise(context, tensor, [&](Generator&) { return value; });
 }
 
 ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
@@ -41,12 +37,12 @@ ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent
     bias_ = &add_tensor("bias", {out});
     bias_->weight_decay = false;
   }
-  initialise(0);
+  initialise();
 }
 
-void ConvLayer::initialise(std::uint64_t draw) {
+void ConvLayer::initialise() {
   const Shape& shape = weight_.shape();
-  he_normal(context(), weight_, shape[0] * shape[1] * shape[2] / options_.groups, draw);
+  he_normal(context(), weight_, shape[0] * shape[1] * shape[2] / options_.groups);
   if (bias_ != nullptr) fill(context(), *bias_, 0);
 }
 
@@ -54,9 +50,10 @@ Tensor ConvLayer::forward(const Tensor& x) {
   return bias_ == nullptr ? conv2d(x, weight_, options_) : conv2d(x, weight_, *bias_, options_);
 }
 
-BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation)
+BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation, double epsilon,
+                               double momentum)
     : Module(context),
-      activation_(activation),
+      options_{.epsilon = epsilon, .momentum = momentum, .activation = activation},
       scale_(add_tensor("weight", {channels})),
       shift_(add_tensor("bias", {channels})),
       running_mean_(add_tensor("running_mean", {channels}, ValueKind::state)),
@@ -78,7 +75,8 @@ Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
 }
 
 Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
-  const BatchNormOptions options{.relu = activation_ == Activation::relu, .add = residual.defined()};
+  BatchNormOptions options = options_;
+  options.add = residual.defined();
   const bool batch_statistics = training() && scale_.trainable;
   return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, batch_statistics, residual);
 }
@@ -86,13 +84,13 @@ Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
 LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out)
     : Module(context), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
   bias_.weight_decay = false;
-  initialise(0);
+  initialise();
 }
 
-void LinearLayer::initialise(std::uint64_t draw) {
+void LinearLayer::initialise() {
   const std::int64_t in = weight_.shape()[1];
-  uniform_fan_in(context(), weight_, in, draw);
-  uniform_fan_in(context(), bias_, in, draw);
+  uniform_fan_in(context(), weight_, in);
+  uniform_fan_in(context(), bias_, in);
 }
 
 Tensor LinearLayer::forward(const Tensor& x) { return linear(x, weight_, bias_); }

@@ -2,14 +2,14 @@
 // The layers that models are made of: parameters with their initialisation, and the ops that use them.
 
 #include "models/module.h"
+#include "models/options.h"
 
 namespace braid {
 
-/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out. Another `draw` gives other
-/// weights, here and below.
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out, std::uint64_t draw = 0);
+/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out.
+void he_normal(Context& context, Parameter& weight, std::int64_t fan_out);
 /// Uniform in ±1/√fan_in: what PyTorch initialises linear layers with.
-void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in, std::uint64_t draw = 0);
+void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in);
 void fill(Context& context, Parameter& tensor, float value);
 
 /// Whether a layer adds a bias. Before a batch norm it would have no effect.
@@ -20,8 +20,8 @@ class ConvLayer final : public Module {
  public:
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
             Bias bias = Bias::no);
-  /// Fresh weights and no bias; the constructor calls it with 0.
-  void initialise(std::uint64_t draw);
+  /// Draws the weights from the random state in force, as the constructor does, and clears the bias.
+  void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -30,15 +30,13 @@ class ConvLayer final : public Module {
   Parameter* bias_ = nullptr;
 };
 
-/// What follows the normalisation in the same node.
-enum class Activation { none, relu };
-
-/// Batch normalisation over channels, fused with the residual addition and the ReLU that may follow. A frozen layer
-/// (its parameters are not trainable) uses and keeps its running statistics even in training mode.
+/// Batch normalisation over channels, fused with the residual addition and the activation that may follow. A frozen
+/// layer (its parameters are not trainable) uses and keeps its running statistics in training mode too.
 class BatchNormLayer final : public Module {
  public:
-  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none);
-  /// Scale and running variance 1, shift and running mean 0, as a new layer has.
+  BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none,
+                 double epsilon = 1e-5, double momentum = 0.1);
+  /// Scale and running variance 1, shift and running mean 0, as the constructor does.
   void initialise();
   using Module::operator();
   Tensor forward(const Tensor& x) override { return normalise(x, {}); }
@@ -51,7 +49,7 @@ class BatchNormLayer final : public Module {
  private:
   Tensor normalise(const Tensor& x, const Tensor& residual);
 
-  Activation activation_;
+  BatchNormOptions options_;
   Parameter& scale_;
   Parameter& shift_;
   Parameter& running_mean_;
@@ -62,8 +60,8 @@ class BatchNormLayer final : public Module {
 class LinearLayer final : public Module {
  public:
   LinearLayer(Context& context, std::int64_t in, std::int64_t out);
-  /// Fresh weights and bias; the constructor calls it with 0.
-  void initialise(std::uint64_t draw);
+  /// Draws weights and bias from the random state in force, as the constructor does.
+  void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:

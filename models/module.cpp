@@ -2,6 +2,16 @@
 
 namespace braid {
 
+Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing) {
+  BRAID_CHECK(!heads.empty(), Error, "[training_loss] expected at least one head");
+  std::vector<Tensor> losses;
+  for (const Head& head : heads) {
+    const Tensor loss = cross_entropy(head.logits, labels, label_smoothing);
+    losses.push_back(head.weight == 1 ? loss : head.weight * loss);
+  }
+  return losses.size() == 1 ? losses.front() : sum(losses);
+}
+
 Module::Module(Context& context) : context_(context), name_(context.prefix()) {
   if (!name_.empty()) name_.pop_back();  // the dot
 }
@@ -26,6 +36,13 @@ Parameter& Module::add_tensor(std::string_view name, const Shape& shape, ValueKi
   Parameter& tensor = context_.add(name, {DType::f32, shape}, kind);
   tensors_.push_back(&tensor);
   return tensor;
+}
+
+std::string Module::path_of(std::string_view child) const {
+  const std::string path = name_.empty() ? std::string(child) : message(name_, '.', child);
+  const std::string& prefix = context_.prefix();
+  BRAID_CHECK(path.starts_with(prefix), Error, "[model] the module '", path, "' cannot be made within '", prefix, "'");
+  return path.substr(prefix.size());
 }
 
 std::vector<Parameter*> Module::collect(ValueKind kind) const {

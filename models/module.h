@@ -3,6 +3,7 @@
 // its ops when called.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,16 @@ struct Head {
   double weight = 1;
 };
 
+/// Σ weight·cross_entropy(logits, labels), from the first head to the last → scalar. A single head of weight 1 gives
+/// its cross entropy and no node more. Throws Error if there is no head.
+Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing = 0);
+
 class Module {
  public:
   /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
   explicit Module(Context& context);
-  virtual ~Module() = default;
+  /// Releases the module's tensors. To happen before the context ends, and not between recording a step and running it.
+  virtual ~Module() { context_.release(tensors_); }
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -29,7 +35,7 @@ class Module {
   /// The same; the tape knows the nodes as this module's.
   Tensor operator()(const Tensor& x);
   /// What training looks at: the result, and in training mode those of auxiliary classifiers if there are any.
-  virtual std::vector<Head> heads(const Tensor& x) { return {{forward(x)}}; }
+  virtual std::vector<Head> heads(const Tensor& x) { return {{(*this)(x)}}; }
 
   /// Trained tensors of this module and its children, in order of creation.
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
@@ -46,10 +52,11 @@ class Module {
   const std::string& name() const { return name_; }
 
  protected:
-  /// Makes a child; its parameters are named "name.…". The module owns it.
+  /// Makes a child; its parameters are named "name.…". The module owns it. Also after the module's own construction,
+  /// as long as no scope lives but those that the module is in.
   template <class Child, class... Arguments>
   Child& add(std::string_view name, Arguments&&... arguments) {
-    const Context::Scope scope(context_, name);
+    const Context::Scope scope(context_, path_of(name));
     auto child = std::make_unique<Child>(context_, std::forward<Arguments>(arguments)...);
     Child& reference = *child;
     children_.push_back(std::move(child));
@@ -60,6 +67,8 @@ class Module {
 
  private:
   std::vector<Parameter*> collect(ValueKind kind) const;
+  /// The name of a child within the scopes that live now.
+  std::string path_of(std::string_view child) const;
 
   Context& context_;
   std::string name_;

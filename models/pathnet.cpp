@@ -1,5 +1,7 @@
 #include "models/pathnet.h"
 
+#include <algorithm>
+
 namespace braid::models {
 
 namespace {
@@ -8,7 +10,7 @@ class LinearModule final : public PathModule {
  public:
   LinearModule(Context& context, std::int64_t in, std::int64_t out)
       : PathModule(context), linear_(add<LinearLayer>("linear", in, out)) {}
-  void initialise(std::uint64_t draw) override { linear_.initialise(draw); }
+  void initialise() override { linear_.initialise(); }
   Tensor forward(const Tensor& x) override { return relu(linear_(x)); }
 
  private:
@@ -21,8 +23,8 @@ class ConvModule final : public PathModule {
       : PathModule(context),
         conv_(add<ConvLayer>("conv", in, out, 3, Conv2dOptions{.padding = 1})),
         norm_(add<BatchNormLayer>("bn", out, Activation::relu)) {}
-  void initialise(std::uint64_t draw) override {
-    conv_.initialise(draw);
+  void initialise() override {
+    conv_.initialise();
     norm_.initialise();
   }
   Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
@@ -120,10 +122,10 @@ void PathNet::freeze(const Genotype& path) {
 
 bool PathNet::frozen(int layer, int i) const { return !module(layer, i).parameters().front()->trainable; }
 
-void PathNet::reinitialise(std::uint64_t draw) {
+void PathNet::reinitialise() {
   for (int layer = 0; layer < options_.grid.layers; ++layer) {
     for (int i = 0; i < options_.grid.modules; ++i) {
-      if (!frozen(layer, i)) module(layer, i).initialise(draw);
+      if (!frozen(layer, i)) module(layer, i).initialise();
     }
   }
 }

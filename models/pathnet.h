@@ -3,8 +3,6 @@
 // modules on the path are summed; only these modules are recorded, so another path is another step graph. Each task has
 // a last layer of its own. Which path is good is the business of evolution (train/evolution.h).
 
-#include <deque>
-
 #include "models/genotype.h"
 #include "models/layers.h"
 
@@ -27,8 +25,8 @@ struct PathNetOptions {
 class PathModule : public Module {
  public:
   using Module::Module;
-  /// Fresh weights, others for each draw.
-  virtual void initialise(std::uint64_t draw) = 0;
+  /// Draws fresh weights from the random state in force.
+  virtual void initialise() = 0;
 };
 
 class PathNet final : public Module {
@@ -36,8 +34,8 @@ class PathNet final : public Module {
   /// Throws Error if an option is below 1, or if pooling leaves nothing of the image.
   PathNet(Context& context, const PathNetOptions& options);
 
-  /// Makes the last layer of one more task, and returns the task's number. The name is part of its parameters' names,
-  /// and so decides its initial weights.
+  /// Makes the last layer of one more task, and returns the task's number. The name becomes a part of its parameters'
+  /// names.
   int add_task(std::string_view name, std::int64_t classes);
   /// images [N,H,W,C] → logits [N,classes]. Throws Error if the path is no path of this grid.
   Tensor forward(const Tensor& x, const Genotype& path, int task);
@@ -49,8 +47,8 @@ class PathNet final : public Module {
   /// updates nor leaves its running statistics. Paths may go on using them.
   void freeze(const Genotype& path);
   bool frozen(int layer, int module) const;
-  /// Fresh weights for every module that is not frozen.
-  void reinitialise(std::uint64_t draw);
+  /// Fresh weights for every module that is not frozen: those that a new net would have in the random state in force.
+  void reinitialise();
 
   /// Modules and their parameters are named "layer<l>.<m>".
   PathModule& module(int layer, int module) const;

@@ -9,34 +9,51 @@ namespace braid::models {
 namespace {
 
 using Factory = std::unique_ptr<Module> (*)(Context& context, const ModelOptions& options);
+using OptionNames = std::span<const std::string_view>;
+
+/// `auto` takes the small form below 128 pixels.
+Stem stem_of(const ModelOptions& options) {
+  BRAID_CHECK(options.stem == "auto" || options.stem == "image" || options.stem == "small_image", Error,
+              "[model] expected a stem of 'auto', 'image' or 'small_image', got '", options.stem, "'");
+  constexpr std::int64_t kLargeImage = 128;
+  const bool large = options.stem == "image" || (options.stem == "auto" && options.image_shape[0] >= kLargeImage);
+  return large ? Stem::image : Stem::small_image;
+}
+
+/// What all convolutional networks are told.
+template <class Options>
+Options network_options(const ModelOptions& options) {
+  Options result;
+  result.classes = options.classes;
+  result.channels = options.image_shape[2];
+  result.width = options.width;
+  if constexpr (requires { result.stem; }) result.stem = stem_of(options);
+  return result;
+}
 
 std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
   BRAID_CHECK(options.image_shape[0] == options.image_shape[1], Error, "[lenet5] expected square images, got ",
               options.image_shape);
-  return std::make_unique<LeNet5>(context, LeNetOptions{.classes = options.classes,
-                                                        .channels = options.image_shape[2],
-                                                        .image_size = options.image_shape[0]});
+  auto own = network_options<LeNetOptions>(options);
+  own.image_size = options.image_shape[0];
+  return std::make_unique<LeNet5>(context, own);
 }
 
-template <int kDepth>
+template <int kDepth, std::int64_t kGroups = 1, std::int64_t kWidthPerGroup = 64>
 std::unique_ptr<Module> resnet(Context& context, const ModelOptions& options) {
-  BRAID_CHECK(options.stem == "auto" || options.stem == "image" || options.stem == "small_image", Error,
-              "[resnet] expected a stem of 'auto', 'image' or 'small_image', got '", options.stem, "'");
-  constexpr std::int64_t kLargeImage = 128;
-  const bool large = options.stem == "image" || (options.stem == "auto" && options.image_shape[0] >= kLargeImage);
-  return std::make_unique<ResNet>(context, kDepth,
-                                  ResNetOptions{.classes = options.classes,
-                                                .channels = options.image_shape[2],
-                                                .zero_init_residual = options.zero_init_residual,
-                                                .stem = large ? Stem::image : Stem::small_image});
+  auto own = network_options<ResNetOptions>(options);
+  own.zero_init_residual = options.zero_init_residual;
+  own.groups = kGroups;
+  own.width_per_group = kWidthPerGroup;
+  return std::make_unique<ResNet>(context, kDepth, own);
 }
 
-/// A net with one task and a path drawn at random, which stays; evolution is train/evolution.h. Two classes get the
-/// grid of the paper's binary tasks, more classes that of its tasks of ten.
+/// A net for one task whose path is drawn at random and stays. Two classes get the grid of the paper's binary tasks,
+/// more classes that of its tasks of ten.
 template <PathNetOptions::Form kForm>
 std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
   const PathGrid grid = options.classes <= 2 ? PathGrid{3, 10, 3} : PathGrid{3, 20, 5};
-  const std::int64_t width = kForm == PathNetOptions::Form::linear ? 20 : 16;
+  const std::int64_t width = scaled(kForm == PathNetOptions::Form::linear ? 20 : 16, options.width);
   auto net = std::make_unique<PathNet>(
       context, PathNetOptions{.form = kForm, .grid = grid, .width = width, .image_shape = options.image_shape});
   Generator random = context.generator("path");
@@ -44,37 +61,57 @@ std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
   return net;
 }
 
-constexpr std::pair<std::string_view, Factory> kModels[] = {
-    {"lenet5", lenet},
-    {"resnet18", resnet<18>},
-    {"resnet20", resnet<20>},
-    {"resnet32", resnet<32>},
-    {"resnet34", resnet<34>},
-    {"resnet44", resnet<44>},
-    {"resnet50", resnet<50>},
-    {"resnet56", resnet<56>},
-    {"resnet101", resnet<101>},
-    {"resnet110", resnet<110>},
-    {"resnet152", resnet<152>},
-    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>},
-    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>},
+struct Entry {
+  std::string_view name;
+  Factory factory;
+  OptionNames options;
 };
 
-}  // namespace
+constexpr std::string_view kPlain[] = {"width"};
+constexpr std::string_view kResidual[] = {"zero_init_residual", "width"};
+constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "width"};
 
-std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options) {
+constexpr Entry kModels[] = {
+    {"lenet5", lenet, kPlain},
+    {"resnet18", resnet<18>, kResidualStem},
+    {"resnet20", resnet<20>, kResidual},
+    {"resnet32", resnet<32>, kResidual},
+    {"resnet34", resnet<34>, kResidualStem},
+    {"resnet44", resnet<44>, kResidual},
+    {"resnet50", resnet<50>, kResidualStem},
+    {"resnet56", resnet<56>, kResidual},
+    {"resnet101", resnet<101>, kResidualStem},
+    {"resnet110", resnet<110>, kResidual},
+    {"resnet152", resnet<152>, kResidualStem},
+    {"resnext50_32x4d", resnet<50, 32, 4>, kResidualStem},
+    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>, kPlain},
+    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>, kPlain},
+};
+
+const Entry& find(std::string_view name) {
   std::string known;
-  for (const auto& [model, factory] : kModels) {
-    if (model == name) return factory(context, options);
-    known.append(known.empty() ? "" : ", ").append(model);
+  for (const Entry& entry : kModels) {
+    if (entry.name == name) return entry;
+    known.append(known.empty() ? "" : ", ").append(entry.name);
   }
   throw Error(message("[model] there is no model '", name, "'; there are ", known));
 }
 
+}  // namespace
+
+std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options) {
+  return find(name).factory(context, options);
+}
+
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const auto& [name, factory] : kModels) names.emplace_back(name);
+  for (const Entry& entry : kModels) names.emplace_back(entry.name);
   return names;
+}
+
+std::vector<std::string> model_option_names(std::string_view model) {
+  const OptionNames names = find(model).options;
+  return {names.begin(), names.end()};
 }
 
 }  // namespace braid::models

@@ -5,16 +5,24 @@
 
 namespace braid::models {
 
-/// What every model can be told. Options that a model does not have are ignored by it.
+/// What models can be told. model_option_names says which of the options from `zero_init_residual` on a model has; the
+/// others are ignored by it.
 struct ModelOptions {
   std::int64_t classes = 10;
-  Shape image_shape{32, 32, 3};     ///< [H,W,C]
-  bool zero_init_residual = false;  ///< residual networks
-  std::string stem = "auto";        ///< ResNet-18 to 152: image, small_image, or auto (by the image's size)
+  Shape image_shape{32, 32, 3};                   ///< [H,W,C]
+  bool zero_init_residual = false;                ///< residual blocks start as their shortcuts
+  std::string stem = "auto";                      ///< image, small_image, or auto (by the image's size)
+  double width = 1;                               ///< multiplies the channels of all layers but the classifier's output
+  bool auxiliary = false;                         ///< train with the auxiliary classifiers of the paper
+  std::uint64_t graph_seed = 1;                   ///< what a random graph is drawn from
+  std::vector<std::int64_t> hidden = {256, 128};  ///< sizes of the hidden layers
 };
 
 /// Throws Error with the list of names if there is no such model.
 std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options);
 std::vector<std::string> model_names();
+/// Which of zero_init_residual, stem, width, auxiliary, graph_seed and hidden the model has. Throws Error with the list
+/// of names if there is no such model.
+std::vector<std::string> model_option_names(std::string_view model);
 
 }  // namespace braid::models

@@ -1,8 +1,5 @@
 #include "models/resnet.h"
 
-#include <array>
-#include <optional>
-
 namespace braid::models {
 
 namespace {
@@ -21,18 +18,28 @@ class Shortcut final : public Module {
   BatchNormLayer& norm_;
 };
 
+/// The extents of a block.
+struct BlockShape {
+  std::int64_t in;      ///< channels that come in
+  std::int64_t inner;   ///< channels of the 3x3 convolution
+  std::int64_t out;     ///< channels that go out
+  std::int64_t stride;  ///< of the 3x3 convolution, of the first one in a basic block
+  std::int64_t groups;  ///< of the 3x3 convolution in a bottleneck
+  bool zero_init;       ///< whether the last normalisation starts at scale 0
+  bool projects() const { return stride != 1 || in != out; }
+};
+
 /// Two 3x3 convolutions beside a shortcut.
 class BasicBlock final : public Module {
  public:
-  static constexpr std::int64_t kExpansion = 1;
-  BasicBlock(Context& context, std::int64_t in, std::int64_t width, std::int64_t stride, bool zero_init)
+  BasicBlock(Context& context, const BlockShape& s)
       : Module(context),
-        conv1_(add<ConvLayer>("conv1", in, width, 3, Conv2dOptions{.stride = stride, .padding = 1})),
-        norm1_(add<BatchNormLayer>("bn1", width, Activation::relu)),
-        conv2_(add<ConvLayer>("conv2", width, width, 3, Conv2dOptions{.padding = 1})),
-        norm2_(add<BatchNormLayer>("bn2", width, Activation::relu)) {
-    if (zero_init) norm2_.zero_scale();
-    if (stride != 1 || in != width) shortcut_ = &add<Shortcut>("downsample", in, width, stride);
+        conv1_(add<ConvLayer>("conv1", s.in, s.inner, 3, Conv2dOptions{.stride = s.stride, .padding = 1})),
+        norm1_(add<BatchNormLayer>("bn1", s.inner, Activation::relu)),
+        conv2_(add<ConvLayer>("conv2", s.inner, s.out, 3, Conv2dOptions{.padding = 1})),
+        norm2_(add<BatchNormLayer>("bn2", s.out, Activation::relu)) {
+    if (s.zero_init) norm2_.zero_scale();
+    if (s.projects()) shortcut_ = &add<Shortcut>("downsample", s.in, s.out, s.stride);
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = conv2_(norm1_(conv1_(x)));
@@ -47,22 +54,20 @@ class BasicBlock final : public Module {
   Shortcut* shortcut_ = nullptr;
 };
 
-/// 1x1, 3x3 and 1x1 convolutions beside a shortcut; the last widens fourfold.
+/// 1x1, 3x3 and 1x1 convolutions beside a shortcut; the 3x3 one may be grouped.
 class Bottleneck final : public Module {
  public:
-  static constexpr std::int64_t kExpansion = 4;
-  Bottleneck(Context& context, std::int64_t in, std::int64_t width, std::int64_t stride, bool zero_init)
+  Bottleneck(Context& context, const BlockShape& s)
       : Module(context),
-        conv1_(add<ConvLayer>("conv1", in, width, 1)),
-        norm1_(add<BatchNormLayer>("bn1", width, Activation::relu)),
-        conv2_(add<ConvLayer>("conv2", width, width, 3, Conv2dOptions{.stride = stride, .padding = 1})),
-        norm2_(add<BatchNormLayer>("bn2", width, Activation::relu)),
-        conv3_(add<ConvLayer>("conv3", width, width * kExpansion, 1)),
-        norm3_(add<BatchNormLayer>("bn3", width * kExpansion, Activation::relu)) {
-    if (zero_init) norm3_.zero_scale();
-    if (stride != 1 || in != width * kExpansion) {
-      shortcut_ = &add<Shortcut>("downsample", in, width * kExpansion, stride);
-    }
+        conv1_(add<ConvLayer>("conv1", s.in, s.inner, 1)),
+        norm1_(add<BatchNormLayer>("bn1", s.inner, Activation::relu)),
+        conv2_(add<ConvLayer>("conv2", s.inner, s.inner, 3,
+                              Conv2dOptions{.stride = s.stride, .padding = 1, .groups = s.groups})),
+        norm2_(add<BatchNormLayer>("bn2", s.inner, Activation::relu)),
+        conv3_(add<ConvLayer>("conv3", s.inner, s.out, 1)),
+        norm3_(add<BatchNormLayer>("bn3", s.out, Activation::relu)) {
+    if (s.zero_init) norm3_.zero_scale();
+    if (s.projects()) shortcut_ = &add<Shortcut>("downsample", s.in, s.out, s.stride);
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = conv3_(norm2_(conv2_(norm1_(conv1_(x)))));
@@ -110,28 +115,47 @@ Form form_of(int depth) {
   }
 }
 
+/// The shape of block i of a stage, both counted from 0.
+BlockShape block_shape(const Form& form, std::size_t stage, int i, std::int64_t in, const ResNetOptions& options) {
+  const std::int64_t factor = std::int64_t{1} << stage;
+  const std::int64_t width = scaled(form.width * factor, options.width);
+  BlockShape shape{.in = in,
+                   .inner = width,
+                   .out = width,
+                   .stride = stage > 0 && i == 0 ? 2 : 1,
+                   .groups = options.groups,
+                   .zero_init = options.zero_init_residual};
+  if (form.bottleneck) {
+    constexpr std::int64_t kExpansion = 4;
+    shape.inner = options.groups * scaled(options.width_per_group * factor, options.width);
+    shape.out = width * kExpansion;
+  }
+  return shape;
+}
+
 }  // namespace
 
 ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Module(context) {
   const Form form = form_of(depth);
+  BRAID_CHECK(form.bottleneck || options.groups == 1, Error, "[resnet] expected one group at depth ", depth,
+              ", which has no bottlenecks, got ", options.groups);
   const bool large = !form.cifar && options.stem == Stem::image;
-  stem_conv_ = &add<ConvLayer>("conv1", options.channels, form.width, large ? 7 : 3,
+  std::int64_t in = scaled(form.width, options.width);
+  stem_conv_ = &add<ConvLayer>("conv1", options.channels, in, large ? 7 : 3,
                                Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1});
-  stem_norm_ = &add<BatchNormLayer>("bn1", form.width, Activation::relu);
+  stem_norm_ = &add<BatchNormLayer>("bn1", in, Activation::relu);
   stem_pool_ = large;
 
-  std::int64_t in = form.width, width = form.width;
-  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage, width *= 2) {
+  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
     for (int i = 0; i < form.blocks[stage]; ++i) {
-      const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      const BlockShape shape = block_shape(form, stage, i, in, options);
       const std::string name = message("layer", stage + 1, '.', i);
       if (form.bottleneck) {
-        blocks_.push_back(&add<Bottleneck>(name, in, width, stride, options.zero_init_residual));
-        in = width * Bottleneck::kExpansion;
+        blocks_.push_back(&add<Bottleneck>(name, shape));
       } else {
-        blocks_.push_back(&add<BasicBlock>(name, in, width, stride, options.zero_init_residual));
-        in = width * BasicBlock::kExpansion;
+        blocks_.push_back(&add<BasicBlock>(name, shape));
       }
+      in = shape.out;
     }
   }
   classifier_ = &add<LinearLayer>("fc", in, options.classes);
@@ -154,5 +178,10 @@ ResNet resnet34(Context& context, const ResNetOptions& options) { return ResNet(
 ResNet resnet50(Context& context, const ResNetOptions& options) { return ResNet(context, 50, options); }
 ResNet resnet101(Context& context, const ResNetOptions& options) { return ResNet(context, 101, options); }
 ResNet resnet152(Context& context, const ResNetOptions& options) { return ResNet(context, 152, options); }
+ResNet resnext50_32x4d(Context& context, ResNetOptions options) {
+  options.groups = 32;
+  options.width_per_group = 4;
+  return ResNet(context, 50, options);
+}
 
 }  // namespace braid::models

@@ -2,6 +2,8 @@
 // The arithmetic of Braid's own kernels, one functor per formula. CPU and CUDA kernels differ in how they walk over
 // memory; what they compute for one element or one channel is here, so tests on the CPU exercise what the GPU runs.
 
+#include <cmath>
+
 #include "core/random.h"
 
 namespace braid::arithmetic {
@@ -17,6 +19,28 @@ template <class T>
 struct ReluGradient {
   BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) ? dy : T(0); }
 };
+
+/// min(max(x, 0), 6). A NaN stays a NaN.
+template <class T>
+struct Relu6 {
+  BRAID_HOST_DEVICE T operator()(T x) const { return x < T(0) ? T(0) : x > T(6) ? T(6) : x; }
+};
+
+/// The gradient of ReLU6, from its output.
+template <class T>
+struct Relu6Gradient {
+  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) && y < T(6) ? dy : T(0); }
+};
+
+/// factor·x.
+template <class T>
+struct Scale {
+  T factor;
+  BRAID_HOST_DEVICE T operator()(T x) const { return factor * x; }
+};
+
+/// 1/(1 + e⁻ˣ); its derivative is s·(1 − s).
+BRAID_HOST_DEVICE inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// Mean and variance from sums of n values that were shifted by about their mean, which keeps the difference of squares
 /// accurate (shifted data: Chan, Golub and LeVeque, 1983).

@@ -7,8 +7,10 @@ namespace braid::ops {
 
 namespace {
 
+bool activates(const BatchNormOptions& options) { return options.activation != Activation::none; }
+
 void add_to(Hash& hash, const BatchNormOptions& options) {
-  hash.add(options.epsilon).add(options.momentum).add(options.relu ? 1 : 0).add(options.add ? 1 : 0);
+  hash.add(options.epsilon).add(options.momentum).add(static_cast<int>(options.activation)).add(options.add ? 1 : 0);
 }
 
 void check_batch_norm(std::string_view op, const BatchNormOptions& options, std::span<const ValueDesc> inputs) {
@@ -57,12 +59,12 @@ Work BatchNorm::work(std::span<const ValueDesc> inputs, std::span<const ValueDes
 void BatchNorm::gradient(GradientContext& context) const {
   const ValueId dy = context.output_gradient(0);
   std::vector<ValueId> inputs{dy, context.input(0), context.input(1), context.output(1), context.output(2)};
-  if (options_.relu) inputs.push_back(context.output(0));
+  if (activates(options_)) inputs.push_back(context.output(0));
   const ValueId dx = context.emit(std::make_shared<BatchNormBackward>(options_), inputs);
   for (int i = 0; i < 3; ++i) {
     if (context.needs(i)) context.set_input_gradient(i, dx + i);
   }
-  if (options_.add && context.needs(5)) context.set_input_gradient(5, options_.relu ? dx + 3 : dy);
+  if (options_.add && context.needs(5)) context.set_input_gradient(5, activates(options_) ? dx + 3 : dy);
 }
 
 void BatchNormInference::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -77,7 +79,11 @@ void BatchNormInference::gradient(GradientContext& context) const {
               "[batch_norm_inference] has no gradient for scale and shift: freeze them, or put the layer into training "
               "mode");
   ValueId dy = context.output_gradient(0);
-  if (options_.relu) dy = context.emit(std::make_shared<ReluBackward>(), {dy, context.output(0)});
+  if (options_.activation == Activation::relu) {
+    dy = context.emit(std::make_shared<ReluBackward>(), {dy, context.output(0)});
+  } else if (options_.activation == Activation::relu6) {
+    dy = context.emit(std::make_shared<Relu6Backward>(), {dy, context.output(0)});
+  }
   if (options_.add && context.needs(5)) context.set_input_gradient(5, dy);
   if (!context.needs(0)) return;
   // y is linear in x, so dx is the same map applied to dy, without its constant part.
@@ -90,16 +96,16 @@ void BatchNormInference::gradient(GradientContext& context) const {
 }
 
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_inputs(name(), inputs, options_.relu ? 6 : 5);
+  check_inputs(name(), inputs, activates(options_) ? 6 : 5);
   const ValueDesc& dy = inputs[0];
   check_shape(name(), "an input", inputs[1], dy.shape);
   const Shape channels{dy.shape[dy.shape.rank() - 1]};
   for (std::size_t i = 2; i < 5; ++i) check_shape(name(), "a scale, mean or deviation", inputs[i], channels);
-  if (options_.relu) check_shape(name(), "an output", inputs[5], dy.shape);
+  if (activates(options_)) check_shape(name(), "an output", inputs[5], dy.shape);
   outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 1});
   outputs.push_back({.dtype = dy.dtype, .shape = channels});
   outputs.push_back({.dtype = dy.dtype, .shape = channels});
-  if (options_.add && options_.relu) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
+  if (options_.add && activates(options_)) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
 }
 
 void BatchNormBackward::hash(Hash& hash) const { add_to(hash, options_); }
@@ -107,7 +113,7 @@ void BatchNormBackward::hash(Hash& hash) const { add_to(hash, options_); }
 Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   Work work = Op::work(inputs, outputs);
   const double x = static_cast<double>(inputs[0].shape.size());
-  const double reread = options_.relu ? 3 : 2;  // dy, x and y are read twice: sums, then dx
+  const double reread = activates(options_) ? 3 : 2;  // dy, x and y are read twice: sums, then dx
   work.bytes += reread * x * static_cast<double>(size_of(inputs[0].dtype));
   work.flops = 8 * x;
   return work;

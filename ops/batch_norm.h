@@ -1,16 +1,19 @@
 #pragma once
 // Batch normalisation over all axes but the last (Ioffe and Szegedy, 2015), optionally fused with the residual addition
-// and the ReLU that follow it in residual networks: y = act(γ·(x − μ)/√(σ² + ε) + β [+ residual]). All three are bound
-// by memory traffic, so fusing them saves two reads and two writes of an activation.
+// and the activation that follow it in residual networks: y = act(γ·(x − μ)/√(σ² + ε) + β [+ residual]). All three are
+// bound by memory traffic, so fusing them saves two reads and two writes of an activation.
 
 #include "core/op.h"
 
 namespace braid {
 
+/// What follows a layer in the same node: nothing, max(x, 0), or min(max(x, 0), 6).
+enum class Activation { none, relu, relu6 };
+
 struct BatchNormOptions {
   double epsilon = 1e-5;
   double momentum = 0.1;  ///< running ← (1 − momentum)·running + momentum·batch; the running variance is unbiased
-  bool relu = false;
+  Activation activation = Activation::none;
   bool add = false;  ///< a residual of x's shape is the last input
   friend bool operator==(const BatchNormOptions&, const BatchNormOptions&) = default;
 };
@@ -49,8 +52,8 @@ class BatchNormInference final : public Op {
   BatchNormOptions options_;
 };
 
-/// dy, x, γ, batch mean, 1/√(variance + ε), and y if relu → dx, dγ, dβ, and the residual's gradient if both add and
-/// relu (without ReLU it is dy itself).
+/// dy, x, γ, batch mean, 1/√(variance + ε), and y if there is an activation → dx, dγ, dβ, and the residual's
+/// gradient if there are both add and an activation (without activation it is dy itself).
 class BatchNormBackward final : public Op {
  public:
   explicit BatchNormBackward(const BatchNormOptions& options) : options_(options) {}

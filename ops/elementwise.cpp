@@ -4,10 +4,26 @@
 
 namespace braid::ops {
 
-void Relu::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_inputs(name(), inputs, 1);
-  check_floating(name(), "an input", inputs[0]);
+namespace {
+
+void infer_unary(std::string_view op, std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) {
+  check_inputs(op, inputs, 1);
+  check_floating(op, "an input", inputs[0]);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+/// dy, y → dx of an activation whose gradient is known from its output.
+void infer_activation_gradient(std::string_view op, std::span<const ValueDesc> inputs,
+                               std::vector<OutputDesc>& outputs) {
+  check_inputs(op, inputs, 2);
+  check_shape(op, "an output", inputs[1], inputs[0].shape);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+}
+
+}  // namespace
+
+void Relu::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  infer_unary(name(), inputs, outputs);
 }
 
 void Relu::gradient(GradientContext& context) const {
@@ -17,9 +33,30 @@ void Relu::gradient(GradientContext& context) const {
 }
 
 void ReluBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_inputs(name(), inputs, 2);
-  check_shape(name(), "an output", inputs[1], inputs[0].shape);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
+  infer_activation_gradient(name(), inputs, outputs);
+}
+
+void Relu6::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  infer_unary(name(), inputs, outputs);
+}
+
+void Relu6::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  context.set_input_gradient(
+      0, context.emit(std::make_shared<Relu6Backward>(), {context.output_gradient(0), context.output(0)}));
+}
+
+void Relu6Backward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  infer_activation_gradient(name(), inputs, outputs);
+}
+
+void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  infer_unary(name(), inputs, outputs);
+}
+
+void Scale::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  context.set_input_gradient(0, context.emit(std::make_shared<Scale>(factor_), {context.output_gradient(0)}));
 }
 
 void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Elementwise ops: ReLU, add, sum of many inputs, cast, fill.
+// Elementwise ops: ReLU, ReLU6, scale, sum of many inputs, cast, fill.
 
 #include "core/op.h"
 
@@ -18,6 +18,35 @@ class ReluBackward final : public Op {
  public:
   std::string_view name() const override { return "relu_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+};
+
+/// y = min(max(x, 0), 6), any shape. A NaN stays a NaN.
+class Relu6 final : public Op {
+ public:
+  std::string_view name() const override { return "relu6"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+};
+
+/// dy, y → dx = dy where 0 < y < 6, else 0.
+class Relu6Backward final : public Op {
+ public:
+  std::string_view name() const override { return "relu6_backward"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+};
+
+/// y = factor·x, any shape.
+class Scale final : public Op {
+ public:
+  explicit Scale(double factor) : factor_(factor) {}
+  double factor() const { return factor_; }
+  std::string_view name() const override { return "scale"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override { hash.add(factor_); }
+  void gradient(GradientContext& context) const override;
+
+ private:
+  double factor_;
 };
 
 /// y = x₀ + x₁ + …, one or more inputs of equal shape, added from the first to the last whatever the schedule.

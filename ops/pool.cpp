@@ -99,6 +99,33 @@ void AvgPool2dBackward::hash(Hash& hash) const {
   x_.add_to(hash);
 }
 
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(Extent2d output) : output_(output) {
+  BRAID_CHECK(output.h >= 1 && output.w >= 1, ShapeError,
+              "[adaptive_avg_pool2d] expected an output of at least one pixel, got ", output);
+}
+
+void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  const Shape& x = inputs[0].shape;
+  BRAID_CHECK(x[1] * x[2] > 0, ShapeError, "[adaptive_avg_pool2d] expected an image of at least one pixel, got ", x);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], output_.h, output_.w, x[3]}});
+}
+
+void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
+  if (!context.needs(0)) return;
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(
+      0, context.emit(std::make_shared<AdaptiveAvgPool2dBackward>(x), {context.output_gradient(0)}));
+}
+
+void AdaptiveAvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  const Shape& dy = inputs[0].shape;
+  check_rank(name(), "an output gradient", inputs[0], 4, "[N,P,Q,C]");
+  check_shape(name(), "an output gradient", inputs[0], {x_[0], dy[1], dy[2], x_[3]});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+}
+
 void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_image(name(), inputs);
   const Shape& x = inputs[0].shape;

@@ -1,5 +1,6 @@
 #pragma once
-// Pooling over windows (max, average) and over the whole image (global average), with their gradients.
+// Pooling over windows (max, average), down or up to a given extent (adaptive average) and over the whole image
+// (global average), with their gradients.
 
 #include "core/op.h"
 #include "ops/extent.h"
@@ -74,6 +75,33 @@ class AvgPool2dBackward final : public Op {
 
  private:
   PoolOptions options_;
+  Shape x_;
+};
+
+/// x [N,H,W,C] → y [N,P,Q,C] with P×Q given: output row p is the mean over the input rows from ⌊p·H/P⌋ up to but not
+/// including ⌈(p+1)·H/P⌉, and so are columns, as in PyTorch. P and Q may be larger than H and W.
+class AdaptiveAvgPool2d final : public Op {
+ public:
+  /// Throws ShapeError if the output has no pixel.
+  explicit AdaptiveAvgPool2d(Extent2d output);
+  std::string_view name() const override { return "adaptive_avg_pool2d"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override { output_.add_to(hash); }
+  void gradient(GradientContext& context) const override;
+
+ private:
+  Extent2d output_;
+};
+
+/// dy [N,P,Q,C] → dx [N,H,W,C].
+class AdaptiveAvgPool2dBackward final : public Op {
+ public:
+  explicit AdaptiveAvgPool2dBackward(const Shape& x) : x_(x) {}
+  std::string_view name() const override { return "adaptive_avg_pool2d_backward"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override { x_.add_to(hash); }
+
+ private:
   Shape x_;
 };
 

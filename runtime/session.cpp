@@ -32,6 +32,7 @@ Session::~Session() {
 
 Step Session::step() {
   BRAID_CHECK(!recording_, Error, "[session] a step is being recorded already: let it end before the next begins");
+  free_released();
   return Step(*this);
 }
 
@@ -45,15 +46,14 @@ void Session::set_observer(LaunchObserver* observer) {
 SessionStats Session::stats() const {
   SessionStats stats{
       .steps = steps_, .plans = cache_.plans(), .cache_hits = cache_.hits(), .arena_bytes = cache_.arena_bytes()};
-  for (const Parameter* parameter : parameters()) {
-    stats.persistent_bytes += size_of(parameter->desc().dtype) * static_cast<std::size_t>(parameter->shape().size());
-  }
+  for (const Parameter* parameter : parameters()) stats.persistent_bytes += parameter->bytes();
   return stats;
 }
 
 Step::Step(Session& session) : session_(session), guard_(session.tape_) {
   session.recording_ = true;
-  session.tape_.start_step(static_cast<std::int32_t>(session.steps_), this);
+  session.own_random().step = static_cast<std::int32_t>(session.steps_);
+  session.tape_.start_step(this);
 }
 
 Step::~Step() {

@@ -60,7 +60,7 @@ std::int64_t parse_request(std::string_view line) {
 
 }  // namespace
 
-Bench::Bench(const TrainConfig& config) : config_(config), session_(session_options(config)) {
+Bench::Bench(const TrainConfig& config) : config_(config), session_(config.session) {
   const auto dataset = make_dataset(config, Split::train);
   model_ = make_model(config.model, session_, *dataset);
   optimizer_ = make_optimizer(config.optimizer, model_->parameters());

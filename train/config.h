@@ -1,5 +1,6 @@
 #pragma once
-// What a training run is told: the contents of a config file, checked as a whole before anything is built.
+// What a training run is told: the contents of a config file, checked as a whole before anything is built. A run is one
+// job, or several that train together in the same steps.
 
 #include <cstdint>
 #include <filesystem>
@@ -7,14 +8,16 @@
 #include <string_view>
 #include <vector>
 
+#include "models/registry.h"
+#include "runtime/session.h"
+#include "train/config_tree.h"
 #include "train/schedule.h"
 
 namespace braid {
 
 struct ModelConfig {
-  std::string name;  ///< required; see models::model_names()
-  bool zero_init_residual = false;
-  std::string stem = "auto";  ///< auto, image, small_image
+  std::string name;              ///< required; see models::model_names()
+  models::ModelOptions options;  ///< but for classes and image_shape, which are the dataset's
 };
 
 struct AugmentConfig {
@@ -45,14 +48,10 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< adam, adamw
 };
 
+/// One job: a model and how it is trained. Complete in itself.
 struct TrainConfig {
   std::string name;  ///< required; of the run folders
-  std::uint64_t seed = 1;
-  std::string device = "auto";
-  int streams = 0;  ///< 0: auto
-  int width = 0;    ///< 0: auto
-  int threads = 0;  ///< 0: all
-  std::string policy = "critical_path";
+  SessionOptions session;
   ModelConfig model;
   DataConfig data;
   std::int64_t epochs = 0;  ///< required
@@ -67,8 +66,25 @@ struct TrainConfig {
   std::string output_root = "runs";
 };
 
+/// A job among others.
+struct JobConfig {
+  TrainConfig training;    ///< what would train the job alone, to the same result
+  int steps_per_turn = 0;  ///< steps it takes while others take theirs; 0: by measured times
+};
+
+struct RunConfig {
+  std::string name;
+  std::string output_root = "runs";
+  std::vector<JobConfig> jobs;
+  bool together = false;  ///< the config has a list of jobs, if only of one
+};
+
 /// Reads a file and applies overrides "key.path=value". Throws ConfigError (train/config_reader.h) on the first
 /// mistake.
+RunConfig read_run_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+/// The same for a tree (train/config_tree.h).
+RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
+/// The same for a single job.
 TrainConfig read_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 /// The same for a text; `source` is its name in messages.
 TrainConfig parse_train_config(std::string_view text, const std::string& source,
@@ -76,5 +92,6 @@ TrainConfig parse_train_config(std::string_view text, const std::string& source,
 
 /// The config as YAML, defaults included; reading it gives the same config.
 std::string to_yaml(const TrainConfig& config);
+std::string to_yaml(const RunConfig& config);
 
 }  // namespace braid

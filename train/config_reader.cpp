@@ -230,6 +230,21 @@ ConfigSection ConfigSection::section(std::string_view key) {
   return {*value, path_of(key), value->location};
 }
 
+std::vector<ConfigSection> ConfigSection::sections(std::string_view key) {
+  const ConfigNode* list = take(key);
+  const ConfigNode& value = list != nullptr ? *list : kEmptyMap;
+  if (value.items.empty()) mismatch(key, value, "a list of sections");
+  std::vector<ConfigSection> sections;
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    const ConfigNode& item = value.items[i];
+    if (item.kind != ConfigNode::Kind::map) mismatch(message(key, '.', i), item, "a section");
+    const ConfigNode::Entry* name = item.find("name");
+    const std::string path = name != nullptr && !name->value.text.empty() ? name->value.text : std::to_string(i);
+    sections.push_back({item, path_of(message(key, '.', path)), item.location});
+  }
+  return sections;
+}
+
 void ConfigSection::require(std::string_view key) { required_.emplace_back(key); }
 
 void ConfigSection::reject(std::string_view key, std::string_view reason) {

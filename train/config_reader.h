@@ -47,6 +47,8 @@ class ConfigSection {
 
   /// The map under a key, empty if the key is missing.
   ConfigSection section(std::string_view key);
+  /// The maps of the list under a key, one at least. Messages name each by its own key 'name', or by its index.
+  std::vector<ConfigSection> sections(std::string_view key);
   /// From now on a missing key is an error.
   void require(std::string_view key);
   /// A key that exists, but not here: an error if it is there.

@@ -189,6 +189,16 @@ ConfigNode parse(std::string_view text, const Locator& locate) {
   return root;
 }
 
+/// The item of a list that has a key 'name' of this value, or this index.
+ConfigNode& item_of(ConfigNode& list, const std::string& key, const std::string& location) {
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const ConfigNode::Entry* name = list.items[i].find("name");
+    if ((name != nullptr && name->value.text == key) || std::to_string(i) == key) return list.items[i];
+  }
+  throw ConfigError(message(location, ": the list at ", list.location, " has no item '", key,
+                            "': expected the name of one of its items, or its index from 0"));
+}
+
 }  // namespace
 
 ConfigNode::Entry* ConfigNode::find(std::string_view key) {
@@ -237,6 +247,10 @@ void apply_override(ConfigNode& root, const std::string& assignment) {
   std::istringstream keys(path);
   for (std::string key; std::getline(keys, key, '.');) {
     if (node->kind == ConfigNode::Kind::null) node->kind = ConfigNode::Kind::map;
+    if (node->kind == ConfigNode::Kind::list) {
+      node = &item_of(*node, key, location);
+      continue;
+    }
     BRAID_CHECK(node->kind == ConfigNode::Kind::map, ConfigError, location, ": there can be no key '", key,
                 "' here, because what should hold it is a value (", node->location, ")");
     ConfigNode::Entry* entry = node->find(key);

@@ -40,7 +40,8 @@ ConfigNode parse_config(std::string_view text, const std::string& source);
 /// Reads and parses a file. Throws ConfigError, also if the file cannot be read or is too large to be a config.
 ConfigNode read_config_file(const std::filesystem::path& path);
 
-/// Applies "key.path=value", with the value in YAML. Replaces what stood at the path, or adds it.
+/// Applies "key.path=value", with the value in YAML. Replaces what stood at the path, or adds it. Items of a list go by
+/// their key 'name', or by their index.
 /// Throws ConfigError "--set key.path=value: what is wrong".
 void apply_override(ConfigNode& root, const std::string& assignment);
 

@@ -6,15 +6,6 @@
 
 namespace braid {
 
-SessionOptions session_options(const TrainConfig& config) {
-  return {.device = config.device,
-          .streams = config.streams,
-          .policy = config.policy,
-          .width = config.width,
-          .threads = config.threads,
-          .seed = config.seed};
-}
-
 std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   if (data.name == "fashion_mnist") return fashion_mnist(data.root, split);
@@ -22,18 +13,17 @@ std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split spl
     return synthetic({.size = split == Split::train ? data.size : data.test_size,
                       .shape = {data.image_size, data.image_size, data.channels},
                       .classes = data.classes,
-                      .seed = config.seed,
+                      .seed = config.session.seed,
                       .split = split});
   }
   throw ConfigError(message("[data] there is no dataset '", data.name, "'"));
 }
 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {
-  return models::make_model(config.name, context,
-                            {.classes = dataset.classes(),
-                             .image_shape = dataset.image_shape(),
-                             .zero_init_residual = config.zero_init_residual,
-                             .stem = config.stem});
+  models::ModelOptions options = config.options;
+  options.classes = dataset.classes();
+  options.image_shape = dataset.image_shape();
+  return models::make_model(config.name, context, options);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters) {
@@ -60,7 +50,7 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
   LoaderOptions options{.batch_size = training ? config.batch_size : config.eval_batch_size,
                         .shuffle = training,
                         .drop_last = training && config.drop_last,
-                        .seed = config.seed,
+                        .seed = config.session.seed,
                         .workers = data.workers,
                         .prefetch = data.prefetch};
   options.transform.mean.assign(data.mean.begin(), data.mean.end());

@@ -11,7 +11,6 @@
 
 namespace braid {
 
-SessionOptions session_options(const TrainConfig& config);
 /// Throws DataError if the files are missing or damaged.
 std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split);
 /// Throws Error if the model does not take images like the dataset's.

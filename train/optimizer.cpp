@@ -57,6 +57,11 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) :
   }
 }
 
+Optimizer::~Optimizer() {
+  if (context_ == nullptr) return;
+  for (const Slot& slot : slots_) context_->release(slot.moments);
+}
+
 void Optimizer::set_lr(double lr) {
   BRAID_CHECK(std::isfinite(lr) && lr >= 0, Error, "[optimizer] expected a learning rate of at least 0, got ", lr);
   lr_ = lr;
@@ -64,7 +69,7 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::step() {
   Tape& tape = Tape::current();
-  if (!has_moments_) add_moments(tape.context());
+  if (context_ == nullptr) add_moments(tape.context());
   const NoGrad no_grad;
   std::vector<ValueId> scalars{tape.record_input(Array::scalar(static_cast<float>(lr_)))};
   if (rule_.counts_steps) scalars.push_back(tape.record_input(Array::scalar(updates_ + 1)));
@@ -97,7 +102,7 @@ void Optimizer::add_moments(Context& context) {
       slot.moments.push_back(&context.add(name, slot.parameter->desc(), ValueKind::state));
     }
   }
-  has_moments_ = true;
+  context_ = &context;
 }
 
 void Optimizer::record(Tape& tape, const OpPtr& op, std::span<const ValueId> scalars, Bucket& bucket) const {

@@ -18,7 +18,8 @@ inline constexpr std::size_t kBucketParameters = 32;
 /// To be used by one thread at a time. The parameters must outlive the optimizer.
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  /// Releases the moments.
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -56,7 +57,7 @@ class Optimizer {
   std::vector<Slot> slots_;  // in reverse order of creation
   double lr_;
   Rule rule_;
-  bool has_moments_ = false;
+  Context* context_ = nullptr;  // that holds the moments, once there are any
   std::int32_t updates_ = 0;
 };
 

@@ -2,6 +2,7 @@
 // Trains the candidates of a PathNet tournament, and so judges them: the fitness of a path is its accuracy on the
 // mini-batches that it is being trained on (Fernando et al., 2017, section 2.2).
 
+#include <deque>
 #include <functional>
 #include <string_view>
 
@@ -31,13 +32,13 @@ struct TournamentOptions {
 /// The running statistics of a batch norm that candidates share are updated by each in turn, in both orders.
 class CandidateTrainer {
  public:
-  /// `loader` is what each candidate's loader is made with, but for the seed. Throws ConfigError if the dataset does not
-  /// have a complete batch.
+  /// `loader` is what each candidate's loader is made with, but for the seed. Throws ConfigError if the dataset does
+  /// not have a complete batch.
   CandidateTrainer(Session& session, models::PathNet& net, int task, const std::shared_ptr<const Dataset>& dataset,
                    const LoaderOptions& loader, const TournamentOptions& options);
 
-  /// Trains the candidates and returns their fitness, in [0,1]; nothing if `stop` told to end. Throws Error if a loss is
-  /// no longer finite.
+  /// Trains the candidates and returns their fitness, in [0,1]; nothing if `stop` told to end. Throws Error if a loss
+  /// is no longer finite.
   std::vector<double> train(std::span<const models::Genotype> candidates, const std::function<bool()>& stop);
 
   /// Steps run so far, and the seconds spent in recording and planning them.

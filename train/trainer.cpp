@@ -37,7 +37,7 @@ Trainer::Trainer(const TrainConfig& config)
     : config_(config),
       train_set_(make_dataset(config, Split::train)),
       test_set_(make_dataset(config, Split::test)),
-      session_(session_options(config)),
+      session_(config.session),
       model_(make_model(config.model, session_, *train_set_)),
       train_loader_(train_set_, loader_options(config, Split::train)),
       test_loader_(test_set_, loader_options(config, Split::test)),
@@ -184,7 +184,7 @@ void Trainer::report_epoch(const Epoch& epoch, double seconds, RunFolder& folder
 
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {
   const auto dataset = make_dataset(config, Split::test);
-  Session session(session_options(config));
+  Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
   load_checkpoint(checkpoint, session, tensors_of(*model));
   Loader loader(dataset, loader_options(config, Split::test));

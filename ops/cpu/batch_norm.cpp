@@ -45,13 +45,31 @@ std::size_t workspace_bytes(const ChannelRows& rows) {
   return Coefficients<T>::bytes(rows) + 64 + sum_channels_bytes<2, T>(rows);
 }
 
-/// Calls f with two flags as template arguments, so that inner loops have no branch.
+template <Activation kActivation, class T>
+T activate(T x) {
+  if constexpr (kActivation == Activation::relu) return arithmetic::Relu<T>{}(x);
+  if constexpr (kActivation == Activation::relu6) return arithmetic::Relu6<T>{}(x);
+  return x;
+}
+
+/// The gradient of the activation at element e, from its outputs; without activation there are none.
+template <Activation kActivation, class T>
+T activation_gradient(const T* dy, const T* y, std::int64_t e) {
+  if constexpr (kActivation == Activation::relu) return arithmetic::ReluGradient<T>{}(dy[e], y[e]);
+  if constexpr (kActivation == Activation::relu6) return arithmetic::Relu6Gradient<T>{}(dy[e], y[e]);
+  return dy[e];
+}
+
+/// Calls f with an activation and a flag as template arguments, so that inner loops have no branch.
 template <class F>
-void with_flags(bool first, bool second, const F& f) {
-  if (first) {
-    second ? f.template operator()<true, true>() : f.template operator()<true, false>();
-  } else {
-    second ? f.template operator()<false, true>() : f.template operator()<false, false>();
+void with_options(Activation activation, bool flag, const F& f) {
+  const auto call = [&]<Activation kActivation>() {
+    flag ? f.template operator()<kActivation, true>() : f.template operator()<kActivation, false>();
+  };
+  switch (activation) {
+    case Activation::none: return call.template operator()<Activation::none>();
+    case Activation::relu: return call.template operator()<Activation::relu>();
+    case Activation::relu6: return call.template operator()<Activation::relu6>();
   }
 }
 
@@ -59,12 +77,11 @@ void with_flags(bool first, bool second, const F& f) {
 template <class T>
 void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& options, const Coefficients<T>& channel,
                const T* x, const T* residual, T* y) {
-  with_flags(options.relu, options.add, [&]<bool kRelu, bool kAdd>() {
+  with_options(options.activation, options.add, [&]<Activation kActivation, bool kAdd>() {
     const auto apply = [=](std::int64_t e, std::int64_t i) {
       T value = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.shift[i]);
       if constexpr (kAdd) value += residual[e];
-      if constexpr (kRelu) value = arithmetic::Relu<T>{}(value);
-      y[e] = value;
+      y[e] = activate<kActivation>(value);
     };
     parallel_for<Order::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
       rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
@@ -153,20 +170,17 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
     const T *dy = at<const T>(inputs, 0), *x = at<const T>(inputs, 1), *gamma = at<const T>(inputs, 2);
     const T *mean = at<const T>(inputs, 3), *inverse_deviation = at<const T>(inputs, 4);
-    const T* y = options.relu ? at<const T>(inputs, 5) : nullptr;
+    const bool activates = options.activation != Activation::none;
+    const T* y = activates ? at<const T>(inputs, 5) : nullptr;
     T *dx = at<T>(outputs, 0), *dgamma = at<T>(outputs, 1), *dbeta = at<T>(outputs, 2);
-    T* dresidual = options.relu && options.add ? at<T>(outputs, 3) : nullptr;
+    T* dresidual = activates && options.add ? at<T>(outputs, 3) : nullptr;
 
     Coefficients<T> channel(rows, memory);
     std::copy_n(mean, rows.channels, channel.mean);
     channel.widen(rows);
-    with_flags(options.relu, dresidual != nullptr, [&]<bool kRelu, bool kResidual>() {
-      const auto masked = [=](std::int64_t e) {
-        if constexpr (kRelu) return arithmetic::ReluGradient<T>{}(dy[e], y[e]);
-        return dy[e];
-      };
+    with_options(options.activation, dresidual != nullptr, [&]<Activation kActivation, bool kResidual>() {
       const auto terms = [=](std::int64_t e, std::int64_t i) {
-        const T g = masked(e);
+        const T g = activation_gradient<kActivation>(dy, y, e);
         return Addends<T>{g, g * (x[e] - channel.mean[i])};
       };
       const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
@@ -184,7 +198,7 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
       channel.widen(rows);
 
       const auto apply = [=](std::int64_t e, std::int64_t i) {
-        const T g = masked(e);
+        const T g = activation_gradient<kActivation>(dy, y, e);
         dx[e] = arithmetic::NormalizeGradient<T>{}(g, x[e], channel.mean[i], channel.scale[i], channel.shift[i],
                                                    channel.slope[i]);
         if constexpr (kResidual) dresidual[e] = g;

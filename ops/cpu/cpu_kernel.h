@@ -75,10 +75,15 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_relu(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_scale(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_sum(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_cast(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_fill(const KernelSpec& spec);
@@ -90,5 +95,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec);
 
 }  // namespace braid::cpu

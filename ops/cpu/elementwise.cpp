@@ -10,6 +10,38 @@ namespace braid::cpu {
 
 namespace {
 
+/// y = f(x).
+template <class T, class F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
+  return function_kernel([f, size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+    const T* x = at<const T>(inputs, 0);
+    T* y = at<T>(outputs, 0);
+    parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = f(x[i]); });
+  });
+}
+
+/// y = F(x).
+template <template <class> class F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return unary<T>(spec, F<T>{});
+  });
+}
+
+/// y = F(a, b).
+template <template <class> class F>
+std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+      const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
+      T* y = at<T>(outputs, 0);
+      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = F<T>{}(a[i], b[i]); });
+    });
+  });
+}
+
 /// Inputs of a sum may lie on its output, and one value may be several of them, so each block of the output is written
 /// only once the whole block of the sum is known.
 template <class T>
@@ -49,26 +81,16 @@ auto for_any_float(DType dtype, const Make& make) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = arithmetic::Relu<T>{}(x[i]); });
-    });
-  });
-}
+std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
+std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
+std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
+std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
 
-std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
+  const double factor = static_cast<const ops::Scale&>(spec.op).factor();
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      const T *dy = at<const T>(inputs, 0), *y = at<const T>(inputs, 1);
-      T* dx = at<T>(outputs, 0);
-      parallel_for_each_element(width, size,
-                                [=](std::int64_t i) { dx[i] = arithmetic::ReluGradient<T>{}(dy[i], y[i]); });
-    });
+    return unary<T>(spec, arithmetic::Scale<T>{static_cast<T>(factor)});
   });
 }
 

@@ -40,26 +40,44 @@ struct Axis {
   }
 };
 
+/// Adaptive pooling along one axis: the two ranges are each other's inverse, with input and output exchanged.
+struct AdaptiveAxis {
+  std::int64_t input;
+  std::int64_t output;
+
+  Range inside(std::int64_t out) const { return {out * input / output, ((out + 1) * input + output - 1) / output}; }
+  Range outputs_over(std::int64_t in) const { return {in * output / input, ((in + 1) * output + input - 1) / input}; }
+};
+
+template <class AnyAxis>
 struct Geometry {
   std::int64_t images, channels;
-  Axis h, w;
-  bool count_include_pad;
-
-  Geometry(const PoolOptions& o, const Shape& x, const Shape& y)
-      : images(x[0]),
-        channels(x[3]),
-        h{x[1], y[1], o.window.h, o.stride.h, o.padding.h},
-        w{x[2], y[2], o.window.w, o.stride.w, o.padding.w},
-        count_include_pad(o.count_include_pad) {}
+  AnyAxis h, w;
+  bool count_padding = false;
 
   std::int64_t window_size(std::int64_t p, std::int64_t q) const {
-    return count_include_pad ? h.padded_size(p) * w.padded_size(q) : h.inside(p).size() * w.inside(q).size();
+    if constexpr (requires { h.padded_size(p); }) {
+      if (count_padding) return h.padded_size(p) * w.padded_size(q);
+    }
+    return h.inside(p).size() * w.inside(q).size();
   }
   /// Rows of output or input that make a worthwhile piece.
   std::int64_t grain(std::int64_t columns) const {
     return std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, columns * channels));
   }
 };
+
+Geometry<Axis> windows(const PoolOptions& o, const Shape& x, const Shape& y) {
+  return {x[0],
+          x[3],
+          {x[1], y[1], o.window.h, o.stride.h, o.padding.h},
+          {x[2], y[2], o.window.w, o.stride.w, o.padding.w},
+          o.count_include_pad};
+}
+
+Geometry<AdaptiveAxis> adaptive_windows(const Shape& x, const Shape& y) {
+  return {x[0], x[3], {x[1], y[1]}, {x[2], y[2]}};
+}
 
 /// Maximum and its place over one window, given its first element; channels in blocks that stay in registers and L1.
 template <class T>
@@ -134,8 +152,9 @@ BRAID_TARGET_CLONES void mean_of_rows(std::int64_t rows, std::int64_t channels, 
 }
 
 /// Calls body(image, row, column, pixel) for every pixel of [images,rows,columns]; pixels are numbered in that order.
-template <class Body>
-void parallel_for_pixels(int width, const Geometry& g, std::int64_t rows, std::int64_t columns, const Body& body) {
+template <class AnyAxis, class Body>
+void parallel_for_pixels(int width, const Geometry<AnyAxis>& g, std::int64_t rows, std::int64_t columns,
+                         const Body& body) {
   parallel_for(width, g.images * rows, g.grain(columns), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       for (std::int64_t column = 0; column < columns; ++column) body(i / rows, i % rows, column, i * columns + column);
@@ -144,61 +163,20 @@ void parallel_for_pixels(int width, const Geometry& g, std::int64_t rows, std::i
 }
 
 /// Calls add(output pixel, p, q) for every window that holds the input (row, column) of the image.
-template <class Add>
-void for_windows_over(const Geometry& g, std::int64_t image, std::int64_t row, std::int64_t column, const Add& add) {
+template <class AnyAxis, class Add>
+void for_windows_over(const Geometry<AnyAxis>& g, std::int64_t image, std::int64_t row, std::int64_t column,
+                      const Add& add) {
   const Range rows = g.h.outputs_over(row), columns = g.w.outputs_over(column);
   for (std::int64_t p = rows.begin; p < rows.end; ++p) {
     for (std::int64_t q = columns.begin; q < columns.end; ++q) add((image * g.h.output + p) * g.w.output + q, p, q);
   }
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
+/// The mean over each window.
+template <class AnyAxis>
+std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<AnyAxis>& g) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Geometry g(static_cast<const ops::MaxPool2d&>(spec.op).options(), spec.inputs[0].shape,
-                     spec.outputs[0].shape);
-    return function_kernel([g, width = spec.width](auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      std::uint8_t* places = at<std::uint8_t>(outputs, 1);
-      const std::int64_t pitch = g.w.input * g.channels;
-      parallel_for_pixels(width, g, g.h.output, g.w.output, [=](auto image, auto p, auto q, auto pixel) {
-        max_of_window(g.channels, pitch, g.h.inside(p), g.w.inside(q), g.h.start(p), g.w.start(q), g.w.window,
-                      x + image * g.h.input * pitch, y + pixel * g.channels, places + pixel * g.channels);
-      });
-    });
-  });
-}
-
-std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Geometry g(static_cast<const ops::MaxPool2dBackward&>(spec.op).options(), spec.outputs[0].shape,
-                     spec.inputs[0].shape);
-    return function_kernel([g, width = spec.width](auto inputs, auto outputs) {
-      const T* dy = at<const T>(inputs, 0);
-      const std::uint8_t* places = at<const std::uint8_t>(inputs, 1);
-      T* dx = at<T>(outputs, 0);
-      parallel_for_pixels(width, g, g.h.input, g.w.input, [=](auto image, auto row, auto column, auto pixel) {
-        T* const here = dx + pixel * g.channels;
-        std::fill_n(here, g.channels, T(0));
-        for_windows_over(g, image, row, column, [=](std::int64_t output, std::int64_t p, std::int64_t q) {
-          const std::int64_t place = (row - g.h.start(p)) * g.w.window + column - g.w.start(q);
-          add_where(g.channels, dy + output * g.channels, places + output * g.channels,
-                    static_cast<std::uint8_t>(place), here);
-        });
-      });
-    });
-  });
-}
-
-std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Geometry g(static_cast<const ops::AvgPool2d&>(spec.op).options(), spec.inputs[0].shape,
-                     spec.outputs[0].shape);
     return function_kernel([g, width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
@@ -217,11 +195,10 @@ std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
+template <class AnyAxis>
+std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<AnyAxis>& g) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Geometry g(static_cast<const ops::AvgPool2dBackward&>(spec.op).options(), spec.outputs[0].shape,
-                     spec.inputs[0].shape);
     return function_kernel([g, width = spec.width](auto inputs, auto outputs) {
       const T* dy = at<const T>(inputs, 0);
       T* dx = at<T>(outputs, 0);
@@ -234,6 +211,66 @@ std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
       });
     });
   });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Geometry g =
+        windows(static_cast<const ops::MaxPool2d&>(spec.op).options(), spec.inputs[0].shape, spec.outputs[0].shape);
+    return function_kernel([g, width = spec.width](auto inputs, auto outputs) {
+      const T* x = at<const T>(inputs, 0);
+      T* y = at<T>(outputs, 0);
+      std::uint8_t* places = at<std::uint8_t>(outputs, 1);
+      const std::int64_t pitch = g.w.input * g.channels;
+      parallel_for_pixels(width, g, g.h.output, g.w.output, [=](auto image, auto p, auto q, auto pixel) {
+        max_of_window(g.channels, pitch, g.h.inside(p), g.w.inside(q), g.h.start(p), g.w.start(q), g.w.window,
+                      x + image * g.h.input * pitch, y + pixel * g.channels, places + pixel * g.channels);
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Geometry g = windows(static_cast<const ops::MaxPool2dBackward&>(spec.op).options(), spec.outputs[0].shape,
+                               spec.inputs[0].shape);
+    return function_kernel([g, width = spec.width](auto inputs, auto outputs) {
+      const T* dy = at<const T>(inputs, 0);
+      const std::uint8_t* places = at<const std::uint8_t>(inputs, 1);
+      T* dx = at<T>(outputs, 0);
+      parallel_for_pixels(width, g, g.h.input, g.w.input, [=](auto image, auto row, auto column, auto pixel) {
+        T* const here = dx + pixel * g.channels;
+        std::fill_n(here, g.channels, T(0));
+        for_windows_over(g, image, row, column, [=](std::int64_t output, std::int64_t p, std::int64_t q) {
+          const std::int64_t place = (row - g.h.start(p)) * g.w.window + column - g.w.start(q);
+          add_where(g.channels, dy + output * g.channels, places + output * g.channels,
+                    static_cast<std::uint8_t>(place), here);
+        });
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
+  const PoolOptions& options = static_cast<const ops::AvgPool2d&>(spec.op).options();
+  return average(spec, windows(options, spec.inputs[0].shape, spec.outputs[0].shape));
+}
+
+std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
+  const PoolOptions& options = static_cast<const ops::AvgPool2dBackward&>(spec.op).options();
+  return average_backward(spec, windows(options, spec.outputs[0].shape, spec.inputs[0].shape));
+}
+
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d(const KernelSpec& spec) {
+  return average(spec, adaptive_windows(spec.inputs[0].shape, spec.outputs[0].shape));
+}
+
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
+  return average_backward(spec, adaptive_windows(spec.outputs[0].shape, spec.inputs[0].shape));
 }
 
 std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec) {

@@ -15,6 +15,8 @@ namespace {
 constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"accuracy", make_accuracy},
     {"adam_update", make_adam_update},
+    {"adaptive_avg_pool2d", make_adaptive_avg_pool2d},
+    {"adaptive_avg_pool2d_backward", make_adaptive_avg_pool2d_backward},
     {"avg_pool2d", make_avg_pool2d},
     {"avg_pool2d_backward", make_avg_pool2d_backward},
     {"batch_norm", make_batch_norm},
@@ -39,9 +41,14 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"max_pool2d", make_max_pool2d},
     {"max_pool2d_backward", make_max_pool2d_backward},
     {"relu", make_relu},
+    {"relu6", make_relu6},
+    {"relu6_backward", make_relu6_backward},
     {"relu_backward", make_relu_backward},
+    {"scale", make_scale},
     {"sgd_update", make_sgd_update},
     {"sum", make_sum},
+    {"weighted_sum", make_weighted_sum},
+    {"weighted_sum_backward", make_weighted_sum_backward},
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &std::pair<std::string_view, Factory>::first));
 

@@ -61,7 +61,8 @@ TEST_CASE("a small residual network in float64 passes the gradient check, on one
     const auto loss = as_loss(session, parameters, [&] {
       const BatchNormParameters norm{scale, shift, mean, variance};
       const Tensor x = conv2d(images, w1, {.padding = 1});
-      const Tensor y = batch_norm(conv2d(relu(x), w2, {.padding = 1}), norm, {.relu = true, .add = true}, true, x);
+      const Tensor y =
+          batch_norm(conv2d(relu(x), w2, {.padding = 1}), norm, {.activation = Activation::relu, .add = true}, true, x);
       const Tensor pooled = global_avg_pool(max_pool2d(y, {}));
       const Tensor halves[] = {pooled, global_avg_pool(avg_pool2d(x + y, {}))};
       return cross_entropy(linear(concat(halves), fc, bias), labels, 0.1);
@@ -96,6 +97,28 @@ TEST_CASE("a value used several times gets the sum of its gradients") {
   const Tensor terms[] = {twice, x, twice};
   backward(sum(terms));
   CHECK(gradient(session, w).item() == 5);
+}
+
+TEST_CASE("a scaled value scales its gradient") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& w = session.add("w", {DType::f64, {}}, ValueKind::parameter);
+  Step step = session.step();
+  backward(3.0 * (Tensor(w) * 0.5));
+  CHECK(gradient(session, w).item() == 1.5);
+}
+
+TEST_CASE("a weighted sum gates its inputs by the sigmoid of their weights") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& weights = session.add("weights", {DType::f64, {2}}, ValueKind::parameter);
+  session.write(weights, Array::from<double>({0, std::log(3.0)}, {2}));  // sigmoids 1/2 and 3/4
+  Step step = session.step();
+  const Tensor inputs[] = {Tensor(Array::scalar(2.0)), Tensor(Array::scalar(-8.0))};
+  const Tensor y = weighted_sum(weights, inputs);
+  backward(y);
+  const Array dweights = gradient(session, weights).array();
+  CHECK(y.item() == doctest::Approx(-5).epsilon(1e-14));
+  CHECK(dweights.as<double>()[0] == doctest::Approx(0.5).epsilon(1e-14));
+  CHECK(dweights.as<double>()[1] == doctest::Approx(-1.5).epsilon(1e-14));
 }
 
 TEST_CASE("backward passes of several losses add up") {

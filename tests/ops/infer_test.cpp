@@ -13,6 +13,7 @@
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
+#include "ops/weighted_sum.h"
 
 using namespace braid;
 
@@ -85,7 +86,7 @@ const std::vector<BadCase>& bad_cases() {
        {f32({2, 3}), f32({3}), f32({3}), f32({3}), f32({3}), f32({3, 2})},
        "expected a residual of shape [2,3], got [3,2]"},
       {make<ops::BatchNormInference>(BatchNormOptions{}), {f32({2, 3})}, "[batch_norm_inference] expected 5 inputs"},
-      {make<ops::BatchNormBackward>(BatchNormOptions{.relu = true}),
+      {make<ops::BatchNormBackward>(BatchNormOptions{.activation = Activation::relu}),
        {f32({2, 3}), f32({2, 3}), f32({3}), f32({3}), f32({3})},
        "[batch_norm_backward] expected 6 inputs, got 5"},
       {make<ops::MaxPool2d>(PoolOptions{.window = 3}), {f32({1, 2, 5, 1})}, "the window 3x3 does not fit"},
@@ -98,11 +99,28 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::MaxPool2dBackward>(PoolOptions{}, Shape{1, 4, 4, 1}),
        {f32({1, 2, 2, 1}), f32({1, 2, 2, 1})},
        "expected places of maxima of u8, got f32"},
+      {make<ops::AdaptiveAvgPool2d>(7), {f32({2, 0, 3, 4})}, "an image of at least one pixel, got [2,0,3,4]"},
+      {make<ops::AdaptiveAvgPool2dBackward>(Shape{2, 5, 5, 3}),
+       {f32({2, 2, 4, 7})},
+       "expected an output gradient of shape [2,2,4,3], got [2,2,4,7]"},
       {make<ops::GlobalAvgPool>(), {f32({2, 0, 3, 4})}, "an image of at least one pixel"},
       {make<ops::Relu>(), {step}, "[relu] expected an input of a floating type, got i32"},
       {make<ops::ReluBackward>(), {f32({2}), f32({3})}, "[relu_backward] expected an output of shape [2], got [3]"},
+      {make<ops::Relu6>(), {step}, "[relu6] expected an input of a floating type, got i32"},
+      {make<ops::Relu6Backward>(), {f32({2}), f32({3})}, "[relu6_backward] expected an output of shape [2], got [3]"},
+      {make<ops::Scale>(2.0), {step}, "[scale] expected an input of a floating type, got i32"},
       {make<ops::Sum>(), {}, "[sum] expected at least one input"},
       {make<ops::Sum>(), {f32({2}), f32({3})}, "[sum] expected an input of shape [2], got [3]"},
+      {make<ops::WeightedSum>(), {f32({0})}, "[weighted_sum] expected weights and at least one input, got 1 inputs"},
+      {make<ops::WeightedSum>(),
+       {f32({1}), f32({3}), f32({3})},
+       "[weighted_sum] expected weights of shape [2], got [1]"},
+      {make<ops::WeightedSum>(),
+       {f32({2}), f32({3}), f32({4})},
+       "[weighted_sum] expected an input of shape [3], got [4]"},
+      {make<ops::WeightedSumBackward>(),
+       {f32({3}), f32({1}), f32({4})},
+       "[weighted_sum_backward] expected an input of shape [3], got [4]"},
       {make<ops::Cast>(DType::i32), {f32({2})}, "[cast] expected a floating type to cast to, got i32"},
       {make<ops::Concat>(), {f32({2, 3}), f32({3, 3})}, "agree in all but the last dimension, got [2,3] and [3,3]"},
       {make<ops::ChannelSlice>(2, 3), {f32({2, 4})}, "channels 2 to 5 are not all in an input of shape [2,4]"},
@@ -154,6 +172,7 @@ TEST_CASE("attributes out of range are refused when the op is made") {
   CHECK_THROWS_AS(ops::Dropout(1.0, 0, 0), ShapeError);
   CHECK_THROWS_AS(ops::CrossEntropy(1.0), ShapeError);
   CHECK_THROWS_AS(ops::Accuracy(0), ShapeError);
+  CHECK_THROWS_AS(ops::AdaptiveAvgPool2d({3, 0}), ShapeError);
 }
 
 TEST_CASE("a convolution has the extents of the textbook formula") {

@@ -11,6 +11,7 @@
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
+#include "ops/weighted_sum.h"
 
 namespace braid::testing {
 
@@ -72,12 +73,13 @@ void add_linear_rows(Rows& rows) {
 void add_batch_norm_rows(Rows& rows) {
   const Shape small[] = {{2, 1}, {5, 3}, {2, 3, 4, 5}, {3, 2, 2, 17}};
   const Shape large[] = {{2, 90, 91, 16}, {300, 3, 3, 67}, {260, 2, 1, 513}};
-  for (const bool relu : {false, true}) {
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
     for (const bool add : {false, true}) {
-      const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .relu = relu, .add = add};
+      const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .activation = activation, .add = add};
       const auto add_row = [&](const Shape& x, bool is_small) {
         const Shape c{x[x.rank() - 1]};
-        std::vector<Input> inputs = {{x}, {c}, {c}, {c}, {c, Data::positive}};
+        const Data data = activation == Activation::relu6 ? Data::wide : Data::normal;
+        std::vector<Input> inputs = {{x}, {c, data}, {c}, {c}, {c, Data::positive}};
         if (add) inputs.push_back({x});
         std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
         if (is_small && add) differentiable.push_back(5);
@@ -86,7 +88,7 @@ void add_batch_norm_rows(Rows& rows) {
         if (is_small && add) fixed_statistics.push_back(5);
         rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
         std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
-        if (relu) backward.push_back({x});
+        if (activation != Activation::none) backward.push_back({x, data});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});
       };
       for (const Shape& x : small) add_row(x, true);
@@ -107,6 +109,12 @@ void add_pool(Rows& rows, const PoolOptions& options, const Shape& x, bool diffe
   rows.push_back({make<ops::AvgPool2dBackward>(options, x), {{y}}});
 }
 
+void add_adaptive_pool(Rows& rows, Extent2d output, const Shape& x, bool differentiable = true) {
+  const std::vector<int> first = differentiable ? std::vector{0} : std::vector<int>{};
+  rows.push_back({make<ops::AdaptiveAvgPool2d>(output), {{x}}, first});
+  rows.push_back({make<ops::AdaptiveAvgPool2dBackward>(x), {{{x[0], output.h, output.w, x[3]}}}});
+}
+
 void add_pool_rows(Rows& rows) {
   add_pool(rows, {.window = 1, .stride = 1}, {1, 1, 1, 1});
   add_pool(rows, {}, {2, 4, 6, 3});
@@ -120,6 +128,12 @@ void add_pool_rows(Rows& rows) {
   add_pool(rows, {}, {0, 4, 4, 3}, false);
   add_pool(rows, {}, {2, 4, 4, 0}, false);
   add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {3, 19, 23, 70}, false);
+  add_adaptive_pool(rows, 1, {1, 1, 1, 1});
+  add_adaptive_pool(rows, {2, 3}, {2, 4, 9, 3});
+  add_adaptive_pool(rows, {3, 2}, {1, 7, 5, 2});  // windows that overlap
+  add_adaptive_pool(rows, {7, 4}, {2, 1, 3, 2});  // more outputs than inputs
+  add_adaptive_pool(rows, 3, {0, 4, 4, 3}, false);
+  add_adaptive_pool(rows, 7, {2, 17, 30, 131}, false);
   for (const Shape& x : {Shape{1, 1, 1, 1}, {2, 3, 4, 5}, {0, 2, 2, 3}, {2, 3, 3, 0}, {5, 19, 18, 67}}) {
     const bool small = x.size() > 0 && x.size() < 1000;
     rows.push_back({make<ops::GlobalAvgPool>(), {{x}}, small ? std::vector{0} : std::vector<int>{}});
@@ -133,6 +147,9 @@ void add_elementwise_rows(Rows& rows) {
     const std::vector<int> first = small ? std::vector{0} : std::vector<int>{};
     rows.push_back({make<ops::Relu>(), {{x}}, first});
     rows.push_back({make<ops::ReluBackward>(), {{x}, {x}}});
+    rows.push_back({make<ops::Relu6>(), {{x, Data::wide}}, first});
+    rows.push_back({make<ops::Relu6Backward>(), {{x}, {x, Data::wide}}});
+    rows.push_back({make<ops::Scale>(-1.7), {{x}}, first});
     rows.push_back({make<ops::Sum>(), {{x}}, first});
     rows.push_back({make<ops::Sum>(), {{x}, {x}}, small ? std::vector{0, 1} : std::vector<int>{}});
     for (const std::size_t count : {3, 4, 5}) {
@@ -146,6 +163,20 @@ void add_elementwise_rows(Rows& rows) {
     rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, first});
   }
   rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
+}
+
+void add_weighted_sum_rows(Rows& rows) {
+  for (const Shape& x : {Shape{}, {1}, {0, 3}, {3, 5, 7}, {3, 13337}}) {
+    for (const std::int64_t count : {1, 2, 5}) {
+      std::vector<Input> inputs(static_cast<std::size_t>(count) + 1, {x});
+      inputs[0] = {{count}};
+      const bool small = x.size() > 0 && x.size() < 1000;
+      const std::vector<int> differentiable = count == 1 ? std::vector{0, 1} : std::vector{0, 1, 2};
+      rows.push_back({make<ops::WeightedSum>(), inputs, small ? differentiable : std::vector<int>{}});
+      inputs.insert(inputs.begin(), {x});
+      rows.push_back({make<ops::WeightedSumBackward>(), inputs});
+    }
+  }
 }
 
 void add_concat_rows(Rows& rows) {
@@ -200,6 +231,7 @@ const std::vector<OpRow>& op_table() {
     add_batch_norm_rows(list);
     add_pool_rows(list);
     add_elementwise_rows(list);
+    add_weighted_sum_rows(list);
     add_concat_rows(list);
     add_cross_entropy_rows(list);
     add_optimizer_rows(list);
@@ -222,6 +254,7 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
   for (const auto& [shape, data] : row.inputs) {
     switch (data) {
       case Data::normal: arrays.push_back(floats(shape, [&] { return random.normal(); })); break;
+      case Data::wide: arrays.push_back(floats(shape, [&] { return 6 * random.normal(); })); break;
       case Data::positive: arrays.push_back(floats(shape, [&] { return 0.5f + random.uniform(); })); break;
       case Data::label: {
         const Shape& logits = row.inputs[row.inputs[0].shape.rank() == 2 ? 0 : 1].shape;

@@ -11,9 +11,10 @@
 
 namespace braid::testing {
 
-/// What an input holds, which also tells its dtype: the row's floating type for the first two.
+/// What an input holds, which also tells its dtype: the row's floating type for the first three.
 enum class Data {
   normal,    ///< standard normal
+  wide,      ///< normal with deviation 6, so that a ReLU6 cuts on both sides
   positive,  ///< between 0.5 and 1.5, as a variance
   label,     ///< i32, smaller than the channels of input 0
   step,      ///< i32, a step number

@@ -103,9 +103,19 @@ TEST_CASE("batch norm normalises with the biased variance and keeps the unbiased
 
 TEST_CASE("batch norm adds the residual before the ReLU") {
   const Array x = f64({-1, 1}, {2, 1}), one = f64({1}, {1}), zero = f64({0}, {1}), residual = f64({3, -3}, {2, 1});
-  const Array y =
-      run_op(ops::BatchNorm({.epsilon = 0, .relu = true, .add = true}), {x, one, zero, zero, one, residual})[0];
+  const Array y = run_op(ops::BatchNorm({.epsilon = 0, .activation = Activation::relu, .add = true}),
+                         {x, one, zero, zero, one, residual})[0];
   CHECK(elements<double>(y) == std::vector<double>{2, 0});
+}
+
+TEST_CASE("batch norm with ReLU6 passes a gradient only where it cuts nothing off") {
+  const BatchNormOptions options{.epsilon = 0, .activation = Activation::relu6, .add = true};
+  const Array x = f64({-1, 1, -1, 1}, {4, 1}), one = f64({1}, {1}), zero = f64({0}, {1});
+  const Array y = run_op(ops::BatchNorm(options), {x, one, zero, zero, one, f64({0, 4, 7, 5.5}, {4, 1})})[0];
+  CHECK(elements<double>(y) == std::vector<double>{0, 5, 6, 6});
+  const Array dy = f64({1, 2, 3, 4}, {4, 1});
+  CHECK(elements<double>(run_op(ops::BatchNormBackward(options), {dy, x, one, zero, one, y})[3]) ==
+        std::vector<double>{0, 2, 0, 0});
 }
 
 TEST_CASE("batch statistics stay accurate far from zero") {
@@ -160,6 +170,12 @@ TEST_CASE("average pooling divides as PyTorch does") {
   // With ceil mode, what hangs over image and padding never counts.
   const PoolOptions ceil{.window = 2, .stride = 2, .ceil_mode = true};
   CHECK(elements<float>(run_op(ops::AvgPool2d(ceil), {x})[0]) == std::vector<float>{3, 4.5, 7.5, 9});
+}
+
+TEST_CASE("adaptive pooling has the windows of PyTorch, downward and upward") {
+  const Array row = f32({1, 2, 3, 4, 5}, {1, 1, 5, 1}), column = f32({1, 2}, {1, 2, 1, 1});
+  CHECK(elements<float>(run_op(ops::AdaptiveAvgPool2d({1, 3}), {row})[0]) == std::vector<float>{1.5, 3, 4.5});
+  CHECK(elements<float>(run_op(ops::AdaptiveAvgPool2d({3, 1}), {column})[0]) == std::vector<float>{1, 1.5, 2});
 }
 
 TEST_CASE("cross entropy of known probabilities") {
@@ -237,6 +253,15 @@ TEST_CASE("a NaN survives a ReLU") {
   CHECK(y[0] == 0);
   CHECK(std::isnan(y[1]));
   CHECK(y[2] == 2);
+}
+
+TEST_CASE("a ReLU6 cuts at 0 and 6, and a NaN survives it") {
+  const Array x = f32({-1, std::numeric_limits<float>::quiet_NaN(), 2, 7}, {4});
+  const std::vector<float> y = elements<float>(run_op(ops::Relu6(), {x})[0]);
+  CHECK(y[0] == 0);
+  CHECK(std::isnan(y[1]));
+  CHECK(y[2] == 2);
+  CHECK(y[3] == 6);
 }
 
 TEST_CASE("one value may be several inputs of a sum that takes its place") {

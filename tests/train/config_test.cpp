@@ -37,7 +37,7 @@ TEST_CASE("a minimal config is enough and the rest has defaults") {
   CHECK(config.name == "x");
   CHECK(config.model.name == "lenet5");
   CHECK(config.epochs == 1);
-  CHECK(config.streams == 0);
+  CHECK(config.session.streams == 0);
   CHECK(config.optimizer.name == "sgd");
   CHECK(config.optimizer.lr == 0.1);
   CHECK(config.schedule.name == "constant");
@@ -114,7 +114,7 @@ TEST_CASE("values out of range say what the range is") {
   CHECK(error_with("device: gpu") == "x.yaml:5:9: device: expected auto, cpu, cuda or cuda:<index>, got 'gpu'");
   CHECK(error_with("device: cuda:1").empty());
   CHECK(error_with("streams: auto\nthreads: all\nwidth: 2").empty());
-  CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").seed == 18446744073709551615u);
+  CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").session.seed == 18446744073709551615u);
 }
 
 TEST_CASE("choices are listed, with a suggestion") {
@@ -214,7 +214,7 @@ TEST_CASE("overrides replace and add values") {
   CHECK(config.epochs == 8);
   CHECK(config.optimizer.lr == 0.5);
   CHECK(config.data.mean == std::vector<double>{0.25});
-  CHECK(config.streams == 2);
+  CHECK(config.session.streams == 2);
   CHECK(config.output_root == "/tmp/a=b c");
 }
 
@@ -255,7 +255,7 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.output_root == "a \"b\" \\ \n#: c");
   CHECK(config.schedule.milestones == std::vector<double>{1, 2.5});
   CHECK(config.optimizer.epsilon == 1e-7);
-  CHECK(config.model.stem == "image");
+  CHECK(config.model.options.stem == "image");
   CHECK(config.data.std == std::vector<double>{0.3});
 }
 
@@ -286,7 +286,7 @@ TEST_CASE("damaged configs are config errors and never crash") {
 TEST_CASE("the configs of the repository are valid") {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(BRAID_SOURCE_DIR "/configs")) {
-    CHECK_NOTHROW(read_train_config(file.path()));
+    CHECK_NOTHROW(read_run_config(file.path()));
     ++count;
   }
   CHECK(count >= 3);

@@ -1,0 +1,23 @@
+#pragma once
+// What the classifiers of images have in common: how they begin, how wide they are, and what images they accept.
+
+#include <cstdint>
+#include <string_view>
+
+#include "autograd/tensor.h"
+
+namespace braid::models {
+
+/// How a network for ImageNet begins. Each network's header says what its forms are.
+enum class Stem {
+  image,        ///< as published, for images of about 224x224
+  small_image,  ///< without the first reductions of height and width, for images of about 32x32
+};
+
+/// The channels of a network made `width` times as wide: at least 1. Throws Error if width is not positive.
+std::int64_t scaled(std::int64_t channels, double width);
+
+/// Throws ShapeError if x is not [N,H,W,channels] with H and W of at least `smallest`.
+void check_images(std::string_view model, const Tensor& x, std::int64_t channels, std::int64_t smallest);
+
+}  // namespace braid::models

@@ -1,0 +1,211 @@
+#include "train/config_sections.h"
+
+#include <algorithm>
+
+#include "core/device.h"
+#include "core/error.h"
+#include "scheduler/policy.h"
+
+namespace braid {
+
+namespace {
+
+const std::vector<std::string> kDatasets{"fashion_mnist", "synthetic"};
+const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
+const std::vector<std::string> kStems{"auto", "image", "small_image"};
+
+/// The name becomes part of a path.
+bool is_file_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  };
+  return !name.empty() && name.size() <= 100 && name[0] != '.' && name[0] != '-' && std::ranges::all_of(name, allowed);
+}
+
+/// Rejects keys that exist for other choices of `name` only.
+void reject_all(ConfigSection& section, std::initializer_list<std::string_view> keys, std::string_view what,
+                const std::string& name) {
+  for (const std::string_view key : keys)
+    section.reject(key, message("has no meaning for the ", what, " '", name, "'"));
+}
+
+void read_augmentation(ConfigSection section, AugmentConfig& augment) {
+  section.read("crop_padding", augment.crop_padding, between(0, 64));
+  section.read("flip", augment.flip);
+  section.finish();
+}
+
+void read_normalisation(ConfigSection section, DataConfig& data) {
+  const auto channels = static_cast<std::size_t>(data.name == "synthetic" ? data.channels : 1);
+  section.read("mean", data.mean, {});
+  section.read("std", data.std, above(0));
+  section.finish();
+  for (const auto& [key, values] : {std::pair("mean", &data.mean), std::pair("std", &data.std)}) {
+    if (!values->empty() && values->size() != channels) {
+      section.fail(key, message("expected one value per channel (", channels, "), got ", values->size()));
+    }
+  }
+}
+
+void read_steps(ConfigSection section, TrainConfig& config) {
+  section.require("epochs");
+  section.read("epochs", config.epochs, between(1, kMaxCount));
+  section.read("batch_size", config.batch_size, between(1, kMaxCount));
+  section.read("drop_last", config.drop_last);
+  section.read("label_smoothing", config.label_smoothing, below(0, 1));
+  section.read("log_interval", config.log_interval, between(1, kMaxCount));
+  section.read("max_steps", config.max_steps, between(0, kMaxCount));
+  section.finish();
+}
+
+void read_evaluation(ConfigSection section, TrainConfig& config) {
+  section.read("batch_size", config.eval_batch_size, between(1, kMaxCount));
+  section.finish();
+}
+
+void read_device(ConfigSection& parent, std::string& device) {
+  parent.read("device", device);
+  try {
+    Device::parse(device);
+  } catch (const DeviceError&) {
+    parent.fail("device", message("expected auto, cpu, cuda or cuda:<index>, got '", device, "'"));
+  }
+}
+
+}  // namespace
+
+bool is_residual(std::string_view model) { return model.starts_with("resnet"); }
+
+/// The ImageNet form has a choice of stems, the CIFAR form has not.
+bool has_stem(std::string_view model) {
+  constexpr std::string_view kImageNetForm[] = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
+  return std::ranges::find(kImageNetForm, model) != std::end(kImageNetForm);
+}
+
+void read_section(ConfigSection section, ModelConfig& model) {
+  section.require("name");
+  section.read("name", model.name, models::model_names());
+  if (is_residual(model.name)) {
+    section.read("zero_init_residual", model.options.zero_init_residual);
+  } else {
+    reject_all(section, {"zero_init_residual"}, "model", model.name);
+  }
+  if (has_stem(model.name)) {
+    section.read("stem", model.options.stem, kStems);
+  } else {
+    reject_all(section, {"stem"}, "model", model.name);
+  }
+  section.finish();
+}
+
+void read_section(ConfigSection section, DataConfig& data) {
+  section.require("name");
+  section.read("name", data.name, kDatasets);
+  if (data.name == "synthetic") {
+    reject_all(section, {"root"}, "dataset", data.name);
+    section.read("size", data.size, between(1, 1e7));
+    section.read("test_size", data.test_size, between(1, 1e7));
+    section.read("image_size", data.image_size, between(1, 1024));
+    section.read("channels", data.channels, between(1, 64));
+    section.read("classes", data.classes, between(1, 256));
+  } else {
+    reject_all(section, {"size", "test_size", "image_size", "channels", "classes"}, "dataset", data.name);
+    section.read("root", data.root);
+  }
+  section.read("workers", data.workers, between(0, kMaxThreads));
+  section.read("prefetch", data.prefetch, between(1, kMaxThreads));
+  read_augmentation(section.section("augment"), data.augment);
+  read_normalisation(section.section("normalize"), data);
+  section.finish();
+}
+
+void read_section(ConfigSection section, OptimizerConfig& optimizer) {
+  section.read("name", optimizer.name, kOptimizers);
+  optimizer.lr = optimizer.name == "sgd" ? 0.1 : 1e-3;
+  section.read("lr", optimizer.lr, above(0));
+  section.read("weight_decay", optimizer.weight_decay, at_least(0));
+  if (optimizer.name == "sgd") {
+    reject_all(section, {"beta1", "beta2", "epsilon"}, "optimizer", optimizer.name);
+    section.read("momentum", optimizer.momentum, below(0, 1));
+    section.read("nesterov", optimizer.nesterov);
+    if (optimizer.nesterov && optimizer.momentum == 0) section.fail("nesterov", "needs a momentum above 0");
+  } else {
+    reject_all(section, {"momentum", "nesterov"}, "optimizer", optimizer.name);
+    section.read("beta1", optimizer.beta1, below(0, 1));
+    section.read("beta2", optimizer.beta2, below(0, 1));
+    section.read("epsilon", optimizer.epsilon, above(0));
+  }
+  section.finish();
+}
+
+void read_section(ConfigSection section, ScheduleOptions& schedule) {
+  section.read("name", schedule.name, schedule_names());
+  const auto only_for = [&](std::string_view name, std::initializer_list<std::string_view> keys) {
+    if (schedule.name != name) reject_all(section, keys, "schedule", schedule.name);
+    return schedule.name == name;
+  };
+  if (only_for("step", {"milestones", "step_epochs", "gamma"})) {
+    section.read("milestones", schedule.milestones, above(0));
+    section.read("step_epochs", schedule.step_epochs, between(1, kMaxCount));
+    section.read("gamma", schedule.gamma, {.min = 0, .max = 1, .above_min = true});
+    if (!std::ranges::is_sorted(schedule.milestones)) section.fail("milestones", "expected ascending epochs");
+    if (schedule.milestones.empty() == (schedule.step_epochs == 0)) {
+      section.fail("name", "a 'step' schedule needs either milestones or step_epochs");
+    }
+  }
+  if (only_for("cosine", {"min_lr"})) section.read("min_lr", schedule.min_lr, at_least(0));
+  if (only_for("one_cycle", {"pct_start", "div_factor", "final_div_factor"})) {
+    reject_all(section, {"warmup_epochs"}, "schedule", schedule.name);  // it has a warm-up of its own: pct_start
+    section.read("pct_start", schedule.pct_start, between(0, 1));
+    section.read("div_factor", schedule.div_factor, above(0));
+    section.read("final_div_factor", schedule.final_div_factor, above(0));
+  } else {
+    section.read("warmup_epochs", schedule.warmup_epochs, between(0, kMaxCount));
+  }
+  section.finish();
+}
+
+TrainingSections::TrainingSections(ConfigSection& parent)
+    : model(parent.section("model")),
+      data(parent.section("data")),
+      train(parent.section("train")),
+      eval(parent.section("eval")),
+      optimizer(parent.section("optimizer")),
+      schedule(parent.section("schedule")) {}
+
+void TrainingSections::read(TrainConfig& config) const {
+  read_section(model, config.model);
+  read_section(data, config.data);
+  read_steps(train, config);
+  read_evaluation(eval, config);
+  read_section(optimizer, config.optimizer);
+  read_section(schedule, config.schedule);
+}
+
+void read_session(ConfigSection& parent, SessionOptions& session) {
+  parent.read("seed", session.seed);
+  read_device(parent, session.device);
+  parent.read_or_word("streams", session.streams, between(1, kMaxStreams), "auto");
+  parent.read_or_word("width", session.width, between(1, kMaxThreads), "auto");
+  parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
+  parent.read("policy", session.policy, policy_names());
+}
+
+void read_name(ConfigSection& parent, std::string& name) {
+  parent.require("name");
+  parent.read("name", name);
+  if (parent.has("name") && !is_file_name(name)) {
+    parent.fail("name",
+                "names the run's folder: expected letters, digits, '_', '-' and '.', beginning with a letter, "
+                "digit or '_'");
+  }
+}
+
+void read_output(ConfigSection section, std::string& root) {
+  section.read("root", root);
+  if (root.empty()) section.fail("root", "expected a folder, got ''");
+  section.finish();
+}
+
+}  // namespace braid

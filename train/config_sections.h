@@ -1,0 +1,37 @@
+#pragma once
+// The sections of a config file, each read into its struct. Every function throws ConfigError on the first mistake in
+// its section, unknown keys included.
+
+#include "train/config.h"
+#include "train/config_reader.h"
+
+namespace braid {
+
+// Upper limits catch slips of the finger before they exhaust the machine.
+inline constexpr double kMaxCount = 1e9;
+inline constexpr double kMaxStreams = 64;
+inline constexpr double kMaxThreads = 1024;
+inline constexpr double kMaxStepsPerTurn = 64;
+
+void read_section(ConfigSection section, ModelConfig& model);
+void read_section(ConfigSection section, DataConfig& data);
+void read_section(ConfigSection section, OptimizerConfig& optimizer);
+void read_section(ConfigSection section, ScheduleOptions& schedule);
+/// What a job is made of.
+struct TrainingSections {
+  /// Asks `parent` for its sections; nothing is read yet, so that mistakes of the parent are found first.
+  explicit TrainingSections(ConfigSection& parent);
+  void read(TrainConfig& config) const;
+
+  ConfigSection model, data, train, eval, optimizer, schedule;
+};
+/// The keys seed, device, streams, width, threads and policy of `parent`.
+void read_session(ConfigSection& parent, SessionOptions& session);
+/// The key name of `parent`, which becomes a part of a path.
+void read_name(ConfigSection& parent, std::string& name);
+void read_output(ConfigSection section, std::string& root);
+
+bool is_residual(std::string_view model);
+bool has_stem(std::string_view model);
+
+}  // namespace braid

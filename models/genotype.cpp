@@ -35,6 +35,15 @@ void mutate(Genotype& genotype, const PathGrid& grid, Generator& random) {
   }
 }
 
+Genotype join(const Genotype& a, const Genotype& b) {
+  Genotype joined = a;
+  for (std::size_t layer = 0; layer < b.layers.size(); ++layer) {
+    const std::vector<int>& genes = b.layers[layer];
+    joined.layers[layer].insert(joined.layers[layer].end(), genes.begin(), genes.end());
+  }
+  return joined;
+}
+
 int shared_modules(const Genotype& a, const Genotype& b) {
   std::vector<int> shared;
   int count = 0;

@@ -33,6 +33,8 @@ Genotype random_genotype(const PathGrid& grid, Generator& random);
 /// a ring, so the last one's upper neighbour is module 0.
 void mutate(Genotype& genotype, const PathGrid& grid, Generator& random);
 
+/// The path that uses the modules of both.
+Genotype join(const Genotype& a, const Genotype& b);
 /// How many modules both paths use.
 int shared_modules(const Genotype& a, const Genotype& b);
 

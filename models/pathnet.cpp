@@ -90,12 +90,13 @@ Tensor PathNet::forward(const Tensor& x, const Genotype& path, int task) {
   BRAID_CHECK(task >= 0 && task < static_cast<int>(last_layers_.size()), Error, "[pathnet] there is no task ", task,
               ": there are ", last_layers_.size());
   const bool linear = options_.form == PathNetOptions::Form::linear;
+  const Genotype used = join(path, always_);
   Tensor y = linear ? flatten(x) : x;
   std::vector<Tensor> outputs;
   for (int layer = 0; layer < options_.grid.layers; ++layer) {
     if (layer > 0 && !linear) y = max_pool2d(y, {});
     outputs.clear();
-    for (const int i : path.modules(layer)) outputs.push_back(module(layer, i)(y));
+    for (const int i : used.modules(layer)) outputs.push_back(module(layer, i)(y));
     y = outputs.size() == 1 ? outputs[0] : sum(outputs);
   }
   return (*last_layers_[static_cast<std::size_t>(task)])(linear ? y : global_avg_pool(y));
@@ -109,6 +110,11 @@ void PathNet::use(const Genotype& path, int task) {
 
 PathModule& PathNet::module(int layer, int module) const {
   return *modules_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(module)];
+}
+
+void PathNet::keep_active(const Genotype& path) {
+  check(path);
+  always_ = path;
 }
 
 void PathNet::freeze(const Genotype& path) {

@@ -43,6 +43,8 @@ class PathNet final : public Module {
   Tensor forward(const Tensor& x) override { return forward(x, path_, task_); }
   void use(const Genotype& path, int task);
 
+  /// From now on every path uses these modules too.
+  void keep_active(const Genotype& path);
   /// From now on the modules of a path stay as they are: their parameters get no gradient, and a batch norm neither
   /// updates nor leaves its running statistics. Paths may go on using them.
   void freeze(const Genotype& path);
@@ -62,6 +64,7 @@ class PathNet final : public Module {
   std::vector<std::vector<PathModule*>> modules_;  // [L][M]
   std::vector<LinearLayer*> last_layers_;          // per task
   std::int64_t features_ = 0;                      // that the last layers read
+  Genotype always_;                                // without layers: none
   Genotype path_;
   int task_ = 0;
 };

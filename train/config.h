@@ -23,6 +23,7 @@ struct ModelConfig {
 struct AugmentConfig {
   int crop_padding = 0;
   bool flip = false;
+  double salt_and_pepper = 0;
 };
 
 struct DataConfig {

@@ -6,14 +6,13 @@
 
 namespace braid {
 
-std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split) {
-  const DataConfig& data = config.data;
+std::shared_ptr<const Dataset> make_dataset(const DataConfig& data, std::uint64_t seed, Split split) {
   if (data.name == "fashion_mnist") return fashion_mnist(data.root, split);
   if (data.name == "synthetic") {
     return synthetic({.size = split == Split::train ? data.size : data.test_size,
                       .shape = {data.image_size, data.image_size, data.channels},
                       .classes = data.classes,
-                      .seed = config.session.seed,
+                      .seed = seed,
                       .split = split});
   }
   throw ConfigError(message("[data] there is no dataset '", data.name, "'"));
@@ -47,17 +46,23 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
 LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;
-  LoaderOptions options{.batch_size = training ? config.batch_size : config.eval_batch_size,
-                        .shuffle = training,
-                        .drop_last = training && config.drop_last,
-                        .seed = config.session.seed,
-                        .workers = data.workers,
-                        .prefetch = data.prefetch};
-  options.transform.mean.assign(data.mean.begin(), data.mean.end());
-  options.transform.std.assign(data.std.begin(), data.std.end());
-  if (training) {
-    options.transform.crop_padding = data.augment.crop_padding;
-    options.transform.flip = data.augment.flip;
+  return {.batch_size = training ? config.batch_size : config.eval_batch_size,
+          .shuffle = training,
+          .drop_last = training && config.drop_last,
+          .seed = config.session.seed,
+          .workers = data.workers,
+          .prefetch = data.prefetch,
+          .transform = transform_options(data, split)};
+}
+
+TransformOptions transform_options(const DataConfig& data, Split split) {
+  TransformOptions options;
+  options.mean.assign(data.mean.begin(), data.mean.end());
+  options.std.assign(data.std.begin(), data.std.end());
+  if (split == Split::train) {
+    options.crop_padding = data.augment.crop_padding;
+    options.flip = data.augment.flip;
+    options.salt_and_pepper = data.augment.salt_and_pepper;
   }
   return options;
 }

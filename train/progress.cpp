@@ -36,13 +36,13 @@ Progress::Mode Progress::suitable_mode(bool quiet) {
   return isatty(STDOUT_FILENO) == 1 ? Mode::redraw : Mode::lines;
 }
 
-void Progress::update(const ProgressState& state, bool due) {
+void Progress::update(std::string_view line, bool due) {
   constexpr std::chrono::milliseconds kRedraw{100};
   constexpr const char* kEraseRest = "\x1b[K";  // ECMA-48: erase to the end of the line
-  if (mode_ == Mode::lines && due) out_ << to_string(state) << std::endl;
+  if (mode_ == Mode::lines && due) out_ << line << std::endl;
   const auto now = std::chrono::steady_clock::now();
   if (mode_ != Mode::redraw || now - last_draw_ < kRedraw) return;
-  out_ << '\r' << to_string(state) << kEraseRest << std::flush;
+  out_ << '\r' << line << kEraseRest << std::flush;
   drawn_ = true;
   last_draw_ = now;
 }

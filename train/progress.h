@@ -33,7 +33,9 @@ class Progress {
   /// The stream must outlive the object.
   Progress(std::ostream& out, Mode mode) : out_(out), mode_(mode) {}
   /// Shows the state. `due` says that a line may be spent on it; redrawing happens at most ten times a second anyway.
-  void update(const ProgressState& state, bool due);
+  void update(const ProgressState& state, bool due) { update(to_string(state), due); }
+  /// The same for a line of other content.
+  void update(std::string_view line, bool due);
   /// Prints a line that stays.
   void print(std::string_view line);
 

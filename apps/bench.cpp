@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "train/joint_bench.h"
 
 namespace braid::apps {
 
@@ -14,17 +15,27 @@ void add_bench(CLI::App& app, int& exit_code) {
     bool json = false, serve = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("bench", "Time training steps on one batch");
+  CLI::App* command =
+      app.add_subcommand("bench", "Time training steps on one batch; of several jobs, together and one after another");
   arguments->config.add_to(*command);
-  command->add_option("--steps", arguments->steps, "Steps to time")
+  command->add_option("--steps", arguments->steps, "Steps to time; with several jobs, turns")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON");
   command->callback([arguments, &exit_code] {
-    Bench bench(read_train_config(arguments->config.path, arguments->config.overrides));
-    bench.warm_up();
+    const RunConfig config = read_run_config(arguments->config.path, arguments->config.overrides);
     exit_code = kOk;
+    if (config.together) {
+      BRAID_CHECK(!arguments->serve, ConfigError, "--serve expects the config of a single job, got a list of jobs");
+      JointBench bench(config);
+      bench.warm_up();
+      const JointBench::Times times = bench.run(arguments->steps);
+      std::cout << (arguments->json ? to_json(times) + '\n' : to_text(times));
+      return;
+    }
+    Bench bench(config.jobs.front().training);
+    bench.warm_up();
     if (arguments->serve) return serve(bench, std::cin, std::cout);
     const BenchTimes times = bench.run(arguments->steps);
     const BenchSetting setting = bench.setting();

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   add_train(app, exit_code);
   add_eval(app, exit_code);
   add_bench(app, exit_code);
+  add_summary(app, exit_code);
   add_devices(app, exit_code);
   try {
     app.parse(argc, argv);

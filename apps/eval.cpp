@@ -7,6 +7,8 @@
 
 namespace braid::apps {
 
+namespace fs = std::filesystem;
+
 void add_eval(CLI::App& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
@@ -19,15 +21,19 @@ void add_eval(CLI::App& app, int& exit_code) {
   command->add_option("--checkpoint", arguments->checkpoint,
                       "Checkpoint file; default: model.braid in the run's folder");
   command->callback([arguments, &exit_code] {
-    const std::filesystem::path path = arguments->config.path;
-    const bool is_folder = std::filesystem::is_directory(path);
-    const std::filesystem::path folder = is_folder ? path : path.parent_path();
-    const TrainConfig config =
-        read_train_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);
-    const Evaluation result =
-        evaluate_checkpoint(config, arguments->checkpoint.empty() ? folder / RunFolder::kModel
-                                                                  : std::filesystem::path(arguments->checkpoint));
-    std::cout << to_string(result) << '\n';
+    const fs::path path = arguments->config.path;
+    const bool is_folder = fs::is_directory(path);
+    const fs::path folder = is_folder ? path : path.parent_path();
+    const RunConfig config = read_run_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);
+    BRAID_CHECK(!config.together || arguments->checkpoint.empty(), ConfigError,
+                "--checkpoint expects a single job: give the folder of one job instead of that of the run");
+    for (const JobConfig& job : config.jobs) {
+      const fs::path job_folder = config.together ? folder / job.training.name : folder;
+      const fs::path checkpoint =
+          arguments->checkpoint.empty() ? job_folder / RunFolder::kModel : fs::path(arguments->checkpoint);
+      const Evaluation result = evaluate_checkpoint(job.training, checkpoint);
+      std::cout << (config.together ? job.training.name + ": " : "") << to_string(result) << std::endl;
+    }
     exit_code = kOk;
   });
 }

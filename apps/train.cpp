@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "train/pathnet_run.h"
 #include "train/trainer.h"
 
 namespace braid::apps {
@@ -12,13 +13,22 @@ void add_train(CLI::App& app, int& exit_code) {
     bool quiet = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("train", "Train the model of a config");
+  CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its jobs");
   arguments->config.add_to(*command);
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but errors");
   command->callback([arguments, &exit_code] {
-    Trainer trainer(read_train_config(arguments->config.path, arguments->config.overrides));
+    const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
-    exit_code = trainer.run(progress).interrupted ? kInterrupted : kOk;
+    if (const auto pathnet = read_pathnet_config(path, overrides)) {
+      exit_code = run_pathnet(*pathnet, progress).interrupted ? kInterrupted : kOk;
+      return;
+    }
+    Trainer trainer(read_run_config(path, overrides));
+    const RunResult result = trainer.run(progress);
+    for (const TrainResult& job : result.jobs) {
+      if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';
+    }
+    exit_code = result.interrupted ? kInterrupted : result.failed() ? kFailed : kOk;
   });
 }
 

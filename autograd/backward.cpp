@@ -2,6 +2,7 @@
 // like everything else.
 
 #include "autograd/tape.h"
+#include "ops/concat.h"
 #include "ops/elementwise.h"
 
 namespace braid {
@@ -35,14 +36,17 @@ class BackwardPass final : public GradientContext {
     return tape_.record(std::move(op), inputs, ValueKind::gradient);
   }
   void set_input_gradient(int i, ValueId gradient) override { contribute(input(i), gradient); }
+  void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) override { contribute(input(i), wide, first); }
 
  private:
   /// Contributions to the gradient of one value, a linked list in order of arrival.
   struct Contribution {
     ValueId gradient;
+    std::int64_t first_channel;  // kWhole unless it is a slice of `gradient`
     std::int32_t next;
   };
   static constexpr std::int32_t kNone = -1;
+  static constexpr std::int64_t kWhole = -1;
 
   const StepGraph& graph() const { return tape_.graph(); }
 
@@ -52,24 +56,39 @@ class BackwardPass final : public GradientContext {
     return graph().value(value).producer != kNoNode && graph().value(value).previous == kNoValue;
   }
 
-  void contribute(ValueId value, ValueId gradient) {
+  void contribute(ValueId value, ValueId gradient, std::int64_t first_channel = kWhole) {
     std::int32_t* link = &contributions_[static_cast<std::size_t>(value)];
     if (*link == kNone && is_inner(value)) ++pending_;
     while (*link != kNone) link = &list_[static_cast<std::size_t>(*link)].next;
     *link = static_cast<std::int32_t>(list_.size());
-    list_.push_back({gradient, kNone});
+    list_.push_back({gradient, first_channel, kNone});
   }
 
-  /// The sum of all contributions, added in order of arrival; kNoValue if there are none.
+  /// The sum of all contributions, added in order of arrival; kNoValue if there are none. Slices are taken out of their
+  /// values only here, because many of them can be added without copying each.
   ValueId gradient_of(ValueId value) {
     std::vector<ValueId>& terms = terms_;
     terms.clear();
+    std::vector<std::int64_t>& begins = begins_;
+    begins.clear();
+    bool slices = false;
     for (std::int32_t i = contributions_[static_cast<std::size_t>(value)]; i != kNone;
          i = list_[static_cast<std::size_t>(i)].next) {
-      terms.push_back(list_[static_cast<std::size_t>(i)].gradient);
+      const Contribution& contribution = list_[static_cast<std::size_t>(i)];
+      terms.push_back(contribution.gradient);
+      begins.push_back(std::max<std::int64_t>(0, contribution.first_channel));
+      slices = slices || contribution.first_channel != kWhole;
     }
+    if (slices) return sum_of_slices(terms, begins, graph().value(value).desc.shape);
     if (terms.size() <= 1) return terms.empty() ? kNoValue : terms[0];
     return emit(std::make_shared<ops::Sum>(), terms);
+  }
+
+  ValueId sum_of_slices(const std::vector<ValueId>& terms, const std::vector<std::int64_t>& begins,
+                        const Shape& shape) {
+    const std::int64_t count = shape[shape.rank() - 1];
+    if (terms.size() == 1) return emit(std::make_shared<ops::ChannelSlice>(begins[0], count), terms);
+    return emit(std::make_shared<ops::SliceSum>(begins, count), terms);
   }
 
   void differentiate(NodeId id) {
@@ -111,6 +130,7 @@ class BackwardPass final : public GradientContext {
   std::vector<Contribution> list_;
   std::int64_t pending_ = 0;  // values whose gradient is not complete yet
   std::vector<ValueId> output_gradients_, terms_;
+  std::vector<std::int64_t> begins_;
 };
 
 void backward(const Tensor& loss) {

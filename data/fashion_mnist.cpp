@@ -54,7 +54,7 @@ std::shared_ptr<const Dataset> fashion_mnist(const std::string& root, Split spli
   BRAID_CHECK(images.shape[0] == labels.shape[0], DataError, labels_path.string(), ": byte 4: has ", labels.shape[0],
               " labels, but ", images_path.string(), " has ", images.shape[0], " images");
   return std::make_shared<MemoryDataset>("fashion_mnist", Shape{kSide, kSide, 1}, kClasses, std::move(images.values),
-                                         std::move(labels.values));
+                                         std::vector<std::uint16_t>(labels.values.begin(), labels.values.end()));
 }
 
 }  // namespace braid

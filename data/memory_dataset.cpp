@@ -5,7 +5,7 @@
 namespace braid {
 
 MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int classes, std::vector<std::uint8_t> pixels,
-                             std::vector<std::uint8_t> labels)
+                             std::vector<std::uint16_t> labels)
     : name_(std::move(name)),
       image_shape_(image_shape),
       classes_(classes),

@@ -15,7 +15,7 @@ class MemoryDataset : public Dataset {
   /// pixels: u8 [N,H,W,C], image_shape: [H,W,C], labels: [N].
   /// Throws DataError unless there is one label in 0 … classes - 1 for every image.
   MemoryDataset(std::string name, const Shape& image_shape, int classes, std::vector<std::uint8_t> pixels,
-                std::vector<std::uint8_t> labels);
+                std::vector<std::uint16_t> labels);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   Shape image_shape() const override { return image_shape_; }
@@ -33,7 +33,7 @@ class MemoryDataset : public Dataset {
   int classes_;
   std::size_t image_bytes_;
   std::vector<std::uint8_t> pixels_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<std::uint16_t> labels_;
 };
 
 }  // namespace braid

@@ -1,5 +1,6 @@
 #include "data/synthetic.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,8 @@ void check(const SyntheticOptions& options) {
   BRAID_CHECK(options.size >= 1, ConfigError, "[synthetic] expected size >= 1, got ", options.size);
   BRAID_CHECK(options.shape.rank() == 3 && options.shape.size() > 0, ConfigError,
               "[synthetic] expected a shape [H,W,C] of positive extents, got ", options.shape);
-  BRAID_CHECK(options.classes >= 1 && options.classes <= 256, ConfigError,
-              "[synthetic] expected 1 to 256 classes, got ", options.classes);
+  BRAID_CHECK(options.classes >= 1 && options.classes <= kMaxSyntheticClasses, ConfigError,
+              "[synthetic] expected 1 to ", kMaxSyntheticClasses, " classes, got ", options.classes);
 }
 
 /// Pixels in 64 … 191, so that noise in -64 … 63 stays within a byte.
@@ -50,16 +51,16 @@ void append_with_noise(const std::vector<std::uint8_t>& pattern, Generator rando
 std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options) {
   check(options);
   std::vector<std::vector<std::uint8_t>> patterns;
-  for (int k = 0; k < options.classes; ++k) {
+  for (int k = 0; k < std::min<std::int64_t>(options.classes, options.size); ++k) {
     patterns.push_back(pattern(options.shape, Generator(options.seed, static_cast<std::uint64_t>(k))));
   }
   const std::uint64_t noise_streams = options.split == Split::train ? std::uint64_t{1} << 62 : std::uint64_t{1} << 63;
   std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;
+  std::vector<std::uint16_t> labels;
   pixels.reserve(static_cast<std::size_t>(options.size * options.shape.size()));
   for (std::int64_t i = 0; i < options.size; ++i) {
     const std::int64_t k = i % options.classes;
-    labels.push_back(static_cast<std::uint8_t>(k));
+    labels.push_back(static_cast<std::uint16_t>(k));
     append_with_noise(patterns[static_cast<std::size_t>(k)],
                       Generator(options.seed, noise_streams + static_cast<std::uint64_t>(i)), pixels);
   }

@@ -9,10 +9,12 @@
 
 namespace braid {
 
+inline constexpr int kMaxSyntheticClasses = 10000;
+
 struct SyntheticOptions {
   std::int64_t size = 1024;
   Shape shape = {32, 32, 3};  ///< of one image, [H,W,C]
-  int classes = 10;           ///< 1 to 256
+  int classes = 10;           ///< 1 to kMaxSyntheticClasses
   std::uint64_t seed = 0;
   Split split = Split::train;  ///< both splits share the patterns, not the noise
 };

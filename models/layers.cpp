@@ -5,33 +5,56 @@ namespace braid {
 namespace {
 
 template <class Draw>
-void initialise(Context& context, Parameter& tensor, const Draw& draw) {
+void draw_all(Context& context, Parameter& tensor, const Draw& draw) {
   Array values(DType::f32, tensor.shape());
   Generator generator = context.generator(tensor.name());
   for (float& value : values.as<float>()) value = draw(generator);
   context.write(tensor, values);
 }
 
+void normal(Context& context, Parameter& tensor, float deviation) {
+  draw_all(context, tensor, [&](Generator& generator) { return deviation * generator.normal(); });
+}
+
+/// Uniform in ±bound.
+void uniform(Context& context, Parameter& tensor, float bound) {
+  draw_all(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+}
+
+void draw_weights(Context& context, Init init, std::int64_t fan_in, std::int64_t fan_out, Parameter& weight,
+                  Parameter* bias) {
+  if (bias != nullptr) fill(context, *bias, 0);
+  switch (init) {
+    case Init::he_fan_out: he_normal(context, weight, fan_out); break;
+    case Init::he_fan_in: he_normal(context, weight, fan_in); break;
+    case Init::he_uniform: uniform(context, weight, std::sqrt(6.0f / static_cast<float>(fan_in))); break;
+    case Init::normal: normal(context, weight, 0.01f); break;
+    case Init::uniform:
+      uniform_fan_in(context, weight, fan_in);
+      if (bias != nullptr) uniform_fan_in(context, *bias, fan_in);
+      break;
+  }
+}
+
 }  // namespace
 
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out) {
-  const float deviation = std::sqrt(2.0f / static_cast<float>(fan_out));
-  initialise(context, weight, [&](Generator& generator) { return deviation * generator.normal(); });
+void he_normal(Context& context, Parameter& weight, std::int64_t fan) {
+  normal(context, weight, std::sqrt(2.0f / static_cast<float>(fan)));
 }
 
 void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in) {
-  const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
-  initialise(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+  uniform(context, tensor, 1.0f / std::sqrt(static_cast<float>(fan_in)));
 }
 
 void fill(Context& context, Parameter& tensor, float value) {
-  initialise(context, tensor, [&](Generator&) { return value; });
+  draw_all(context, tensor, [&](Generator&) { return value; });
 }
 
 ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
-                     Bias bias)
+                     Bias bias, Init init)
     : Module(context),
       options_(options),
+      init_(init),
       weight_(add_tensor("weight", {out, kernel.h, kernel.w, in / options.groups})) {
   if (bias == Bias::yes) {
     bias_ = &add_tensor("bias", {out});
@@ -41,9 +64,9 @@ ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent
 }
 
 void ConvLayer::initialise() {
-  const Shape& shape = weight_.shape();
-  he_normal(context(), weight_, shape[0] * shape[1] * shape[2] / options_.groups);
-  if (bias_ != nullptr) fill(context(), *bias_, 0);
+  const Shape& filter = weight_.shape();  // [K,R,S,C/groups]
+  const std::int64_t area = filter[1] * filter[2];
+  draw_weights(context(), init_, area * filter[3], area * filter[0] / options_.groups, weight_, bias_);
 }
 
 Tensor ConvLayer::forward(const Tensor& x) {
@@ -81,18 +104,28 @@ Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
   return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, batch_statistics, residual);
 }
 
-LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out)
-    : Module(context), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
+ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel,
+                             const Conv2dOptions& conv, const NormOptions& norm)
+    : Module(context),
+      conv_(add<ConvLayer>(norm.conv_name, in, out, kernel, conv)),
+      norm_(add<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon)) {}
+
+LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init)
+    : Module(context), init_(init), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
   bias_.weight_decay = false;
   initialise();
 }
 
 void LinearLayer::initialise() {
-  const std::int64_t in = weight_.shape()[1];
-  uniform_fan_in(context(), weight_, in);
-  uniform_fan_in(context(), bias_, in);
+  draw_weights(context(), init_, weight_.shape()[1], weight_.shape()[0], weight_, &bias_);
 }
 
 Tensor LinearLayer::forward(const Tensor& x) { return linear(x, weight_, bias_); }
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (Module* layer : layers_) y = (*layer)(y);
+  return y;
+}
 
 }  // namespace braid

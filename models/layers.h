@@ -6,11 +6,21 @@
 
 namespace braid {
 
-/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan_out.
-void he_normal(Context& context, Parameter& weight, std::int64_t fan_out);
+/// He initialisation for ReLU networks (He et al., 2015): normal with variance 2 / fan.
+void he_normal(Context& context, Parameter& weight, std::int64_t fan);
 /// Uniform in ±1/√fan_in: what PyTorch initialises linear layers with.
 void uniform_fan_in(Context& context, Parameter& tensor, std::int64_t fan_in);
 void fill(Context& context, Parameter& tensor, float value);
+
+/// How the weight of a layer starts. A bias starts at zero, but for `uniform`. The fans of a filter [K,R,S,C] are
+/// R·S·C and R·S·K/groups.
+enum class Init {
+  he_fan_out,  ///< normal with variance 2 / fan_out
+  he_fan_in,   ///< normal with variance 2 / fan_in
+  he_uniform,  ///< uniform with variance 2 / fan_in
+  uniform,     ///< uniform in ±1/√fan_in, the bias too: PyTorch's default
+  normal,      ///< normal with deviation 0.01
+};
 
 /// Whether a layer adds a bias. Before a batch norm it would have no effect.
 enum class Bias { no, yes };
@@ -19,13 +29,14 @@ enum class Bias { no, yes };
 class ConvLayer final : public Module {
  public:
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
-            Bias bias = Bias::no);
-  /// Draws the weights from the random state in force, as the constructor does, and clears the bias.
+            Bias bias = Bias::no, Init init = Init::he_fan_out);
+  /// Draws weights and bias anew, from the random state in force as the constructor does.
   void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
   Conv2dOptions options_;
+  Init init_;
   Parameter& weight_;
   Parameter* bias_ = nullptr;
 };
@@ -56,15 +67,36 @@ class BatchNormLayer final : public Module {
   Parameter& running_variance_;
 };
 
+/// What a ConvNormLayer normalises with, and what its two layers are called.
+struct NormOptions {
+  Activation activation = Activation::relu;
+  double epsilon = 1e-5;
+  const char* conv_name = "conv";
+  const char* norm_name = "bn";
+};
+
+/// Convolution without bias, batch normalisation and activation. [N,H,W,in] → [N,P,Q,out]
+class ConvNormLayer final : public Module {
+ public:
+  ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& conv = {},
+                const NormOptions& norm = {});
+  Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
+
+ private:
+  ConvLayer& conv_;
+  BatchNormLayer& norm_;
+};
+
 /// Fully connected layer with bias. [N,in] → [N,out]
 class LinearLayer final : public Module {
  public:
-  LinearLayer(Context& context, std::int64_t in, std::int64_t out);
-  /// Draws weights and bias from the random state in force, as the constructor does.
+  LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform);
+  /// Draws weights and bias anew, from the random state in force as the constructor does.
   void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
+  Init init_;
   Parameter& weight_;
   Parameter& bias_;
 };
@@ -78,6 +110,40 @@ class DropoutLayer final : public Module {
  private:
   double p_;
   std::uint32_t layer_;
+};
+
+class ReluLayer final : public Module {
+ public:
+  explicit ReluLayer(Context& context) : Module(context) {}
+  Tensor forward(const Tensor& x) override { return relu(x); }
+};
+
+class MaxPoolLayer final : public Module {
+ public:
+  MaxPoolLayer(Context& context, const PoolOptions& options) : Module(context), options_(options) {}
+  Tensor forward(const Tensor& x) override { return max_pool2d(x, options_); }
+
+ private:
+  PoolOptions options_;
+};
+
+/// Layers one after the other, called "0", "1", ….
+class Sequential final : public Module {
+ public:
+  explicit Sequential(Context& context) : Module(context) {}
+  template <class Layer, class... Arguments>
+  Layer& append(Arguments&&... arguments) {
+    Layer& layer = add<Layer>(std::to_string(next_++), std::forward<Arguments>(arguments)...);
+    layers_.push_back(&layer);
+    return layer;
+  }
+  /// Leaves a number out, so that the layers that follow are called as they are in torchvision.
+  void skip() { ++next_; }
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  int next_ = 0;
+  std::vector<Module*> layers_;
 };
 
 }  // namespace braid

@@ -21,6 +21,22 @@ Tensor Module::operator()(const Tensor& x) {
   return forward(x);
 }
 
+std::vector<Parameter*> Module::tensors() const {
+  std::vector<Parameter*> tensors = parameters();
+  const std::vector<Parameter*> states = this->states();
+  tensors.insert(tensors.end(), states.begin(), states.end());
+  return tensors;
+}
+
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> list{this};
+  for (const auto& child : children_) {
+    const auto inner = child->modules();
+    list.insert(list.end(), inner.begin(), inner.end());
+  }
+  return list;
+}
+
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
   for (const Parameter* parameter : parameters()) count += parameter->shape().size();

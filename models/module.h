@@ -41,6 +41,10 @@ class Module {
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
   /// State such as running statistics, likewise.
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
+  /// All that the trained model consists of: parameters, then states.
+  std::vector<Parameter*> tensors() const;
+  /// This module and all that it is made of, in order of creation.
+  std::vector<Module*> modules();
   /// Number of trained elements.
   std::int64_t parameter_count() const;
 

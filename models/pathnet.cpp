@@ -46,22 +46,43 @@ const PathNetOptions& checked(const PathNetOptions& options) {
   return options;
 }
 
+void check_grid(const Genotype& path, const PathGrid& grid) {
+  BRAID_CHECK(static_cast<int>(path.layers.size()) == grid.layers, Error, "[pathnet] expected a path of ", grid.layers,
+              " layers, got ", path.layers.size());
+  for (std::size_t layer = 0; layer < path.layers.size(); ++layer) {
+    BRAID_CHECK(!path.layers[layer].empty(), Error, "[pathnet] the path has no module in layer ", layer);
+    for (const int module : path.layers[layer]) {
+      BRAID_CHECK(module >= 0 && module < grid.modules, Error, "[pathnet] the path uses module ", module, " of layer ",
+                  layer, ", expected 0 to ", grid.modules - 1);
+    }
+  }
+}
+
 }  // namespace
 
 PathNet::PathNet(Context& context, const PathNetOptions& options) : Module(context), options_(checked(options)) {
-  add_modules();
+  add_modules(nullptr);
 }
 
-void PathNet::add_modules() {
+PathNet::PathNet(Context& context, const PathNetOptions& options, const Genotype& path)
+    : Module(context), options_(checked(options)) {
+  check_grid(path, options_.grid);
+  add_modules(&path);
+  use(path, 0);
+}
+
+void PathNet::add_modules(const Genotype* only) {
   const bool linear = options_.form == PathNetOptions::Form::linear;
   features_ = linear ? options_.image_shape.size() : options_.image_shape[2];
   std::int64_t width = options_.width;
   for (int layer = 0; layer < options_.grid.layers; ++layer) {
-    auto& modules = modules_.emplace_back();
+    auto& modules = modules_.emplace_back(options_.grid.modules, nullptr);
     for (int i = 0; i < options_.grid.modules; ++i) {
+      if (only != nullptr && std::ranges::count(only->modules(layer), i) == 0) continue;
       const std::string name = message("layer", layer, '.', i);
-      modules.push_back(linear ? static_cast<PathModule*>(&add<LinearModule>(name, features_, width))
-                               : &add<ConvModule>(name, features_, width));
+      modules[static_cast<std::size_t>(i)] = linear
+                                                 ? static_cast<PathModule*>(&add<LinearModule>(name, features_, width))
+                                                 : &add<ConvModule>(name, features_, width);
     }
     features_ = width;
     if (!linear) width *= 2;
@@ -74,13 +95,11 @@ int PathNet::add_task(std::string_view name, std::int64_t classes) {
 }
 
 void PathNet::check(const Genotype& path) const {
-  BRAID_CHECK(static_cast<int>(path.layers.size()) == options_.grid.layers, Error, "[pathnet] expected a path of ",
-              options_.grid.layers, " layers, got ", path.layers.size());
+  check_grid(path, options_.grid);
   for (std::size_t layer = 0; layer < path.layers.size(); ++layer) {
-    BRAID_CHECK(!path.layers[layer].empty(), Error, "[pathnet] the path has no module in layer ", layer);
     for (const int module : path.layers[layer]) {
-      BRAID_CHECK(module >= 0 && module < options_.grid.modules, Error, "[pathnet] the path uses module ", module,
-                  " of layer ", layer, ", expected 0 to ", options_.grid.modules - 1);
+      BRAID_CHECK(modules_[layer][static_cast<std::size_t>(module)] != nullptr, Error, "[pathnet] module ", module,
+                  " of layer ", layer, " is not there: the net was made for another path");
     }
   }
 }
@@ -121,17 +140,15 @@ void PathNet::freeze(const Genotype& path) {
   check(path);
   for (int layer = 0; layer < options_.grid.layers; ++layer) {
     for (const int i : path.modules(layer)) {
-      for (Parameter* parameter : module(layer, i).parameters()) parameter->trainable = false;
+      module(layer, i).freeze();
     }
   }
 }
 
-bool PathNet::frozen(int layer, int i) const { return !module(layer, i).parameters().front()->trainable; }
-
 void PathNet::reinitialise() {
-  for (int layer = 0; layer < options_.grid.layers; ++layer) {
-    for (int i = 0; i < options_.grid.modules; ++i) {
-      if (!frozen(layer, i)) module(layer, i).initialise();
+  for (const auto& layer : modules_) {
+    for (PathModule* module : layer) {
+      if (module != nullptr && !module->frozen()) module->initialise();
     }
   }
 }

@@ -1,8 +1,18 @@
 #include "models/registry.h"
 
+#include "models/alexnet.h"
+#include "models/densenet.h"
+#include "models/googlenet.h"
+#include "models/inception.h"
 #include "models/lenet.h"
+#include "models/mlp.h"
+#include "models/mobilenet.h"
+#include "models/nasnet.h"
 #include "models/pathnet.h"
+#include "models/randwire.h"
 #include "models/resnet.h"
+#include "models/squeezenet.h"
+#include "models/vgg.h"
 
 namespace braid::models {
 
@@ -28,7 +38,14 @@ Options network_options(const ModelOptions& options) {
   result.channels = options.image_shape[2];
   result.width = options.width;
   if constexpr (requires { result.stem; }) result.stem = stem_of(options);
+  if constexpr (requires { result.auxiliary; }) result.auxiliary = options.auxiliary;
   return result;
+}
+
+/// A network that is told just that.
+template <class Network, class Options>
+std::unique_ptr<Module> network(Context& context, const ModelOptions& options) {
+  return std::make_unique<Network>(context, network_options<Options>(options));
 }
 
 std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
@@ -37,6 +54,17 @@ std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
   auto own = network_options<LeNetOptions>(options);
   own.image_size = options.image_shape[0];
   return std::make_unique<LeNet5>(context, own);
+}
+
+std::unique_ptr<Module> mlp(Context& context, const ModelOptions& options) {
+  return std::make_unique<Mlp>(
+      context, MlpOptions{.classes = options.classes, .inputs = options.image_shape.size(), .hidden = options.hidden});
+}
+
+std::unique_ptr<Module> randwire(Context& context, const ModelOptions& options) {
+  auto own = network_options<RandWireOptions>(options);
+  own.graph_seed = options.graph_seed;
+  return std::make_unique<RandWire>(context, own);
 }
 
 template <int kDepth, std::int64_t kGroups = 1, std::int64_t kWidthPerGroup = 64>
@@ -54,11 +82,22 @@ template <PathNetOptions::Form kForm>
 std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
   const PathGrid grid = options.classes <= 2 ? PathGrid{3, 10, 3} : PathGrid{3, 20, 5};
   const std::int64_t width = scaled(kForm == PathNetOptions::Form::linear ? 20 : 16, options.width);
-  auto net = std::make_unique<PathNet>(
-      context, PathNetOptions{.form = kForm, .grid = grid, .width = width, .image_shape = options.image_shape});
   Generator random = context.generator("path");
-  net->use(random_genotype(grid, random), net->add_task("fc", options.classes));
+  auto net = std::make_unique<PathNet>(
+      context, PathNetOptions{.form = kForm, .grid = grid, .width = width, .image_shape = options.image_shape},
+      random_genotype(grid, random));
+  net->add_task("fc", options.classes);
   return net;
+}
+
+template <SqueezeNet::Version kVersion>
+std::unique_ptr<Module> squeezenet(Context& context, const ModelOptions& options) {
+  return std::make_unique<SqueezeNet>(context, kVersion, network_options<SqueezeNetOptions>(options));
+}
+
+template <Vgg16::Norm kNorm>
+std::unique_ptr<Module> vgg16(Context& context, const ModelOptions& options) {
+  return std::make_unique<Vgg16>(context, kNorm, network_options<VggOptions>(options));
 }
 
 struct Entry {
@@ -67,12 +106,26 @@ struct Entry {
   OptionNames options;
 };
 
-constexpr std::string_view kPlain[] = {"width"};
+constexpr std::string_view kWidth[] = {"width"};
+constexpr std::string_view kHidden[] = {"hidden"};
+constexpr std::string_view kStem[] = {"stem", "width"};
+constexpr std::string_view kGraph[] = {"stem", "width", "graph_seed"};
+constexpr std::string_view kAuxiliary[] = {"stem", "width", "auxiliary"};
 constexpr std::string_view kResidual[] = {"zero_init_residual", "width"};
 constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "width"};
 
 constexpr Entry kModels[] = {
-    {"lenet5", lenet, kPlain},
+    {"alexnet", network<AlexNet, AlexNetOptions>, kStem},
+    {"densenet121", network<DenseNet121, DenseNetOptions>, kStem},
+    {"googlenet", network<GoogLeNet, GoogLeNetOptions>, kAuxiliary},
+    {"inception_v3", network<InceptionV3, InceptionV3Options>, kAuxiliary},
+    {"lenet5", lenet, kWidth},
+    {"mlp", mlp, kHidden},
+    {"mobilenet_v2", network<MobileNetV2, MobileNetOptions>, kStem},
+    {"nasnet_a_mobile", network<NasNetAMobile, NasNetOptions>, kStem},
+    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>, kWidth},
+    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>, kWidth},
+    {"randwire", randwire, kGraph},
     {"resnet18", resnet<18>, kResidualStem},
     {"resnet20", resnet<20>, kResidual},
     {"resnet32", resnet<32>, kResidual},
@@ -84,8 +137,10 @@ constexpr Entry kModels[] = {
     {"resnet110", resnet<110>, kResidual},
     {"resnet152", resnet<152>, kResidualStem},
     {"resnext50_32x4d", resnet<50, 32, 4>, kResidualStem},
-    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>, kPlain},
-    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>, kPlain},
+    {"squeezenet1_0", squeezenet<SqueezeNet::Version::v1_0>, kStem},
+    {"squeezenet1_1", squeezenet<SqueezeNet::Version::v1_1>, kStem},
+    {"vgg16", vgg16<Vgg16::Norm::none>, kStem},
+    {"vgg16_bn", vgg16<Vgg16::Norm::batch>, kStem},
 };
 
 const Entry& find(std::string_view name) {

@@ -59,7 +59,7 @@ Work BatchNorm::work(std::span<const ValueDesc> inputs, std::span<const ValueDes
 void BatchNorm::gradient(GradientContext& context) const {
   const ValueId dy = context.output_gradient(0);
   std::vector<ValueId> inputs{dy, context.input(0), context.input(1), context.output(1), context.output(2)};
-  if (activates(options_)) inputs.push_back(context.output(0));
+  if (activates(options_)) inputs.push_back(options_.add ? context.output(0) : context.input(2));
   const ValueId dx = context.emit(std::make_shared<BatchNormBackward>(options_), inputs);
   for (int i = 0; i < 3; ++i) {
     if (context.needs(i)) context.set_input_gradient(i, dx + i);
@@ -101,7 +101,8 @@ void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
   check_shape(name(), "an input", inputs[1], dy.shape);
   const Shape channels{dy.shape[dy.shape.rank() - 1]};
   for (std::size_t i = 2; i < 5; ++i) check_shape(name(), "a scale, mean or deviation", inputs[i], channels);
-  if (activates(options_)) check_shape(name(), "an output", inputs[5], dy.shape);
+  if (activates(options_) && options_.add) check_shape(name(), "an output", inputs[5], dy.shape);
+  if (activates(options_) && !options_.add) check_shape(name(), "a shift", inputs[5], channels);
   outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 1});
   outputs.push_back({.dtype = dy.dtype, .shape = channels});
   outputs.push_back({.dtype = dy.dtype, .shape = channels});
@@ -113,7 +114,7 @@ void BatchNormBackward::hash(Hash& hash) const { add_to(hash, options_); }
 Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   Work work = Op::work(inputs, outputs);
   const double x = static_cast<double>(inputs[0].shape.size());
-  const double reread = activates(options_) ? 3 : 2;  // dy, x and y are read twice: sums, then dx
+  const double reread = activates(options_) && options_.add ? 3 : 2;  // dy, x and y are read twice: sums, then dx
   work.bytes += reread * x * static_cast<double>(size_of(inputs[0].dtype));
   work.flops = 8 * x;
   return work;

@@ -52,8 +52,9 @@ class BatchNormInference final : public Op {
   BatchNormOptions options_;
 };
 
-/// dy, x, γ, batch mean, 1/√(variance + ε), and y if there is an activation → dx, dγ, dβ, and the residual's
-/// gradient if there are both add and an activation (without activation it is dy itself).
+/// dy, x, γ, batch mean, 1/√(variance + ε) and, if there is an activation, what tells where it passed the gradient: y
+/// with add; else β, from which y is computed once more, because that is faster than reading it → dx, dγ, dβ, and the
+/// residual's gradient if there are both add and an activation (without activation it is dy itself).
 class BatchNormBackward final : public Op {
  public:
   explicit BatchNormBackward(const BatchNormOptions& options) : options_(options) {}

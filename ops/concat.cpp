@@ -12,6 +12,16 @@ Shape with_channels(const Shape& shape, std::int64_t channels) {
   return Shape(extents);
 }
 
+void check_agreement(std::string_view op, const Shape& a, const Shape& b) {
+  BRAID_CHECK(a.rank() == b.rank() && with_channels(a, 0) == with_channels(b, 0), ShapeError, "[", op,
+              "] expected inputs that agree in all but the last dimension, got ", a, " and ", b);
+}
+
+void check_slice(std::string_view op, const Shape& x, std::int64_t begin, std::int64_t count) {
+  BRAID_CHECK(x.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= x[x.rank() - 1], ShapeError, "[", op,
+              "] channels ", begin, " to ", begin + count, " are not all in an input of shape ", x);
+}
+
 }  // namespace
 
 void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -22,10 +32,8 @@ void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   for (const ValueDesc& input : inputs) {
     check_floating(name(), "an input", input);
     check_dtype(name(), "an input", input, inputs[0].dtype);
-    const Shape& shape = input.shape;
-    BRAID_CHECK(shape.rank() == first.rank() && with_channels(shape, 0) == with_channels(first, 0), ShapeError,
-                "[concat] expected inputs that agree in all but the last dimension, got ", first, " and ", shape);
-    channels += shape[shape.rank() - 1];
+    check_agreement(name(), first, input.shape);
+    channels += input.shape[first.rank() - 1];
   }
   outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(first, channels)});
 }
@@ -35,10 +43,7 @@ void Concat::gradient(GradientContext& context) const {
   for (int i = 0; i < context.input_count(); ++i) {
     const Shape shape = context.desc(context.input(i)).shape;
     const std::int64_t count = shape[shape.rank() - 1];
-    if (context.needs(i)) {
-      context.set_input_gradient(
-          i, context.emit(std::make_shared<ChannelSlice>(begin, count), {context.output_gradient(0)}));
-    }
+    if (context.needs(i)) context.set_input_gradient_slice(i, context.output_gradient(0), begin);
     begin += count;
   }
 }
@@ -46,9 +51,30 @@ void Concat::gradient(GradientContext& context) const {
 void ChannelSlice::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
   const Shape& x = inputs[0].shape;
-  BRAID_CHECK(x.rank() >= 1 && begin_ >= 0 && count_ >= 0 && begin_ + count_ <= x[x.rank() - 1], ShapeError,
-              "[channel_slice] channels ", begin_, " to ", begin_ + count_, " are not all in an input of shape ", x);
+  check_slice(name(), x, begin_, count_);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(x, count_)});
+}
+
+void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  BRAID_CHECK(!begins_.empty(), ShapeError, "[slice_sum] expected at least one input");
+  check_inputs(name(), inputs, begins_.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_floating(name(), "an input", inputs[i]);
+    check_dtype(name(), "an input", inputs[i], inputs[0].dtype);
+    check_slice(name(), inputs[i].shape, begins_[i], count_);
+    check_agreement(name(), inputs[0].shape, inputs[i].shape);
+  }
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(inputs[0].shape, count_)});
+}
+
+void SliceSum::hash(Hash& hash) const {
+  for (const std::int64_t begin : begins_) hash.add(begin);
+  hash.add(count_);
+}
+
+Work SliceSum::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  const double terms = static_cast<double>(inputs.size()), size = static_cast<double>(outputs[0].shape.size());
+  return {.flops = (terms - 1) * size, .bytes = (terms + 1) * size * static_cast<double>(size_of(outputs[0].dtype))};
 }
 
 }  // namespace braid::ops

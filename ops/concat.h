@@ -27,4 +27,21 @@ class ChannelSlice final : public Op {
   std::int64_t count_;
 };
 
+/// Inputs [...,Cᵢ] that agree but for the channels → [...,count], the sum of `count` channels of each, from begins[i]
+/// on, added from the first input to the last. What a value that was joined several times gets as its gradient, in one
+/// pass and without copies of the slices.
+class SliceSum final : public Op {
+ public:
+  SliceSum(std::vector<std::int64_t> begins, std::int64_t count) : begins_(std::move(begins)), count_(count) {}
+  std::span<const std::int64_t> begins() const { return begins_; }
+  std::string_view name() const override { return "slice_sum"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+
+ private:
+  std::vector<std::int64_t> begins_;
+  std::int64_t count_;
+};
+
 }  // namespace braid::ops

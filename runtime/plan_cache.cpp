@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iomanip>
 
+#include "core/median.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -44,11 +45,7 @@ struct PlanCache::Candidate {
   std::unique_ptr<Executable> executable;
   std::vector<double> seconds;
 
-  double median() const {
-    std::vector<double> counted(seconds.begin() + 1, seconds.end());
-    std::ranges::nth_element(counted, counted.begin() + static_cast<std::ptrdiff_t>(counted.size() / 2));
-    return counted[counted.size() / 2];
-  }
+  double median_seconds() const { return median({seconds.begin() + 1, seconds.end()}); }
 };
 
 struct PlanCache::Entry {
@@ -132,10 +129,10 @@ void PlanCache::keep_fastest(Entry& entry) {
     const Plan& plan = candidate.executable->plan();
     report << (report.tellp() > 0 ? ", " : "") << plan.policy;
     if (plan.streams.size() > 1) report << " on " << plan.streams.size() << " streams";
-    report << ": " << candidate.median() * 1e3 << " ms";
+    report << ": " << candidate.median_seconds() * 1e3 << " ms";
   }
   report_ = report.str();
-  Candidate fastest = std::move(*std::ranges::min_element(entry.candidates, {}, &Candidate::median));
+  Candidate fastest = std::move(*std::ranges::min_element(entry.candidates, {}, &Candidate::median_seconds));
   fastest.seconds.clear();
   entry.candidates.clear();
   entry.candidates.push_back(std::move(fastest));

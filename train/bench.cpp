@@ -10,21 +10,13 @@
 #include <ostream>
 #include <sstream>
 
+#include "core/median.h"
+
 namespace braid {
 
 namespace {
 
 using nlohmann::json;
-
-Batch first_batch(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
-  options.workers = 0;
-  Loader loader(std::move(dataset), options);
-  loader.start_epoch(0);
-  Batch batch;
-  BRAID_CHECK(loader.next(batch), ConfigError, "[bench] the training set has no complete batch of ",
-              options.batch_size);
-  return batch;
-}
 
 /// VmHWM, the peak of resident memory, in bytes (proc(5)).
 std::size_t peak_resident_bytes() {
@@ -34,12 +26,6 @@ std::size_t peak_resident_bytes() {
     if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
   }
   return 0;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 json to_object(const BenchTimes& times) {
@@ -60,19 +46,33 @@ std::int64_t parse_request(std::string_view line) {
 
 }  // namespace
 
-Bench::Bench(const TrainConfig& config) : config_(config), session_(config.session) {
-  const auto dataset = make_dataset(config, Split::train);
-  model_ = make_model(config.model, session_, *dataset);
-  optimizer_ = make_optimizer(config.optimizer, model_->parameters());
-  batch_ = first_batch(dataset, loader_options(config, Split::train));
+Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config) {
+  LoaderOptions options = loader_options(config, Split::train);
+  options.workers = 0;
+  Loader loader(std::move(dataset), options);
+  loader.start_epoch(0);
+  Batch batch;
+  BRAID_CHECK(loader.next(batch), ConfigError, "[bench] the training set has no complete batch of ",
+              options.batch_size);
+  return batch;
 }
+
+std::size_t used_streams(const Plan& plan) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); }));
+}
+
+Bench::Bench(const TrainConfig& config)
+    : config_(config),
+      session_(config.session),
+      dataset_(DatasetPool().get(config, Split::train)),
+      batch_(first_batch(dataset_, config)),
+      learner_(config, session_, *dataset_) {}
 
 double Bench::step() {
   const auto start = std::chrono::steady_clock::now();
   Step step = session_.step();
-  const Tensor loss = cross_entropy((*model_)(batch_.images), batch_.labels, config_.label_smoothing);
-  backward(loss);
-  optimizer_->step();
+  const Tensor loss = learner_.record(batch_).loss;
   const auto recorded = std::chrono::steady_clock::now();
   step.run();
   loss.item();
@@ -81,8 +81,7 @@ double Bench::step() {
   plan_.nodes = session_.tape().graph().node_count();
   plan_.record_seconds = std::chrono::duration<double>(recorded - start).count();
   plan_.policy = plan.policy;
-  plan_.streams = static_cast<std::size_t>(
-      std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); }));
+  plan_.streams = used_streams(plan);
   plan_.makespan = plan.makespan;
   plan_.lower_bound = plan.bound.bound;
   return seconds;

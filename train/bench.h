@@ -4,8 +4,9 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "train/factories.h"
+#include "train/learner.h"
 
 namespace braid {
 
@@ -47,11 +48,16 @@ class Bench {
 
   TrainConfig config_;
   Session session_;
-  std::unique_ptr<Module> model_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::shared_ptr<const Dataset> dataset_;
   Batch batch_;
+  Learner learner_;
   BenchSetting plan_;  ///< what the last step says of its plan
 };
+
+/// The first batch of an epoch. Throws ConfigError if there is no complete one.
+Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
+/// Streams of a plan that have work.
+std::size_t used_streams(const Plan& plan);
 
 /// For people and for programs (one line of JSON).
 std::string to_text(const BenchSetting& setting, const BenchTimes& times);

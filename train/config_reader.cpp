@@ -207,6 +207,14 @@ void ConfigSection::read(std::string_view key, std::vector<double>& target, cons
   for (const ConfigNode& item : value->items) target.push_back(number(key, item, range));
 }
 
+void ConfigSection::read(std::string_view key, std::vector<std::int64_t>& target, const Range& range) {
+  const ConfigNode* value = take(key);
+  if (value == nullptr) return;
+  if (value->kind != ConfigNode::Kind::list) mismatch(key, *value, "a list of integers, as [1, 2]");
+  target.clear();
+  for (const ConfigNode& item : value->items) target.push_back(integer(key, item, range));
+}
+
 void ConfigSection::read_or_word(std::string_view key, int& target, const Range& range, std::string_view word) {
   const ConfigNode* value = take(key);
   if (value == nullptr) return;
@@ -243,6 +251,11 @@ std::vector<ConfigSection> ConfigSection::sections(std::string_view key) {
     sections.push_back({item, path_of(message(key, '.', path)), item.location});
   }
   return sections;
+}
+
+bool ConfigSection::is_list(std::string_view key) const {
+  const ConfigNode::Entry* entry = node_.find(key);
+  return entry != nullptr && entry->value.kind == ConfigNode::Kind::list;
 }
 
 void ConfigSection::require(std::string_view key) { required_.emplace_back(key); }

@@ -42,6 +42,7 @@ class ConfigSection {
   void read(std::string_view key, std::string& target);
   void read(std::string_view key, std::string& target, std::span<const std::string> choices);
   void read(std::string_view key, std::vector<double>& target, const Range& range);
+  void read(std::string_view key, std::vector<std::int64_t>& target, const Range& range);
   /// An integer in the range, or a word that stands for 0, as 'auto'.
   void read_or_word(std::string_view key, int& target, const Range& range, std::string_view word);
 
@@ -54,6 +55,8 @@ class ConfigSection {
   /// A key that exists, but not here: an error if it is there.
   void reject(std::string_view key, std::string_view reason);
   bool has(std::string_view key) const { return node_.find(key) != nullptr; }
+  /// Whether a list stands under the key, for keys that take a list or a scalar.
+  bool is_list(std::string_view key) const;
 
   /// Throws if a key was never asked for or a required one is missing. To be called when all have been read.
   void finish() const;

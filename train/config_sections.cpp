@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
+#include "data/synthetic.h"
 #include "scheduler/policy.h"
 
 namespace braid {
@@ -33,6 +34,7 @@ void reject_all(ConfigSection& section, std::initializer_list<std::string_view> 
 void read_augmentation(ConfigSection section, AugmentConfig& augment) {
   section.read("crop_padding", augment.crop_padding, between(0, 64));
   section.read("flip", augment.flip);
+  section.read("salt_and_pepper", augment.salt_and_pepper, between(0, 1));
   section.finish();
 }
 
@@ -75,27 +77,33 @@ void read_device(ConfigSection& parent, std::string& device) {
 
 }  // namespace
 
-bool is_residual(std::string_view model) { return model.starts_with("resnet"); }
-
-/// The ImageNet form has a choice of stems, the CIFAR form has not.
-bool has_stem(std::string_view model) {
-  constexpr std::string_view kImageNetForm[] = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
-  return std::ranges::find(kImageNetForm, model) != std::end(kImageNetForm);
+void read_classes(ConfigSection& parent, std::string_view key, const DataConfig& data,
+                  std::vector<std::int64_t>& classes) {
+  constexpr int kFashionMnistClasses = 10;
+  const int count = data.name == "synthetic" ? data.classes : kFashionMnistClasses;
+  parent.read(key, classes, between(0, count - 1));
+  std::vector<std::int64_t> sorted = classes;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) parent.fail(key, "expected each class once");
 }
 
 void read_section(ConfigSection section, ModelConfig& model) {
   section.require("name");
   section.read("name", model.name, models::model_names());
-  if (is_residual(model.name)) {
-    section.read("zero_init_residual", model.options.zero_init_residual);
-  } else {
-    reject_all(section, {"zero_init_residual"}, "model", model.name);
-  }
-  if (has_stem(model.name)) {
-    section.read("stem", model.options.stem, kStems);
-  } else {
-    reject_all(section, {"stem"}, "model", model.name);
-  }
+  std::vector<std::string> own;
+  if (section.has("name")) own = models::model_option_names(model.name);
+  const auto has = [&](std::string_view key) {
+    const bool found = std::ranges::find(own, key) != own.end();
+    if (!found) reject_all(section, {key}, "model", model.name);
+    return found;
+  };
+  models::ModelOptions& options = model.options;
+  if (has("zero_init_residual")) section.read("zero_init_residual", options.zero_init_residual);
+  if (has("stem")) section.read("stem", options.stem, kStems);
+  if (has("width")) section.read("width", options.width, {.min = 0, .max = 16, .above_min = true});
+  if (has("auxiliary")) section.read("auxiliary", options.auxiliary);
+  if (has("graph_seed")) section.read("graph_seed", options.graph_seed);
+  if (has("hidden")) section.read("hidden", options.hidden, between(1, 1e6));
   section.finish();
 }
 
@@ -108,11 +116,12 @@ void read_section(ConfigSection section, DataConfig& data) {
     section.read("test_size", data.test_size, between(1, 1e7));
     section.read("image_size", data.image_size, between(1, 1024));
     section.read("channels", data.channels, between(1, 64));
-    section.read("classes", data.classes, between(1, 256));
+    section.read("classes", data.classes, between(1, kMaxSyntheticClasses));
   } else {
     reject_all(section, {"size", "test_size", "image_size", "channels", "classes"}, "dataset", data.name);
     section.read("root", data.root);
   }
+  read_classes(section, "only_classes", data, data.only_classes);
   section.read("workers", data.workers, between(0, kMaxThreads));
   section.read("prefetch", data.prefetch, between(1, kMaxThreads));
   read_augmentation(section.section("augment"), data.augment);

@@ -1,21 +1,44 @@
 #include "train/factories.h"
 
+#include "data/class_subset.h"
 #include "data/fashion_mnist.h"
 #include "data/synthetic.h"
 #include "models/registry.h"
 
 namespace braid {
 
-std::shared_ptr<const Dataset> make_dataset(const DataConfig& data, std::uint64_t seed, Split split) {
+namespace {
+
+/// What tells datasets with all their classes apart.
+std::string key_of(const TrainConfig& config, Split split) {
+  const DataConfig& data = config.data;
+  const char* part = split == Split::train ? "train" : "test";
+  if (data.name != "synthetic") return message(data.name, ' ', part, ' ', data.root);
+  return message(data.name, ' ', part, ' ', split == Split::train ? data.size : data.test_size, ' ', data.image_size,
+                 ' ', data.channels, ' ', data.classes, ' ', config.session.seed);
+}
+
+std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split) {
+  const DataConfig& data = config.data;
   if (data.name == "fashion_mnist") return fashion_mnist(data.root, split);
   if (data.name == "synthetic") {
     return synthetic({.size = split == Split::train ? data.size : data.test_size,
                       .shape = {data.image_size, data.image_size, data.channels},
                       .classes = data.classes,
-                      .seed = seed,
+                      .seed = config.session.seed,
                       .split = split});
   }
   throw ConfigError(message("[data] there is no dataset '", data.name, "'"));
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split split) {
+  std::shared_ptr<const Dataset>& dataset = datasets_[key_of(config, split)];
+  if (dataset == nullptr) dataset = make_dataset(config, split);
+  const std::vector<std::int64_t>& classes = config.data.only_classes;
+  if (classes.empty()) return dataset;
+  return std::make_shared<ClassSubset>(dataset, std::vector<int>(classes.begin(), classes.end()));
 }
 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {
@@ -46,23 +69,18 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
 LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;
-  return {.batch_size = training ? config.batch_size : config.eval_batch_size,
-          .shuffle = training,
-          .drop_last = training && config.drop_last,
-          .seed = config.session.seed,
-          .workers = data.workers,
-          .prefetch = data.prefetch,
-          .transform = transform_options(data, split)};
-}
-
-TransformOptions transform_options(const DataConfig& data, Split split) {
-  TransformOptions options;
-  options.mean.assign(data.mean.begin(), data.mean.end());
-  options.std.assign(data.std.begin(), data.std.end());
-  if (split == Split::train) {
-    options.crop_padding = data.augment.crop_padding;
-    options.flip = data.augment.flip;
-    options.salt_and_pepper = data.augment.salt_and_pepper;
+  LoaderOptions options{.batch_size = training ? config.batch_size : config.eval_batch_size,
+                        .shuffle = training,
+                        .drop_last = training && config.drop_last,
+                        .seed = config.session.seed,
+                        .workers = data.workers,
+                        .prefetch = data.prefetch};
+  options.transform.mean.assign(data.mean.begin(), data.mean.end());
+  options.transform.std.assign(data.std.begin(), data.std.end());
+  if (training) {
+    options.transform.crop_padding = data.augment.crop_padding;
+    options.transform.flip = data.augment.flip;
+    options.transform.salt_and_pepper = data.augment.salt_and_pepper;
   }
   return options;
 }

@@ -22,6 +22,15 @@ using nlohmann::json;
 /// Seeds of what must not be alike: weights, batches and populations of each task.
 std::uint64_t derive(std::uint64_t seed, std::string_view what) { return Hash{}.add(seed).add(what).low; }
 
+/// What factories need of the config.
+TrainConfig training_config(const PathNetConfig& config) {
+  TrainConfig training;
+  training.session = config.session;
+  training.data = config.data;
+  training.batch_size = config.batch_size;
+  return training;
+}
+
 /// What all seeds share.
 struct Experiment {
   const PathNetConfig& config;
@@ -68,11 +77,8 @@ bool Evolver::learn(std::string_view task, const std::string& phase, TaskRun& ru
   const auto start = std::chrono::steady_clock::now();
   const SessionStats before = session_.stats();
   const auto& dataset = task == "a" ? experiment_.task_a : experiment_.task_b;
-  const LoaderOptions loader{.batch_size = config.batch_size,
-                             .seed = derive(seed_, message("batches of ", task)),
-                             .workers = config.data.workers,
-                             .prefetch = config.data.prefetch,
-                             .transform = transform_options(config.data, Split::train)};
+  LoaderOptions loader = loader_options(training_config(config), Split::train);
+  loader.seed = derive(seed_, message("batches of ", task));
   CandidateTrainer trainer(session_, net_, net_.add_task(message("task_", task), dataset->classes()), dataset, loader,
                            config.tournament);
   Evolution evolution({.grid = config.net.grid,
@@ -113,7 +119,7 @@ void Evolver::note_generation(const std::string& phase, const Evolution& evoluti
   line << "seed " << seed_ << ", " << phase << ": generation " << winner.generation << std::fixed
        << std::setprecision(2) << ", accuracy " << 100 * winner.fitness << " % (best " << 100 * evolution.best().fitness
        << " %)";
-  experiment_.progress.update(line.str(), false);
+  experiment_.progress.update(0, line.str(), false);
 }
 
 /// False if it was interrupted.
@@ -173,7 +179,7 @@ void note_failure(RunFolder& folder, std::string_view what) {
 
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
   const InterruptGuard interrupt;
-  const auto dataset = make_dataset(config.data, config.seeds.front(), Split::train);
+  const auto dataset = DatasetPool().get(training_config(config), Split::train);
   const auto task_a = std::make_shared<ClassSubset>(dataset, config.task_a);
   const auto task_b = std::make_shared<ClassSubset>(dataset, config.task_b);
   RunFolder folder(config.output_root, config.name, to_yaml(config));

@@ -36,13 +36,24 @@ Progress::Mode Progress::suitable_mode(bool quiet) {
   return isatty(STDOUT_FILENO) == 1 ? Mode::redraw : Mode::lines;
 }
 
-void Progress::update(std::string_view line, bool due) {
+void Progress::set_rows(const std::vector<std::string>& labels) {
+  rows_.clear();
+  for (const std::string& label : labels) rows_.push_back({label + ": ", ""});
+}
+
+void Progress::update(std::size_t row, std::string_view text, bool due) {
   constexpr std::chrono::milliseconds kRedraw{100};
-  constexpr const char* kEraseRest = "\x1b[K";  // ECMA-48: erase to the end of the line
-  if (mode_ == Mode::lines && due) out_ << line << std::endl;
+  // ECMA-48: erase to the end of the line, and go up some lines.
+  constexpr const char *kEraseRest = "\x1b[K", *kUp = "\x1b[";
+  rows_[row].text = text;
+  if (mode_ == Mode::lines && due) out_ << rows_[row].label << rows_[row].text << std::endl;
   const auto now = std::chrono::steady_clock::now();
   if (mode_ != Mode::redraw || now - last_draw_ < kRedraw) return;
-  out_ << '\r' << line << kEraseRest << std::flush;
+  if (drawn_ && rows_.size() > 1) out_ << kUp << rows_.size() - 1 << 'A';
+  for (const Row& each : rows_) {
+    out_ << (&each == rows_.data() ? "" : "\n") << '\r' << each.label << each.text << kEraseRest;
+  }
+  out_ << std::flush;
   drawn_ = true;
   last_draw_ = now;
 }
@@ -53,5 +64,7 @@ void Progress::print(std::string_view line) {
   out_ << line << std::endl;
   drawn_ = false;
 }
+
+void Progress::print(std::size_t row, std::string_view line) { print(rows_[row].label + std::string(line)); }
 
 }  // namespace braid

@@ -1,11 +1,13 @@
 #pragma once
-// What a person watching the training sees: on a terminal one line that is redrawn, elsewhere one line now and then.
+// What a person watching the training sees: on a terminal one line per job that is redrawn, elsewhere one line now and
+// then.
 
 #include <chrono>
 #include <cstdint>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace braid {
 
@@ -30,19 +32,29 @@ class Progress {
   /// redraw if standard output is a terminal, else lines.
   static Mode suitable_mode(bool quiet);
 
-  /// The stream must outlive the object.
-  Progress(std::ostream& out, Mode mode) : out_(out), mode_(mode) {}
-  /// Shows the state. `due` says that a line may be spent on it; redrawing happens at most ten times a second anyway.
-  void update(const ProgressState& state, bool due) { update(to_string(state), due); }
-  /// The same for a line of other content.
-  void update(std::string_view line, bool due);
-  /// Prints a line that stays.
+  /// The stream must outlive the object. There is one row, without a label.
+  Progress(std::ostream& out, Mode mode) : out_(out), mode_(mode), rows_(1) {}
+  /// One row per label from now on; lines about it begin with the label.
+  void set_rows(const std::vector<std::string>& labels);
+  /// Shows the state of a row. `due` says that a line may be spent on it; redrawing happens at most ten times a second
+  /// anyway.
+  void update(std::size_t row, const ProgressState& state, bool due) { update(row, to_string(state), due); }
+  /// The same for what is no epoch of training.
+  void update(std::size_t row, std::string_view text, bool due);
+  /// Prints a line that stays, about everything or about a row.
   void print(std::string_view line);
+  void print(std::size_t row, std::string_view line);
 
  private:
+  struct Row {
+    std::string label;  // "resnet20: ", or nothing
+    std::string text;   // as last drawn
+  };
+
   std::ostream& out_;
   Mode mode_;
-  bool drawn_ = false;  // the cursor is on a line to be overwritten
+  std::vector<Row> rows_;
+  bool drawn_ = false;  // the cursor is at the end of the last row
   std::chrono::steady_clock::time_point last_draw_{};
 };
 

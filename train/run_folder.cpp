@@ -44,8 +44,15 @@ fs::path make_next_folder(const fs::path& root, const std::string& name) {
   }
 }
 
-fs::path make_run_folder(const fs::path& root, const std::string& name, const std::string& config_yaml) {
-  fs::path folder = make_next_folder(root, name);
+fs::path make_inner_folder(const fs::path& run, const std::string& name) {
+  fs::path folder = run / name;
+  BRAID_CHECK(mkdir(folder.c_str(), 0777) == 0, Error, folder.string(),
+              ": cannot make the job's folder: ", std::strerror(errno));
+  return folder;
+}
+
+/// Writes the config; if that fails, the folder goes.
+fs::path with_config(fs::path folder, const std::string& config_yaml) {
   try {
     AtomicFile config(folder / RunFolder::kConfig);
     config.write(config_yaml);
@@ -61,7 +68,13 @@ fs::path make_run_folder(const fs::path& root, const std::string& name, const st
 }  // namespace
 
 RunFolder::RunFolder(const fs::path& root, const std::string& name, const std::string& config_yaml)
-    : path_(make_run_folder(root, name, config_yaml)), metrics_(path_ / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {}
+    : RunFolder(make_next_folder(root, name), config_yaml) {}
+
+RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml)
+    : RunFolder(make_inner_folder(run.path(), name), config_yaml) {}
+
+RunFolder::RunFolder(fs::path folder, const std::string& config_yaml)
+    : path_(with_config(std::move(folder), config_yaml)), metrics_(path_ / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {}
 
 void RunFolder::append_metrics(std::string_view json) {
   const std::uint64_t complete = metrics_.size();

@@ -1,5 +1,6 @@
 #pragma once
-// What a training run leaves behind: runs/<name>-<n>/ with the resolved config, the metrics and the trained model.
+// What a training run leaves behind: runs/<name>-<n>/ with the resolved config, the metrics and the trained model. With
+// several jobs, each leaves a folder of its own in there.
 
 #include <filesystem>
 #include <string>
@@ -19,6 +20,9 @@ class RunFolder {
   /// config.yaml. Throws Error with path and reason; then nothing is left behind but `root` itself.
   RunFolder(const std::filesystem::path& root, const std::string& name, const std::string& config_yaml);
 
+  /// The folder of one job of a run: makes name in the run's folder.
+  RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml);
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model_path() const { return path_ / kModel; }
   /// Appends one line, a JSON object, to metrics.jsonl. Throws Error if it cannot be written as a whole; a part of it
@@ -26,6 +30,9 @@ class RunFolder {
   void append_metrics(std::string_view json);
 
  private:
+  /// Fills a folder that was just made.
+  RunFolder(std::filesystem::path folder, const std::string& config_yaml);
+
   std::filesystem::path path_;
   File metrics_;
 };

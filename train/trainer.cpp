@@ -1,10 +1,12 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "core/median.h"
+#include "train/balance.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
 
@@ -14,179 +16,227 @@ namespace {
 
 using nlohmann::json;
 
-std::int64_t count_steps(const TrainConfig& config, const Loader& loader) {
-  BRAID_CHECK(loader.batches() > 0, ConfigError,
-              "[train] an epoch has no batch: the training set is smaller than "
-              "train.batch_size = ",
-              config.batch_size, ", and train.drop_last leaves out the incomplete batch");
-  const std::int64_t steps = config.epochs * loader.batches();
-  return config.max_steps > 0 ? std::min(steps, config.max_steps) : steps;
-}
+/// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. Of a short
+/// training, no more than a quarter is spent on them.
+constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
 
-/// All that a trained model consists of.
-std::vector<Parameter*> tensors_of(const Module& model) {
-  std::vector<Parameter*> tensors = model.parameters();
-  const std::vector<Parameter*> states = model.states();
-  tensors.insert(tensors.end(), states.begin(), states.end());
-  return tensors;
-}
+double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
-Trainer::Trainer(const TrainConfig& config)
-    : config_(config),
-      train_set_(make_dataset(config, Split::train)),
-      test_set_(make_dataset(config, Split::test)),
-      session_(config.session),
-      model_(make_model(config.model, session_, *train_set_)),
-      train_loader_(train_set_, loader_options(config, Split::train)),
-      test_loader_(test_set_, loader_options(config, Split::test)),
-      optimizer_(make_optimizer(config.optimizer, model_->parameters())),
-      total_steps_(count_steps(config, train_loader_)),
-      schedule_(config.schedule, config.optimizer.lr, train_loader_.batches(), total_steps_) {}
-
-TrainResult Trainer::run(Progress& progress) {
-  const InterruptGuard interrupt;
-  const auto stop = [&] { return interrupt.requested(); };
-  RunFolder folder(config_.output_root, config_.name, to_yaml(config_));
-  result_.folder = folder.path();
-  progress.print(message(config_.model.name, " (", model_->parameter_count(), " parameters) on ", session_.device(),
-                         ", ", train_set_->name(), ", ", total_steps_, " steps; results in ", folder.path().string()));
-  try {
-    train_epochs(folder, progress, stop);
-  } catch (const std::exception& error) {
-    note_failure(folder, error.what());
-    throw;
-  }
-  if (result_.interrupted) {
-    folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
-    progress.print(message("interrupted after step ", result_.steps, "; the model is saved"));
-  }
-  progress.print(message("results are in ", folder.path().string()));
-  return result_;
+bool RunResult::failed() const {
+  return std::ranges::any_of(jobs, [](const TrainResult& job) { return job.failure != nullptr; });
 }
 
-void Trainer::train_epochs(RunFolder& folder, Progress& progress, const std::function<bool()>& stop) {
-  while (!finished() && !result_.interrupted) {
-    Epoch epoch{.number = result_.steps / train_loader_.batches() + 1};
-    result_.interrupted = !train_epoch(epoch, folder, progress, stop);
-    if (epoch.images > 0) result_.train_loss = epoch.loss();
-    const double seconds = epoch.seconds();
-    const std::string plans = session_.choice_report();  // before evaluation makes plans of its own
-    if (epoch.number == 1 && !plans.empty()) progress.print("plans measured: " + plans);
-    save_checkpoint(folder.model_path(), session_, tensors_of(*model_));
-    if (!result_.interrupted) {
-      const Evaluation test = evaluate(session_, *model_, test_loader_, stop);
-      result_.interrupted = stop();
-      if (result_.interrupted) break;  // with only a part of the test set seen
-      result_.test = test;
-      report_epoch(epoch, seconds, folder, progress);
+Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config_.jobs.front().training.session) {
+  for (const JobConfig& job : config_.jobs) {
+    Entry& entry = entries_.emplace_back();
+    entry.config = job;
+    entry.result.name = job.training.name;
+    try {
+      entry.job = std::make_unique<Job>(job.training, session_, datasets_);
+    } catch (const std::exception&) {
+      if (!config_.together) throw;
+      entry.result.failure = std::current_exception();
     }
   }
 }
 
-void Trainer::note_failure(RunFolder& folder, std::string_view what) const {
+RunResult Trainer::run(Progress& progress) {
+  const InterruptGuard interrupt;
+  const auto stop = [&] { return interrupt.requested(); };
+  open_folders(progress);
+  train(progress, stop);
+  RunResult result;
+  result.folder = folder_ ? folder_->path() : entries_.front().folder->path();
+  result.interrupted = stop();
+  for (Entry& entry : entries_) {
+    if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
+    if (entry.job != nullptr) {
+      progress.print(row(entry), message("interrupted after step ", entry.job->result().steps, "; the model is saved"));
+      end(entry);
+    }
+    result.jobs.push_back(entry.result);
+  }
+  if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
+  progress.print(message("results are in ", result.folder.string()));
+  return result;
+}
+
+void Trainer::open_folders(Progress& progress) {
+  std::vector<std::string> rows;
+  if (config_.together) {
+    folder_.emplace(config_.output_root, config_.name, to_yaml(config_));
+    for (const Entry& entry : entries_) rows.push_back(entry.result.name);
+    progress.set_rows(rows);
+  }
+  for (Entry& entry : entries_) {
+    const TrainConfig& training = entry.config.training;
+    if (folder_) {
+      entry.folder = std::make_unique<RunFolder>(*folder_, training.name, to_yaml(training));
+    } else {
+      entry.folder = std::make_unique<RunFolder>(config_.output_root, config_.name, to_yaml(training));
+    }
+    entry.result.folder = entry.folder->path();
+    if (entry.result.failure != nullptr) {
+      fail(entry, progress);
+    } else {
+      progress.print(row(entry), message(entry.job->description(), "; results in ", entry.folder->path().string()));
+    }
+  }
+}
+
+void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
+  if (entries_.size() > 1) measure_alone(progress, stop);
+  std::size_t jobs = 0;  // in the last turn
+  bool reported = false;
+  while (!stop()) {
+    const std::vector<Entry*> entries = running();
+    if (entries.empty()) return;
+    const bool changed = entries.size() != jobs;
+    if (changed && entries_.size() > 1) balance(progress);
+    jobs = entries.size();
+    const Turn turn = take_turn(entries, progress, stop);
+    if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
+    reported = reported && !changed;
+    if (!reported && !session_.choosing() && !session_.choice_report().empty()) {
+      progress.print("plans measured: " + session_.choice_report());
+      reported = true;
+    }
+  }
+}
+
+void Trainer::measure_alone(Progress& progress, const std::function<bool()>& stop) {
+  for (Entry& entry : entries_) {
+    Entry* const alone[] = {&entry};
+    std::vector<double> seconds;
+    const std::int64_t most = entry.job == nullptr ? 0 : entry.job->total_steps() / 4;
+    for (std::int64_t turns = 0; entry.job != nullptr && !stop(); ++turns) {
+      if (turns > 0 && (turns >= most || (turns >= kTurnsAlone && !session_.choosing()))) break;
+      const Turn turn = take_turn(alone, progress, stop);
+      seconds.push_back(turn.seconds);
+      entry.arena_bytes = turn.arena_bytes;
+    }
+    if (seconds.empty()) continue;
+    const std::ptrdiff_t counted = std::min<std::ptrdiff_t>(kCounted, std::ssize(seconds));
+    entry.seconds = median({seconds.end() - counted, seconds.end()});
+  }
+}
+
+void Trainer::balance(Progress& progress) {
+  const std::vector<Entry*> entries = running();
+  std::vector<double> seconds;
+  std::vector<int> fixed;
+  for (const Entry* entry : entries) {
+    seconds.push_back(entry->seconds);
+    fixed.push_back(entry->config.steps_per_turn);
+  }
+  const std::vector<std::int64_t> balanced = balanced_steps(seconds, fixed);
+  std::ostringstream steps, times;
+  times << std::fixed << std::setprecision(1);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i]->steps_per_turn = balanced[i];
+    const char* separator = i == 0 ? "" : ", ";
+    steps << separator << entries[i]->result.name << ' ' << balanced[i];
+    times << separator << seconds[i] * 1e3;
+  }
+  progress.print(message("steps per turn: ", steps.str(), " (a step alone takes ", times.str(), " ms)"));
+}
+
+void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress) {
+  std::size_t sum = 0;
+  std::ostringstream singles;
+  singles << std::fixed << std::setprecision(1);
+  for (const Entry* entry : entries) {
+    singles << (entry == entries.front() ? "" : " + ") << megabytes(entry->arena_bytes);
+    sum += entry->arena_bytes;
+  }
+  std::ostringstream line;
+  line << std::fixed << std::setprecision(1) << "arena of the joint plan: " << megabytes(joint_arena_bytes)
+       << " MiB; of the single plans: " << singles.str() << " = " << megabytes(sum) << " MiB";
+  progress.print(line.str());
+  folder_->append_metrics(
+      json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
+}
+
+std::vector<Trainer::Entry*> Trainer::running() {
+  std::vector<Entry*> entries;
+  for (Entry& entry : entries_) {
+    if (entry.job != nullptr) entries.push_back(&entry);
+  }
+  return entries;
+}
+
+Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& progress,
+                                 const std::function<bool()>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  Turn turn{};
+  {
+    Step step = session_.step();
+    for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->record(entry->steps_per_turn); });
+    for (Entry* entry : entries) {
+      // Whoever comes first runs the step for all. What goes wrong in there is everyone's failure.
+      attempt(*entry, progress, [&] {
+        if (turn.arena_bytes > 0) return;
+        step.run();
+        turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
+      });
+    }
+    for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
+    for (Entry* entry : entries) {
+      attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry)); });
+    }
+  }
+  turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (Entry* entry : entries) {
+    if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry, progress, stop);
+  }
+  return turn;
+}
+
+void Trainer::end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop) {
+  attempt(entry, progress, [&] {
+    const bool complete = entry.job->end_epoch(*entry.folder, progress, row(entry), stop);
+    if (complete && entry.job->finished()) end(entry);
+  });
+}
+
+template <class Action>
+void Trainer::attempt(Entry& entry, Progress& progress, const Action& action) {
+  if (entry.job == nullptr) return;
   try {
-    folder.append_metrics(json{{"event", "failed"}, {"step", result_.steps}, {"message", what}}.dump());
+    action();
+  } catch (const std::exception&) {
+    entry.result.failure = std::current_exception();
+    end(entry);
+    fail(entry, progress);
+  }
+}
+
+void Trainer::end(Entry& entry) {
+  const TrainResult before = std::move(entry.result);
+  entry.result = entry.job->result();
+  entry.result.failure = before.failure;
+  entry.result.folder = before.folder;
+  entry.job.reset();
+}
+
+void Trainer::fail(Entry& entry, Progress& progress) {
+  const std::string reason = entry.result.failure_text();
+  if (config_.together) progress.print(row(entry), "failed: " + reason);
+  try {
+    entry.folder->append_metrics(json{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}}.dump());
   } catch (const Error&) {
     // The disk may be what failed; the first error is the one to report.
   }
 }
 
-bool Trainer::train_epoch(Epoch& epoch, RunFolder& folder, Progress& progress, const std::function<bool()>& stop) {
-  train_loader_.start_epoch(epoch.number - 1);
-  Batch batch;
-  bool more = train_loader_.next(batch);
-  epoch.start = Clock::now();
-  while (more && !finished()) {
-    if (stop()) return false;
-    more = train_step(batch, epoch);
-    report_step(epoch, folder, progress);
-  }
-  return true;
-}
-
-bool Trainer::train_step(Batch& batch, Epoch& epoch) {
-  optimizer_->set_lr(schedule_.at(result_.steps));
-  Step step = session_.step();
-  const Tensor logits = (*model_)(batch.images);
-  const Tensor labels = batch.labels;
-  const Tensor loss = cross_entropy(logits, labels, config_.label_smoothing);
-  const Tensor top1 = accuracy(logits, labels);
-  backward(loss);
-  optimizer_->step();
-  step.run();
-
-  const std::int64_t size = batch.size();
-  const bool more = train_loader_.next(batch);
-  const double value = loss.item();  // waits for the step
-  ++result_.steps;
-  BRAID_CHECK(std::isfinite(value), Error, "[train] the loss is ", value, " at step ", result_.steps, " (epoch ",
-              epoch.number, ", learning rate ", optimizer_->lr(),
-              "): training has diverged. A smaller optimizer.lr or a "
-              "longer schedule.warmup_epochs may help");
-  epoch.images += size;
-  epoch.loss_sum += value * static_cast<double>(size);
-  epoch.hits += top1.item() * static_cast<double>(size);
-  return more;
-}
-
-void Trainer::report_step(const Epoch& epoch, RunFolder& folder, Progress& progress) {
-  const bool due = result_.steps % config_.log_interval == 0;
-  const double rate = epoch.images_per_second();
-  if (due) {
-    folder.append_metrics(json{
-        {"event", "step"},
-        {"step", result_.steps},
-        {"epoch", epoch.number},
-        {"lr", optimizer_->lr()},
-        {"loss", epoch.loss()},
-        {"accuracy", epoch.accuracy()},
-        {"images_per_second",
-         rate}}.dump());
-  }
-  const double images_left =
-      static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
-  progress.update({.epoch = epoch.number,
-                   .epochs = config_.epochs,
-                   .step = result_.steps,
-                   .steps = total_steps_,
-                   .loss = epoch.loss(),
-                   .accuracy = epoch.accuracy(),
-                   .images_per_second = rate,
-                   .seconds_left = images_left / rate},
-                  due);
-}
-
-void Trainer::report_epoch(const Epoch& epoch, double seconds, RunFolder& folder, Progress& progress) {
-  const Evaluation& test = result_.test;
-  const double rate = static_cast<double>(epoch.images) / seconds;
-  folder.append_metrics(json{
-      {"event", "epoch"},
-      {"step", result_.steps},
-      {"epoch", epoch.number},
-      {"lr", optimizer_->lr()},
-      {"loss", epoch.loss()},
-      {"accuracy", epoch.accuracy()},
-      {"test_loss", test.loss},
-      {"test_accuracy", test.top1},
-      {"test_top5", test.top5},
-      {"seconds", seconds},
-      {"images_per_second",
-       rate}}.dump());
-  std::ostringstream line;
-  line << std::fixed << std::setprecision(4) << "epoch " << epoch.number << '/' << config_.epochs << ": loss "
-       << epoch.loss() << std::setprecision(2) << ", accuracy " << 100 * epoch.accuracy() << " %; " << to_string(test)
-       << "; trained for " << std::setprecision(1) << seconds << " s at " << std::setprecision(0) << rate
-       << " images/s";
-  progress.print(line.str());
-}
-
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {
-  const auto dataset = make_dataset(config, Split::test);
+  DatasetPool datasets;
+  const auto dataset = datasets.get(config, Split::test);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
-  load_checkpoint(checkpoint, session, tensors_of(*model));
+  load_checkpoint(checkpoint, session, model->tensors());
   Loader loader(dataset, loader_options(config, Split::test));
   return evaluate(session, *model, loader);
 }

@@ -1,68 +1,73 @@
 #pragma once
-// The training loop: config in, run folder with metrics and a trained model out.
+// The training loop: config in, run folders with metrics and trained models out. All jobs of a run train in the same
+// steps: each turn records a few steps of every job into one step graph, which the scheduler runs as a whole.
 
-#include <chrono>
-#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "train/evaluation.h"
-#include "train/factories.h"
-#include "train/progress.h"
-#include "train/run_folder.h"
+#include "train/job.h"
 
 namespace braid {
 
-struct TrainResult {
-  std::int64_t steps = 0;
-  double train_loss = 0;         ///< mean over the last epoch
-  Evaluation test;               ///< after the last epoch
-  bool interrupted = false;      ///< ended by Ctrl-C
-  std::filesystem::path folder;  ///< of the run
+struct RunResult {
+  std::vector<TrainResult> jobs;  ///< in the order of the config
+  std::filesystem::path folder;   ///< of the run; those of the jobs are in it if the config has a list of jobs
+  bool interrupted = false;       ///< ended by Ctrl-C
+
+  bool failed() const;  ///< whether a job did
 };
 
 class Trainer {
  public:
-  /// Builds everything but the run folder. Throws ConfigError, DataError or DeviceError if that cannot be done.
-  explicit Trainer(const TrainConfig& config);
+  /// Builds everything but the run folders. Throws ConfigError, DataError or DeviceError if that cannot be done; with a
+  /// list of jobs, one that cannot be built only fails itself.
+  explicit Trainer(RunConfig config);
 
-  /// Trains, and after every epoch evaluates and saves the model. Ctrl-C ends the training after the current step, with
-  /// metrics and model saved. Throws Error if the loss is no longer finite (the message names the step), or if the run
-  /// folder cannot be written. To be called once.
-  TrainResult run(Progress& progress);
+  /// Trains; after each of its epochs a job is evaluated and saved. Ctrl-C ends the training after the current step,
+  /// with metrics and models saved. A job that fails, for instance because its loss is no longer finite, leaves the
+  /// others running. Without a list of jobs, the failure is thrown. To be called once.
+  RunResult run(Progress& progress);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  /// What the steps of one epoch add up to.
-  struct Epoch {
-    std::int64_t number = 0;  // from 1
-    std::int64_t images = 0;
-    double loss_sum = 0, hits = 0;
-    Clock::time_point start = Clock::now();
-
-    double loss() const { return loss_sum / static_cast<double>(images); }
-    double accuracy() const { return hits / static_cast<double>(images); }
-    double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
-    double images_per_second() const { return static_cast<double>(images) / seconds(); }
+  struct Entry {
+    JobConfig config;
+    std::unique_ptr<Job> job;  // null once it has ended
+    std::unique_ptr<RunFolder> folder;
+    std::int64_t steps_per_turn = 1;
+    double seconds = 0;           // of a step alone
+    std::size_t arena_bytes = 0;  // of the plan of a step alone
+    TrainResult result;
+  };
+  /// What a turn cost.
+  struct Turn {
+    double seconds;
+    std::size_t arena_bytes;
   };
 
-  void train_epochs(RunFolder& folder, Progress& progress, const std::function<bool()>& stop);
-  void note_failure(RunFolder& folder, std::string_view what) const;
-  /// False if it was interrupted.
-  bool train_epoch(Epoch& epoch, RunFolder& folder, Progress& progress, const std::function<bool()>& stop);
-  /// Trains on `batch` and, while the device is busy, loads the next one into it; false if there is none.
-  bool train_step(Batch& batch, Epoch& epoch);
-  void report_step(const Epoch& epoch, RunFolder& folder, Progress& progress);
-  void report_epoch(const Epoch& epoch, double seconds, RunFolder& folder, Progress& progress);
-  bool finished() const { return result_.steps == total_steps_; }
+  void open_folders(Progress& progress);
+  void train(Progress& progress, const std::function<bool()>& stop);
+  /// A step of each entry alone, until its plan is chosen, so that turns can be balanced.
+  void measure_alone(Progress& progress, const std::function<bool()>& stop);
+  void balance(Progress& progress);
+  std::vector<Entry*> running();
+  Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
+  void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
+  void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
+  /// Does something for a job; if that throws, the job has failed.
+  template <class Action>
+  void attempt(Entry& entry, Progress& progress, const Action& action);
+  void fail(Entry& entry, Progress& progress);
+  void end(Entry& entry);
+  std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
 
-  TrainConfig config_;
-  std::shared_ptr<const Dataset> train_set_, test_set_;
+  RunConfig config_;
   Session session_;
-  std::unique_ptr<Module> model_;
-  Loader train_loader_, test_loader_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::int64_t total_steps_;
-  LearningRate schedule_;
-  TrainResult result_;
+  DatasetPool datasets_;
+  std::vector<Entry> entries_;
+  std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
 };
 
 /// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model.

@@ -17,17 +17,19 @@ struct Coefficients {
   T* scale;
   T* shift;  // of the output forward; the mean of dy backward
   T* slope;  // backward only
+  T* beta;   // backward only
 
-  static std::size_t bytes(const ChannelRows& rows) { return 4 * sizeof(T) * static_cast<std::size_t>(rows.width()); }
+  static std::size_t bytes(const ChannelRows& rows) { return 5 * sizeof(T) * static_cast<std::size_t>(rows.width()); }
   Coefficients(const ChannelRows& rows, void* memory)
       : mean(static_cast<T*>(memory)),
         scale(mean + rows.width()),
         shift(scale + rows.width()),
-        slope(shift + rows.width()) {}
+        slope(shift + rows.width()),
+        beta(slope + rows.width()) {}
 
   /// Fills a wide row from its first C entries.
   void widen(const ChannelRows& rows) {
-    for (T* list : {mean, scale, shift, slope}) {
+    for (T* list : {mean, scale, shift, slope, beta}) {
       for (std::int64_t i = rows.channels; i < rows.width(); ++i) list[i] = list[i - rows.channels];
     }
   }
@@ -52,12 +54,13 @@ T activate(T x) {
   return x;
 }
 
-/// The gradient of the activation at element e, from its outputs; without activation there are none.
+/// The gradient of the activation, from its output. Also right from its input, because the activations are the identity
+/// wherever they pass a gradient.
 template <Activation kActivation, class T>
-T activation_gradient(const T* dy, const T* y, std::int64_t e) {
-  if constexpr (kActivation == Activation::relu) return arithmetic::ReluGradient<T>{}(dy[e], y[e]);
-  if constexpr (kActivation == Activation::relu6) return arithmetic::Relu6Gradient<T>{}(dy[e], y[e]);
-  return dy[e];
+T activation_gradient(T dy, T y) {
+  if constexpr (kActivation == Activation::relu) return arithmetic::ReluGradient<T>{}(dy, y);
+  if constexpr (kActivation == Activation::relu6) return arithmetic::Relu6Gradient<T>{}(dy, y);
+  return dy;
 }
 
 /// Calls f with an activation and a flag as template arguments, so that inner loops have no branch.
@@ -170,17 +173,26 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
     const T *dy = at<const T>(inputs, 0), *x = at<const T>(inputs, 1), *gamma = at<const T>(inputs, 2);
     const T *mean = at<const T>(inputs, 3), *inverse_deviation = at<const T>(inputs, 4);
-    const bool activates = options.activation != Activation::none;
-    const T* y = activates ? at<const T>(inputs, 5) : nullptr;
     T *dx = at<T>(outputs, 0), *dgamma = at<T>(outputs, 1), *dbeta = at<T>(outputs, 2);
-    T* dresidual = activates && options.add ? at<T>(outputs, 3) : nullptr;
 
     Coefficients<T> channel(rows, memory);
     std::copy_n(mean, rows.channels, channel.mean);
+    for (std::int64_t c = 0; c < rows.channels; ++c) channel.scale[c] = gamma[c] * inverse_deviation[c];
+    const bool activates = options.activation != Activation::none;
+    if (activates && !options.add) std::copy_n(at<const T>(inputs, 5), rows.channels, channel.beta);
     channel.widen(rows);
+    const T* y = activates && options.add ? at<const T>(inputs, 5) : nullptr;
+    T* dresidual = activates && options.add ? at<T>(outputs, 3) : nullptr;
+
     with_options(options.activation, dresidual != nullptr, [&]<Activation kActivation, bool kResidual>() {
+      const auto gradient = [=](std::int64_t e, std::int64_t i) {
+        if constexpr (kActivation == Activation::none) return dy[e];
+        if constexpr (kResidual) return activation_gradient<kActivation>(dy[e], y[e]);
+        const T output = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]);
+        return activation_gradient<kActivation>(dy[e], output);
+      };
       const auto terms = [=](std::int64_t e, std::int64_t i) {
-        const T g = activation_gradient<kActivation>(dy, y, e);
+        const T g = gradient(e, i);
         return Addends<T>{g, g * (x[e] - channel.mean[i])};
       };
       const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
@@ -191,14 +203,13 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
         const double covariance = sums[rows.channels + c];
         dbeta[c] = static_cast<T>(sums[c]);
         dgamma[c] = static_cast<T>(covariance * inverse);
-        channel.scale[c] = gamma[c] * inverse_deviation[c];
         channel.shift[c] = static_cast<T>(sums[c] / n);
         channel.slope[c] = static_cast<T>(covariance * inverse * inverse / n);
       }
       channel.widen(rows);
 
       const auto apply = [=](std::int64_t e, std::int64_t i) {
-        const T g = activation_gradient<kActivation>(dy, y, e);
+        const T g = gradient(e, i);
         dx[e] = arithmetic::NormalizeGradient<T>{}(g, x[e], channel.mean[i], channel.scale[i], channel.shift[i],
                                                    channel.slope[i]);
         if constexpr (kResidual) dresidual[e] = g;

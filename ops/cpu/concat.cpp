@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/cpu/channel_rows.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
 
@@ -33,6 +34,24 @@ std::int64_t rows_per_piece(std::int64_t bytes) {
   return std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
 }
 
+/// y [rows, width] = or += up to four terms, whose rows are pitch[i] elements apart.
+template <bool kAdd, int kTerms, class T>
+BRAID_TARGET_CLONES void add_terms(std::int64_t rows, std::int64_t width, const T* const* x, const std::int64_t* pitch,
+                                   T* __restrict y) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* terms[kTerms];
+    for (int i = 0; i < kTerms; ++i) terms[i] = x[i] + row * pitch[i];
+    T* const to = y + row * width;
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) {
+      T sum = kAdd ? to[c] + terms[0][c] : terms[0][c];
+#pragma GCC unroll 4
+      for (int i = 1; i < kTerms; ++i) sum += terms[i][c];
+      to[c] = sum;
+    }
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
@@ -59,6 +78,33 @@ std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
     parallel_for(width, part.rows, rows_per_piece(part.bytes), [&](std::int64_t begin, std::int64_t end) {
       copy_rows(end - begin, part.bytes, at<const std::byte>(inputs, 0) + begin * whole.bytes + first, whole.bytes,
                 at<std::byte>(outputs, 0) + begin * part.bytes, part.bytes);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::span<const std::int64_t> begins = static_cast<const ops::SliceSum&>(spec.op).begins();
+    std::vector<std::int64_t> first(begins.begin(), begins.end()), pitch;
+    for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[input.shape.rank() - 1]);
+    const ChannelRows y_rows(spec.outputs[0].shape);
+    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+      const std::int64_t count = y_rows.channels;
+      const std::int64_t block = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, count));
+      parallel_for(width, y_rows.rows, block, [&](std::int64_t begin, std::int64_t end) {
+        T* y = at<T>(outputs, 0) + begin * count;
+        const auto add = [&]<bool kAdd, int kTerms>(std::size_t i) {
+          const T* x[kTerms];
+          for (std::size_t j = 0; j < kTerms; ++j)
+            x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];
+          add_terms<kAdd, kTerms>(end - begin, count, x, &pitch[i], y);
+        };
+        add.template operator()<false, 1>(0);
+        std::size_t i = 1;
+        for (; i + 4 <= inputs.size(); i += 4) add.template operator()<true, 4>(i);
+        for (; i < inputs.size(); ++i) add.template operator()<true, 1>(i);
+      });
     });
   });
 }

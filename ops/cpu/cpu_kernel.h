@@ -89,6 +89,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_fill(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_concat(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec);

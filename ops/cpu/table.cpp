@@ -46,6 +46,7 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"relu_backward", make_relu_backward},
     {"scale", make_scale},
     {"sgd_update", make_sgd_update},
+    {"slice_sum", make_slice_sum},
     {"sum", make_sum},
     {"weighted_sum", make_weighted_sum},
     {"weighted_sum_backward", make_weighted_sum_backward},

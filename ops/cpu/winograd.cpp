@@ -89,6 +89,7 @@ class Convolution final : public Kernel {
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     w_ = static_cast<const float*>(inputs[1]);
+    bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
     y_ = static_cast<float*>(outputs[0]);
     shared_ = static_cast<float*>(workspace);
     own_ = shared_ + shared_floats();
@@ -164,8 +165,10 @@ class Convolution final : public Kernel {
     }
     for (std::int64_t t = 0; t < tiles; ++t) {
       for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
-        const Images<float> y{y_ + first_filter + lane, problem_.y[1], problem_.y[2], k_};
-        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride);
+        const std::int64_t k = first_filter + lane;
+        const Images<float> y{y_ + k, problem_.y[1], problem_.y[2], k_};
+        const float* bias = bias_ == nullptr ? nullptr : bias_ + k;
+        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride, bias);
       }
     }
   }
@@ -176,7 +179,7 @@ class Convolution final : public Kernel {
   std::int64_t c_, k_, panel_;
   bool filters_shared_;
   std::int64_t tile_chunk_;
-  const float *x_ = nullptr, *w_ = nullptr;
+  const float *x_ = nullptr, *w_ = nullptr, *bias_ = nullptr;
   float *y_ = nullptr, *shared_ = nullptr, *own_ = nullptr;
 };
 
@@ -292,7 +295,6 @@ class BackwardFilter final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
-  if (spec.inputs.size() == 3) return nullptr;  // it adds no bias
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, options.padding, spec.width};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;

@@ -204,12 +204,14 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
 template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
 template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
 
-void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride) {
+void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride,
+                  const float* bias) {
   const std::int64_t column = y.channels, row = y.width * column;
   const Grid<float> out{y.data + (tile.n * y.height + tile.h) * row + tile.w * column, row, column};
   const std::int64_t rows = y.height - tile.h, columns = y.width - tile.w;
+  const Vector offset = bias == nullptr ? Vector{} : load(bias);
   apply_2d<OutputMap>({m, kPatch * point_stride, point_stride}, [=](int i, int j, Vector value) {
-    if (i < rows && j < columns) store(out.at(i, j), value);
+    if (i < rows && j < columns) store(out.at(i, j), value + offset);
   });
 }
 

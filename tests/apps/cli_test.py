@@ -37,6 +37,12 @@ eval: {batch_size: 16}
 optimizer: {lr: 0.05}
 """
 
+JOBS = TINY.replace("model: {name: lenet5}\n", "").replace("name: tiny", "name: jobs") + """\
+jobs:
+  - {name: small, model: {name: lenet5}}
+  - {name: wide, seed: 2, model: {name: lenet5, width: 2}, train: {epochs: 1}}
+"""
+
 
 class CommandLine(unittest.TestCase):
     def setUp(self):
@@ -216,6 +222,53 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(answers[1]["steps"], 2)
         self.assertIn("error", answers[2])
         self.assertFalse(self.runs.exists())
+
+    def jobs(self, *overrides):
+        config = self.folder / "jobs.yaml"
+        config.write_text(JOBS)
+        arguments = [word for override in overrides for word in ("--set", override)]
+        return self.braid("train", config, *arguments)
+
+    def test_jobs_train_together_and_are_evaluated_each(self):
+        result = self.jobs()
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("wide: epoch 1/1: loss ", result.stdout)
+        for job in ("small", "wide"):
+            files = {file.name for file in (self.runs / "jobs-1" / job).iterdir()}
+            self.assertLessEqual({"config.yaml", "metrics.jsonl", "model.braid"}, files)
+        both = self.braid("eval", "runs/jobs-1").stdout.splitlines()
+        self.assertEqual([line.split(": ")[0] for line in both], ["small", "wide"])
+        alone = self.braid("eval", "runs/jobs-1/wide").stdout.strip()
+        self.assertEqual(both[1], "wide: " + alone)
+
+    def test_one_failed_job_fails_the_run_and_no_other_job(self):
+        result = self.jobs("jobs.wide.optimizer.lr=1e30", "jobs.wide.train.epochs=2")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("braid: error: job wide: [train] the loss is "), result.stderr)
+        self.assertIn("small: epoch 2/2: loss ", result.stdout)
+        last = (self.runs / "jobs-1" / "wide" / "metrics.jsonl").read_text().splitlines()[-1]
+        self.assertEqual(json.loads(last)["event"], "failed")
+
+    def test_bench_of_jobs_compares_together_with_one_after_another(self):
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        text = self.braid("bench", "jobs.yaml", "--steps", 2).stdout
+        self.assertIn("one after another", text)
+        self.assertIn("arena of the joint plan", text)
+        times = json.loads(self.braid("bench", "jobs.yaml", "--steps", 2, "--json").stdout)
+        self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
+        self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
+
+    def test_summary_of_models_and_configs(self):
+        model = self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2")
+        self.assertEqual(model.returncode, 0, model)
+        self.assertIn("parameters  11,689,512\n", model.stdout)
+        self.assertIn("MACs        1,814,073,344 an image\n", model.stdout)
+        self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
+        self.assertIn("there is no model 'resnet19'; there are ", self.fails("summary", "resnet19"))
+        self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
 
 
 if __name__ == "__main__":

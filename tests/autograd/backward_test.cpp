@@ -99,6 +99,20 @@ TEST_CASE("a value used several times gets the sum of its gradients") {
   CHECK(gradient(session, w).item() == 5);
 }
 
+TEST_CASE("a value joined several times gets the sum of its slices of the gradients") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& w = session.add("w", {DType::f64, {1, 2}}, ValueKind::parameter);
+  Step step = session.step();
+  const Tensor x = w, other = Array::from<double>({7}, {1, 1});
+  const Tensor pair = concat(std::vector<Tensor>{x, other, x});
+  const Tensor all = concat(std::vector<Tensor>{pair, x});
+  const Tensor weights = Array::from<double>({1, 2, 1000, 10, 20, 100, 200}, {1, 7});
+  backward(reshape(linear(all, weights), {}) + reshape(linear(x, Tensor(Array::from<double>({4, 5}, {1, 2}))), {}));
+  const Array gradient_of_x = gradient(session, w).array();
+  CHECK(gradient_of_x.as<double>()[0] == 115);
+  CHECK(gradient_of_x.as<double>()[1] == 227);
+}
+
 TEST_CASE("a scaled value scales its gradient") {
   Session session({.device = "cpu", .streams = 1});
   Parameter& w = session.add("w", {DType::f64, {}}, ValueKind::parameter);

@@ -1,61 +1,243 @@
+// What holds for every model of the registry, and for modules in general.
+
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
-#include "models/lenet.h"
 #include "models/registry.h"
 #include "models/resnet.h"
 #include "runtime/session.h"
+#include "tests/models/small_model.h"
 
 namespace braid {
 namespace {
+
+// Drawing hundreds of millions of weights takes minutes under a sanitizer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::int64_t kMostWeights = 8'000'000;
+#else
+constexpr std::int64_t kMostWeights = 1'000'000'000;
+#endif
 
 TEST_CASE("models have the parameter counts of their papers and of torchvision") {
   struct Row {
     const char* name;
     std::int64_t classes;
     Shape image;
-    const char* stem;
     std::int64_t parameters;
+    bool auxiliary = false;
   };
+  const Shape large{224, 224, 3}, small{32, 32, 3};
   // ImageNet form: torchvision. CIFAR form with 3 channels: 0.27 M … 1.7 M in He et al. 2016, section 4.2, with
   // projection shortcuts.
   const Row rows[] = {
-      {"resnet18", 1000, {224, 224, 3}, "auto", 11689512},
-      {"resnet34", 1000, {224, 224, 3}, "auto", 21797672},
-      {"resnet50", 1000, {224, 224, 3}, "auto", 25557032},
-      {"resnet101", 1000, {224, 224, 3}, "auto", 44549160},
-      {"resnet152", 1000, {224, 224, 3}, "auto", 60192808},
-      {"resnet18", 10, {32, 32, 3}, "auto", 11173962},
-      {"resnext50_32x4d", 1000, {224, 224, 3}, "auto", 25028904},
-      {"resnet20", 10, {32, 32, 3}, "auto", 272474},
-      {"resnet32", 10, {32, 32, 3}, "auto", 466906},
-      {"resnet44", 10, {32, 32, 3}, "auto", 661338},
-      {"resnet56", 10, {32, 32, 3}, "auto", 855770},
-      {"resnet110", 10, {32, 32, 3}, "auto", 1730714},
-      {"lenet5", 10, {28, 28, 1}, "auto", 61706},
+      {"resnet18", 1000, large, 11689512},
+      {"resnet34", 1000, large, 21797672},
+      {"resnet50", 1000, large, 25557032},
+      {"resnet101", 1000, large, 44549160},
+      {"resnet152", 1000, large, 60192808},
+      {"resnext50_32x4d", 1000, large, 25028904},
+      {"resnet18", 10, small, 11173962},
+      {"resnet20", 10, small, 272474},
+      {"resnet32", 10, small, 466906},
+      {"resnet44", 10, small, 661338},
+      {"resnet56", 10, small, 855770},
+      {"resnet110", 10, small, 1730714},
+      {"lenet5", 10, {28, 28, 1}, 61706},
+      {"googlenet", 1000, large, 6624904},
+      {"googlenet", 1000, large, 13004888, true},
+      {"inception_v3", 1000, {299, 299, 3}, 23834568},
+      {"inception_v3", 1000, {299, 299, 3}, 27161264, true},
+      {"squeezenet1_0", 1000, large, 1248424},
+      {"squeezenet1_1", 1000, large, 1235496},
+      {"densenet121", 1000, large, 7978856},
+      {"mobilenet_v2", 1000, large, 3504872},
+      {"alexnet", 1000, large, 61100840},
+      {"vgg16_bn", 1000, large, 138365992},  // and vgg16 138357544: see below
+      // Zoph et al. 2018, table 2: 5.3 M. To the digit, the trainable ones of the TensorFlow code's checkpoint.
+      {"nasnet_a_mobile", 1000, large, 5289978},
+      {"mlp", 10, {28, 28, 1}, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10},
   };
   for (const Row& row : rows) {
+    if (row.parameters > kMostWeights) continue;
     CAPTURE(row.name);
     Context context(make_backend(Device{}), 1);
-    const auto model =
-        models::make_model(row.name, context, {.classes = row.classes, .image_shape = row.image, .stem = row.stem});
+    const auto model = models::make_model(
+        row.name, context, {.classes = row.classes, .image_shape = row.image, .auxiliary = row.auxiliary});
     CHECK(model->parameter_count() == row.parameters);
+  }
+}
+
+TEST_CASE("batch normalisation adds a scale and a shift to each of VGG's 4224 channels") {
+  const auto count = [](const char* name, double width) {
+    Context context(make_backend(Device{}), 1);
+    return models::make_model(name, context, {.width = width})->parameter_count();
+  };
+  CHECK(138365992 - 138357544 == 2 * 4224);
+  CHECK(count("vgg16_bn", 0.25) - count("vgg16", 0.25) == 2 * 4224 / 4);
+}
+
+TEST_CASE("parameters are called as in torchvision") {
+  // A weight, its shape with the channels last, and a running statistic of each.
+  struct Row {
+    const char* model;
+    const char* weight;
+    Shape shape;
+    const char* state;
+  };
+  const Row rows[] = {
+      {"resnet18", "layer2.0.downsample.0.weight", {16, 1, 1, 8}, "layer2.0.downsample.1.running_mean"},
+      {"resnext50_32x4d", "layer1.0.conv2.weight", {32, 3, 3, 1}, "layer1.0.bn3.running_var"},
+      {"googlenet", "inception3a.branch2.0.conv.weight", {12, 1, 1, 24}, "inception3a.branch4.1.bn.running_mean"},
+      {"googlenet", "aux1.fc1.weight", {128, 256}, "aux2.conv.bn.running_var"},
+      {"inception_v3", "Mixed_6b.branch7x7dbl_2.conv.weight", {16, 7, 1, 16}, "Mixed_7c.branch_pool.bn.running_mean"},
+      {"inception_v3", "AuxLogits.conv1.conv.weight", {96, 5, 5, 16}, "Conv2d_1a_3x3.bn.running_mean"},
+      {"squeezenet1_0", "features.12.expand3x3.weight", {32, 3, 3, 8}, ""},
+      {"squeezenet1_1", "features.3.squeeze.weight", {2, 1, 1, 8}, ""},
+      {"squeezenet1_1", "classifier.1.bias", {7}, ""},
+      {"densenet121", "features.denseblock1.denselayer2.conv1.weight", {16, 1, 1, 12}, "features.norm0.running_mean"},
+      {"densenet121", "features.transition3.conv.weight", {64, 1, 1, 128}, "features.norm5.running_var"},
+      {"vgg16", "features.28.weight", {64, 3, 3, 64}, ""},
+      {"vgg16", "classifier.6.weight", {7, 64}, ""},
+      {"vgg16_bn", "features.40.weight", {64, 3, 3, 64}, "features.41.running_var"},
+      {"alexnet", "features.10.weight", {32, 3, 3, 32}, ""},
+      {"alexnet", "classifier.1.weight", {128, 128}, ""},
+      {"mobilenet_v2", "features.1.conv.0.0.weight", {8, 3, 3, 1}, "features.1.conv.2.running_mean"},
+      {"mobilenet_v2", "features.18.0.weight", {1280, 1, 1, 40}, "features.2.conv.3.running_var"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.model);
+    CAPTURE(row.weight);
+    Context context(make_backend(Device{}), 1);
+    const auto model = models::make_model(row.model, context, {.classes = 7, .width = 0.125, .auxiliary = true});
+    std::map<std::string, Shape> shapes;
+    for (const Parameter* parameter : context.parameters()) {
+      CHECK(shapes.emplace(parameter->name(), parameter->shape()).second);  // names are unique
+    }
+    REQUIRE(shapes.contains(row.weight));
+    CHECK(shapes[row.weight] == row.shape);
+    if (row.state[0] != '\0') CHECK(shapes.contains(row.state));
   }
 }
 
 TEST_CASE("every model of the registry maps images to logits, in training and in evaluation") {
   for (const std::string& name : models::model_names()) {
     CAPTURE(name);
-    Session session({.device = "cpu", .streams = 1});
-    const auto model = models::make_model(name, session, {.classes = 7, .image_shape = {32, 32, 3}});
-    for (const bool training : {true, false}) {
-      model->train(training);
-      Step step = session.step();
-      const Tensor logits = (*model)(Array(DType::f32, {2, 32, 32, 3}));
-      CHECK(logits.shape() == Shape{2, 7});
+    for (const Shape& image : {Shape{28, 28, 1}, Shape{32, 32, 3}}) {
+      Session session({.device = "cpu", .streams = 1});
+      const auto model = models::make_model(name, session, small_model(image));
+      for (const bool training : {true, false}) {
+        model->train(training);
+        Step step = session.step();
+        const Tensor logits = (*model)(Array(DType::f32, {2, image[0], image[1], image[2]}));
+        CHECK(logits.shape() == Shape{2, 7});
+      }
     }
+  }
+}
+
+TEST_CASE("every model of the registry that has a form for large images takes them") {
+  for (const std::string& name : models::model_names()) {
+    CAPTURE(name);
+    const std::vector<std::string> options = models::model_option_names(name);
+    if (std::find(options.begin(), options.end(), "stem") == options.end()) continue;
+    const std::int64_t side = name == "inception_v3" ? 299 : 224;
+    Session session({.device = "cpu", .streams = 1});
+    const auto model = models::make_model(name, session, small_model({side, side, 3}));
+    Step step = session.step();
+    for (const Head& head : model->heads(Array(DType::f32, {2, side, side, 3}))) {
+      CHECK(head.logits.shape() == Shape{2, 7});
+    }
+  }
+}
+
+TEST_CASE("a training step of every model gives a gradient to each parameter") {
+  const std::set<std::string> only_deeper{"resnet32",  "resnet34",  "resnet44", "resnet56",
+                                          "resnet101", "resnet110", "resnet152"};
+  for (const std::string& name : models::model_names()) {
+    if (only_deeper.contains(name)) continue;
+    CAPTURE(name);
+    const Shape image{20, 20, 3};
+    Session session({.device = "cpu", .streams = 1});
+    const auto model = models::make_model(name, session, small_model(image));
+    Step step = session.step();
+    const Tensor loss = training_loss(model->heads(noise({4, 20, 20, 3})), labels(4));
+    backward(loss);
+    for (const Parameter* parameter : model->parameters()) {
+      CAPTURE(parameter->name());
+      CHECK(session.tape().gradient(*parameter) != kNoValue);
+    }
+    step.run();
+    CHECK(std::isfinite(loss.item()));
+  }
+}
+
+TEST_CASE("auxiliary classifiers count in training alone, and forward leaves them out") {
+  struct Row {
+    const char* name;
+    std::vector<double> weights;
+  };
+  for (const Row& row : {Row{"googlenet", {1, 0.3, 0.3}}, Row{"inception_v3", {1, 0.4}}}) {
+    CAPTURE(row.name);
+    for (const bool auxiliary : {true, false}) {
+      Session session({.device = "cpu", .streams = 1});
+      models::ModelOptions options = small_model({16, 16, 3});
+      options.auxiliary = auxiliary;
+      const auto model = models::make_model(row.name, session, options);
+      const auto weights = [&] {
+        std::vector<double> list;
+        for (const Head& head : model->heads(Array(DType::f32, {2, 16, 16, 3}))) list.push_back(head.weight);
+        return list;
+      };
+      Step step = session.step();
+      CHECK(weights() == (auxiliary ? row.weights : std::vector<double>{1}));
+      const Tape& tape = session.tape();
+      const NodeId before = tape.graph().node_count();
+      (*model)(Array(DType::f32, {2, 16, 16, 3}));
+      for (NodeId id = before; id < tape.graph().node_count(); ++id) {
+        CHECK_FALSE(std::string(tape.layer(id)).starts_with("aux"));
+        CHECK_FALSE(std::string(tape.layer(id)).starts_with("Aux"));
+      }
+      model->eval();
+      CHECK(weights() == std::vector<double>{1});
+    }
+  }
+}
+
+TEST_CASE("images that are too small, or have other channels, are refused in the model's words") {
+  struct Row {
+    const char* name;
+    const char* stem;
+    std::int64_t smallest;
+  };
+  const Row rows[] = {
+      {"googlenet", "small_image", 8},     {"googlenet", "image", 31},
+      {"inception_v3", "small_image", 7},  {"inception_v3", "image", 75},
+      {"squeezenet1_0", "small_image", 6}, {"squeezenet1_0", "image", 29},
+      {"squeezenet1_1", "small_image", 6}, {"squeezenet1_1", "image", 25},
+      {"alexnet", "small_image", 15},      {"alexnet", "image", 63},
+      {"vgg16", "small_image", 17},        {"vgg16_bn", "image", 32},
+      {"nasnet_a_mobile", "image", 3},     {"densenet121", "small_image", 8},
+      {"densenet121", "image", 29},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CAPTURE(row.stem);
+    Session session({.device = "cpu", .streams = 1});
+    models::ModelOptions options = small_model({32, 32, 3});
+    options.stem = row.stem;
+    const auto model = models::make_model(row.name, session, options);
+    const auto forward = [&](std::int64_t side, std::int64_t channels) {
+      return model->heads(Array(DType::f32, {2, side, side, channels})).size();
+    };
+    Step step = session.step();
+    CHECK(forward(row.smallest, 3) >= 1);
+    const std::string size = message('[', row.name, "] expected images of at least ", row.smallest, 'x', row.smallest);
+    CHECK_THROWS_WITH_AS(forward(row.smallest - 1, 3), doctest::Contains(size.c_str()), ShapeError);
+    const std::string channels = message('[', row.name, "] expected images [N,H,W,3]");
+    CHECK_THROWS_WITH_AS(forward(64, 1), doctest::Contains(channels.c_str()), ShapeError);
   }
 }
 
@@ -76,16 +258,24 @@ TEST_CASE("the tape knows which layer recorded a node, also in the backward pass
   CHECK(ops[""].front() == "global_avg_pool");
 }
 
-TEST_CASE("names of parameters are unique and follow the model's structure") {
+TEST_CASE("layers of a sequence are numbered, may be added later, and may leave numbers out") {
+  struct Network final : Module {
+    explicit Network(Context& context) : Module(context), layers(add<Sequential>("layers")) {
+      layers.append<LinearLayer>(4, 3);
+      layers.append<ReluLayer>();
+    }
+    Tensor forward(const Tensor& x) override { return layers(x); }
+    Sequential& layers;
+  };
   Context context(make_backend(Device{}), 1);
-  const models::ResNet model(context, 18, {});
-  std::set<std::string> names;
-  for (const Parameter* parameter : model.parameters()) names.insert(parameter->name());
-  CHECK(names.size() == model.parameters().size());
-  for (const char* name : {"conv1.weight", "bn1.bias", "layer1.0.conv1.weight", "layer2.0.downsample.0.weight",
-                           "layer4.1.bn2.weight", "fc.weight", "fc.bias"}) {
-    CHECK(names.contains(name));
-  }
+  Network network(context);
+  network.layers.skip();
+  network.layers.append<LinearLayer>(3, 2);
+  std::vector<std::string> names;
+  for (const Parameter* parameter : context.parameters()) names.push_back(parameter->name());
+  CHECK(names == std::vector<std::string>{"layers.0.weight", "layers.0.bias", "layers.3.weight", "layers.3.bias"});
+  const Context::Scope elsewhere(context, "other");
+  CHECK_THROWS_AS(network.layers.append<ReluLayer>(), Error);
 }
 
 TEST_CASE("with zero_init_residual a block starts as its shortcut") {
@@ -98,40 +288,49 @@ TEST_CASE("with zero_init_residual a block starts as its shortcut") {
   }
 }
 
-TEST_CASE("He initialisation has the variance it should have") {
-  Context context(make_backend(Device{}), 3);
-  Parameter& weight = context.add("w", {DType::f32, {64, 3, 3, 64}}, ValueKind::parameter);
-  he_normal(context, weight, 64 * 9);
-  const Array values = context.read(weight);
-  double sum = 0, squares = 0;
-  for (const float v : values.as<float>()) {
-    sum += static_cast<double>(v);
-    squares += static_cast<double>(v) * static_cast<double>(v);
+TEST_CASE("each initialisation has the variance it should have, and only PyTorch's touches the bias") {
+  struct Row {
+    Init init;
+    double variance;
+  };
+  const double fan_in = 25.0 * 16, fan_out = 25.0 * 64;  // 5x5, 32 → 128 channels, 2 groups
+  const Row rows[] = {{Init::he_fan_out, 2 / fan_out},
+                      {Init::he_fan_in, 2 / fan_in},
+                      {Init::he_uniform, 2 / fan_in},
+                      {Init::uniform, 1 / (3 * fan_in)},
+                      {Init::normal, 1e-4}};
+  for (const Row& row : rows) {
+    CAPTURE(static_cast<int>(row.init));
+    Context context(make_backend(Device{}), 3);
+    ConvLayer layer(context, 32, 128, 5, Conv2dOptions{.groups = 2}, Bias::yes, row.init);
+    const Array weights = context.read(*layer.parameters()[0]);
+    double sum = 0, squares = 0;
+    for (const float v : weights.as<float>()) {
+      sum += static_cast<double>(v);
+      squares += static_cast<double>(v) * static_cast<double>(v);
+    }
+    const double n = static_cast<double>(weights.size());
+    CHECK(std::abs(sum / n) < 4 * std::sqrt(row.variance / n));
+    CHECK(squares / n == doctest::Approx(row.variance).epsilon(0.025));  // 51200 draws: 4 deviations are 0.025
+    const Array bias = context.read(*layer.parameters()[1]);
+    for (const float v : bias.as<float>()) CHECK((v != 0) == (row.init == Init::uniform));
   }
-  const double n = static_cast<double>(values.size());
-  CHECK(std::abs(sum / n) < 1e-3);
-  CHECK(squares / n == doctest::Approx(2.0 / (64 * 9)).epsilon(0.02));
 }
 
 TEST_CASE("the loss of several heads is their weighted sum, that of one head is its cross entropy") {
   Session session({.device = "cpu", .streams = 1});
-  Array a(DType::f32, {2, 3}), b(DType::f32, {2, 3}), labels(DType::i32, {2});
-  for (int i = 0; i < 6; ++i) {
-    a.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>(i);
-    b.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>(i * i % 5);
-  }
-  labels.as<std::int32_t>()[1] = 2;
+  const Array a = noise({2, 7}), b = noise({2, 7}, 2), truth = labels(2);
   Step step = session.step();
   const std::vector<Head> one{{a}}, two{{a}, {b, 0.5}};
-  const Tensor single = training_loss(one, labels);
+  const Tensor single = training_loss(one, truth);
   CHECK(session.tape().graph().node_count() == 1);
-  const Tensor both = training_loss(two, labels, 0.1);
-  const Tensor first = cross_entropy(a, labels, 0.1), second = cross_entropy(b, labels, 0.1);
-  const Tensor plain = cross_entropy(a, labels);
+  const Tensor both = training_loss(two, truth, 0.1);
+  const Tensor first = cross_entropy(a, truth, 0.1), second = cross_entropy(b, truth, 0.1);
+  const Tensor plain = cross_entropy(a, truth);
   step.run();
   CHECK(single.item() == plain.item());
   CHECK(both.item() == doctest::Approx(first.item() + 0.5 * second.item()).epsilon(1e-6));
-  CHECK_THROWS_AS(training_loss({}, labels), Error);
+  CHECK_THROWS_AS(training_loss({}, truth), Error);
 }
 
 TEST_CASE("the width multiplies the channels of all layers, never the classes") {
@@ -144,22 +343,43 @@ TEST_CASE("the width multiplies the channels of all layers, never the classes") 
   CHECK(shapes["fc.weight"] == Shape{7, 128});
   CHECK(models::scaled(3, 0.01) == 1);
   CHECK(models::scaled(10, 0.25) == 3);
-  CHECK_THROWS_AS(models::scaled(10, 0), Error);
+}
+
+TEST_CASE("every model that has a width becomes narrower with it, and refuses one of 0") {
+  for (const std::string& name : models::model_names()) {
+    CAPTURE(name);
+    const std::vector<std::string> names = models::model_option_names(name);
+    if (std::find(names.begin(), names.end(), "width") == names.end()) continue;
+    const auto count = [&](double width) {
+      Context context(make_backend(Device{}), 1);
+      models::ModelOptions options = small_model({20, 20, 3});
+      options.width = width;
+      return models::make_model(name, context, options)->parameter_count();
+    };
+    CHECK(count(0.125) < count(0.25));
+    CHECK_THROWS_AS(count(0), Error);
+  }
 }
 
 TEST_CASE("the registry knows which options a model has") {
   using Names = std::vector<std::string>;
+  const Names models = models::model_names();
+  CHECK(std::set<std::string>(models.begin(), models.end()).size() == models.size());
   CHECK(models::model_option_names("lenet5") == Names{"width"});
   CHECK(models::model_option_names("resnet20") == Names{"zero_init_residual", "width"});
   CHECK(models::model_option_names("resnet50") == Names{"zero_init_residual", "stem", "width"});
+  CHECK(models::model_option_names("mlp") == Names{"hidden"});
+  CHECK(models::model_option_names("randwire") == Names{"stem", "width", "graph_seed"});
+  CHECK(models::model_option_names("googlenet") == Names{"stem", "width", "auxiliary"});
   CHECK_THROWS_AS(models::model_option_names("resnet21"), Error);
 }
 
 TEST_CASE("unknown models and wrong options are refused with the list of what there is") {
   Context context(make_backend(Device{}), 1);
   CHECK_THROWS_WITH_AS(models::make_model("resnet21", context, {}),
-                       doctest::Contains("there is no model 'resnet21'; there are lenet5, resnet18"), Error);
+                       doctest::Contains("there is no model 'resnet21'; there are "), Error);
   CHECK_THROWS_AS(models::ResNet(context, 21, {}), Error);
+  CHECK_THROWS_AS(models::ResNet(context, 18, {.groups = 2}), Error);
   CHECK_THROWS_AS(models::make_model("resnet18", context, {.stem = "tiny"}), Error);
   CHECK_THROWS_AS(models::make_model("lenet5", context, {.image_shape = {28, 32, 1}}), Error);
   CHECK_THROWS_AS(models::make_model("lenet5", context, {.image_shape = {8, 8, 1}}), Error);

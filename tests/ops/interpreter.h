@@ -7,6 +7,7 @@
 
 #include "core/array.h"
 #include "core/step_graph.h"
+#include "ops/concat.h"
 #include "ops/kernels.h"
 
 namespace braid::testing {
@@ -146,6 +147,10 @@ class NodeGradient final : public GradientContext {
     return graph_.add_node(std::move(op), inputs, ValueKind::gradient);
   }
   void set_input_gradient(int i, ValueId gradient) override { gradients_[static_cast<std::size_t>(i)] = gradient; }
+  void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) override {
+    const Shape& shape = graph_.value(input(i)).desc.shape;
+    set_input_gradient(i, emit(std::make_shared<ops::ChannelSlice>(first, shape[shape.rank() - 1]), {wide}));
+  }
 
   ValueId gradient(int i) const { return gradients_[static_cast<std::size_t>(i)]; }
 

@@ -38,6 +38,7 @@ void add_conv2d_rows(Rows& rows) {
   const auto biased = make<ops::Conv2d>(Conv2dOptions{.stride = 2, .padding = 1});
   rows.push_back({biased, {{{2, 5, 6, 3}}, {{4, 3, 3, 3}}, {{4}}}, {0, 1, 2}});
   rows.push_back({biased, {{{2, 9, 9, 32}}, {{48, 3, 3, 32}}, {{48}}}});
+  rows.push_back({make<ops::Conv2d>(Conv2dOptions{.padding = 1}), {{{3, 9, 14, 16}}, {{48, 3, 3, 16}}, {{48}}}});
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
   add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});
@@ -88,7 +89,7 @@ void add_batch_norm_rows(Rows& rows) {
         if (is_small && add) fixed_statistics.push_back(5);
         rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
         std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
-        if (activation != Activation::none) backward.push_back({x, data});
+        if (activation != Activation::none) backward.push_back({add ? x : c, data});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});
       };
       for (const Shape& x : small) add_row(x, true);
@@ -188,6 +189,16 @@ void add_concat_rows(Rows& rows) {
   rows.push_back({make<ops::ChannelSlice>(2, 4), {{{2, 3, 7}}}});
   rows.push_back({make<ops::ChannelSlice>(2, 0), {{{2, 3, 7}}}});
   rows.push_back({make<ops::ChannelSlice>(5, 61), {{{900, 67}}}});
+  const auto slice_sum = [](std::vector<std::int64_t> begins, std::int64_t count) {
+    return make<ops::SliceSum>(std::move(begins), count);
+  };
+  rows.push_back({slice_sum({0}, 3), {{{3}}}});
+  rows.push_back({slice_sum({2, 0}, 5), {{{2, 3, 7}}, {{2, 3, 5}}}});
+  rows.push_back({slice_sum({0, 1, 2, 3, 1, 0}, 3), std::vector<Input>(6, {{3, 2, 6}})});
+  rows.push_back({slice_sum({0, 0}, 0), {{{2, 3}}, {{2, 4}}}});
+  rows.push_back({slice_sum({0, 0, 1}, 2), std::vector<Input>(3, {{0, 3}})});
+  rows.push_back(
+      {slice_sum({1, 30, 0, 16, 3}, 33), {{{2500, 34}}, {{2500, 63}}, {{2500, 33}}, {{2500, 50}}, {{2500, 99}}}});
 }
 
 void add_cross_entropy_rows(Rows& rows) {

@@ -124,7 +124,7 @@ TEST_CASE("choices are listed, with a suggestion") {
         "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'adamv' (did you mean 'adam'?)");
   CHECK(contains(error_with("policy: serail"), "(did you mean 'serial'?)"));
   const std::string model = error_in("name: x\nmodel: {name: resnet21}\ndata: {name: synthetic}\ntrain: {epochs: 1}");
-  CHECK(contains(model, "x.yaml:2:15: model.name: expected one of lenet5, resnet18, resnet20, "));
+  CHECK(contains(model, "x.yaml:2:15: model.name: expected one of "));
 }
 
 TEST_CASE("keys that have no meaning for the choice made are errors") {

@@ -34,10 +34,12 @@ TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& 
       "tiny.yaml", all);
 }
 
+RunConfig as_run(const TrainConfig& config) { return {config.name, config.output_root, {{config, 1}}, false}; }
+
 TrainResult train(const TrainConfig& config) {
   std::ostringstream out;
   Progress progress(out, Progress::Mode::quiet);
-  return Trainer(config).run(progress);
+  return Trainer(as_run(config)).run(progress).jobs.front();
 }
 
 std::vector<nlohmann::json> metrics(const TrainResult& result) {
@@ -133,7 +135,7 @@ TEST_CASE("training data without a complete batch is an error before anything is
 
 TEST_CASE("Ctrl-C ends training after the step, with metrics and model saved") {
   const TemporaryFolder folder;
-  Trainer trainer(tiny(folder, {"train.epochs=1000000"}));
+  Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
   // The first line tells of the run, the second is about step 2: there the signal comes.
   class Interrupter : public std::stringbuf {
     int sync() override { return ++lines_ == 2 ? std::raise(SIGINT) : 0; }
@@ -141,7 +143,7 @@ TEST_CASE("Ctrl-C ends training after the step, with metrics and model saved") {
   } buffer;
   std::ostream out(&buffer);
   Progress progress(out, Progress::Mode::lines);
-  const TrainResult result = trainer.run(progress);
+  const TrainResult result = trainer.run(progress).jobs.front();
   CHECK(result.interrupted);
   CHECK(result.steps == 2);
   CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
@@ -189,8 +191,8 @@ TEST_CASE("progress is one line per update that is due, or one that is redrawn, 
   const auto shown = [&](Progress::Mode mode) {
     std::ostringstream out;
     Progress progress(out, mode);
-    progress.update(state, false);
-    progress.update(state, true);
+    progress.update(0, state, false);
+    progress.update(0, state, true);
     progress.print("done");
     return out.str();
   };

@@ -1,0 +1,41 @@
+#pragma once
+// VGG-16 (Simonyan and Zisserman, 2015; configuration D), without or with batch normalisation.
+//
+// The image form pools to 7x7 and has hidden layers of 4096 units, as published. The form for small images pools to one
+// pixel and has hidden layers of 512 units; its max pools round up, so that 28x28 pixels last for all five.
+//
+// Convolutions start with He's initialisation, linear layers normal with deviation 0.01, biases at zero.
+
+#include "models/layers.h"
+
+namespace braid::models {
+
+struct VggOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;      ///< of the input image
+  Stem stem = Stem::small_image;  ///< images of at least 17x17 pixels, or 32x32 with Stem::image
+  double width = 1;               ///< multiplies the channels of all layers and the hidden units
+};
+
+/// images [N,H,W,channels] → logits [N,classes]
+class Vgg16 final : public Module {
+ public:
+  enum class Norm { none, batch };
+  Vgg16(Context& context, Norm norm, const VggOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  VggOptions options_;
+  Norm norm_;
+  Sequential& features_;
+  Sequential& classifier_;
+};
+
+inline Vgg16 vgg16(Context& context, const VggOptions& options = {}) {
+  return Vgg16(context, Vgg16::Norm::none, options);
+}
+inline Vgg16 vgg16_bn(Context& context, const VggOptions& options = {}) {
+  return Vgg16(context, Vgg16::Norm::batch, options);
+}
+
+}  // namespace braid::models

@@ -1,0 +1,218 @@
+// Several jobs that train in the same steps.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/data/files.h"
+#include "train/balance.h"
+#include "train/checkpoint.h"
+#include "train/joint_bench.h"
+#include "train/trainer.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+/// Three small jobs with different batch sizes, optimizers, augmentation and lengths; one of them has dropout.
+const std::string kJobs =
+    "name: jobs\n"
+    "device: cpu\n"
+    "streams: 2\n"
+    "width: 1\n"
+    "data: {name: synthetic, size: 96, test_size: 24, image_size: 16, channels: 1, classes: 4}\n"
+    "train: {epochs: 3, batch_size: 16, log_interval: 2}\n"
+    "eval: {batch_size: 24}\n"
+    "optimizer: {lr: 0.05}\n"
+    "jobs:\n"
+    "  - {name: first, model: {name: lenet5}, train: {batch_size: 24, drop_last: true}}\n"
+    "  - {name: second, seed: 3, model: {name: lenet5}, optimizer: {name: adam}, train: {epochs: 2},\n"
+    "     data: {augment: {flip: true, crop_padding: 2}}, steps_per_turn: 2}\n"
+    "  - {name: third, model: {name: squeezenet1_1, width: 0.125}, train: {batch_size: 32}}\n";
+
+RunConfig config(const TemporaryFolder& folder, std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.begin(), "output.root=" + folder.path());
+  return read_run_config(parse_config(kJobs, "jobs.yaml"), overrides);
+}
+
+RunResult train(const RunConfig& config, std::string* text = nullptr) {
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::lines);
+  const RunResult result = Trainer(config).run(progress);
+  if (text != nullptr) *text = out.str();
+  return result;
+}
+
+std::vector<nlohmann::json> metrics(const std::filesystem::path& folder) {
+  std::vector<nlohmann::json> list;
+  std::ifstream file(folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) list.push_back(nlohmann::json::parse(line));
+  return list;
+}
+
+/// The records of a run without what depends on the clock.
+std::vector<nlohmann::json> timeless(const std::filesystem::path& folder) {
+  std::vector<nlohmann::json> records = metrics(folder);
+  for (nlohmann::json& record : records) {
+    record.erase("seconds");
+    record.erase("images_per_second");
+  }
+  return records;
+}
+
+std::string bytes_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("a job's losses and weights are bit by bit the same alone and beside others") {
+  const TemporaryFolder folder;
+  for (const char* streams : {"streams=1", "streams=3"}) {
+    CAPTURE(streams);
+    const RunConfig together = config(folder, {streams});
+    const RunResult result = train(together);
+    REQUIRE(result.jobs.size() == 3);
+    CHECK_FALSE(result.failed());
+    for (const TrainResult& joint : result.jobs) {
+      CAPTURE(joint.name);
+      // What the run folder says the job was, trained by itself.
+      const RunResult alone = train(read_run_config(joint.folder / "config.yaml"));
+      const TrainResult& single = alone.jobs.front();
+      CHECK(single.steps == joint.steps);
+      CHECK(single.train_loss == joint.train_loss);
+      CHECK(single.test.loss == joint.test.loss);
+      CHECK(timeless(single.folder) == timeless(joint.folder));
+      CHECK(bytes_of(single.folder / "model.braid") == bytes_of(joint.folder / "model.braid"));
+    }
+    CHECK(result.jobs[0].steps == 3 * 4);
+    CHECK(result.jobs[1].steps == 2 * 6);
+    CHECK(result.jobs[2].steps == 3 * 3);
+  }
+}
+
+TEST_CASE("a job that diverges stops with its message, and the others go on") {
+  const TemporaryFolder folder;
+  std::string text;
+  const RunResult result = train(config(folder, {"jobs.first.optimizer.lr=1e30"}), &text);
+  CHECK(result.failed());
+  CHECK(contains(result.jobs[0].failure_text(), "[train] the loss is "));
+  CHECK(contains(text, "first: failed: [train] the loss is "));
+  CHECK(metrics(result.jobs[0].folder).back().at("event") == "failed");
+  CHECK(metrics(result.jobs[0].folder).back().at("message") == result.jobs[0].failure_text());
+
+  const RunResult healthy = train(config(folder));
+  for (const std::size_t i : {1u, 2u}) {
+    CHECK(result.jobs[i].failure == nullptr);
+    CHECK(result.jobs[i].test.loss == healthy.jobs[i].test.loss);
+  }
+}
+
+TEST_CASE("a job whose data is missing fails alone, and its run folder says so") {
+  const TemporaryFolder folder;
+  const RunResult result =
+      train(config(folder, {"jobs.second.data={name: fashion_mnist, root: " + folder.path() + "/nowhere}"}));
+  CHECK(result.failed());
+  CHECK(contains(result.jobs[1].failure_text(), "nowhere"));
+  CHECK(result.jobs[1].steps == 0);
+  CHECK(metrics(result.jobs[1].folder).back().at("event") == "failed");
+  CHECK(std::filesystem::exists(result.jobs[1].folder / "config.yaml"));
+  CHECK(result.jobs[0].steps == 3 * 4);
+  CHECK(result.jobs[2].steps == 3 * 3);
+}
+
+TEST_CASE("run folders of jobs stand in that of the run, and progress lines begin with the job") {
+  const TemporaryFolder folder;
+  std::string text;
+  const RunResult result = train(config(folder), &text);
+  CHECK(result.folder == std::filesystem::path(folder.path()) / "jobs-1");
+  CHECK(result.jobs[1].folder == result.folder / "second");
+  CHECK(contains(text, "\nthird: epoch 1/3  step 2/9  loss "));
+  CHECK(contains(text, "steps per turn: first "));
+  CHECK(contains(text, "arena of the joint plan: "));
+  const auto memory = metrics(result.folder).front();
+  CHECK(memory.at("event") == "memory");
+  CHECK(memory.at("joint_arena_bytes") > 0);
+  CHECK(memory.at("single_arena_bytes") > 0);
+}
+
+TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
+  const TemporaryFolder folder;
+  class Interrupter : public std::stringbuf {
+    int sync() override {
+      if (str().find("third: epoch") != std::string::npos && !std::exchange(raised_, true)) std::raise(SIGINT);
+      return 0;
+    }
+    bool raised_ = false;
+  } buffer;
+  std::ostream out(&buffer);
+  Progress progress(out, Progress::Mode::lines);
+  const RunResult result =
+      Trainer(config(folder, {"train.epochs=1000", "jobs.second.train.epochs=1000"})).run(progress);
+  CHECK(result.interrupted);
+  for (const TrainResult& job : result.jobs) {
+    CHECK(job.interrupted);
+    CHECK(metrics(job.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", job.steps}});
+    CHECK_NOTHROW(evaluate_checkpoint(read_train_config(job.folder / "config.yaml"), job.folder / "model.braid"));
+  }
+}
+
+TEST_CASE("a data set is loaded once for all jobs that use it") {
+  const TemporaryFolder folder;
+  const RunConfig run = config(folder, {"jobs.third.data.size=64"});
+  DatasetPool datasets;
+  const auto first = datasets.get(run.jobs[0].training, Split::train);
+  CHECK(datasets.get(run.jobs[0].training, Split::train) == first);
+  CHECK(datasets.get(run.jobs[0].training, Split::test) != first);
+  CHECK(datasets.get(run.jobs[1].training, Split::train) != first);  // another seed, so other images
+  CHECK(datasets.get(run.jobs[2].training, Split::train) != first);  // another size
+  TrainConfig augmented = run.jobs[0].training;
+  augmented.data.augment.flip = true;
+  CHECK(datasets.get(augmented, Split::train) == first);
+}
+
+TEST_CASE("small jobs take as many steps per turn as fit beside the longest job") {
+  using Steps = std::vector<std::int64_t>;
+  const auto balanced = [](std::vector<double> seconds, std::vector<int> fixed) {
+    return balanced_steps(seconds, fixed);
+  };
+  CHECK(balanced({0.1, 0.05, 0.024}, {0, 0, 0}) == Steps{1, 2, 4});
+  CHECK(balanced({0.1, 0.09}, {0, 0}) == Steps{1, 1});
+  CHECK(balanced({0.1, 0.001}, {0, 0}) == Steps{1, 16});
+  CHECK(balanced({0.1, 0.05, 0.05}, {2, 0, 3}) == Steps{2, 4, 3});
+  CHECK(balanced({0.1, 0}, {0, 0}) == Steps{1, 1});
+}
+
+TEST_CASE("a bench of jobs tells what training together takes, and one after another") {
+  const TemporaryFolder folder;
+  JointBench bench(config(folder, {"streams=auto"}));
+  bench.warm_up();
+  const JointBench::Times times = bench.run(3);
+  CHECK(times.turns == 3);
+  CHECK(times.together_seconds > 0);
+  CHECK(times.apart_seconds > 0);
+  CHECK(times.together_arena_bytes > 0);
+  REQUIRE(times.jobs.size() == 3);
+  CHECK(times.jobs[1].steps_per_turn == 2);
+  CHECK(times.jobs[2].batch_size == 32);
+  for (const JointBench::JobTimes& job : times.jobs) CHECK(job.images_per_second_together > 0);
+  CHECK(nlohmann::json::parse(to_json(times)).at("jobs").at(1).at("name") == "second");
+  CHECK(contains(to_text(times), "one after another"));
+  CHECK_THROWS_AS(bench.run(0), Error);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("on a terminal every job has a line that is redrawn") {
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::redraw);
+  progress.set_rows({"a", "b"});
+  const ProgressState state{.epoch = 1, .epochs = 2, .step = 3, .steps = 4};
+  progress.update(0, state, false);
+  progress.print(1, "done");
+  CHECK(out.str() == "\ra: " + to_string(state) + "\x1b[K\n\rb: \x1b[K\nb: done\n");
+}

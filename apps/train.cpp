@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "train/pathnet_run.h"
 #include "train/trainer.h"
 
 namespace braid::apps {
@@ -16,8 +17,13 @@ void add_train(CLI::App& app, int& exit_code) {
   arguments->config.add_to(*command);
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but errors");
   command->callback([arguments, &exit_code] {
-    Trainer trainer(read_run_config(arguments->config.path, arguments->config.overrides));
+    const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
+    if (const auto pathnet = read_pathnet_config(path, overrides)) {
+      exit_code = run_pathnet(*pathnet, progress).interrupted ? kInterrupted : kOk;
+      return;
+    }
+    Trainer trainer(read_run_config(path, overrides));
     const RunResult result = trainer.run(progress);
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';

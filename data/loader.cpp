@@ -101,8 +101,10 @@ Batch Loader::load(std::int64_t number) const {
     const std::span<const std::uint8_t> pixels = dataset_->image(sample);
     BRAID_CHECK(pixels.size() == image_size, DataError, "[loader] ", dataset_->name(), ": image ", sample, " has ",
                 pixels.size(), " bytes, expected ", image_size, " for shape ", shape);
-    const CropFlip crop = transform_.draw(generator(options_.seed, epoch_, sample));
-    transform_.apply(pixels, crop, images.subspan(i * image_size, image_size));
+    Generator random = generator(options_.seed, epoch_, sample);
+    const std::span<float> image = images.subspan(i * image_size, image_size);
+    transform_.apply(pixels, transform_.draw(random), image);
+    transform_.add_noise(random, image);
     labels[i] = dataset_->label(sample);
     BRAID_CHECK(labels[i] >= 0 && labels[i] < dataset_->classes(), DataError, "[loader] ", dataset_->name(),
                 ": label of sample ", sample, " is ", labels[i], ", expected 0 to ", dataset_->classes() - 1);

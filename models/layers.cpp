@@ -21,8 +21,9 @@ void uniform(Context& context, Parameter& tensor, float bound) {
   draw_all(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
 }
 
-void initialise(Context& context, Init init, std::int64_t fan_in, std::int64_t fan_out, Parameter& weight,
-                Parameter* bias) {
+void draw_weights(Context& context, Init init, std::int64_t fan_in, std::int64_t fan_out, Parameter& weight,
+                  Parameter* bias) {
+  if (bias != nullptr) fill(context, *bias, 0);
   switch (init) {
     case Init::he_fan_out: he_normal(context, weight, fan_out); break;
     case Init::he_fan_in: he_normal(context, weight, fan_in); break;
@@ -53,13 +54,19 @@ ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent
                      Bias bias, Init init)
     : Module(context),
       options_(options),
+      init_(init),
       weight_(add_tensor("weight", {out, kernel.h, kernel.w, in / options.groups})) {
   if (bias == Bias::yes) {
     bias_ = &add_tensor("bias", {out});
     bias_->weight_decay = false;
   }
-  const std::int64_t area = kernel.h * kernel.w;
-  initialise(context, init, area * in / options.groups, area * out / options.groups, weight_, bias_);
+  initialise();
+}
+
+void ConvLayer::initialise() {
+  const Shape& filter = weight_.shape();  // [K,R,S,C/groups]
+  const std::int64_t area = filter[1] * filter[2];
+  draw_weights(context(), init_, area * filter[3], area * filter[0] / options_.groups, weight_, bias_);
 }
 
 Tensor ConvLayer::forward(const Tensor& x) {
@@ -75,8 +82,14 @@ BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activati
       running_mean_(add_tensor("running_mean", {channels}, ValueKind::state)),
       running_variance_(add_tensor("running_var", {channels}, ValueKind::state)) {
   scale_.weight_decay = shift_.weight_decay = false;
-  fill(context, scale_, 1);
-  fill(context, running_variance_, 1);
+  initialise();
+}
+
+void BatchNormLayer::initialise() {
+  fill(context(), scale_, 1);
+  fill(context(), shift_, 0);
+  fill(context(), running_mean_, 0);
+  fill(context(), running_variance_, 1);
 }
 
 Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
@@ -87,7 +100,8 @@ Tensor BatchNormLayer::operator()(const Tensor& x, const Tensor& residual) {
 Tensor BatchNormLayer::normalise(const Tensor& x, const Tensor& residual) {
   BatchNormOptions options = options_;
   options.add = residual.defined();
-  return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, training(), residual);
+  const bool batch_statistics = training() && scale_.trainable;
+  return batch_norm(x, {scale_, shift_, running_mean_, running_variance_}, options, batch_statistics, residual);
 }
 
 ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel,
@@ -97,9 +111,13 @@ ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out
       norm_(add<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon)) {}
 
 LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init)
-    : Module(context), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
+    : Module(context), init_(init), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
   bias_.weight_decay = false;
-  initialise(context, init, in, out, weight_, &bias_);
+  initialise();
+}
+
+void LinearLayer::initialise() {
+  draw_weights(context(), init_, weight_.shape()[1], weight_.shape()[0], weight_, &bias_);
 }
 
 Tensor LinearLayer::forward(const Tensor& x) { return linear(x, weight_, bias_); }

@@ -30,19 +30,25 @@ class ConvLayer final : public Module {
  public:
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
             Bias bias = Bias::no, Init init = Init::he_fan_out);
+  /// Draws weights and bias anew, from the random state in force as the constructor does.
+  void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
   Conv2dOptions options_;
+  Init init_;
   Parameter& weight_;
   Parameter* bias_ = nullptr;
 };
 
-/// Batch normalisation over channels, fused with the residual addition and the activation that may follow.
+/// Batch normalisation over channels, fused with the residual addition and the activation that may follow. A frozen
+/// layer (its parameters are not trainable) uses and keeps its running statistics in training mode too.
 class BatchNormLayer final : public Module {
  public:
   BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none,
                  double epsilon = 1e-5, double momentum = 0.1);
+  /// Scale and running variance 1, shift and running mean 0, as the constructor does.
+  void initialise();
   using Module::operator();
   Tensor forward(const Tensor& x) override { return normalise(x, {}); }
   /// act(norm(x) + residual)
@@ -85,9 +91,12 @@ class ConvNormLayer final : public Module {
 class LinearLayer final : public Module {
  public:
   LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform);
+  /// Draws weights and bias anew, from the random state in force as the constructor does.
+  void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
+  Init init_;
   Parameter& weight_;
   Parameter& bias_;
 };

@@ -8,6 +8,7 @@
 #include "models/mlp.h"
 #include "models/mobilenet.h"
 #include "models/nasnet.h"
+#include "models/pathnet.h"
 #include "models/randwire.h"
 #include "models/resnet.h"
 #include "models/squeezenet.h"
@@ -75,6 +76,20 @@ std::unique_ptr<Module> resnet(Context& context, const ModelOptions& options) {
   return std::make_unique<ResNet>(context, kDepth, own);
 }
 
+/// A net for one task whose path is drawn at random and stays. Two classes get the grid of the paper's binary tasks,
+/// more classes that of its tasks of ten.
+template <PathNetOptions::Form kForm>
+std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
+  const PathGrid grid = options.classes <= 2 ? PathGrid{3, 10, 3} : PathGrid{3, 20, 5};
+  const std::int64_t width = scaled(kForm == PathNetOptions::Form::linear ? 20 : 16, options.width);
+  Generator random = context.generator("path");
+  auto net = std::make_unique<PathNet>(
+      context, PathNetOptions{.form = kForm, .grid = grid, .width = width, .image_shape = options.image_shape},
+      random_genotype(grid, random));
+  net->add_task("fc", options.classes);
+  return net;
+}
+
 template <SqueezeNet::Version kVersion>
 std::unique_ptr<Module> squeezenet(Context& context, const ModelOptions& options) {
   return std::make_unique<SqueezeNet>(context, kVersion, network_options<SqueezeNetOptions>(options));
@@ -108,6 +123,8 @@ constexpr Entry kModels[] = {
     {"mlp", mlp, kHidden},
     {"mobilenet_v2", network<MobileNetV2, MobileNetOptions>, kStem},
     {"nasnet_a_mobile", network<NasNetAMobile, NasNetOptions>, kStem},
+    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>, kWidth},
+    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>, kWidth},
     {"randwire", randwire, kGraph},
     {"resnet18", resnet<18>, kResidualStem},
     {"resnet20", resnet<20>, kResidual},

@@ -1,6 +1,7 @@
 #include "ops/batch_norm.h"
 
 #include "ops/check.h"
+#include "ops/elementwise.h"
 
 namespace braid::ops {
 
@@ -72,6 +73,27 @@ void BatchNormInference::infer(std::span<const ValueDesc> inputs, std::vector<Ou
 }
 
 void BatchNormInference::hash(Hash& hash) const { add_to(hash, options_); }
+
+void BatchNormInference::gradient(GradientContext& context) const {
+  BRAID_CHECK(!context.needs(1) && !context.needs(2), Error,
+              "[batch_norm_inference] has no gradient for scale and shift: freeze them, or put the layer into training "
+              "mode");
+  ValueId dy = context.output_gradient(0);
+  if (options_.activation == Activation::relu) {
+    dy = context.emit(std::make_shared<ReluBackward>(), {dy, context.output(0)});
+  } else if (options_.activation == Activation::relu6) {
+    dy = context.emit(std::make_shared<Relu6Backward>(), {dy, context.output(0)});
+  }
+  if (options_.add && context.needs(5)) context.set_input_gradient(5, dy);
+  if (!context.needs(0)) return;
+  // y is linear in x, so dx is the same map applied to dy, without its constant part.
+  const ValueId scale = context.input(1), variance = context.input(4);
+  const ValueId zero = context.emit(std::make_shared<Fill>(context.desc(scale), 0.0), {});
+  BatchNormOptions linear;
+  linear.epsilon = options_.epsilon;
+  context.set_input_gradient(
+      0, context.emit(std::make_shared<BatchNormInference>(linear), {dy, scale, zero, zero, variance}));
+}
 
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, activates(options_) ? 6 : 5);

@@ -37,7 +37,8 @@ class BatchNorm final : public Op {
   BatchNormOptions options_;
 };
 
-/// Inference: the same inputs → y like x, with the running statistics in place of the batch's.
+/// Inference: the same inputs → y like x, with the running statistics in place of the batch's. Gradients go to x and
+/// the residual only, as a frozen layer needs; gradient() throws Error if γ or β want one.
 class BatchNormInference final : public Op {
  public:
   explicit BatchNormInference(const BatchNormOptions& options) : options_(options) {}
@@ -45,6 +46,7 @@ class BatchNormInference final : public Op {
   std::string_view name() const override { return "batch_norm_inference"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void hash(Hash& hash) const override;
+  void gradient(GradientContext& context) const override;
 
  private:
   BatchNormOptions options_;

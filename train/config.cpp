@@ -19,6 +19,7 @@ RunConfig read_single(const ConfigNode& tree) {
   read_name(root, config.name);
   read_session(root, config.session);
   root.reject("balance", "has no meaning without a list of jobs");
+  root.reject("evolution", "makes this the config of a PathNet run, which is for 'braid train' only");
   const TrainingSections sections(root);
   const ConfigSection output = root.section("output");
   root.finish();

@@ -23,6 +23,7 @@ struct ModelConfig {
 struct AugmentConfig {
   int crop_padding = 0;
   bool flip = false;
+  double salt_and_pepper = 0;
 };
 
 struct DataConfig {
@@ -30,13 +31,14 @@ struct DataConfig {
   std::string root;  ///< fashion_mnist: folder of the files; empty for the default
   int workers = 1;
   int prefetch = 4;
-  AugmentConfig augment;          ///< of the training images
-  std::vector<double> mean, std;  ///< normalisation, one per channel; empty for none
-  std::int64_t size = 1024;       ///< synthetic: training images
-  std::int64_t test_size = 256;   ///< synthetic: test images
-  std::int64_t image_size = 32;   ///< synthetic: height and width
-  std::int64_t channels = 3;      ///< synthetic
-  int classes = 10;               ///< synthetic
+  std::vector<std::int64_t> only_classes;  ///< relabelled 0, 1, … in this order; empty for all
+  AugmentConfig augment;                   ///< of the training images
+  std::vector<double> mean, std;           ///< normalisation, one per channel; empty for none
+  std::int64_t size = 1024;                ///< synthetic: training images
+  std::int64_t test_size = 256;            ///< synthetic: test images
+  std::int64_t image_size = 32;            ///< synthetic: height and width
+  std::int64_t channels = 3;               ///< synthetic
+  int classes = 10;                        ///< synthetic
 };
 
 struct OptimizerConfig {

@@ -253,6 +253,11 @@ std::vector<ConfigSection> ConfigSection::sections(std::string_view key) {
   return sections;
 }
 
+bool ConfigSection::is_list(std::string_view key) const {
+  const ConfigNode::Entry* entry = node_.find(key);
+  return entry != nullptr && entry->value.kind == ConfigNode::Kind::list;
+}
+
 void ConfigSection::require(std::string_view key) { required_.emplace_back(key); }
 
 void ConfigSection::reject(std::string_view key, std::string_view reason) {

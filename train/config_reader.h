@@ -55,6 +55,8 @@ class ConfigSection {
   /// A key that exists, but not here: an error if it is there.
   void reject(std::string_view key, std::string_view reason);
   bool has(std::string_view key) const { return node_.find(key) != nullptr; }
+  /// Whether a list stands under the key, for keys that take a list or a scalar.
+  bool is_list(std::string_view key) const;
 
   /// Throws if a key was never asked for or a required one is missing. To be called when all have been read.
   void finish() const;

@@ -34,6 +34,7 @@ void reject_all(ConfigSection& section, std::initializer_list<std::string_view> 
 void read_augmentation(ConfigSection section, AugmentConfig& augment) {
   section.read("crop_padding", augment.crop_padding, between(0, 64));
   section.read("flip", augment.flip);
+  section.read("salt_and_pepper", augment.salt_and_pepper, between(0, 1));
   section.finish();
 }
 
@@ -76,6 +77,16 @@ void read_device(ConfigSection& parent, std::string& device) {
 
 }  // namespace
 
+void read_classes(ConfigSection& parent, std::string_view key, const DataConfig& data,
+                  std::vector<std::int64_t>& classes) {
+  constexpr int kFashionMnistClasses = 10;
+  const int count = data.name == "synthetic" ? data.classes : kFashionMnistClasses;
+  parent.read(key, classes, between(0, count - 1));
+  std::vector<std::int64_t> sorted = classes;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) parent.fail(key, "expected each class once");
+}
+
 void read_section(ConfigSection section, ModelConfig& model) {
   section.require("name");
   section.read("name", model.name, models::model_names());
@@ -110,6 +121,7 @@ void read_section(ConfigSection section, DataConfig& data) {
     reject_all(section, {"size", "test_size", "image_size", "channels", "classes"}, "dataset", data.name);
     section.read("root", data.root);
   }
+  read_classes(section, "only_classes", data, data.only_classes);
   section.read("workers", data.workers, between(0, kMaxThreads));
   section.read("prefetch", data.prefetch, between(1, kMaxThreads));
   read_augmentation(section.section("augment"), data.augment);

@@ -27,6 +27,9 @@ struct TrainingSections {
 };
 /// The keys seed, device, streams, width, threads and policy of `parent`.
 void read_session(ConfigSection& parent, SessionOptions& session);
+/// A list of classes of the dataset; `data` must be read as far as they depend on it.
+void read_classes(ConfigSection& parent, std::string_view key, const DataConfig& data,
+                  std::vector<std::int64_t>& classes);
 /// The key name of `parent`, which becomes a part of a path.
 void read_name(ConfigSection& parent, std::string& name);
 void read_output(ConfigSection section, std::string& root);

@@ -1,10 +1,11 @@
 // Configs written back as YAML.
 
 #include <charconv>
+#include <concepts>
 #include <iomanip>
 #include <sstream>
 
-#include "train/config.h"
+#include "train/pathnet_config.h"
 
 namespace braid {
 
@@ -37,6 +38,13 @@ std::string list(const std::vector<double>& values) {
   return '[' + out + ']';
 }
 
+template <std::integral Integer>
+std::string list(const std::vector<Integer>& values) {
+  std::string out;
+  for (const Integer value : values) out.append(out.empty() ? "" : ", ").append(std::to_string(value));
+  return '[' + out + ']';
+}
+
 std::string flag(bool value) { return value ? "true" : "false"; }
 
 std::string count_or(std::int64_t count, const char* word) { return count == 0 ? word : std::to_string(count); }
@@ -49,8 +57,10 @@ void write(std::ostream& out, const DataConfig& data) {
   } else {
     out << "  root: " << as_scalar(data.root) << '\n';
   }
+  if (!data.only_classes.empty()) out << "  only_classes: " << list(data.only_classes) << '\n';
   out << "  workers: " << data.workers << "\n  prefetch: " << data.prefetch
       << "\n  augment:\n    crop_padding: " << data.augment.crop_padding << "\n    flip: " << flag(data.augment.flip)
+      << "\n    salt_and_pepper: " << number(data.augment.salt_and_pepper)
       << "\n  normalize:\n    mean: " << list(data.mean) << "\n    std: " << list(data.std) << '\n';
 }
 
@@ -96,9 +106,26 @@ void write(std::ostream& out, const ModelConfig& model) {
     if (key == "width") out << number(options.width);
     if (key == "auxiliary") out << flag(options.auxiliary);
     if (key == "graph_seed") out << options.graph_seed;
-    if (key == "hidden") out << list({options.hidden.begin(), options.hidden.end()});
+    if (key == "hidden") out << list(options.hidden);
     out << '\n';
   }
+}
+
+void write(std::ostream& out, const models::PathNetOptions& net) {
+  const bool conv = net.form == models::PathNetOptions::Form::conv;
+  out << "model:\n  name: " << (conv ? "pathnet_conv" : "pathnet_linear") << "\n  layers: " << net.grid.layers
+      << "\n  modules: " << net.grid.modules << "\n  active: " << net.grid.active << "\n  "
+      << (conv ? "channels: " : "units: ") << net.width << '\n';
+}
+
+void write_evolution(std::ostream& out, const PathNetConfig& config) {
+  const TournamentOptions& tournament = config.tournament;
+  out << "evolution:\n  task_a: " << list(config.task_a) << "\n  task_b: " << list(config.task_b)
+      << "\n  seeds: " << list(config.seeds) << "\n  population: " << config.population
+      << "\n  tournament: " << (tournament.order == Tournament::concurrent ? "concurrent" : "sequential")
+      << "\n  candidates: " << tournament.candidates << "\n  batches: " << tournament.batches
+      << "\n  threshold: " << number(config.threshold) << "\n  max_generations: " << config.max_generations
+      << "\n  frozen_path: " << (config.frozen_path == FrozenPath::selectable ? "selectable" : "always_active") << '\n';
 }
 
 /// All but name, session and output.
@@ -141,6 +168,19 @@ std::string to_yaml(const RunConfig& config) {
   write(out, config.jobs.front().training.session);
   out << "jobs:\n";
   for (const JobConfig& job : config.jobs) write_job(out, job);
+  out << "output:\n  root: " << as_scalar(config.output_root) << '\n';
+  return out.str();
+}
+
+std::string to_yaml(const PathNetConfig& config) {
+  std::ostringstream out;
+  out << "name: " << as_scalar(config.name) << '\n';
+  write(out, config.session);
+  write(out, config.net);
+  write(out, config.data);
+  out << "train:\n  batch_size: " << config.batch_size << "\noptimizer:\n  lr: " << number(config.tournament.lr)
+      << '\n';
+  write_evolution(out, config);
   out << "output:\n  root: " << as_scalar(config.output_root) << '\n';
   return out.str();
 }

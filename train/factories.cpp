@@ -1,5 +1,6 @@
 #include "train/factories.h"
 
+#include "data/class_subset.h"
 #include "data/fashion_mnist.h"
 #include "data/synthetic.h"
 #include "models/registry.h"
@@ -8,7 +9,7 @@ namespace braid {
 
 namespace {
 
-/// What tells datasets apart.
+/// What tells datasets with all their classes apart.
 std::string key_of(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const char* part = split == Split::train ? "train" : "test";
@@ -35,7 +36,9 @@ std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split spl
 std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split split) {
   std::shared_ptr<const Dataset>& dataset = datasets_[key_of(config, split)];
   if (dataset == nullptr) dataset = make_dataset(config, split);
-  return dataset;
+  const std::vector<std::int64_t>& classes = config.data.only_classes;
+  if (classes.empty()) return dataset;
+  return std::make_shared<ClassSubset>(dataset, std::vector<int>(classes.begin(), classes.end()));
 }
 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {
@@ -77,6 +80,7 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
   if (training) {
     options.transform.crop_padding = data.augment.crop_padding;
     options.transform.flip = data.augment.flip;
+    options.transform.salt_and_pepper = data.augment.salt_and_pepper;
   }
   return options;
 }

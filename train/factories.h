@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// Datasets, each made once: whoever asks for the same one shares it.
+/// Datasets, each made once: whoever asks for the same one, or for some of its classes, shares it.
 class DatasetPool {
  public:
   /// Throws DataError if the files are missing or damaged.

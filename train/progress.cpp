@@ -41,11 +41,11 @@ void Progress::set_rows(const std::vector<std::string>& labels) {
   for (const std::string& label : labels) rows_.push_back({label + ": ", ""});
 }
 
-void Progress::update(std::size_t row, const ProgressState& state, bool due) {
+void Progress::update(std::size_t row, std::string_view text, bool due) {
   constexpr std::chrono::milliseconds kRedraw{100};
   // ECMA-48: erase to the end of the line, and go up some lines.
   constexpr const char *kEraseRest = "\x1b[K", *kUp = "\x1b[";
-  rows_[row].text = to_string(state);
+  rows_[row].text = text;
   if (mode_ == Mode::lines && due) out_ << rows_[row].label << rows_[row].text << std::endl;
   const auto now = std::chrono::steady_clock::now();
   if (mode_ != Mode::redraw || now - last_draw_ < kRedraw) return;

@@ -38,7 +38,9 @@ class Progress {
   void set_rows(const std::vector<std::string>& labels);
   /// Shows the state of a row. `due` says that a line may be spent on it; redrawing happens at most ten times a second
   /// anyway.
-  void update(std::size_t row, const ProgressState& state, bool due);
+  void update(std::size_t row, const ProgressState& state, bool due) { update(row, to_string(state), due); }
+  /// The same for what is no epoch of training.
+  void update(std::size_t row, std::string_view text, bool due);
   /// Prints a line that stays, about everything or about a row.
   void print(std::string_view line);
   void print(std::size_t row, std::string_view line);

@@ -93,7 +93,8 @@ TEST_CASE("crops and flips are uniform") {
   int flips = 0;
   const int draws = 25000;
   for (int i = 0; i < draws; ++i) {
-    const CropFlip crop = transform.draw(Generator(5, static_cast<std::uint64_t>(i)));
+    Generator random(5, static_cast<std::uint64_t>(i));
+    const CropFlip crop = transform.draw(random);
     ++crops[{crop.dy, crop.dx}];
     flips += crop.flip ? 1 : 0;
   }
@@ -111,11 +112,39 @@ TEST_CASE("crops and flips are uniform") {
 TEST_CASE("without crop and flip the crop is the identity") {
   const Transform transform({}, {8, 8, 1});
   for (std::uint64_t i = 0; i < 100; ++i) {
-    const CropFlip crop = transform.draw(Generator(1, i));
+    Generator random(1, i);
+    const CropFlip crop = transform.draw(random);
     CHECK(crop.dy == 0);
     CHECK(crop.dx == 0);
     CHECK_FALSE(crop.flip);
   }
+}
+
+TEST_CASE("salt and pepper turn the asked share of the pixels black or white, half each, and leave the rest alone") {
+  TransformOptions options;
+  options.mean = {0.5f, 0.0f};
+  options.std = {0.25f, 1.0f};
+  options.salt_and_pepper = 0.3;
+  const Shape shape{100, 100, 2};
+  const Transform transform(options, shape);
+  const std::vector<float> clean = apply(transform, Bytes(20000, 77), {});
+  std::vector<float> noisy = clean;
+  Generator random(3);
+  transform.add_noise(random, noisy);
+  const std::pair pepper(-2.0f, 0.0f), salt(2.0f, 1.0f), grey(clean[0], clean[1]);
+  std::map<std::pair<float, float>, int> pixels;
+  for (std::size_t i = 0; i < noisy.size(); i += 2) ++pixels[{noisy[i], noisy[i + 1]}];
+  CHECK(pixels.size() == 3);  // all channels of a pixel change together
+  for (const auto& colour : {pepper, salt}) {
+    CHECK(pixels[colour] > 1320);  // 1500 expected, standard deviation 36
+    CHECK(pixels[colour] < 1680);
+  }
+  CHECK(pixels[grey] == 10000 - pixels[pepper] - pixels[salt]);
+
+  std::vector<float> again = clean;
+  Generator same(3);
+  transform.add_noise(same, again);
+  CHECK(again == noisy);
 }
 
 TEST_CASE("transform options that do not fit are config errors") {
@@ -134,4 +163,7 @@ TEST_CASE("transform options that do not fit are config errors") {
   CHECK(contains(error(options), "expected std for 3 channels"));
   options.std = {1, 0, 1};
   CHECK(contains(error(options), "expected std > 0, got 0"));
+  options = {};
+  options.salt_and_pepper = 1.5;
+  CHECK(contains(error(options), "expected salt_and_pepper in [0, 1], got 1.5"));
 }

@@ -85,7 +85,9 @@ void add_batch_norm_rows(Rows& rows) {
         std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
         if (is_small && add) differentiable.push_back(5);
         rows.push_back({make<ops::BatchNorm>(options), inputs, differentiable});
-        rows.push_back({make<ops::BatchNormInference>(options), inputs});
+        std::vector<int> fixed_statistics = is_small ? std::vector{0} : std::vector<int>{};
+        if (is_small && add) fixed_statistics.push_back(5);
+        rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
         std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
         if (activation != Activation::none) backward.push_back({add ? x : c, data});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});

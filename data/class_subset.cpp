@@ -1,0 +1,48 @@
+#include "data/class_subset.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace braid {
+namespace {
+
+constexpr int kLeftOut = -1;
+
+/// For each class of the dataset its new label, or kLeftOut.
+std::vector<int> relabel(const Dataset& dataset, const std::vector<int>& classes) {
+  std::vector<int> labels(static_cast<std::size_t>(dataset.classes()), kLeftOut);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    BRAID_CHECK(classes[i] >= 0 && classes[i] < dataset.classes(), ConfigError, "[class_subset] ", dataset.name(),
+                " has classes 0 to ", dataset.classes() - 1, ", got class ", classes[i]);
+    int& label = labels[static_cast<std::size_t>(classes[i])];
+    BRAID_CHECK(label == kLeftOut, ConfigError, "[class_subset] class ", classes[i], " is named twice");
+    label = static_cast<int>(i);
+  }
+  return labels;
+}
+
+std::string name_of(const Dataset& dataset, const std::vector<int>& classes) {
+  std::string list;
+  for (const int c : classes) list.append(list.empty() ? "" : ",").append(std::to_string(c));
+  return message(dataset.name(), '[', list, ']');
+}
+
+}  // namespace
+
+ClassSubset::ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vector<int>& classes)
+    : dataset_(std::move(dataset)), classes_(static_cast<int>(classes.size())), name_(name_of(*dataset_, classes)) {
+  const std::vector<int> labels = relabel(*dataset_, classes);
+  for (std::int64_t i = 0; i < dataset_->size(); ++i) {
+    const int label = labels[static_cast<std::size_t>(dataset_->label(i))];
+    if (label != kLeftOut) samples_.push_back({i, label});
+  }
+  BRAID_CHECK(!samples_.empty(), DataError, "[class_subset] ", name_, " has no samples");
+}
+
+const ClassSubset::Sample& ClassSubset::at(std::int64_t index) const {
+  BRAID_CHECK(index >= 0 && index < size(), DataError, "[", name_, "] sample ", index, " is outside 0 to ", size() - 1);
+  return samples_[static_cast<std::size_t>(index)];
+}
+
+}  // namespace braid

@@ -1,0 +1,40 @@
+#pragma once
+// The samples of some classes of a dataset, as a dataset of their own: from ten kinds of clothing, a binary task.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace braid {
+
+class ClassSubset final : public Dataset {
+ public:
+  /// Samples keep their order; class `classes[i]` gets the label i. Throws ConfigError if the dataset has no such class
+  /// or one is named twice, DataError if no sample is of these classes.
+  ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vector<int>& classes);
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
+  Shape image_shape() const override { return dataset_->image_shape(); }
+  int classes() const override { return classes_; }
+  /// As "fashion_mnist[0,6]".
+  std::string name() const override { return name_; }
+  std::span<const std::uint8_t> image(std::int64_t index) const override { return dataset_->image(at(index).index); }
+  int label(std::int64_t index) const override { return at(index).label; }
+
+ private:
+  struct Sample {
+    std::int64_t index;  ///< in the dataset
+    int label;
+  };
+  /// Throws DataError if the index is out of range.
+  const Sample& at(std::int64_t index) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  int classes_;
+  std::string name_;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace braid

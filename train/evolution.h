@@ -1,0 +1,54 @@
+#pragma once
+// Tournament selection over paths (Fernando et al., 2017, section 2.2). Knows nothing of training: a callback says how
+// fit candidates are.
+
+#include <functional>
+#include <span>
+
+#include "models/genotype.h"
+
+namespace braid {
+
+struct EvolutionOptions {
+  models::PathGrid grid = {};
+  int population = 64;
+  /// Genotypes that meet in one generation, an even number: neighbours fight each other, so 4 are two binary
+  /// tournaments at once.
+  int candidates = 2;
+  std::uint64_t seed = 1;
+};
+
+class Evolution {
+ public:
+  /// Fitness of each candidate, larger is better. The candidates are distinct individuals; their genotypes may be
+  /// equal.
+  using Judge = std::function<std::vector<double>(std::span<const models::Genotype> candidates)>;
+
+  /// Draws the population. Throws Error if an option is out of range.
+  explicit Evolution(const EvolutionOptions& options);
+
+  /// One generation: draws candidates at random, has them judged, and overwrites the loser of every pair with a mutated
+  /// copy of the winner. A tie goes to the first of the two. If the judge throws, or returns nothing because it was
+  /// stopped, the population stays as it was.
+  void step(const Judge& judge);
+
+  struct Winner {
+    models::Genotype genotype;
+    double fitness = 0;
+    int generation = 0;  ///< in which it won, from 1; 0: there was none yet
+  };
+  /// The fittest candidate of the last generation, and of all so far (of equals the last).
+  const Winner& last() const { return last_; }
+  const Winner& best() const { return best_; }
+  std::span<const models::Genotype> population() const { return population_; }
+
+ private:
+  std::vector<int> draw_candidates();
+
+  EvolutionOptions options_;
+  Generator random_;
+  std::vector<models::Genotype> population_;
+  Winner last_, best_;
+};
+
+}  // namespace braid

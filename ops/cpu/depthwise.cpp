@@ -28,9 +28,8 @@ struct Axis {
 /// Outputs first, first + step, … that see the same taps.
 struct Run {
   std::int64_t first, count, step;
-  std::int64_t tap, taps, tap_step;  ///< the taps, tap_step apart in the filter
-  std::int64_t input, input_step,
-      input_of_tap;  ///< input of the first output and tap; from output to output, tap to tap
+  std::int64_t tap, taps, tap_step;              ///< the taps, tap_step apart in the filter
+  std::int64_t input, input_step, input_of_tap;  ///< what the first output sees; from output to output, tap to tap
 };
 
 /// Runs among `outputs` outputs. input_of(output, tap) is -1 where the tap sees no input. Outputs that are `phases`

@@ -70,7 +70,10 @@ Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> 
 
 void Conv2d::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), w = context.input(1), dy = context.output_gradient(0);
-  // Backward-data first: it is what the rest of the backward pass waits for.
+  // The bias first, while dy is in the caches; then backward-data, which the rest of the backward pass waits for.
+  if (context.input_count() == 3 && context.needs(2)) {
+    context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
+  }
   if (context.needs(0)) {
     context.set_input_gradient(
         0, context.emit(std::make_shared<Conv2dBackwardData>(options_, context.desc(x).shape), {dy, w}));
@@ -78,9 +81,6 @@ void Conv2d::gradient(GradientContext& context) const {
   if (context.needs(1)) {
     context.set_input_gradient(
         1, context.emit(std::make_shared<Conv2dBackwardFilter>(options_, context.desc(w).shape), {x, dy}));
-  }
-  if (context.input_count() == 3 && context.needs(2)) {
-    context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
   }
 }
 

@@ -99,12 +99,11 @@ template <class T>
 void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
   constexpr std::int64_t kSamples = 16;
   const std::int64_t samples = std::min(kSamples, rows.rows);
-  for (std::int64_t c = 0; c < rows.channels; ++c) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < samples; ++i) {
-      sum += static_cast<double>(x[(i * rows.rows / samples) * rows.channels + c]);
-    }
-    mean[c] = static_cast<T>(sum / static_cast<double>(samples));
+  const T weight = T(1) / static_cast<T>(samples);
+  std::fill_n(mean, rows.channels, T(0));
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const T* row = x + (i * rows.rows / samples) * rows.channels;
+    for_each_element(0, rows.channels, [=](std::int64_t c) { mean[c] += weight * row[c]; });
   }
 }
 
@@ -130,16 +129,16 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
 
     const double n = static_cast<double>(rows.rows);
     const arithmetic::RunningAverage<T> average{options.momentum};
-    for (std::int64_t c = 0; c < rows.channels; ++c) {
-      const auto batch =
-          arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], sums[rows.channels + c], n);
+    const double* squares = sums + rows.channels;
+    for_each_element(0, rows.channels, [=, epsilon = options.epsilon](std::int64_t c) {
+      const auto batch = arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], squares[c], n);
       mean[c] = channel.mean[c] = static_cast<T>(batch.mean);
-      inverse_deviation[c] = static_cast<T>(1 / std::sqrt(batch.variance + options.epsilon));
+      inverse_deviation[c] = static_cast<T>(1 / std::sqrt(batch.variance + epsilon));
       new_running_mean[c] = average(running_mean[c], batch.mean);
       new_running_variance[c] = average(running_variance[c], batch.variance * n / (n - 1));
       channel.scale[c] = gamma[c] * inverse_deviation[c];
       channel.shift[c] = beta[c];
-    }
+    });
     channel.widen(rows);
     normalize(threads, rows, options, channel, x, options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
   });
@@ -198,14 +197,15 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
       const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
 
       const double n = static_cast<double>(rows.rows);
-      for (std::int64_t c = 0; c < rows.channels; ++c) {
+      const double* covariances = sums + rows.channels;
+      for_each_element(0, rows.channels, [=](std::int64_t c) {
         const double inverse = static_cast<double>(inverse_deviation[c]);
-        const double covariance = sums[rows.channels + c];
+        const double covariance = covariances[c];
         dbeta[c] = static_cast<T>(sums[c]);
         dgamma[c] = static_cast<T>(covariance * inverse);
         channel.shift[c] = static_cast<T>(sums[c] / n);
         channel.slope[c] = static_cast<T>(covariance * inverse * inverse / n);
-      }
+      });
       channel.widen(rows);
 
       const auto apply = [=](std::int64_t e, std::int64_t i) {

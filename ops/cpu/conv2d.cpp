@@ -1,9 +1,11 @@
-// Convolutions in f32 are done by Winograd's algorithm where that is faster, else by oneDNN. The portable loops here,
-// whose innermost one runs over channels, serve f64, builds without oneDNN and the tests, whose oracle they are.
+// Convolutions in f32 are done by our own loops if depthwise, by Winograd's algorithm where that is faster, else by
+// oneDNN. The portable loops here, whose innermost one runs over channels, serve f64, builds without oneDNN and the
+// tests, whose oracle they are.
 
 #include "ops/conv2d.h"
 
 #include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/depthwise.h"
 #include "ops/cpu/multiply_add.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
@@ -142,6 +144,7 @@ void backward_filter_row(const Geometry& g, std::int64_t k, std::int64_t r, cons
 std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = depthwise::conv2d(spec)) return kernel;
     if (auto kernel = winograd::conv2d(spec)) return kernel;
     if (auto kernel = onednn::conv2d(spec)) return kernel;
   }
@@ -164,6 +167,7 @@ std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = depthwise::conv2d_backward_data(spec)) return kernel;
     if (auto kernel = winograd::conv2d_backward_data(spec)) return kernel;
     if (auto kernel = onednn::conv2d_backward_data(spec)) return kernel;
   }
@@ -185,6 +189,7 @@ std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv2d_backward_filter(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
+    if (auto kernel = depthwise::conv2d_backward_filter(spec)) return kernel;
     if (auto kernel = winograd::conv2d_backward_filter(spec)) return kernel;
     if (auto kernel = onednn::conv2d_backward_filter(spec)) return kernel;
   }

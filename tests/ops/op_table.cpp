@@ -50,8 +50,21 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.padding = 1, .groups = 2}, {2, 4, 5, 4}, {6, 3, 3, 2});
   add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 5}, {1, 5, 5, 5}, {5, 3, 3, 1});  // depthwise
   add_conv2d(rows, {.padding = 1, .groups = 3}, {1, 4, 4, 3}, {6, 3, 3, 1});               // depthwise, multiplied
-  add_conv2d(rows, {.padding = 4}, {1, 2, 2, 1}, {1, 3, 3, 1});                            // windows of padding only
-  add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);                     // no image
+  // Depthwise, with gradients of their own, and large enough for loops of their own: taps in blocks of 3x3, windows of
+  // padding only, inputs that no output sees, bands of rows and of images.
+  const auto biased_depthwise = make<ops::Conv2d>(Conv2dOptions{.padding = 4, .groups = 3});
+  rows.push_back({biased_depthwise, {{{1, 3, 2, 3}}, {{3, 3, 3, 1}}, {{3}}}, {0, 1, 2}});
+  rows.push_back({biased_depthwise, {{{2, 12, 13, 3}}, {{3, 3, 3, 1}}, {{3}}}});
+  add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 0}, .groups = 2}, {2, 8, 9, 2}, {2, 5, 2, 1});
+  add_conv2d(rows, {.padding = 3, .groups = 17}, {2, 17, 16, 17}, {17, 7, 7, 1}, false);
+  add_conv2d(rows, {.stride = 3, .groups = 2}, {1, 50, 52, 2}, {2, 2, 2, 1}, false);
+  add_conv2d(rows, {.stride = {4, 2}, .padding = 3, .dilation = {2, 3}, .groups = 3}, {2, 65, 40, 3}, {3, 4, 3, 1},
+             false);
+  add_conv2d(rows, {.padding = 4, .groups = 35}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
+  add_conv2d(rows, {.padding = 1, .groups = 5}, {90, 16, 16, 5}, {5, 3, 3, 1}, false);
+  add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 48}, {2, 57, 60, 48}, {48, 3, 3, 1}, false);
+  add_conv2d(rows, {.padding = 4}, {1, 2, 2, 1}, {1, 3, 3, 1});         // windows of padding only
+  add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);  // no image
   add_conv2d(rows, {.stride = 2, .padding = 3}, {2, 33, 31, 3}, {17, 7, 7, 3}, false);
   add_conv2d(rows, {.padding = 1}, {3, 14, 15, 32}, {48, 3, 3, 32}, false);
 }

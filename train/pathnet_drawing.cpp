@@ -11,9 +11,9 @@ using models::Genotype;
 using models::PathGrid;
 
 // Pixels. In a panel, layers go from left to right and the modules of a layer from top to bottom.
-constexpr int kMargin = 24, kHeader = 118, kPanelHeader = 48;
-constexpr int kCellWidth = 44, kCellHeight = 16, kRow = 22, kColumn = 92, kEnd = 40, kGap = 44;
-constexpr int kMaxWidth = 1240;
+constexpr int kMargin = 24, kHeader = 118, kPanelHeader = 66;
+constexpr int kCellWidth = 44, kCellHeight = 16, kRow = 22, kColumn = 84, kEnd = 40, kGap = 40;
+constexpr int kMinWidth = 1000, kMaxWidth = 1240;
 
 constexpr const char* kStyle = R"(  <style>
     text { font-family: system-ui, "Segoe UI", "Helvetica Neue", Arial, "DejaVu Sans", sans-serif; fill: #1f2733; }
@@ -61,6 +61,8 @@ class Panel {
     end({last_x(), end_y("a")}, "A");
     end({last_x(), end_y("b")}, "B");
     for (int layer = 0; layer < grid_.layers; ++layer) {
+      const Point top = cell_corner(layer, 0);
+      text({top.x + kCellWidth / 2, top.y - 8}, "name", message("layer ", layer + 1));
       for (int module = 0; module < grid_.modules; ++module) cell(layer, module);
     }
   }
@@ -139,12 +141,15 @@ void draw_header(std::ostream& out, const PathNetConfig& config) {
     note(x + kCellWidth + 8, y, words);
   };
   out << "  <text x=\"" << kMargin << "\" y=\"36\" class=\"title\">The paths that PathNet found</text>\n";
+  const bool always = config.frozen_path == FrozenPath::always_active;
   note(kMargin, 56,
        message("Task A: classes ", list(config.task_a), " of ", config.data.name, ". Then task B: classes ",
-               list(config.task_b), ". Each column is a layer of modules; a path sums the modules it uses."));
-  sample(kMargin, 84, "a", "a", "on task A's path: frozen before task B");
-  sample(kMargin + 330, 84, "a", "b", "on both: task B reuses it, frozen");
-  sample(kMargin + 640, 84, "b", "b", "on task B's path only: trained on task B");
+               list(config.task_b), ". The outputs of a layer's modules on a path are summed.",
+               always ? " In task B, A's path stays active." : ""));
+  sample(kMargin, 84, "a", "a", "on A's path, frozen for task B");
+  sample(kMargin + 265, 84, "a", "b", "on both: B's path reuses it");
+  sample(kMargin + 510, 84, "b", "b", "on B's path, trained in task B");
+  sample(kMargin + 770, 84, "unused", "unused", "on neither");
 }
 
 }  // namespace
@@ -155,7 +160,7 @@ std::string draw_paths(const PathNetConfig& config, std::span<const SeedRun> run
   const int count = static_cast<int>(runs.size());
   const int columns = std::clamp(kMaxWidth / panel_width, 1, std::max(1, count));
   const int rows = (count + columns - 1) / columns;
-  const int width = std::max(kMargin + columns * panel_width, 960), height = kHeader + rows * panel_height;
+  const int width = std::max(kMargin + columns * panel_width, kMinWidth), height = kHeader + rows * panel_height;
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
       << "\" role=\"img\" aria-labelledby=\"title\">\n  <title id=\"title\">The paths that PathNet found</title>\n"

@@ -146,6 +146,14 @@ bool run_seed(Experiment& experiment, SeedRun& run) {
   return untrained.learn("b", "task B beside an untrained path", run.untrained.emplace());
 }
 
+std::shared_ptr<const Dataset> make_task(const std::shared_ptr<const Dataset>& dataset, const std::vector<int>& classes,
+                                         std::int64_t batch_size) {
+  auto task = std::make_shared<ClassSubset>(dataset, classes);
+  BRAID_CHECK(task->size() >= batch_size, ConfigError, "[pathnet] ", task->name(), " has ", task->size(),
+              " samples, too few for train.batch_size = ", batch_size);
+  return task;
+}
+
 void save(const std::filesystem::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(text);
@@ -180,8 +188,8 @@ void note_failure(RunFolder& folder, std::string_view what) {
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
   const InterruptGuard interrupt;
   const auto dataset = DatasetPool().get(training_config(config), Split::train);
-  const auto task_a = std::make_shared<ClassSubset>(dataset, config.task_a);
-  const auto task_b = std::make_shared<ClassSubset>(dataset, config.task_b);
+  const auto task_a = make_task(dataset, config.task_a, config.batch_size);
+  const auto task_b = make_task(dataset, config.task_b, config.batch_size);
   RunFolder folder(config.output_root, config.name, to_yaml(config));
   PathNetResult result{.seeds = {}, .folder = folder.path()};
   Experiment experiment{config, task_a, task_b, folder, progress, interrupt};

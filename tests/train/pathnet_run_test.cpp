@@ -1,0 +1,201 @@
+#include "train/pathnet_run.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/data/files.h"
+#include "train/pathnet_drawing.h"
+#include "train/pathnet_report.h"
+
+using namespace braid;
+using namespace braid::testing;
+using nlohmann::json;
+
+namespace {
+
+/// Four classes of small images that are easily told apart: some milliseconds a generation.
+PathNetConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
+  std::vector<std::string> all{"output.root=" + folder.path()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  const ConfigNode tree = parse_config(
+      "name: tiny\n"
+      "device: cpu\n"
+      "model: {name: pathnet_linear, layers: 2, modules: 4, active: 2, units: 6}\n"
+      "data: {name: synthetic, size: 80, image_size: 8, channels: 1, classes: 4, workers: 0,\n"
+      "       augment: {salt_and_pepper: 0.2}}\n"
+      "train: {batch_size: 8}\n"
+      "optimizer: {lr: 0.02}\n"
+      "evolution: {task_a: [0, 1], task_b: [3, 2], seeds: 2, population: 8, batches: 5, threshold: 0.95,\n"
+      "            max_generations: 40}\n",
+      "tiny.yaml");
+  return read_pathnet_config(tree, all).value();
+}
+
+PathNetResult run(const PathNetConfig& config) {
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::quiet);
+  return run_pathnet(config, progress);
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<json> metrics(const PathNetResult& result) {
+  std::vector<json> list;
+  std::ifstream file(result.folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) list.push_back(json::parse(line));
+  return list;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a PathNet run learns both tasks for every seed, and its folder tells how") {
+  const TemporaryFolder folder;
+  const PathNetConfig config = tiny(folder, {"evolution.frozen_path=always_active"});
+  const PathNetResult result = run(config);
+  CHECK_FALSE(result.interrupted);
+  REQUIRE(result.seeds.size() == 2);
+  std::size_t generations = 0;
+  for (const SeedRun& seed : result.seeds) {
+    REQUIRE(seed.untrained.has_value());
+    for (const TaskRun* task : {&seed.a, &seed.b, &seed.control, &*seed.untrained}) {
+      CHECK(task->learned);
+      CHECK(task->accuracy >= 0.95);
+      CHECK(task->generations >= 1);
+      CHECK(task->steps == 5 * task->generations);
+      CHECK(task->plans >= 1);
+      CHECK(task->plans <= task->generations);
+      CHECK(task->population.size() == 8);
+      generations += static_cast<std::size_t>(task->generations);
+    }
+  }
+
+  const std::vector<json> records = metrics(result);
+  CHECK(records.size() == generations);
+  CHECK(records.front().at("event") == "generation");
+  CHECK(records.front().at("phase") == "task A");
+  CHECK(records.front().at("accuracies").size() == 2);
+  CHECK(records.back().at("path") == result.seeds.back().untrained->path.layers);
+
+  const json report = json::parse(text_of(result.folder / kPathNetReport));
+  CHECK(report.at("seeds")[0].at("b").at("generations") == result.seeds[0].b.generations);
+  const double mean = (result.seeds[0].control.generations + result.seeds[1].control.generations) / 2.0;
+  CHECK(report.at("mean_generations").at("control") == mean);
+  const json genotypes = json::parse(text_of(result.folder / kPathNetGenotypes));
+  CHECK(genotypes.at("seeds")[1].at("a").at("path") == result.seeds[1].a.path.layers);
+  CHECK(genotypes.at("seeds")[1].at("untrained").at("population").size() == 8);
+  CHECK(to_yaml(*read_pathnet_config(result.folder / "config.yaml")) == to_yaml(config));
+}
+
+TEST_CASE("a PathNet run repeats itself bit by bit, on any number of streams") {
+  const TemporaryFolder folder;
+  const auto outcome = [&](const std::string& streams) {
+    const PathNetResult result = run(tiny(folder, {"streams=" + streams, "evolution.seeds=[5]"}));
+    return text_of(result.folder / kPathNetGenotypes) + text_of(result.folder / "metrics.jsonl");
+  };
+  const std::string expected = outcome("1");
+  CHECK(outcome("1") == expected);
+  CHECK(outcome("2") == expected);
+}
+
+TEST_CASE("task B and its control begin with the same population, task A with another") {
+  const TemporaryFolder folder;
+  const PathNetResult result = run(tiny(folder, {"evolution.max_generations=1", "evolution.threshold=1"}));
+  const auto equal_members = [](const TaskRun& x, const TaskRun& y) {
+    int equal = 0;
+    for (std::size_t i = 0; i < x.population.size(); ++i) equal += x.population[i] == y.population[i] ? 1 : 0;
+    return equal;
+  };
+  for (const SeedRun& seed : result.seeds) {
+    CHECK(equal_members(seed.b, seed.control) >= 6);  // of 8; the only tournament overwrote one in each
+    CHECK(equal_members(seed.a, seed.control) <= 1);
+  }
+}
+
+TEST_CASE("a task that is not learned is reported as such") {
+  const TemporaryFolder folder;
+  const PathNetConfig config = tiny(folder, {"evolution.max_generations=2", "optimizer.lr=1e-9", "evolution.seeds=1"});
+  const PathNetResult result = run(config);
+  CHECK_FALSE(result.seeds[0].a.learned);
+  CHECK(result.seeds[0].a.generations == 2);
+  const std::string text = table(config, result.seeds);
+  CHECK(count(text, ">2") == 3);
+  CHECK(contains(text, "counts with the generations it had"));
+}
+
+TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that were finished") {
+  const TemporaryFolder folder;
+  std::ostringstream sink;
+  // The second line tells of the first seed.
+  class Interrupter : public std::stringbuf {
+    int sync() override { return ++lines_ == 2 ? std::raise(SIGINT) : 0; }
+    int lines_ = 0;
+  } buffer;
+  std::ostream out(&buffer);
+  Progress progress(out, Progress::Mode::lines);
+  const PathNetResult result = run_pathnet(tiny(folder, {"evolution.seeds=100"}), progress);
+  CHECK(result.interrupted);
+  CHECK(result.seeds.size() == 1);
+  CHECK(metrics(result).back().at("event") == "interrupted");
+  CHECK(json::parse(text_of(result.folder / kPathNetReport)).at("seeds").size() == 1);
+  CHECK(contains(buffer.str(), "interrupted; 1 of 100 seeds were finished"));
+}
+
+TEST_CASE("training that diverges fails the run, and the metrics say why") {
+  const TemporaryFolder folder;
+  const std::string error = error_of<Error>([&] { run(tiny(folder, {"optimizer.lr=1e30"})); });
+  CHECK(contains(error, "training has diverged"));
+  std::ifstream file(folder.path() + "/tiny-1/metrics.jsonl");
+  std::string line, last;
+  while (std::getline(file, line)) last = line;
+  CHECK(json::parse(last).at("event") == "failed");
+  CHECK(json::parse(last).at("message") == error);
+}
+
+TEST_CASE("tasks without a complete batch are an error before anything is written") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(run(tiny(folder, {"train.batch_size=41"})), ConfigError);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("the drawing shows every module of every seed, and which path uses it") {
+  const TemporaryFolder folder;
+  const PathNetConfig config = tiny(folder);
+  SeedRun seed;
+  seed.seed = 42;
+  const auto task = [](bool learned, int generations, const models::Genotype& path) {
+    TaskRun run;
+    run.learned = learned;
+    run.generations = generations;
+    run.path = path;
+    return run;
+  };
+  seed.a = task(true, 7, {{{0, 1}, {2, 2}}});
+  seed.b = task(true, 3, {{{1, 3}, {0, 0}}});
+  seed.control = task(false, 40, {{{0, 0}, {0, 0}}});
+  const std::vector<SeedRun> runs(4, seed);
+  const std::string svg = draw_paths(config, runs);
+  CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(count(svg, ">seed 42<") == 4);
+  CHECK(count(svg, "generations: A 7, B 3, B from scratch more than 40") == 4);
+  CHECK(count(svg, "class=\"unused\"/>") == 4 * 3 + 2);  // 8 modules less 5 used, and a sample of two halves
+  CHECK(count(svg, "class=\"name on\">A B<") == 4 * 1);
+  CHECK(count(svg, "class=\"name on\">A<") == 4 * 2);
+  CHECK(count(svg, "class=\"name on\">B<") == 4 * 2);
+  CHECK(count(svg, "class=\"path a\"") == 4 * (2 + 2 + 1));  // image to layer 1, to layer 2, to the task
+  CHECK(count(svg, "class=\"path b\"") == 4 * (2 + 2 + 1));
+  CHECK(count(svg, "classes 0, 1 of synthetic") == 1);
+}

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
@@ -41,6 +42,16 @@ JOBS = TINY.replace("model: {name: lenet5}\n", "").replace("name: tiny", "name: 
 jobs:
   - {name: small, model: {name: lenet5}}
   - {name: wide, seed: 2, model: {name: lenet5, width: 2}, train: {epochs: 1}}
+"""
+
+
+PATHNET = """\
+name: paths
+model: {name: pathnet_linear, layers: 2, modules: 4, active: 2, units: 6}
+data: {name: synthetic, size: 80, image_size: 8, channels: 1, classes: 4}
+train: {batch_size: 8}
+optimizer: {lr: 0.02}
+evolution: {task_a: [0, 1], task_b: [2, 3], seeds: 2, population: 8, batches: 5, max_generations: 30}
 """
 
 
@@ -258,6 +269,21 @@ class CommandLine(unittest.TestCase):
         times = json.loads(self.braid("bench", "jobs.yaml", "--steps", 2, "--json").stdout)
         self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
         self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
+
+    def test_pathnet_runs_like_any_config(self):
+        (self.folder / "paths.yaml").write_text(PATHNET)
+        result = self.braid("train", "paths.yaml")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("speed-up by task A: ", result.stdout)
+        run = self.runs / "paths-1"
+        self.assertEqual(sorted(p.name for p in run.iterdir()),
+                         ["config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json"])
+        self.assertEqual(len(json.loads((run / "report.json").read_text())["seeds"]), 2)
+        drawing = xml.etree.ElementTree.parse(run / "paths.svg").getroot()
+        self.assertEqual(drawing.tag, "{http://www.w3.org/2000/svg}svg")
+        self.assertIn("seed 2", [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")])
+        self.assertIn("for 'braid train' only", self.fails("bench", "paths.yaml"))
+        self.assertIn("unknown key (did you mean 'seeds'?)", self.fails("train", "paths.yaml", "--set", "evolution.seed=1"))
 
     def test_summary_of_models_and_configs(self):
         model = self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2")

@@ -114,6 +114,15 @@ TEST_CASE("values out of range say what the range is") {
   CHECK(error_with("seed: -1") == "x.yaml:5:7: seed: expected an integer from 0 to 2^64 - 1, got '-1'");
   CHECK(error_with("device: gpu") == "x.yaml:5:9: device: expected auto, cpu, cuda or cuda:<index>, got 'gpu'");
   CHECK(error_with("device: cuda:1").empty());
+  const auto error_of_data = [](const std::string& keys) {
+    return error_in("name: x\nmodel: {name: lenet5}\ndata: {name: fashion_mnist, " + keys + "}\ntrain: {epochs: 1}");
+  };
+  CHECK(error_of_data("only_classes: [3, 10]") ==
+        "x.yaml:3:47: data.only_classes: expected an integer in [0, 9], got '10'");
+  CHECK(error_of_data("only_classes: [3, 1, 3]") == "x.yaml:3:43: data.only_classes: expected each class once");
+  CHECK(error_of_data("only_classes: [3, 1]").empty());
+  CHECK(error_of_data("augment: {salt_and_pepper: 1.5}") ==
+        "x.yaml:3:56: data.augment.salt_and_pepper: expected a number in [0, 1], got '1.5'");
   CHECK(error_with("streams: auto\nthreads: all\nwidth: 2").empty());
   CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").session.seed == 18446744073709551615u);
 }
@@ -240,7 +249,8 @@ TEST_CASE("a resolved config reads as the same config") {
       "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\n"
       "model: {name: resnet18, zero_init_residual: true, stem: image}\n"
       "data: {name: synthetic, size: 10, test_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
-      "       prefetch: 2, augment: {crop_padding: 2, flip: true}, normalize: {mean: [0.1], std: [0.3]}}\n"
+      "       only_classes: [2, 0], prefetch: 2, augment: {crop_padding: 2, flip: true, salt_and_pepper: 0.1}, "
+      "normalize: {mean: [0.1], std: [0.3]}}\n"
       "train: {epochs: 3, batch_size: 5, drop_last: true, label_smoothing: 0.1, log_interval: 7, max_steps: 9}\n"
       "eval: {batch_size: 3}\n"
       "optimizer: {name: adamw, lr: 1.0e-4, beta1: 0.8, beta2: 0.99, epsilon: 1e-7, weight_decay: 0.01}\n"
@@ -258,6 +268,8 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.optimizer.epsilon == 1e-7);
   CHECK(config.model.options.stem == "image");
   CHECK(config.data.std == std::vector<double>{0.3});
+  CHECK(config.data.only_classes == std::vector<std::int64_t>{2, 0});
+  CHECK(config.data.augment.salt_and_pepper == 0.1);
 }
 
 TEST_CASE("files that cannot be read say why") {

@@ -176,6 +176,12 @@ TEST_CASE("a data set is loaded once for all jobs that use it") {
   TrainConfig augmented = run.jobs[0].training;
   augmented.data.augment.flip = true;
   CHECK(datasets.get(augmented, Split::train) == first);
+  TrainConfig some = run.jobs[0].training;
+  some.data.only_classes = {2, 0};
+  const auto subset = datasets.get(some, Split::train);
+  CHECK(subset->classes() == 2);
+  CHECK(subset->image(0).data() == first->image(0).data());  // labels go 0, 1, 2, …, so this is class 0
+  CHECK(subset->label(0) == 1);
 }
 
 TEST_CASE("small jobs take as many steps per turn as fit beside the longest job") {

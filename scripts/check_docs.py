@@ -2,7 +2,7 @@
 """Checks that the documents keep what they promise: check_docs.py PROGRAM.
 
 Every relative link in a Markdown file leads to a file; the YAML in README.md is that of a config; the example in
-docs/configuration.md runs; every key in its tables is one that the program knows.
+docs/configuration.md runs; every key in its tables is one that the program knows, those of PathNet in a PathNet config.
 """
 import pathlib
 import re
@@ -12,6 +12,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
+PATHNET = ROOT / "configs/pathnet_transfer.yaml"
 
 
 def broken_links():
@@ -32,15 +33,16 @@ def outdated_examples():
 
 
 def documented_keys():
-    """Paths of the keys in the tables of docs/configuration.md."""
-    section = ""
+    """Paths of the keys in the tables of docs/configuration.md, and whether they are PathNet's."""
+    section, pathnet = "", False
     for line in CONFIGURATION.read_text().splitlines():
         if line.startswith("## "):
             words = re.findall(r"`(\w+)`", line)
             section = words[0] + "." if len(words) == 1 else ""  # the keys of a section on two maps say which
+            pathnet = "PathNet" in line
         elif line.startswith("| `"):
             for key in re.findall(r"`([\w.]+)`", line.split("|")[1]):
-                yield section + key
+                yield section + key, pathnet
 
 
 def configuration_mistakes(program):
@@ -49,16 +51,15 @@ def configuration_mistakes(program):
         config = pathlib.Path(folder) / "example.yaml"
         config.write_text(example)
 
-        def bench(*overrides):
-            sets = [word for override in overrides for word in ("--set", override)]
-            return subprocess.run([program, "bench", config, "--steps", "1", *sets], capture_output=True, text=True)
+        def braid(*arguments):
+            return subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True)
 
-        run = bench("streams=1")
+        run = braid("bench", config, "--steps", "1", "--set", "streams=1")
         if run.returncode != 0:
             yield f"the example in docs/configuration.md does not run: {run.stderr.strip()}"
         # No key is a list of lists, so a known key complains of its value.
-        for key in documented_keys():
-            complaint = bench(f"{key}=[[]]").stderr
+        for key, pathnet in documented_keys():
+            complaint = braid("train", PATHNET if pathnet else config, "--set", f"{key}=[[]]").stderr
             if "unknown key" in complaint or key not in complaint:
                 yield f"docs/configuration.md describes {key}: {complaint.strip()}"
 
@@ -66,7 +67,7 @@ def configuration_mistakes(program):
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: check_docs.py PROGRAM")
-    mistakes = [*broken_links(), *outdated_examples(), *configuration_mistakes(sys.argv[1])]
+    mistakes = [*broken_links(), *outdated_examples(), *configuration_mistakes(pathlib.Path(sys.argv[1]).resolve())]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

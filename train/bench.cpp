@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/median.h"
+#include "train/units.h"
 
 namespace braid {
 
@@ -121,7 +122,6 @@ BenchSetting Bench::setting() const {
 }
 
 std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
-  const auto megabytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::ostringstream out;
   out << std::fixed << std::setprecision(2) << setting.model << ", batch " << setting.batch_size << ", on "
       << setting.device << "\n  step      " << times.median_seconds * 1e3 << " ms (median of " << times.steps << "), "
@@ -130,8 +130,8 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
       << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
       << setting.record_seconds * 1e6 << " us for " << setting.nodes << " nodes\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
-  out << std::setprecision(1) << "  memory    " << megabytes(setting.arena_bytes) << " MiB arena, "
-      << megabytes(setting.persistent_bytes) << " MiB parameters and state, " << megabytes(setting.peak_resident_bytes)
+  out << std::setprecision(1) << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, "
+      << mebibytes(setting.persistent_bytes) << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes)
       << " MiB resident at most\n";
   return out.str();
 }

@@ -9,14 +9,9 @@
 #include "core/median.h"
 #include "train/balance.h"
 #include "train/bench.h"
+#include "train/units.h"
 
 namespace braid {
-
-namespace {
-
-double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
-}  // namespace
 
 JointBench::JointBench(const RunConfig& config) : session_(config.jobs.front().training.session) {
   DatasetPool datasets;
@@ -126,11 +121,11 @@ std::string to_text(const JointBench::Times& times) {
     out << std::left << std::setw(16) << job.name << std::right << std::setw(12) << job.steps_per_turn << std::setw(8)
         << job.batch_size << std::setprecision(2) << std::setw(12) << job.alone_seconds * 1e3 << std::setprecision(0)
         << std::setw(22) << job.images_per_second_together << std::setw(20) << job.images_per_second_alone
-        << std::setprecision(1) << std::setw(14) << megabytes(job.alone_arena_bytes) << '\n';
+        << std::setprecision(1) << std::setw(14) << mebibytes(job.alone_arena_bytes) << '\n';
     sum += job.alone_arena_bytes;
   }
-  out << "\narena of the joint plan: " << megabytes(times.together_arena_bytes)
-      << " MiB; of the single plans, summed: " << megabytes(sum) << " MiB\n";
+  out << "\narena of the joint plan: " << mebibytes(times.together_arena_bytes)
+      << " MiB; of the single plans, summed: " << mebibytes(sum) << " MiB\n";
   return out.str();
 }
 

@@ -175,14 +175,6 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
   }
 }
 
-void note_failure(RunFolder& folder, std::string_view what) {
-  try {
-    folder.append_metrics(json{{"event", "failed"}, {"message", what}}.dump());
-  } catch (const Error&) {
-    // The disk may be what failed; the first error is the one to report.
-  }
-}
-
 }  // namespace
 
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
@@ -199,7 +191,7 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
   try {
     run_seeds(experiment, result);
   } catch (const std::exception& error) {
-    note_failure(folder, error.what());
+    folder.append_last_words(json{{"event", "failed"}, {"message", error.what()}}.dump());
     throw;
   }
   if (result.interrupted) {

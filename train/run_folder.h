@@ -28,6 +28,9 @@ class RunFolder {
   /// Appends one line, a JSON object, to metrics.jsonl. Throws Error if it cannot be written as a whole; a part of it
   /// is then not left in the file.
   void append_metrics(std::string_view json);
+  /// The same for a run that has failed: if it cannot be written, nothing happens. The disk may be what failed, and the
+  /// first error is the one to report.
+  void append_last_words(std::string_view json);
 
  private:
   /// Fills a folder that was just made.

@@ -9,6 +9,7 @@
 #include "train/balance.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
+#include "train/units.h"
 
 namespace braid {
 
@@ -19,8 +20,6 @@ using nlohmann::json;
 /// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. Of a short
 /// training, no more than a quarter is spent on them.
 constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
-
-double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
@@ -161,12 +160,12 @@ void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_a
   std::ostringstream singles;
   singles << std::fixed << std::setprecision(1);
   for (const Entry* entry : entries) {
-    singles << (entry == entries.front() ? "" : " + ") << megabytes(entry->arena_bytes);
+    singles << (entry == entries.front() ? "" : " + ") << mebibytes(entry->arena_bytes);
     sum += entry->arena_bytes;
   }
   std::ostringstream line;
-  line << std::fixed << std::setprecision(1) << "arena of the joint plan: " << megabytes(joint_arena_bytes)
-       << " MiB; of the single plans: " << singles.str() << " = " << megabytes(sum) << " MiB";
+  line << std::fixed << std::setprecision(1) << "arena of the joint plan: " << mebibytes(joint_arena_bytes)
+       << " MiB; of the single plans: " << singles.str() << " = " << mebibytes(sum) << " MiB";
   progress.print(line.str());
   folder_->append_metrics(
       json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
@@ -237,11 +236,7 @@ void Trainer::end(Entry& entry) {
 void Trainer::fail(Entry& entry, Progress& progress) {
   const std::string reason = entry.result.failure_text();
   if (config_.together) progress.print(row(entry), "failed: " + reason);
-  try {
-    entry.folder->append_metrics(json{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}}.dump());
-  } catch (const Error&) {
-    // The disk may be what failed; the first error is the one to report.
-  }
+  entry.folder->append_last_words(json{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}}.dump());
 }
 
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {

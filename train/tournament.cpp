@@ -60,7 +60,6 @@ bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std:
     }
     sgd_.step();
     step.run();
-    ++steps_;
     for (std::size_t i = 0; i < candidates.size(); ++i) batches_[first + i].advance();  // while the step runs
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const double loss = losses[i].item();

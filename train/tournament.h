@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <functional>
-#include <string_view>
 
 #include "data/loader.h"
 #include "models/pathnet.h"
@@ -25,11 +24,11 @@ struct TournamentOptions {
   double lr = 0.05;
 };
 
-/// What differs between the two orders. Batches do not: every place in the tournament has a loader of its own. A module
-/// on one candidate's path only is trained equally. Modules that candidates share, and the task's last layer, which all
-/// share, get one update per step by the sum of the candidates' gradients, added in the candidates' order; in
-/// sequential order each candidate updates them in turn, so the later ones start from what the earlier ones learned.
-/// The running statistics of a batch norm that candidates share are updated by each in turn, in both orders.
+/// What differs between the two orders. Batches do not: every place in the tournament has a loader of its own. Modules
+/// that candidates share, and the task's last layer, which all share, get one update per step by the sum of the
+/// candidates' gradients, added in the candidates' order; in sequential order each candidate updates them in turn, so
+/// the later ones start from what the earlier ones learned. Candidates that shared nothing would train alike. The
+/// running statistics of a batch norm that candidates share are updated by each in turn, in both orders.
 class CandidateTrainer {
  public:
   /// `loader` is what each candidate's loader is made with, but for the seed. Throws ConfigError if the dataset does
@@ -40,9 +39,6 @@ class CandidateTrainer {
   /// Trains the candidates and returns their fitness, in [0,1]; nothing if `stop` told to end. Throws Error if a loss
   /// is no longer finite.
   std::vector<double> train(std::span<const models::Genotype> candidates, const std::function<bool()>& stop);
-
-  /// Steps run so far, and the seconds spent in recording and planning them.
-  std::int64_t steps() const { return steps_; }
 
  private:
   /// Batch after batch, epoch after epoch.
@@ -65,7 +61,6 @@ class CandidateTrainer {
   TournamentOptions options_;
   SGD sgd_;
   std::deque<Batches> batches_;  // one per candidate
-  std::int64_t steps_ = 0;
 };
 
 }  // namespace braid

@@ -19,11 +19,12 @@ void add_train(CLI::App& app, int& exit_code) {
   command->callback([arguments, &exit_code] {
     const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
-    if (const auto pathnet = read_pathnet_config(path, overrides)) {
+    const ConfigNode tree = read_config_file(path);
+    if (const auto pathnet = read_pathnet_config(tree, overrides)) {
       exit_code = run_pathnet(*pathnet, progress).interrupted ? kInterrupted : kOk;
       return;
     }
-    Trainer trainer(read_run_config(path, overrides));
+    Trainer trainer(read_run_config(tree, overrides));
     const RunResult result = trainer.run(progress);
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';

@@ -13,6 +13,14 @@ if(BRAID_ONEDNN)
   target_link_libraries(braid_ops PRIVATE DNNL::dnnl)
   target_compile_definitions(braid_ops PRIVATE BRAID_ONEDNN)
 endif()
+if(BRAID_HAS_CUDA)
+  # A test may link a runtime of its own in place of NVIDIA's libraries: then BRAID_CUDA_RUNTIME is its name.
+  set(real $<STREQUAL:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>,>)
+  target_link_libraries(braid_core PUBLIC "$<${real}:CUDA::cudart_static>" "$<${real}:braid_cublaslt>"
+                                          "$<$<NOT:${real}>:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>" braid_cudnn)
+  target_include_directories(braid_core SYSTEM PUBLIC $<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}>)
+  target_link_libraries(braid_ops PRIVATE $<BUILD_INTERFACE:braid_cudnn_frontend>)
+endif()
 
 add_library(braid INTERFACE)
 add_library(braid::braid ALIAS braid)

@@ -18,19 +18,32 @@ endif()
 # Warnings and sanitizers: private to our own targets.
 add_library(braid_settings INTERFACE)
 # Nobody reads errno after a square root, and setting it would keep loops from being vectorised.
-target_compile_options(braid_settings INTERFACE -fno-math-errno -Wall -Wextra -Wpedantic -Wshadow)
+target_compile_options(braid_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno -Wall -Wextra -Wpedantic -Wshadow>
+  # Kernels must live in registers: a spill is a warning, and so an error where warnings are.
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Xptxas=--warn-on-spills,--warn-on-local-memory-usage>")
 if(BRAID_WERROR)
-  target_compile_options(braid_settings INTERFACE -Werror)
+  target_compile_options(braid_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xptxas=--warning-as-error>")
 endif()
 if(BRAID_SANITIZE)
   add_compile_options(-fsanitize=${BRAID_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BRAID_SANITIZE})
 endif()
 
-# One folder, one library: the listing of the folder is the listing of the library.
+# One folder, one library: the listing of the folder is the listing of the library. Without CUDA, unavailable.cpp
+# stands in for all that is in a folder's cuda/.
 function(braid_library folder)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cpu/*.cpp
-       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cuda/unavailable.cpp)
+       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
+       ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
+  if(BRAID_HAS_CUDA)
+    set(filter EXCLUDE)
+  else()
+    set(filter INCLUDE)
+  endif()
+  list(FILTER cuda_sources ${filter} REGEX "/unavailable.cpp$")
+  list(APPEND sources ${cuda_sources})
   if(NOT BRAID_ONEDNN)
     list(FILTER sources EXCLUDE REGEX "onednn")
   endif()

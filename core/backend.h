@@ -3,6 +3,8 @@
 // the same for all of them.
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/buffer.h"
@@ -23,6 +25,28 @@ struct Instruction {
 struct Program {
   std::vector<std::vector<Instruction>> streams;
   std::int32_t events = 0;
+  std::vector<std::string_view> names = {};  ///< by launch index, for profilers; may be empty
+};
+
+/// A program made into one unit that is launched as a whole (a CUDA graph). Must not outlive its stream group.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+};
+
+/// Host bytes on their way to the device.
+struct Upload {
+  void* target = nullptr;
+  const void* source = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// When a launch ran on its device, microseconds from the first start of its program.
+struct LaunchTime {
+  std::int32_t index = 0;
+  int stream = 0;
+  double start = 0;
+  double finish = 0;
 };
 
 /// Sees every kernel of a run start and end, from the thread that runs it. For traces, measuring and tests.
@@ -38,14 +62,33 @@ class StreamGroup {
  public:
   virtual ~StreamGroup() = default;
   virtual int size() const = 0;
+  /// Returns once the next program may be prepared: when nothing runs any more (CPU), or when at most one program is
+  /// still under way (CUDA). Throws what went wrong until then.
+  virtual void admit() = 0;
+  /// Copies host data to the device, after everything launched before and ahead of the next launch. The sources may be
+  /// reused at once. On CUDA the transfer itself overlaps with what is running.
+  virtual void upload(std::span<const Upload> uploads) = 0;
   /// Starts the program on all streams and returns at once. Programs run one after another.
   /// Throws Error if the program wants more streams than there are.
   virtual void launch(const Program& program) = 0;
+  /// Makes a program into one unit, to be launched any number of times. Null where the device knows no such thing.
+  virtual std::unique_ptr<Replay> capture(const Program&) { return nullptr; }
+  /// Launches what capture() made, like launch(program).
+  virtual void launch(Replay&) {}
+  /// Runs a program once and tells when each launch ran on the device, by start. Nothing else may be running.
+  virtual std::vector<LaunchTime> measure(const Program& program) = 0;
   /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last
   /// call; after a fault the remaining kernels of that program are skipped.
   virtual void synchronize() = 0;
   /// Null for none. Only while nothing is running. The observer must outlive its use.
   virtual void set_observer(LaunchObserver* observer) = 0;
+};
+
+struct StreamOptions {
+  int count = 1;
+  /// Streams with disjoint parts of the device: so many SMs each, one entry per stream. Empty: all share all of it.
+  /// CUDA only, by green contexts; drivers that lack them are told in a DeviceError.
+  std::vector<int> partition = {};
 };
 
 class Backend {
@@ -57,7 +100,7 @@ class Backend {
   virtual Buffer allocate(std::size_t bytes) = 0;
   virtual void copy_to_device(void* target, const void* source, std::size_t bytes) = 0;
   virtual void copy_to_host(void* target, const void* source, std::size_t bytes) = 0;
-  virtual std::unique_ptr<StreamGroup> make_streams(int count) = 0;
+  virtual std::unique_ptr<StreamGroup> make_streams(const StreamOptions& options) = 0;
 };
 
 /// The backend of a device. Throws DeviceError if the device is not usable, saying why.

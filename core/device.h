@@ -33,7 +33,11 @@ struct DeviceInfo {
   double bytes_per_second_unit = 0;  ///< memory bandwidth that one core or SM can draw
   double launch_seconds = 0;         ///< fixed cost of a node
   double fork_seconds = 0;           ///< extra fixed cost of a node wider than one unit
-  int max_width = 1;                 ///< widest a node may be: all cores on CPU; 1 where width is the kernel's business
+  int max_width = 1;  ///< widest that can be chosen for a node: all cores on CPU; 1 where the kernel decides (CUDA)
+  double matrix_flops_per_unit = 0;  ///< the same with tensor cores, in bf16; 0: no faster than f32
+  /// Whether the hardware interleaves more work than there are units at no cost, as a GPU does with thread blocks.
+  bool shares_units = false;
+  std::string properties;  ///< CUDA: the device as cuDNN describes it (JSON), to plan for it where it is not; or empty
 };
 
 }  // namespace braid

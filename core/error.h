@@ -32,6 +32,11 @@ struct DeviceError : Error {
   using Error::Error;
 };
 
+/// A device has less memory free than was asked for.
+struct OutOfMemory : DeviceError {
+  using DeviceError::DeviceError;
+};
+
 /// A plan is not what it must be: a race, a deadlock, a node launched twice.
 struct PlanError : Error {
   using Error::Error;

@@ -19,10 +19,10 @@ struct ValueDesc {
   friend bool operator==(const ValueDesc&, const ValueDesc&) = default;
 };
 
-/// Where a kernel runs. `native` is the backend's stream (a cudaStream_t on CUDA), null on CPU.
+/// Where a kernel runs. `native` is what the backend knows of the stream (a cuda::StreamHandles), null on CPU.
 struct LaunchContext {
   Stream stream;
-  void* native = nullptr;
+  const void* native = nullptr;
 };
 
 class Kernel {

@@ -6,14 +6,24 @@ namespace cpu {
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec);
 std::vector<std::string_view> kernel_names();
 }  // namespace cpu
+namespace cuda {  // ops/cuda, or ops/cuda/unavailable.cpp
+std::vector<Implementation> make_implementations(const KernelSpec& spec);
+std::vector<std::string_view> kernel_names();
+}  // namespace cuda
+
+std::vector<Implementation> make_implementations(DeviceType device, const KernelSpec& spec) {
+  if (device == DeviceType::cuda) return cuda::make_implementations(spec);
+  std::vector<Implementation> one;
+  one.push_back({.kernel = cpu::make_kernel(spec)});
+  return one;
+}
 
 std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec) {
-  BRAID_CHECK(device == DeviceType::cpu, DeviceError, "[", spec.op.name(), "] built without CUDA: use device 'cpu'");
-  return cpu::make_kernel(spec);
+  return std::move(make_implementations(device, spec).front().kernel);
 }
 
 std::vector<std::string_view> kernel_names(DeviceType device) {
-  return device == DeviceType::cpu ? cpu::kernel_names() : std::vector<std::string_view>{};
+  return device == DeviceType::cpu ? cpu::kernel_names() : cuda::kernel_names();
 }
 
 }  // namespace braid

@@ -4,6 +4,13 @@
 
 namespace braid {
 
+namespace {
+
+/// A capture costs about as much as several runs, so plans that are seldom used are never captured.
+constexpr int kRunsBeforeCapture = 2;
+
+}  // namespace
+
 KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& costs) {
   KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
   for (NodeId id = 0; id < graph.node_count(); ++id) {
@@ -28,6 +35,7 @@ Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)
       kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].choice)]);
   }
   program_.events = plan_.events;
+  for (const Node& node : graph_.nodes()) program_.names.push_back(node.op->name());
   for (const auto& commands : plan_.streams) {
     auto& instructions = program_.streams.emplace_back();
     for (const Command& command : commands) {
@@ -51,7 +59,7 @@ void* Executable::address(ValueId value, const Context& context) const {
 
 void Executable::bind(void* arena, const Context& context) {
   if (bound_ && arena_ == arena) return;
-  bound_ = false;
+  unbind();
   arena_ = arena;
   std::vector<void*> inputs, outputs;
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
@@ -68,11 +76,29 @@ void Executable::bind(void* arena, const Context& context) {
   bound_ = true;
 }
 
-void Executable::copy_inputs(std::span<const std::pair<ValueId, Array>> inputs, Backend& backend) const {
+void Executable::unbind() {
+  bound_ = false;
+  replay_.reset();
+  runs_ = 0;
+}
+
+void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const {
+  std::vector<Upload> uploads;
   for (const auto& [value, array] : inputs) {
-    backend.copy_to_device(static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(value)],
-                           array.data(), array.bytes());
+    std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(value)];
+    uploads.push_back({target, array.data(), array.bytes()});
   }
+  streams.upload(uploads);
+}
+
+void Executable::launch(StreamGroup& streams, bool capture) {
+  if (replay_ == nullptr && capture && runs_ >= kRunsBeforeCapture) replay_ = streams.capture(program_);
+  if (replay_ != nullptr) {
+    streams.launch(*replay_);
+  } else {
+    streams.launch(program_);
+  }
+  ++runs_;
 }
 
 Array Executable::read(ValueId value, const Context& context) const {

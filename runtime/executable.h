@@ -28,10 +28,13 @@ class Executable {
   /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
   void bind(void* arena, const Context& context);
   /// Forgets the arena, which has moved.
-  void unbind() { bound_ = false; }
-  /// Copies the inputs of a step into the arena. Values are those of the graph, in recording order.
-  void copy_inputs(std::span<const std::pair<ValueId, Array>> inputs, Backend& backend) const;
-  void launch(StreamGroup& streams) const { streams.launch(program_); }
+  void unbind();
+  /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the graph, in recording
+  /// order.
+  void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const;
+  /// Starts all streams. The first runs issue their launches one by one; `capture` makes the later ones a replay of the
+  /// whole, on devices that know such a thing.
+  void launch(StreamGroup& streams, bool capture);
   /// Copies a kept value out of the arena. Throws Error if it was not kept.
   Array read(ValueId value, const Context& context) const;
 
@@ -44,6 +47,8 @@ class Executable {
   Program program_;
   void* arena_ = nullptr;
   bool bound_ = false;  // every kernel has its addresses
+  int runs_ = 0;        // since it was bound
+  std::unique_ptr<Replay> replay_;
 };
 
 }  // namespace braid

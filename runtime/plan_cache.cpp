@@ -77,6 +77,7 @@ Executable& PlanCache::find(const StepGraph& graph) {
   Executable& executable = *current_->candidates[measuring_ ? current_->next : 0].executable;
   const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
   if (arena_.data() == nullptr || arena_.bytes() < needed) {
+    streams_.synchronize();
     arena_ = {};  // first release, then allocate: both together may not fit
     arena_ = context_.backend().allocate(needed);
     for (auto& [hash, entry] : entries_) {
@@ -140,6 +141,7 @@ void PlanCache::keep_fastest(Entry& entry) {
 
 void PlanCache::make_room() {
   if (entries_.size() < kMaxEntries) return;
+  streams_.synchronize();  // what goes may be running
   entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second->last_use; }));
 }
 

@@ -21,7 +21,7 @@ int stream_count(const SessionOptions& options, const DeviceInfo& device) {
 Session::Session(const SessionOptions& options)
     : Context(make_backend(Device::parse(options.device), options.threads), options.seed),
       options_(options),
-      streams_(backend().make_streams(stream_count(options, backend().info()))),
+      streams_(backend().make_streams({.count = stream_count(options, backend().info())})),
       cache_(*this, *streams_, options_),
       tape_(*this) {}
 
@@ -65,11 +65,12 @@ void Step::run() {
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
   Session& s = session_;
   s.tape_.close();
-  s.synchronize();
+  s.streams_->admit();
   Executable& executable = s.cache_.find(s.tape_.graph());
-  executable.copy_inputs(s.tape_.inputs(), s.backend());
+  executable.upload_inputs(s.tape_.inputs(), *s.streams_);
+  if (s.cache_.measuring()) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = std::chrono::steady_clock::now();
-  executable.launch(*s.streams_);
+  executable.launch(*s.streams_, s.options_.cuda_graphs);
   executable_ = &executable;
   ++s.steps_;
   if (!s.cache_.measuring()) return;

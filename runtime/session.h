@@ -18,6 +18,7 @@ struct SessionOptions {
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
   int threads = 0;                       ///< cores to use on CPU; 0: all
   std::uint64_t seed = 1;                ///< of weights and dropout
+  bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
 };
 
 /// What a session did so far.
@@ -38,8 +39,8 @@ class Step final : public ValueReader {
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first; throws what went
-  /// wrong in it. Throws Error if the step has run already.
+  /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
+  /// one before it); throws what went wrong in it. Throws Error if the step has run already.
   void run();
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const Plan& plan() const;

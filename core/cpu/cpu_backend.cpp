@@ -72,7 +72,11 @@ class CpuBackend final : public Backend {
 
   void copy_to_device(void* target, const void* source, std::size_t bytes) override { copy(target, source, bytes); }
   void copy_to_host(void* target, const void* source, std::size_t bytes) override { copy(target, source, bytes); }
-  std::unique_ptr<StreamGroup> make_streams(int count) override { return std::make_unique<CpuStreamGroup>(count); }
+  std::unique_ptr<StreamGroup> make_streams(const StreamOptions& options) override {
+    BRAID_CHECK(options.partition.empty(), DeviceError,
+                "[cpu] streams with parts of the device of their own need CUDA: use a number of streams");
+    return std::make_unique<CpuStreamGroup>(options.count);
+  }
 
  private:
   static void copy(void* target, const void* source, std::size_t bytes) {

@@ -1,6 +1,10 @@
 #include "core/cpu/stream_group.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "core/error.h"
 
@@ -27,6 +31,13 @@ void CpuStreamGroup::stop() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+void CpuStreamGroup::upload(std::span<const Upload> uploads) {
+  synchronize();
+  for (const Upload& upload : uploads) {
+    if (upload.bytes > 0) std::memcpy(upload.target, upload.source, upload.bytes);
+  }
+}
+
 void CpuStreamGroup::launch(const Program& program) {
   BRAID_CHECK(static_cast<int>(program.streams.size()) <= size(), Error, "[cpu] the program uses ",
               program.streams.size(), " streams, there are ", size());
@@ -41,6 +52,53 @@ void CpuStreamGroup::launch(const Program& program) {
   run.remaining = size();
   lock.unlock();
   work_arrived_.notify_all();
+}
+
+namespace {
+
+/// Notes when each launch starts and ends; every stream writes to its own list.
+class Stopwatch final : public LaunchObserver {
+ public:
+  explicit Stopwatch(int streams) : times_(static_cast<std::size_t>(streams)) {}
+  void before_launch(int stream, std::int32_t index) override {
+    times_[static_cast<std::size_t>(stream)].push_back({index, stream, now(), 0});
+  }
+  void after_launch(int stream, std::int32_t) override {
+    times_[static_cast<std::size_t>(stream)].back().finish = now();
+  }
+
+  std::vector<LaunchTime> times() const {
+    std::vector<LaunchTime> all;
+    for (const auto& list : times_) all.insert(all.end(), list.begin(), list.end());
+    std::ranges::sort(all, {}, &LaunchTime::start);
+    const double zero = all.empty() ? 0 : all.front().start;
+    for (LaunchTime& time : all) time.start -= zero, time.finish -= zero;
+    return all;
+  }
+
+ private:
+  static double now() {
+    using Microseconds = std::chrono::duration<double, std::micro>;
+    return Microseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+  std::vector<std::vector<LaunchTime>> times_;
+};
+
+}  // namespace
+
+std::vector<LaunchTime> CpuStreamGroup::measure(const Program& program) {
+  synchronize();
+  Stopwatch stopwatch(size());
+  LaunchObserver* const before = std::exchange(observer_, &stopwatch);
+  launch(program);
+  try {
+    synchronize();
+  } catch (...) {
+    observer_ = before;
+    throw;
+  }
+  observer_ = before;
+  return stopwatch.times();
 }
 
 void CpuStreamGroup::synchronize() {

@@ -21,7 +21,11 @@ class CpuStreamGroup final : public StreamGroup {
   ~CpuStreamGroup() override;
 
   int size() const override { return static_cast<int>(workers_.size()); }
+  void admit() override { synchronize(); }
+  void upload(std::span<const Upload> uploads) override;
+  using StreamGroup::launch;
   void launch(const Program& program) override;
+  std::vector<LaunchTime> measure(const Program& program) override;
   void synchronize() override;
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
 

@@ -1,0 +1,90 @@
+# The CUDA backend needs the toolkit (12.4 or newer), cuDNN 9 and the headers of cudnn-frontend. BRAID_CUDA=AUTO takes
+# them if all are there and says what is missing if not; ON insists. Besides the usual places they are looked for where
+# pip installs them: site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 and no libcudnn.so.
+#
+# Sets BRAID_HAS_CUDA; if it is true, CUDA is enabled as a language, and there are the targets CUDA::cudart_static,
+# braid_cublaslt, braid_cudnn and braid_cudnn_frontend.
+
+set(BRAID_HAS_CUDA FALSE)
+if(NOT BRAID_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "BRAID_CUDA must be AUTO, ON or OFF, got '${BRAID_CUDA}'")
+elseif(BRAID_CUDA STREQUAL "OFF")
+  return()
+endif()
+
+# Without what is missing there is no CUDA backend: an error if it was asked for, else a note.
+macro(braid_no_cuda reason)
+  if(BRAID_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "BRAID_CUDA=ON: ${reason}")
+  endif()
+  message(STATUS "CUDA backend: no (${reason})")
+  return()
+endmacro()
+
+find_package(CUDAToolkit 12.4 QUIET)
+if(NOT CUDAToolkit_FOUND)
+  braid_no_cuda("the CUDA Toolkit 12.4 or newer was not found; put nvcc on the PATH or set CUDAToolkit_ROOT")
+endif()
+
+file(GLOB pip_folders LIST_DIRECTORIES TRUE
+     ${CUDAToolkit_LIBRARY_ROOT}/../cudnn ${CUDAToolkit_LIBRARY_ROOT}/../cublas
+     $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/cudnn $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/cublas
+     /usr/lib/python3*/site-packages/nvidia/cudnn /usr/local/lib/python3*/*-packages/nvidia/cudnn)
+set(cuda_hints ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR} ${pip_folders})
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${cuda_hints} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_hints} ${CUDAToolkit_LIBRARY_DIR}
+             PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
+find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12
+             HINTS ${CUDAToolkit_LIBRARY_DIR} ${cuda_hints} PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
+find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend ${cuda_hints}
+          PATH_SUFFIXES include)
+mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_LIBRARY CUDNN_FRONTEND_INCLUDE_DIR)
+if(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
+  braid_no_cuda("cuDNN 9 was not found; install it or set CUDNN_ROOT to the folder of its include and lib")
+elseif(NOT CUBLASLT_LIBRARY)
+  braid_no_cuda("cuBLASLt was not found in ${CUDAToolkit_LIBRARY_DIR}")
+elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR)
+  braid_no_cuda("cudnn_frontend.h was not found; scripts/setup.sh fetches it")
+endif()
+file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h CUDNN_VERSION REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
+list(TRANSFORM CUDNN_VERSION REPLACE "[^0-9]+" "")
+list(JOIN CUDNN_VERSION "." CUDNN_VERSION)
+if(CUDNN_VERSION VERSION_LESS 9)
+  braid_no_cuda("cuDNN 9 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
+endif()
+
+# The GPU of this machine if it has one, else Hopper, with PTX for what comes after.
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus RESULT_VARIABLE status ERROR_QUIET)
+  if(status EQUAL 0 AND gpus MATCHES "GPU 0")
+    set(CMAKE_CUDA_ARCHITECTURES native)
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES 90)
+  endif()
+endif()
+set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+endif()
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc 12 speaks C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+
+foreach(library CUDNN CUBLASLT)
+  string(TOLOWER braid_${library} target)
+  add_library(${target} UNKNOWN IMPORTED)
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${library}_LIBRARY})
+  target_include_directories(${target} SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+endforeach()
+add_library(braid_cudnn_frontend INTERFACE IMPORTED)
+target_include_directories(braid_cudnn_frontend SYSTEM INTERFACE ${CUDNN_FRONTEND_INCLUDE_DIR})
+
+set(BRAID_HAS_CUDA TRUE)
+message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, "
+               "architectures ${CMAKE_CUDA_ARCHITECTURES}")

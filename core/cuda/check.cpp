@@ -1,0 +1,59 @@
+#include "core/cuda/check.h"
+
+#include <string_view>
+
+#include "core/error.h"
+
+namespace braid::cuda {
+
+namespace {
+
+/// "cudaMalloc" of "cudaMalloc(&data, bytes)".
+std::string_view function_of(std::string_view call) { return call.substr(0, call.find('(')); }
+
+}  // namespace
+
+bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorContained: return true;
+    default: return false;
+  }
+}
+
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // a failure that is reported once must not be found again by the next check
+  const std::string text = message("[cuda] ", function_of(call), " failed: ", cudaGetErrorString(status), " (",
+                                   cudaGetErrorName(status), ")");
+  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(text);
+  if (is_sticky(status)) {
+    throw DeviceError(text + ". The device's memory is lost: end this session; a new one starts afresh");
+  }
+  throw DeviceError(text);
+}
+
+void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char detail[512] = "";
+  cudnnGetLastErrorString(detail, sizeof detail);
+  throw DeviceError(message("[cudnn] ", function_of(call), " failed: ", cudnnGetErrorString(status),
+                            *detail == '\0' ? "" : ": ", detail));
+}
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError(message("[cublas] ", function_of(call), " failed: ", cublasLtGetStatusString(status)));
+}
+
+}  // namespace braid::cuda

@@ -1,0 +1,22 @@
+#pragma once
+// Every call of the CUDA runtime, cuDNN and cuBLASLt is checked. A failure becomes a DeviceError that names the call.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+namespace braid::cuda {
+
+/// Throw DeviceError (OutOfMemory for cudaErrorMemoryAllocation) unless the status is success. `call` is the text of
+/// the call.
+void check(cudaError_t status, const char* call);
+void check(cudnnStatus_t status, const char* call);
+void check(cublasStatus_t status, const char* call);
+
+/// Whether an error has destroyed the device's context: no further call can succeed in this process until the device is
+/// reset.
+bool is_sticky(cudaError_t status);
+
+}  // namespace braid::cuda
+
+#define BRAID_CUDA(call) ::braid::cuda::check((call), #call)

@@ -1,0 +1,27 @@
+#pragma once
+// What belongs to one stream and to no other: kernels find it in LaunchContext::native.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+namespace braid::cuda {
+
+/// What a kernel reports that found bad data, such as a label out of range. Lives in host memory that the device can
+/// write; the host looks at it when it synchronises.
+struct DataFault {
+  int kind = 0;  ///< 0: none
+  long long value = 0;
+  long long bound = 0;
+
+  static constexpr int kLabel = 1;  ///< `value` was not in [0, bound)
+};
+
+struct StreamHandles {
+  cudaStream_t stream = nullptr;
+  cudnnHandle_t cudnn = nullptr;      ///< set to this stream
+  cublasLtHandle_t cublas = nullptr;  ///< takes stream and workspace with every call
+  DataFault* fault = nullptr;         ///< device address; the first kernel to find a fault may write it
+};
+
+}  // namespace braid::cuda

@@ -1,0 +1,13 @@
+// Takes the place of the CUDA kernels in builds without CUDA.
+
+#include "ops/kernels.h"
+
+namespace braid::cuda {
+
+std::vector<Implementation> make_implementations(const KernelSpec& spec) {
+  throw DeviceError(message("[", spec.op.name(), "] built without CUDA: use device 'cpu'"));
+}
+
+std::vector<std::string_view> kernel_names() { return {}; }
+
+}  // namespace braid::cuda

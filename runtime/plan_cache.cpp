@@ -112,9 +112,10 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
 std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy,
                                                        int streams) const {
   const DeviceInfo& device = context_.backend().info();
-  Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width));
-  KernelChoices kernels = make_kernels(graph, context_.device().type, costs);
-  Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity);
+  const KernelTarget target{.device = context_.device(), .info = device, .workspace_limit = options_.workspace_limit};
+  Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
+  KernelChoices kernels = make_kernels(graph, target, costs);
+  Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.shares_units);
   return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/executable.h"
 
+#include <algorithm>
+
 namespace braid {
 
 namespace {
@@ -11,10 +13,12 @@ constexpr int kRunsBeforeCapture = 2;
 
 KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs) {
   KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
+  const std::vector<std::string_view> names = kernel_names(target.device.type);
   Costs offered;
   std::vector<Choice> choices;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
-    if (graph.node(id).is_view) {
+    const Op& op = *graph.node(id).op;
+    if (graph.node(id).is_view || (target.partial && !std::ranges::binary_search(names, op.name()))) {
       offered.add(costs.choices(id));
       continue;
     }
@@ -22,7 +26,7 @@ KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, C
     const auto outputs = graph.output_descs(id);
     choices.clear();
     for (const Choice& choice : costs.choices(id)) {
-      for (Implementation& way : make_implementations(target.device.type, {.op = *graph.node(id).op,
+      for (Implementation& way : make_implementations(target.device.type, {.op = op,
                                                                           .inputs = inputs,
                                                                           .outputs = outputs,
                                                                           .width = choice.width,

@@ -22,6 +22,7 @@ struct KernelTarget {
   bool tf32 = false;
   bool deterministic = true;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
+  bool partial = false;  ///< leave out ops that the device has no kernel for: enough to plan, not to run
 };
 
 /// Builds the kernels of all nodes in all ways that the device has, at every width that costs offer. Afterwards costs

@@ -15,7 +15,8 @@ constexpr std::size_t kMaxEntries = 512;
 /// Runs per candidate before the fastest is kept. The first one warms caches and libraries and does not count.
 constexpr std::size_t kMeasuredRuns = 6;
 
-/// Results that nobody reads within the step are what the step is for; single elements are too small to reuse.
+}  // namespace
+
 StepGraph with_kept_results(StepGraph graph) {
   std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
   for (const Node& node : graph.nodes()) {
@@ -30,7 +31,6 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
-/// Widths that the scheduler may choose from: powers of two up to all cores, or the fixed one.
 std::vector<int> widths(int fixed, int max_width) {
   if (fixed > 0) return {std::min(fixed, max_width)};
   std::vector<int> list;
@@ -38,8 +38,6 @@ std::vector<int> widths(int fixed, int max_width) {
   list.push_back(max_width);
   return list;
 }
-
-}  // namespace
 
 struct PlanCache::Candidate {
   std::unique_ptr<Executable> executable;

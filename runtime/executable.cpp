@@ -35,7 +35,9 @@ Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)
       kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].choice)]);
   }
   program_.events = plan_.events;
-  for (const Node& node : graph_.nodes()) program_.names.push_back(node.op->name());
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
+  }
   for (const auto& commands : plan_.streams) {
     auto& instructions = program_.streams.emplace_back();
     for (const Command& command : commands) {

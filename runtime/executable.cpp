@@ -1,5 +1,7 @@
 #include "runtime/executable.h"
 
+#include <algorithm>
+
 #include "ops/kernels.h"
 
 namespace braid {
@@ -25,6 +27,21 @@ KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& cos
     }
   }
   return kernels;
+}
+
+void keep_least_workspace(KernelChoices& kernels, Costs& costs) {
+  Costs kept;
+  for (NodeId id = 0; id < costs.node_count(); ++id) {
+    const auto choices = costs.choices(id);
+    const auto least = std::ranges::min_element(
+        choices, {}, [](const Choice& choice) { return std::pair(choice.workspace_bytes, choice.duration); });
+    kept.add(std::span(&*least, 1));
+    auto& list = kernels[static_cast<std::size_t>(id)];
+    if (list.empty()) continue;  // a view
+    std::swap(list.front(), list[static_cast<std::size_t>(least - choices.begin())]);
+    list.resize(1);
+  }
+  costs = std::move(kept);
 }
 
 Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)

@@ -16,6 +16,12 @@ struct Entry {
 };
 
 constexpr Entry kTable[] = {
+    {"conv2d", nullptr, make_conv2d},
+    {"conv2d_backward_data", nullptr, make_conv2d_backward_data},
+    {"conv2d_backward_filter", nullptr, make_conv2d_backward_filter},
+    {"linear", make_linear},
+    {"linear_backward_data", make_linear_backward_data},
+    {"linear_backward_filter", make_linear_backward_filter},
     {"relu", make_relu},
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &Entry::name));

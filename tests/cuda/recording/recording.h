@@ -95,7 +95,10 @@ void set_memory(std::size_t bytes);
 void set_devices(int count);
 void set_driver(int version);
 
-/// The block of device memory that holds this address.
+/// The block of device memory, or of pinned host memory, that holds this address.
 std::optional<Bytes> device_block(const void* address);
+std::optional<Bytes> pinned_block(const void* address);
+/// All blocks of device memory that live.
+std::vector<Bytes> device_blocks();
 
 }  // namespace braid::recording

@@ -279,6 +279,20 @@ std::optional<Bytes> device_block(const void* address) {
   return World::block(world.device_memory, address);
 }
 
+std::optional<Bytes> pinned_block(const void* address) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return World::block(world.host_memory, address);
+}
+
+std::vector<Bytes> device_blocks() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  std::vector<Bytes> blocks;
+  for (const auto& [data, bytes] : world.device_memory) blocks.push_back({data, bytes});
+  return blocks;
+}
+
 }  // namespace braid::recording
 
 using namespace braid::recording;

@@ -6,13 +6,6 @@
 
 namespace braid {
 
-namespace {
-
-/// A capture costs about as much as several runs, so plans that are seldom used are never captured.
-constexpr int kRunsBeforeCapture = 2;
-
-}  // namespace
-
 KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& costs) {
   KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
   for (NodeId id = 0; id < graph.node_count(); ++id) {
@@ -110,8 +103,12 @@ void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs
   streams.upload(uploads);
 }
 
-void Executable::launch(StreamGroup& streams, bool capture) {
-  if (replay_ == nullptr && capture && runs_ >= kRunsBeforeCapture) replay_ = streams.capture(program_);
+bool Executable::capture(StreamGroup& streams) {
+  replay_ = streams.capture(program_);
+  return replay_ != nullptr;
+}
+
+void Executable::launch(StreamGroup& streams) {
   if (replay_ != nullptr) {
     streams.launch(*replay_);
   } else {

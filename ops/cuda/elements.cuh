@@ -66,13 +66,23 @@ struct Lanes {
 template <class T>
 inline constexpr int kVectorWidth = 16 / static_cast<int>(sizeof(T));
 
+/// Where several vectors are read before the first is used, they wait packed, in half the registers.
 template <int kWidth, class T>
-__device__ Lanes<Compute<T>, kWidth> load(const T* from) {
-  const auto packed = *reinterpret_cast<const Packed<T, kWidth>*>(from);
+__device__ Packed<T, kWidth> load_packed(const T* from) {
+  return *reinterpret_cast<const Packed<T, kWidth>*>(from);
+}
+
+template <class T, int kWidth>
+__device__ Lanes<Compute<T>, kWidth> unpack(const Packed<T, kWidth>& packed) {
   Lanes<Compute<T>, kWidth> lanes;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) lanes[i] = widen(packed.at[i]);
   return lanes;
+}
+
+template <int kWidth, class T>
+__device__ Lanes<Compute<T>, kWidth> load(const T* from) {
+  return unpack(load_packed<kWidth>(from));
 }
 
 template <int kWidth, class T>

@@ -42,9 +42,11 @@ struct GradientTable {
   int count = 0;
 };
 
-/// Elements of dy that a thread holds while it goes through the inputs.
-constexpr int kHeld = 16;
-constexpr int kTile = kThreads * kHeld;
+/// Vectors of dy that a thread holds while it goes through the inputs, and what a block holds with them.
+template <int kWidth>
+constexpr int kHeld = std::min(4, 16 / kWidth);
+template <int kWidth>
+constexpr int kTile = kThreads* kHeld<kWidth>* kWidth;
 
 /// dxᵢ = gateᵢ·dy, and sums[i][block] = the block's share of Σ dy·xᵢ. dy is read once and only then overwritten, so a
 /// dx may lie on it.
@@ -52,14 +54,15 @@ template <int kWidth, class T>
 __global__ void __launch_bounds__(kThreads)
     weighted_sum_backward_kernel(std::int64_t size, const T* dy, const T* weights,
                                  const __grid_constant__ GradientTable<T> terms, double* sums) {
-  constexpr int kVectors = kHeld / kWidth;
+  constexpr int kVectors = kHeld<kWidth>;
+  constexpr std::int64_t kStep = kTile<kWidth>;
   __shared__ Compute<T> gates[GradientTable<T>::kTerms];
   __shared__ double products[GradientTable<T>::kTerms];  // of thread 0
   compute_gates(weights, terms.count, gates);
   if (threadIdx.x == 0) {
     for (int i = 0; i < terms.count; ++i) products[i] = 0;
   }
-  for (std::int64_t tile = std::int64_t{blockIdx.x} * kTile; tile < size; tile += std::int64_t{gridDim.x} * kTile) {
+  for (std::int64_t tile = blockIdx.x * kStep; tile < size; tile += gridDim.x * kStep) {
     const auto element = [&](int v) { return tile + (v * kThreads + static_cast<int>(threadIdx.x)) * kWidth; };
     Lanes<Compute<T>, kWidth> held[kVectors] = {};
     for_lanes<kVectors>([&](int v) {
@@ -130,7 +133,7 @@ std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec) {
     using T = decltype(zero);
     const std::int64_t size = spec.inputs[0].shape.size();
     const std::size_t count = spec.inputs.size() - 2;
-    const unsigned blocks = blocks_for(size, kTile, spec.info->capacity, 8);
+    const unsigned blocks = blocks_for(size, kTile<kVectorWidth<T>>, spec.info->capacity, 8);
     return function_kernel(count * blocks * sizeof(double), [=](const StreamHandles& stream, auto inputs, auto outputs,
                                                                 void* workspace) {
       constexpr int kWidth = kVectorWidth<T>;

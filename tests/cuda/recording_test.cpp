@@ -40,7 +40,7 @@ struct Fixture {
     return cudaMemcpyAsync(host, device, 16, cudaMemcpyDeviceToHost, stream);
   }
 
-  const bool fresh = (reset(), true);
+  const bool world_is_fresh = (reset(), true);
   int* host = nullptr;
   int* device = nullptr;
   StreamHandle a = make_stream(), b = make_stream();

@@ -29,6 +29,9 @@ struct KernelTarget {
 /// have one choice for each, with its workspace, by width and then as the device ranks them.
 KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
 
+/// Leaves every node the one choice that needs the least workspace; the fastest of several.
+void keep_least_workspace(KernelChoices& kernels, Costs& costs);
+
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The graph must outlive the executable.
@@ -44,13 +47,19 @@ class Executable {
   /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the graph, in recording
   /// order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const;
-  /// Starts all streams. The first runs issue their launches one by one; `capture` makes the later ones a replay of the
-  /// whole, on devices that know such a thing.
-  void launch(StreamGroup& streams, bool capture);
+  /// Whether it has run often enough since it was bound for a capture to be worth its time.
+  bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
+  /// Makes later launches a replay of the whole. False on devices that know no such thing.
+  bool capture(StreamGroup& streams);
+  /// Starts all streams: as one replay if there is one, else launch by launch.
+  void launch(StreamGroup& streams);
   /// Copies a kept value out of the arena. Throws Error if it was not kept.
   Array read(ValueId value, const Context& context) const;
 
  private:
+  /// A capture costs about as much as several runs, so plans that are seldom used are never captured.
+  static constexpr int kRunsBeforeCapture = 2;
+
   void* address(ValueId value, const Context& context) const;
 
   const StepGraph& graph_;

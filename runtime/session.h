@@ -14,6 +14,8 @@ namespace braid {
 struct SessionOptions {
   std::string device = "auto";  ///< auto, cpu, cuda, cuda:<index>
   int streams = 0;              ///< streams to schedule on; 0 (auto): the fastest of serial and concurrent plans
+  /// CUDA: streams with so many SMs of their own each, instead of `streams` that share all; empty for none.
+  std::vector<int> partition = {};
   std::string policy = "critical_path";  ///< how nodes are placed on streams
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
   int threads = 0;                       ///< cores to use on CPU; 0: all
@@ -29,6 +31,8 @@ struct SessionStats {
   std::int64_t cache_hits = 0;
   std::size_t arena_bytes = 0;       ///< the arena all plans share
   std::size_t persistent_bytes = 0;  ///< parameters and state
+  std::int64_t captures = 0;         ///< CUDA graphs made, of plans or of plans whose arena had moved
+  double capture_seconds = 0;        ///< spent on that
 };
 
 class Session;
@@ -84,6 +88,7 @@ class Session : public Context {
 
  private:
   friend class Step;
+  void capture(Executable& executable);
 
   SessionOptions options_;
   std::unique_ptr<StreamGroup> streams_;
@@ -91,6 +96,8 @@ class Session : public Context {
   Tape tape_;
   bool recording_ = false;
   std::int64_t steps_ = 0;
+  std::int64_t captures_ = 0;
+  double capture_seconds_ = 0;
 };
 
 }  // namespace braid

@@ -132,7 +132,7 @@ Ran inspect(Session& session, const Step& step) {
   const StepGraph& graph = session.tape().graph();
   const DeviceInfo& device = session.backend().info();
   Costs costs = analytic_costs(graph, device, std::vector<int>{device.max_width});
-  make_kernels(graph, DeviceType::cuda, costs);
+  make_kernels(graph, kernel_target(session, session.options()), costs);
   std::byte* arena = nullptr;
   for (const recording::Bytes& block : recording::device_blocks()) {
     if (block.bytes == session.stats().arena_bytes) arena = static_cast<std::byte*>(const_cast<void*>(block.data));

@@ -23,6 +23,7 @@ __device__ void for_each_pixel(int images, int h, int w, int channels, const F& 
 template <class F>
 __device__ void for_rectangle(const Range<int>& rows, const Range<int>& columns, const F& f) {
   for (int row = rows.begin; row < rows.end; ++row) {
+#pragma unroll 3  // the most frequent width of a window
     for (int column = columns.begin; column < columns.end; ++column) f(row, column);
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 // The ops as functions on tensors: what models are written in. Each records one node on the tape of its inputs.
-// Inputs of an op have one floating type but where ops/<op>.h says otherwise; cast() brings them to it.
-// Shapes and errors are those of the op (ops/<op>.h).
+// Shapes, dtypes and errors are those of the op (ops/<op>.h). Floating inputs have one type unless it says otherwise;
+// cast() brings them to it.
 
 #include "autograd/tape.h"
 #include "ops/batch_norm.h"

@@ -34,11 +34,11 @@ class Optimizer {
   void set_lr(double lr);
 
  protected:
-  /// What tells optimizers apart.
   struct Update {
     OpPtr decayed;  ///< of parameters that want weight decay
     OpPtr plain;    ///< of the others; the same op if there is no decay
   };
+  /// What tells optimizers apart.
   struct Rule {
     Update update;
     Update scaled;                          ///< the same for gradients of a scaled loss

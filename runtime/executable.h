@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "ops/kernels.h"
 #include "scheduler/plan.h"
 
 namespace braid {
@@ -14,8 +15,19 @@ namespace braid {
 /// Kernels for every choice of every node, until a plan has picked one each.
 using KernelChoices = std::vector<std::vector<std::unique_ptr<Kernel>>>;
 
-/// Builds the kernels of all nodes at every width that costs offer, and adds their workspaces to the costs.
-KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& costs);
+/// The device that kernels are built for, and what they must keep to. See KernelSpec.
+struct KernelTarget {
+  Device device;
+  const DeviceInfo& info;
+  bool tf32 = false;
+  bool deterministic = true;
+  std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
+  bool partial = false;  ///< leave out ops that the device has no kernel for: enough to plan, not to run
+};
+
+/// Builds the kernels of all nodes in all ways that the device has, at every width that costs offer. Afterwards costs
+/// have one choice for each, with its workspace, by width and then as the device ranks them.
+KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
 
 /// Leaves every node the one choice that needs the least workspace; the fastest of several.
 void keep_least_workspace(KernelChoices& kernels, Costs& costs);

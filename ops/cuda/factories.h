@@ -26,6 +26,11 @@ std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_concat(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec);
 
+// conv2d.cpp
+std::vector<Implementation> make_conv2d(const KernelSpec& spec);
+std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec);
+std::vector<Implementation> make_conv2d_backward_filter(const KernelSpec& spec);
+
 // cross_entropy.cu
 std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec);
@@ -59,5 +64,10 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec);
 // weighted_sum.cu
 std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec);
+
+// linear.cpp
+std::unique_ptr<Kernel> make_linear(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec);
 
 }  // namespace braid::cuda

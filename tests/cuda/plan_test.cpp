@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "models/pathnet.h"
 #include "models/registry.h"
 #include "tests/cuda/networks.h"
@@ -23,6 +25,13 @@ void check_program(const Ran& ran, const std::vector<int>& streams) {
   CHECK(joined(differences(trace, ran.plan)) == "");
   CHECK(joined(stray_pointers(trace, ran)) == "");
   CHECK(joined(shared_handles(trace)) == "");
+  for (const auto& commands : ran.plan.streams) {
+    for (const Command& command : commands) {
+      if (command.kind != Command::Kind::launch) continue;
+      CAPTURE(ran.graph.node(command.index).op->name());
+      CHECK(std::ranges::find(trace.launches, command.index, &NodeLaunch::node) != trace.launches.end());
+    }
+  }
 
   const Plan traced = traced_plan(trace, ran.plan);
   CHECK(joined(verify(ran.graph, ran.costs, traced)) == "");

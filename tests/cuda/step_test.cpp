@@ -183,6 +183,72 @@ TEST_CASE("a slot of staging memory is filled again only after the copies out of
   }
 }
 
+/// Device work of a log with vector clocks: how much work of each stream is over when it starts.
+struct Work {
+  const Call* call;
+  int position;  // in its stream, from 1
+  std::map<int, int> over;
+  bool before(const Work& later) const {
+    const auto found = later.over.find(call->stream);
+    return found != later.over.end() && found->second >= position;
+  }
+};
+
+/// The work in some streams. What is issued into a capture is no work: its replay is.
+std::vector<Work> work_of(const std::vector<Call>& calls, const std::vector<int>& ids) {
+  using Clock = std::map<int, int>;
+  std::map<int, Clock> streams, events;
+  std::vector<Work> work;
+  for (const Call& call : calls) {
+    if (call.graph >= 0 && call.kind != Kind::graph_launch) continue;
+    Clock& now = streams[call.stream];
+    switch (call.kind) {
+      case Kind::record: events[call.event] = now; break;
+      case Kind::wait:
+        for (const auto& [stream, position] : events[call.event]) now[stream] = std::max(now[stream], position);
+        break;
+      case Kind::launch:
+      case Kind::copy:
+      case Kind::fill:
+      case Kind::graph_launch:
+        if (std::ranges::find(ids, call.stream) != ids.end()) work.push_back({&call, now[call.stream] + 1, now});
+        ++now[call.stream];
+        break;
+      default: break;
+    }
+  }
+  return work;
+}
+
+TEST_CASE("a step's inputs arrive before anything of it starts, and after all of the step before") {
+  for (const bool cuda_graphs : {false, true}) {
+    recording::reset();
+    Session session({.device = "cuda", .streams = 4, .cuda_graphs = cuda_graphs});
+    const std::vector<int> ids = program_streams(recording::calls());
+    std::vector<Call> calls;
+    std::vector<std::size_t> ends;
+    for (int run = 0; run < 6; ++run) {
+      const std::vector<Call> step = calls_of_step(session);
+      calls.insert(calls.end(), step.begin(), step.end());
+      ends.push_back(calls.size());
+    }
+    const std::vector<Work> work = work_of(calls, ids);
+    const auto step_of = [&](const Work& item) {
+      return std::ranges::upper_bound(ends, static_cast<std::size_t>(item.call - calls.data())) - ends.begin();
+    };
+    std::size_t pairs = 0;
+    for (const Work& a : work) {
+      for (const Work& b : work) {
+        const bool is_input = a.call->kind == Kind::copy && b.call->kind != Kind::copy && step_of(a) == step_of(b);
+        if (!is_input && step_of(a) >= step_of(b)) continue;
+        ++pairs;
+        CHECK(a.before(b));
+      }
+    }
+    CHECK(pairs > (cuda_graphs ? 50 : 2000));
+  }
+}
+
 TEST_CASE("at most one step is on its way when the next is prepared") {
   recording::reset();
   Session session({.device = "cuda", .streams = 2});
@@ -197,6 +263,46 @@ TEST_CASE("at most one step is on its way when the next is prepared") {
     finished.push_back(calls.back().event);
     CHECK(calls.back().kind == Kind::record);
   }
+}
+
+TEST_CASE("memory starts as zeros, whatever was there") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const Buffer buffer = backend->allocate(1000);
+  std::vector<unsigned char> bytes(1000, 1);
+  backend->copy_to_host(bytes.data(), buffer.data(), bytes.size());
+  CHECK(std::ranges::count(bytes, 0) == 1000);
+  CHECK(backend->allocate(0).data() != nullptr);
+}
+
+TEST_CASE("bad data that a kernel reports is thrown at the next synchronisation, once") {
+  recording::reset();
+  struct Report final : Kernel {
+    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+    void launch(const LaunchContext& context) override {
+      *static_cast<const cuda::StreamHandles*>(context.native)->fault = {cuda::DataFault::kLabel, 12, 10};
+    }
+  } kernel;
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 2});
+  const Program program{.streams = {{}, {{Instruction::Kind::launch, 0, &kernel}}}, .events = 0};
+  streams->launch(program);
+  CHECK_THROWS_WITH_AS(streams->synchronize(), doctest::Contains("expected labels in [0, 10), got 12"), DataError);
+  CHECK_NOTHROW(streams->synchronize());
+  streams->launch(program);
+  CHECK_THROWS_AS(streams->admit(), DataError);
+}
+
+TEST_CASE("a program that waits for what is never recorded, or wants more streams than there are, is refused") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 2});
+  CHECK_THROWS_AS(streams->launch({.streams = {{{Instruction::Kind::wait, 0}}, {}}, .events = 1}), Error);
+  CHECK_THROWS_AS(streams->capture({.streams = {{{Instruction::Kind::wait, 0}}, {}}, .events = 1}), Error);
+  CHECK_THROWS_AS(streams->launch({.streams = {{}, {}, {}}, .events = 0}), Error);
+  CHECK_NOTHROW(streams->launch({.streams = {{}, {}}, .events = 0}));
+  CHECK_NOTHROW(streams->synchronize());
+  CHECK(recording::mistakes().empty());
 }
 
 TEST_CASE("a measured program tells when each launch ran, in an order that its waits allow") {

@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& sentences) {
 void check_program(const Ran& ran, const std::vector<int>& streams) {
   const std::vector<int> used(streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(ran.plan.streams.size()));
   const Trace trace = trace_of(recording::calls(), used);
-  CHECK(joined(differences(trace, ran.plan)) == "");
+  REQUIRE(joined(differences(trace, ran.plan)) == "");
   CHECK(joined(stray_pointers(trace, ran)) == "");
   CHECK(joined(shared_handles(trace)) == "");
   for (const auto& commands : ran.plan.streams) {

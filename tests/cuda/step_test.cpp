@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "core/cuda/stream_handles.h"
 #include "tests/cuda/networks.h"
@@ -102,21 +102,20 @@ TEST_CASE("streams and events are made so that they do not synchronise with anyt
 
 TEST_CASE("one thread captures while others allocate and run") {
   recording::reset();
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([] {
-      Session session({.device = "cuda", .streams = 2});
-      for (int run = 0; run < 6; ++run) {
-        const std::vector<Parameter*> own{&session.add("p", {DType::f32, {64}}, ValueKind::state)};
-        Step step = session.step();
-        random_network(Tensor(random_array({8, 8}, 1)), 1, 10);
-        step.run();
-        session.release(own);
-      }
-      session.synchronize();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto train = [] {
+    Session session({.device = "cuda", .streams = 2});
+    for (int run = 0; run < 6; ++run) {
+      const std::vector<Parameter*> own{&session.add("p", {DType::f32, {64}}, ValueKind::state)};
+      Step step = session.step();
+      random_network(Tensor(random_array({8, 8}, 1)), 1, 10);
+      step.run();
+      session.release(own);
+    }
+    session.synchronize();
+  };
+  std::vector<std::future<void>> sessions;
+  for (int i = 0; i < 3; ++i) sessions.push_back(std::async(std::launch::async, train));
+  for (auto& session : sessions) CHECK_NOTHROW(session.get());
   for (const Call& call : recording::calls()) CHECK(call.status == 0);
   CHECK(recording::mistakes().empty());
   CHECK(recording::alive() == recording::Alive{});
@@ -246,6 +245,27 @@ TEST_CASE("a step's inputs arrive before anything of it starts, and after all of
       }
     }
     CHECK(pairs > (cuda_graphs ? 50 : 2000));
+  }
+}
+
+TEST_CASE("what a failed step left behind is over before the next one starts") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 4, .cuda_graphs = false});
+  const std::vector<int> ids = program_streams(recording::calls());
+  calls_of_step(session);
+  for (int after = 1; after < 8; ++after) {
+    recording::fail_next("cudaLaunchKernelEx", cudaErrorInvalidValue, after);
+    CHECK_THROWS_AS(calls_of_step(session), DeviceError);
+    std::vector<Call> calls = recording::calls();
+    const std::size_t end = calls.size();
+    const std::vector<Call> next = calls_of_step(session);
+    calls.insert(calls.end(), next.begin(), next.end());
+    const std::vector<Work> work = work_of(calls, ids);
+    for (const Work& a : work) {
+      for (const Work& b : work) {
+        if (a.call->status == 0 && a.call < &calls[end] && b.call >= &calls[end]) CHECK(a.before(b));
+      }
+    }
   }
 }
 

@@ -32,7 +32,11 @@ StepGraph with_kept_results(StepGraph graph) {
 }
 
 KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
-  return {.device = context.device(), .info = context.backend().info(), .workspace_limit = options.workspace_limit};
+  return {.device = context.device(),
+          .info = context.backend().info(),
+          .tf32 = options.tf32,
+          .deterministic = options.deterministic,
+          .workspace_limit = options.workspace_limit};
 }
 
 std::vector<int> widths(int fixed, int max_width) {

@@ -22,6 +22,8 @@ struct SessionOptions {
   std::uint64_t seed = 1;                ///< of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
+  bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
+  bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
 };
 
 /// What a session did so far.

@@ -79,6 +79,8 @@ void plan(const StepGraph& graph, const Target& target, const SessionOptions& op
   const DeviceInfo& info = target.info;
   const KernelTarget kernel_target{.device = target.device,
                                    .info = info,
+                                   .tf32 = options.tf32,
+                                   .deterministic = options.deterministic,
                                    .workspace_limit = options.workspace_limit,
                                    .partial = target.device.type == DeviceType::cuda};
   Costs costs = analytic_costs(graph, info, widths(options.width, info.max_width), kernel_target.tf32);

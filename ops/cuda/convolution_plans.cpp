@@ -1,7 +1,9 @@
 #include "ops/cuda/convolution_plans.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
-#include <optional>
+#include <limits>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -151,12 +153,20 @@ Descriptor operation_graph(const ConvolutionProblem& problem) {
   return graph;
 }
 
+/// Where there is no driver, cuDNN opens and closes the run-time compiler with every question. Held open, it answers
+/// ten times as fast.
+void hold_runtime_compiler() {
+  static const void* held = dlopen(message("libnvrtc.so.", CUDART_VERSION / 1000).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  static_cast<void>(held);
+}
+
 /// The device as cuDNN describes it: asked of the driver, or read from text.
 Descriptor device_properties(const ConvolutionProblem& problem) {
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   if (problem.properties.empty()) {
     device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(problem.device));
   } else {
+    hold_runtime_compiler();
     device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(problem.properties));
   }
   device.finalize();
@@ -209,28 +219,6 @@ std::shared_ptr<const ConvolutionPlan> build(ConvolutionCandidate& candidate, st
                                                                  .plan = std::move(plan)});
 }
 
-ConvolutionPlans make_plans(const ConvolutionProblem& problem) {
-  std::vector<ConvolutionCandidate> candidates = convolution_candidates(problem);
-  std::erase_if(candidates, [&](const ConvolutionCandidate& candidate) { return !candidate.suits(problem); });
-  for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
-  ConvolutionPlans plans;
-  const auto add = [&](ConvolutionCandidate& candidate) {
-    if (auto plan = build(candidate, problem.workspace_limit)) plans.push_back(std::move(plan));
-  };
-  std::size_t next = 0;
-  for (; next < candidates.size() && plans.size() + 1 < kPlans; ++next) add(candidates[next]);
-  // The last one is for when memory is short: whatever needs the least, unless it is in already.
-  std::ranges::stable_sort(candidates.begin() + static_cast<std::ptrdiff_t>(next), candidates.end(), {},
-                           &ConvolutionCandidate::workspace_bytes);
-  const auto least = std::ranges::min_element(plans, {}, [](const auto& plan) { return plan->workspace_bytes; });
-  const bool saves = least == plans.end() || (*least)->workspace_bytes > 0;
-  for (; saves && next < candidates.size() && plans.size() < kPlans; ++next) {
-    if (least != plans.end() && candidates[next].workspace_bytes >= (*least)->workspace_bytes) break;
-    add(candidates[next]);
-  }
-  return plans;
-}
-
 }  // namespace
 
 std::string ConvolutionProblem::description() const {
@@ -278,12 +266,34 @@ std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProble
   return candidates;
 }
 
+ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
+                             std::size_t most) {
+  std::erase_if(candidates, [&](const ConvolutionCandidate& candidate) { return !candidate.suits(problem); });
+  for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
+  ConvolutionPlans plans;
+  const auto add = [&](ConvolutionCandidate& candidate) {
+    if (auto plan = build(candidate, problem.workspace_limit)) plans.push_back(std::move(plan));
+  };
+  std::size_t next = 0;
+  for (; next < candidates.size() && plans.size() + 1 < most; ++next) add(candidates[next]);
+  // The last one is for when memory is short: the best of those that need the least, unless one like it is in already.
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const auto& plan : plans) least = std::min(least, plan->workspace_bytes);
+  const std::span rest = std::span(candidates).subspan(next);
+  std::ranges::stable_sort(rest, {}, &ConvolutionCandidate::workspace_bytes);
+  for (ConvolutionCandidate& candidate : rest) {
+    if (plans.size() == most || candidate.workspace_bytes >= least) break;
+    add(candidate);
+  }
+  return plans;
+}
+
 ConvolutionPlans convolution_plans(const ConvolutionProblem& problem) {
   static thread_local std::unordered_map<Hash, ConvolutionPlans> remembered;
   const Hash key = problem.hash();
   if (const auto found = remembered.find(key); found != remembered.end()) return found->second;
   if (remembered.size() >= kMostRemembered) remembered.clear();
-  return remembered.emplace(key, make_plans(problem)).first->second;
+  return remembered.emplace(key, build_plans(problem, convolution_candidates(problem), kPlans)).first->second;
 }
 
 std::string why_no_plan(const ConvolutionProblem& problem) {

@@ -67,10 +67,14 @@ enum TensorId : std::int64_t { kX = 1, kW, kY, kBias };
 /// Everything cuDNN offers for the problem, by rank, whether it suits or not. Empty if it knows no way.
 std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem);
 
-/// The best few plans that suit, by rank, the one with the least workspace always among them. Empty if there is none;
-/// then `why`, if given, is told. Remembered per thread and problem: layers repeat, and cuDNN does not promise that a
-/// plan may be executed by two threads at a time.
+/// The best few plans that suit, by rank, one with the least workspace always among them. Empty if there is none.
+/// Remembered per thread and problem: layers repeat, and cuDNN does not promise that a plan may be executed by two
+/// threads at a time.
 ConvolutionPlans convolution_plans(const ConvolutionProblem& problem);
+
+/// The same from candidates at hand, and not remembered: at most `most` plans.
+ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
+                             std::size_t most);
 
 /// A sentence about a problem without plans, that says what to change.
 std::string why_no_plan(const ConvolutionProblem& problem);

@@ -2,7 +2,6 @@
 // a label makes a NaN of its row's results, and a DataFault tells the host of the first.
 
 #include <cmath>
-#include <limits>
 
 #include "ops/arithmetic.h"
 #include "ops/cross_entropy.h"
@@ -108,7 +107,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     mean_of_rows_kernel(LogitRows shape, const double* values, const std::int32_t* labels, T* mean, DataFault* fault) {
   double sum = 0;
-  std::int64_t first_bad = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first_bad = shape.rows;
   for (std::int64_t row = threadIdx.x; row < shape.rows; row += kThreads) {
     sum += values[row];
     if (!shape.is_label(labels[row]) && row < first_bad) first_bad = row;

@@ -96,6 +96,23 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(expected, result.stdout)
 
+    def test_mixed_precision_trains_and_evaluates(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        f32 = self.metrics("tiny-1")[-1]["test_loss"]
+        for number, precision in enumerate(("bf16", "f16", "tf32"), start=2):
+            setting = f"precision={precision}"
+            result = self.braid("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            run = f"tiny-{number}"
+            self.assertIn(f"\nprecision: {precision}\n", (self.runs / run / "config.yaml").read_text())
+            last = self.metrics(run)[-1]
+            self.assertLess(abs(last["test_loss"] - f32), 0.1 * f32)
+            self.assertIn(f"test loss {last['test_loss']:.4f}, ", self.braid("eval", f"runs/{run}").stdout)
+            report = json.loads(self.braid("bench", self.config, "--set", setting, "--steps", 2, "--json").stdout)
+            self.assertEqual(report["precision"], precision)
+        self.assertEqual(self.fails("train", self.config, "--set", "precision=fp8").split(" (")[0],
+                         "--set precision=fp8: expected one of f32, tf32, bf16, f16, got 'fp8'")
+
     def test_two_runs_with_one_seed_are_equal(self):
         for _ in range(2):
             self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)
@@ -130,7 +147,8 @@ class CommandLine(unittest.TestCase):
 
     def test_version_and_help(self):
         self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
-        for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["devices", "--help"]):
+        for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["plan", "--help"],
+                          ["devices", "--help"]):
             result = self.braid(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: ", result.stdout)
@@ -282,6 +300,7 @@ class CommandLine(unittest.TestCase):
         drawing = xml.etree.ElementTree.parse(run / "paths.svg").getroot()
         self.assertEqual(drawing.tag, "{http://www.w3.org/2000/svg}svg")
         self.assertIn("seed 2", [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")])
+        self.assertEqual(self.braid("train", "paths.yaml", "-q", "--set", "precision=f16").returncode, 0)
         self.assertIn("for 'braid train' only", self.fails("bench", "paths.yaml"))
         self.assertIn("unknown key (did you mean 'seeds'?)", self.fails("train", "paths.yaml", "--set", "evolution.seed=1"))
 
@@ -295,6 +314,48 @@ class CommandLine(unittest.TestCase):
         self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
         self.assertIn("there is no model 'resnet19'; there are ", self.fails("summary", "resnet19"))
         self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
+
+    def plan(self, *arguments):
+        result = self.braid("plan", *arguments, "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return json.loads(result.stdout)
+
+    def test_plan_for_a_device_that_is_not_there(self):
+        small = ["--set", "data.image_size=32", "--set", "data.classes=10"]
+        plan = self.plan("resnet20", *small, "--device", "h200", "--streams", 3, "--batch-size", 2)
+        self.assertEqual(plan["jobs"], [{"model": "resnet20", "input": [2, 32, 32, 3]}])
+        self.assertEqual((plan["device"], plan["capacity"], plan["streams"]), ("NVIDIA H200", 132, 3))
+        self.assertEqual(plan["convolutions"], 19 + 18 + 19)  # forward, backward-data but for the images, backward-filter
+        self.assertGreaterEqual(plan["makespan_us"], plan["lower_bound_us"])
+        self.assertLessEqual(plan["makespan_us"], plan["serial_makespan_us"])
+        self.assertEqual(len(plan["workspace_bytes"]), 3)
+        text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
+        self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
+        if plan["has_kernels"]:
+            self.assertGreaterEqual(plan["candidates"], 2 * plan["convolutions"])
+            self.assertIn(" with cuDNN's plans and their workspaces\n", text)
+        else:
+            self.assertEqual((plan["candidates"], sum(plan["workspace_bytes"])), (0, 0))
+            self.assertIn(" by the analytic model alone: this build of Braid has no CUDA backend", text)
+
+    def test_plan_for_the_cpu_and_for_a_described_device(self):
+        plan = self.plan("tiny.yaml", "--device", "cpu")
+        self.assertTrue(plan["has_kernels"])
+        self.assertEqual(plan["jobs"][0]["input"], [32, 16, 16, 1])
+        described = self.folder / "device.json"
+        described.write_text(self.braid("devices", "--json", "cpu").stdout)
+        self.assertEqual(self.plan("tiny.yaml", "--device", "device.json")["capacity"], plan["capacity"])
+        described.write_text("{}")
+        self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
+                         "device.json: [device] the key 'name' is missing")
+        self.assertIn("expected one of", self.fails("plan", "tiny.yaml", "--policy", "best"))
+        self.assertIn("none.json", self.fails("plan", "tiny.yaml", "--device", "none.json"))
+
+    def test_plan_of_jobs_is_one_plan(self):
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        plan = self.plan("jobs.yaml", "--device", "h200")
+        self.assertEqual(len(plan["jobs"]), 2)
+        self.assertEqual(plan["nodes"], 2 * self.plan("tiny.yaml", "--device", "h200")["nodes"])
 
 
 if __name__ == "__main__":

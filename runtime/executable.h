@@ -35,6 +35,8 @@ class Executable {
   /// Starts all streams. The first runs issue their launches one by one; `capture` makes the later ones a replay of the
   /// whole, on devices that know such a thing.
   void launch(StreamGroup& streams, bool capture);
+  /// Runs all streams once and waits. See StreamGroup::measure.
+  std::vector<LaunchTime> measure(StreamGroup& streams) const { return streams.measure(program_); }
   /// Copies a kept value out of the arena. Throws Error if it was not kept.
   Array read(ValueId value, const Context& context) const;
 

@@ -30,15 +30,6 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
-/// Widths that the scheduler may choose from: powers of two up to all cores, or the fixed one.
-std::vector<int> widths(int fixed, int max_width) {
-  if (fixed > 0) return {std::min(fixed, max_width)};
-  std::vector<int> list;
-  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
-  list.push_back(max_width);
-  return list;
-}
-
 }  // namespace
 
 struct PlanCache::Candidate {
@@ -57,7 +48,12 @@ struct PlanCache::Entry {
 };
 
 PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options)
-    : context_(context), streams_(streams), options_(options) {}
+    : context_(context), streams_(streams), options_(options) {
+  if (options.costs.empty()) return;
+  const DeviceInfo& device = context.backend().info();
+  profile_ = read_profile(options.costs);
+  check_device(*profile_, options.costs, device.name, device.capacity);
+}
 PlanCache::~PlanCache() = default;
 
 Executable& PlanCache::find(const StepGraph& graph) {
@@ -109,11 +105,11 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   return entry;
 }
 
-std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy,
-                                                       int streams) const {
+std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy, int streams) {
   const DeviceInfo& device = context_.backend().info();
-  Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width));
+  Costs costs = analytic_costs(graph, device, candidate_widths(options_.width, device.max_width));
   KernelChoices kernels = make_kernels(graph, context_.device().type, costs);
+  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs);
   Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity);
   return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));
 }

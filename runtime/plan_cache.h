@@ -3,10 +3,12 @@
 // the serial plan and the concurrent candidates are measured in the first steps, and the fastest is kept: concurrency
 // is never slower than serial.
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "runtime/executable.h"
+#include "scheduler/profile.h"
 
 namespace braid {
 
@@ -14,6 +16,7 @@ struct SessionOptions;
 
 class PlanCache {
  public:
+  /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.
   PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options);
   ~PlanCache();
 
@@ -29,13 +32,15 @@ class PlanCache {
   std::int64_t hits() const { return hits_; }
   std::size_t arena_bytes() const { return arena_.bytes(); }
   const std::string& choice_report() const { return report_; }
+  /// How many nodes of the newest plan have measured durations.
+  ProfileUse measured() const { return measured_; }
 
  private:
   struct Candidate;
   struct Entry;
 
   std::unique_ptr<Entry> plan(const StepGraph& graph);
-  std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams) const;
+  std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams);
   void keep_fastest(Entry& entry);
   void make_room();
 
@@ -48,6 +53,8 @@ class PlanCache {
   Buffer arena_;
   std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
   std::string report_;
+  std::optional<Profile> profile_;  // of SessionOptions::costs
+  ProfileUse measured_;
 };
 
 }  // namespace braid

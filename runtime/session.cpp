@@ -46,6 +46,7 @@ void Session::set_observer(LaunchObserver* observer) {
 SessionStats Session::stats() const {
   SessionStats stats{
       .steps = steps_, .plans = cache_.plans(), .cache_hits = cache_.hits(), .arena_bytes = cache_.arena_bytes()};
+  stats.measured = cache_.measured();
   for (const Parameter* parameter : parameters()) stats.persistent_bytes += parameter->bytes();
   return stats;
 }
@@ -61,13 +62,19 @@ Step::~Step() {
   session_.recording_ = false;
 }
 
-void Step::run() {
+Executable& Step::prepare() {
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
   Session& s = session_;
   s.tape_.close();
   s.streams_->admit();
   Executable& executable = s.cache_.find(s.tape_.graph());
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
+  return executable;
+}
+
+void Step::run() {
+  Executable& executable = prepare();
+  Session& s = session_;
   if (s.cache_.measuring()) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = std::chrono::steady_clock::now();
   executable.launch(*s.streams_, s.options_.cuda_graphs);
@@ -76,6 +83,18 @@ void Step::run() {
   if (!s.cache_.measuring()) return;
   finish();
   s.cache_.add_measurement(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+std::vector<LaunchTime> Step::measure() {
+  Executable& executable = prepare();
+  executable_ = &executable;
+  ++session_.steps_;
+  try {
+    return executable.measure(*session_.streams_);
+  } catch (...) {
+    fault_ = std::current_exception();
+    throw;
+  }
 }
 
 const Plan& Step::plan() const {

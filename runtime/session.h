@@ -19,6 +19,7 @@ struct SessionOptions {
   int threads = 0;                       ///< cores to use on CPU; 0: all
   std::uint64_t seed = 1;                ///< of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
+  std::string costs = {};                ///< file of measured durations to plan with (scheduler/profile.h)
 };
 
 /// What a session did so far.
@@ -28,6 +29,7 @@ struct SessionStats {
   std::int64_t cache_hits = 0;
   std::size_t arena_bytes = 0;       ///< the arena all plans share
   std::size_t persistent_bytes = 0;  ///< parameters and state
+  ProfileUse measured = {};          ///< of the nodes of the newest plan, if SessionOptions::costs is given
 };
 
 class Session;
@@ -42,6 +44,8 @@ class Step final : public ValueReader {
   /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
   /// one before it); throws what went wrong in it. Throws Error if the step has run already.
   void run();
+  /// Like run(), but waits for the step, and tells when each launch ran on its device. Throws what went wrong in it.
+  std::vector<LaunchTime> measure();
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const Plan& plan() const;
   Array read_value(ValueId value) override;
@@ -49,6 +53,8 @@ class Step final : public ValueReader {
  private:
   friend class Session;
   explicit Step(Session& session);
+  /// Finds or makes the plan and sends the inputs: all that comes before the launch.
+  Executable& prepare();
   /// Waits for the step. Throws its fault, again and again.
   void finish();
 
@@ -60,7 +66,8 @@ class Step final : public ValueReader {
 
 class Session : public Context {
  public:
-  /// Throws DeviceError if the device is not usable, Error on an unknown policy or options out of range.
+  /// Throws DeviceError if the device is not usable or not that of the costs, DataError if these cannot be read, Error
+  /// on an unknown policy or options out of range.
   explicit Session(const SessionOptions& options = {});
   ~Session() override;
 

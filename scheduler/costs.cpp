@@ -14,6 +14,10 @@ void Costs::set_workspace(NodeId node, int choice, std::size_t bytes) {
   choices_[begin_[node] + choice].workspace_bytes = bytes;
 }
 
+void Costs::set_duration(NodeId node, int choice, double microseconds) {
+  choices_[begin_[node] + choice].duration = microseconds;
+}
+
 std::span<const Choice> Costs::choices(NodeId node) const {
   return std::span(choices_).subspan(begin_[node], begin_[node + 1] - begin_[node]);
 }
@@ -23,6 +27,14 @@ double Costs::fastest(NodeId node) const { return std::ranges::min(choices(node)
 double Costs::least_work(NodeId node) const {
   const auto work = [](const Choice& choice) { return choice.width * choice.duration; };
   return work(std::ranges::min(choices(node), {}, work));
+}
+
+std::vector<int> candidate_widths(int fixed, int max_width) {
+  if (fixed > 0) return {std::min(fixed, max_width)};
+  std::vector<int> list;
+  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
+  list.push_back(max_width);
+  return list;
 }
 
 namespace {

@@ -25,6 +25,7 @@ class Costs {
   /// Appends the choices of the next node, in node order.
   void add(std::span<const Choice> choices);
   void set_workspace(NodeId node, int choice, std::size_t bytes);
+  void set_duration(NodeId node, int choice, double microseconds);
 
   std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
   std::span<const Choice> choices(NodeId node) const;
@@ -38,6 +39,10 @@ class Costs {
   std::vector<std::int32_t> begin_{0};
   std::vector<Choice> choices_;
 };
+
+/// Widths that the scheduler may choose from: powers of two up to `max_width` and itself, or the fixed one if it is not
+/// 0.
+std::vector<int> candidate_widths(int fixed, int max_width);
 
 /// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
 /// device.max_width). Views cost nothing. Workspaces are left at 0.

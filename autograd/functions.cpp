@@ -86,6 +86,8 @@ Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<op
 
 Tensor scale(const Tensor& x, double factor) { return record(std::make_shared<ops::Scale>(factor), x); }
 
+Tensor scale(const Tensor& x, const Tensor& factor) { return record(std::make_shared<ops::ScaleBy>(), x, factor); }
+
 Tensor sum(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Sum>(), inputs); }
 
 Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs) {
@@ -112,14 +114,17 @@ Tensor flatten(const Tensor& x) {
   return reshape(x, {shape[0], rest});
 }
 
-Tensor cast(const Tensor& x, DType dtype) { return record(std::make_shared<ops::Cast>(dtype), x); }
+Tensor cast(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : Tensor(x.tape(), x.tape().record_cast(x.id(), dtype));
+}
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing) {
-  return record(std::make_shared<ops::CrossEntropy>(label_smoothing), logits, labels);
+  return record(std::make_shared<ops::CrossEntropy>(label_smoothing), cast(logits, computed_in(logits.dtype())),
+                labels);
 }
 
 Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k) {
-  return record(std::make_shared<ops::Accuracy>(k), logits, labels);
+  return record(std::make_shared<ops::Accuracy>(k), cast(logits, computed_in(logits.dtype())), labels);
 }
 
 }  // namespace braid

@@ -1,6 +1,7 @@
 #pragma once
 // The ops as functions on tensors: what models are written in. Each records one node on the tape of its inputs.
-// Shapes and errors are those of the op (ops/<op>.h).
+// Shapes, dtypes and errors are those of the op (ops/<op>.h). Floating inputs have one type unless it says otherwise;
+// cast() brings them to it.
 
 #include "autograd/tape.h"
 #include "ops/batch_norm.h"
@@ -45,6 +46,8 @@ inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor scale(const Tensor& x, double factor);
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
+/// factor·x for a scalar of the type that x is computed in (f32 for f16 and bf16), which gets no gradient
+Tensor scale(const Tensor& x, const Tensor& factor);
 /// Adds one or more tensors of equal shape from first to last.
 Tensor sum(std::span<const Tensor> inputs);
 /// Σ sigmoid(weights[i])·inputs[i]: weights [n], and n tensors of equal shape
@@ -57,10 +60,13 @@ Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// [N,...] → [N,rest]
 Tensor flatten(const Tensor& x);
+/// x as another floating type; x itself if it is of that type. However often a tensor is cast in a step, it is one
+/// node.
 Tensor cast(const Tensor& x, DType dtype);
-/// logits [N,K], labels i32 [N] → scalar, the mean over the batch
+/// logits [N,K], labels i32 [N] → scalar, the mean over the batch. Logits of f16 or bf16 are cast to f32 first.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0);
-/// logits [N,K], labels i32 [N] → scalar f32 in [0,1]: the share of labels among the k largest logits
+/// logits [N,K], labels i32 [N] → scalar f32 in [0,1]: the share of labels among the k largest logits, which are cast
+/// likewise
 Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k = 1);
 
 }  // namespace braid

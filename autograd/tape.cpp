@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/elementwise.h"
+
 namespace braid {
 
 namespace {
@@ -32,6 +34,7 @@ void Tape::start_step(ValueReader* reader) {
   layer_ = nullptr;
   layers_.clear();
   requires_gradient_.clear();
+  casts_.clear();
   newest_.assign(context_.parameters().size(), kNotYet);
   gradient_.assign(context_.parameters().size(), {});
   inputs_.clear();
@@ -99,6 +102,18 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     }
   }
   return first;
+}
+
+ValueId Tape::record_cast(ValueId value, DType dtype) {
+  const auto i = static_cast<std::size_t>(value);
+  if (i >= casts_.size()) casts_.resize(i + 1, kNotYet);
+  const ValueId known = casts_[i];
+  // One that was recorded under no_grad does not lead gradients back to the value.
+  const bool differentiable = grad_enabled_ && requires_gradient(value);
+  if (known != kNotYet && graph_.value(known).desc.dtype == dtype && requires_gradient(known) == differentiable) {
+    return known;
+  }
+  return casts_[i] = record(std::make_shared<ops::Cast>(dtype), std::span(&value, 1));
 }
 
 std::string_view Tape::layer(NodeId node) const {

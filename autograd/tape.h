@@ -71,6 +71,9 @@ class Tape {
   ValueId record_parameter(Parameter& parameter);
   /// Applies an op; returns the first output, the others follow.
   ValueId record(OpPtr op, std::span<const ValueId> inputs);
+  /// The value as another floating type. Recorded once in a step however often it is asked for, so a parameter that is
+  /// used several times is cast once in each of its versions.
+  ValueId record_cast(ValueId value, DType dtype);
   /// The number of the step as an i32 scalar input, of the random state in force (core/context.h).
   ValueId step_number();
   void keep(ValueId value);
@@ -112,6 +115,7 @@ class Tape {
   const std::string* layer_ = nullptr;
   std::vector<const std::string*> layers_;  // per node
   std::vector<bool> requires_gradient_;     // per value
+  std::vector<ValueId> casts_;              // per value, as far as any was cast: its last cast
   std::vector<ValueId> newest_;             // per slot: newest version in this step
   std::vector<Gradient> gradient_;          // per slot
   std::vector<StepNumber> step_numbers_;

@@ -21,5 +21,6 @@
 #include "models/squeezenet.h"
 #include "models/vgg.h"
 #include "runtime/session.h"
+#include "train/loss_scale.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"

@@ -70,7 +70,8 @@ void ConvLayer::initialise() {
 }
 
 Tensor ConvLayer::forward(const Tensor& x) {
-  return bias_ == nullptr ? conv2d(x, weight_, options_) : conv2d(x, weight_, *bias_, options_);
+  const Tensor w = cast(weight_, x.dtype());
+  return bias_ == nullptr ? conv2d(x, w, options_) : conv2d(x, w, cast(*bias_, x.dtype()), options_);
 }
 
 BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation, double epsilon,
@@ -120,7 +121,7 @@ void LinearLayer::initialise() {
   draw_weights(context(), init_, weight_.shape()[1], weight_.shape()[0], weight_, &bias_);
 }
 
-Tensor LinearLayer::forward(const Tensor& x) { return linear(x, weight_, bias_); }
+Tensor LinearLayer::forward(const Tensor& x) { return linear(x, cast(weight_, x.dtype()), cast(bias_, x.dtype())); }
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;

@@ -1,5 +1,9 @@
 #pragma once
 // The layers that models are made of: parameters with their initialisation, and the ops that use them.
+//
+// Parameters are f32. What a layer computes in is the type of its input: with f16 or bf16 it casts its weights first,
+// and so their gradients come back as f32. A model is thus trained in mixed precision by casting its images, nothing
+// else.
 
 #include "models/module.h"
 #include "models/options.h"

@@ -36,7 +36,7 @@ class ShiftedSubsampling final : public Module {
     context.write(filter_, values);
   }
   Tensor forward(const Tensor& x) override {
-    return conv2d(x, filter_, {.stride = 2, .padding = 1, .groups = channels_});
+    return conv2d(x, cast(filter_, x.dtype()), {.stride = 2, .padding = 1, .groups = channels_});
   }
 
  private:

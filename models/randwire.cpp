@@ -22,7 +22,7 @@ class Node final : public Module {
   using Module::operator();
   Tensor operator()(std::span<const Tensor> inputs) {
     const Tape::Layer layer(inputs.front().tape(), name());
-    return forward(gates_ == nullptr ? inputs.front() : weighted_sum(*gates_, inputs));
+    return forward(gates_ == nullptr ? inputs.front() : weighted_sum(cast(*gates_, inputs.front().dtype()), inputs));
   }
 
  private:

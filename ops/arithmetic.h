@@ -146,4 +146,26 @@ struct AdamStep {
   }
 };
 
+/// How the scale of a loss goes on after a step, as in torch.amp.GradScaler: back off if a gradient is not finite, grow
+/// after so many good steps in a row, as long as the scale stays a normal number.
+struct LossScaleStep {
+  float growth;
+  float backoff;
+  std::int32_t growth_interval;
+
+  /// `updates` counts the good steps ever. Returns the factor of the gradients: 1/scale, or 0 to skip the update.
+  BRAID_HOST_DEVICE float operator()(bool finite, float& scale, std::int32_t& good_steps, std::int32_t& updates) const {
+    constexpr float kSmallest = 0x1p-126f, kLargest = 0x1p126f;  // their inverses are normal numbers too
+    const float factor = finite ? 1 / scale : 0;
+    if (finite) ++updates;
+    good_steps = finite ? good_steps + 1 : 0;
+    if (!finite && scale * backoff >= kSmallest) scale *= backoff;
+    if (good_steps == growth_interval) {
+      if (scale * growth <= kLargest) scale *= growth;
+      good_steps = 0;
+    }
+    return factor;
+  }
+};
+
 }  // namespace braid::arithmetic

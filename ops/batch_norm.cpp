@@ -22,7 +22,7 @@ void check_batch_norm(std::string_view op, const BatchNormOptions& options, std:
   constexpr std::string_view kNames[] = {"", "a scale", "a shift", "a running mean", "a running variance"};
   for (std::size_t i = 1; i < 5; ++i) {
     check_shape(op, kNames[i], inputs[i], channels);
-    check_dtype(op, kNames[i], inputs[i], x.dtype);
+    check_dtype(op, kNames[i], inputs[i], computed_in(x.dtype));
   }
   if (options.add) {
     check_shape(op, "a residual", inputs[5], x.shape);
@@ -36,14 +36,15 @@ void BatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
   check_batch_norm(name(), options_, inputs);
   const ValueDesc& x = inputs[0];
   const std::int64_t channels = inputs[1].shape[0];
+  const DType statistics = computed_in(x.dtype);
   BRAID_CHECK(channels == 0 || x.shape.size() / channels > 1, ShapeError,
               "[batch_norm] expected more than one element per channel in training, got an input of shape ", x.shape);
   // y may take the residual's place, never x's: the backward pass needs x.
   outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = options_.add ? 5 : -1});
-  outputs.push_back({.dtype = x.dtype, .shape = {channels}});
-  outputs.push_back({.dtype = x.dtype, .shape = {channels}});
-  outputs.push_back({.dtype = x.dtype, .shape = {channels}, .overwrites = 3});
-  outputs.push_back({.dtype = x.dtype, .shape = {channels}, .overwrites = 4});
+  outputs.push_back({.dtype = statistics, .shape = {channels}});
+  outputs.push_back({.dtype = statistics, .shape = {channels}});
+  outputs.push_back({.dtype = statistics, .shape = {channels}, .overwrites = 3});
+  outputs.push_back({.dtype = statistics, .shape = {channels}, .overwrites = 4});
 }
 
 void BatchNorm::hash(Hash& hash) const { add_to(hash, options_); }
@@ -98,14 +99,19 @@ void BatchNormInference::gradient(GradientContext& context) const {
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, activates(options_) ? 6 : 5);
   const ValueDesc& dy = inputs[0];
-  check_shape(name(), "an input", inputs[1], dy.shape);
+  const DType statistics = computed_in(dy.dtype);
   const Shape channels{dy.shape[dy.shape.rank() - 1]};
-  for (std::size_t i = 2; i < 5; ++i) check_shape(name(), "a scale, mean or deviation", inputs[i], channels);
-  if (activates(options_) && options_.add) check_shape(name(), "an output", inputs[5], dy.shape);
-  if (activates(options_) && !options_.add) check_shape(name(), "a shift", inputs[5], channels);
+  const auto check = [&](std::size_t i, std::string_view what, const Shape& shape, DType dtype) {
+    check_shape(name(), what, inputs[i], shape);
+    check_dtype(name(), what, inputs[i], dtype);
+  };
+  check(1, "an input", dy.shape, dy.dtype);
+  for (std::size_t i = 2; i < 5; ++i) check(i, "a scale, mean or deviation", channels, statistics);
+  if (activates(options_) && options_.add) check(5, "an output", dy.shape, dy.dtype);
+  if (activates(options_) && !options_.add) check(5, "a shift", channels, statistics);
   outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 1});
-  outputs.push_back({.dtype = dy.dtype, .shape = channels});
-  outputs.push_back({.dtype = dy.dtype, .shape = channels});
+  outputs.push_back({.dtype = statistics, .shape = channels});
+  outputs.push_back({.dtype = statistics, .shape = channels});
   if (options_.add && activates(options_)) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
 }
 

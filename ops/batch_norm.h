@@ -20,9 +20,12 @@ struct BatchNormOptions {
 
 namespace ops {
 
+// What belongs to a channel is of the type that x is computed in: f32 beside an x of f16 or bf16, else x's own type.
+// Tensors of x's shape have x's type.
+
 /// Training: x [...,C], γ [C], β [C], running mean [C], running variance [C] (both state), residual if add
 /// → y like x, batch mean [C], 1/√(variance + ε) [C], new running mean, new running variance.
-/// Throws ShapeError if the shapes do not agree or there is not more than one element per channel.
+/// Throws ShapeError if shapes or dtypes do not agree or there is not more than one element per channel.
 class BatchNorm final : public Op {
  public:
   explicit BatchNorm(const BatchNormOptions& options) : options_(options) {}

@@ -87,6 +87,7 @@ void Conv2d::gradient(GradientContext& context) const {
 void Conv2dBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
   check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
+  check_dtype(name(), "a filter", inputs[1], inputs[0].dtype);
   check_shape(name(), "an output gradient", inputs[0], output_shape(name(), options_, x_, inputs[1].shape));
   outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
 }
@@ -104,6 +105,7 @@ void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
   check_inputs(name(), inputs, 2);
   check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
   check_shape(name(), "an output gradient", inputs[1], output_shape(name(), options_, inputs[0].shape, w_));
+  check_dtype(name(), "an output gradient", inputs[1], inputs[0].dtype);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = w_});
 }
 

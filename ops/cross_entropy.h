@@ -1,5 +1,6 @@
 #pragma once
-// Softmax cross entropy, its gradient, and top-k accuracy.
+// Softmax cross entropy, its gradient, and top-k accuracy. Logits are f32 or f64: exponentials of f16 would overflow,
+// and bf16 cannot tell apart losses that differ by less than one part in 256.
 
 #include "core/op.h"
 

@@ -17,6 +17,7 @@ void infer_activation_gradient(std::string_view op, std::span<const ValueDesc> i
                                std::vector<OutputDesc>& outputs) {
   check_inputs(op, inputs, 2);
   check_shape(op, "an output", inputs[1], inputs[0].shape);
+  check_dtype(op, "an output", inputs[1], inputs[0].dtype);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
@@ -57,6 +58,20 @@ void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 void Scale::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
   context.set_input_gradient(0, context.emit(std::make_shared<Scale>(factor_), {context.output_gradient(0)}));
+}
+
+void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_shape(name(), "a factor", inputs[1], {});
+  check_dtype(name(), "a factor", inputs[1], computed_in(inputs[0].dtype));
+  infer_unary(name(), inputs.first(1), outputs);
+}
+
+void ScaleBy::gradient(GradientContext& context) const {
+  BRAID_CHECK(!context.needs(1), Error, "[scale_by] has no gradient for its factor: use a state, which is not trained");
+  if (!context.needs(0)) return;
+  context.set_input_gradient(0,
+                             context.emit(std::make_shared<ScaleBy>(), {context.output_gradient(0), context.input(1)}));
 }
 
 void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Elementwise ops: ReLU, ReLU6, scale, sum of many inputs, cast, fill.
+// Elementwise ops: ReLU, ReLU6, scale by a constant or a value, sum of many inputs, cast, fill.
 
 #include "core/op.h"
 
@@ -47,6 +47,15 @@ class Scale final : public Op {
 
  private:
   double factor_;
+};
+
+/// x, factor (scalar of the type that x is computed in) → y = factor·x. The factor gets no gradient: gradient() throws
+/// Error if it wants one.
+class ScaleBy final : public Op {
+ public:
+  std::string_view name() const override { return "scale_by"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
 };
 
 /// y = x₀ + x₁ + …, one or more inputs of equal shape, added from the first to the last whatever the schedule.

@@ -49,6 +49,7 @@ void LinearBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<Ou
   check_inputs(name(), inputs, 2);
   check_rank(name(), "an output gradient", inputs[0], 2, "[N,K]");
   check_rank(name(), "a weight", inputs[1], 2, "[K,C]");
+  check_dtype(name(), "a weight", inputs[1], inputs[0].dtype);
   BRAID_CHECK(inputs[0].shape[1] == inputs[1].shape[0], ShapeError, "[", name(), "] expected ", inputs[1].shape[0],
               " output features (weight is ", inputs[1].shape, "), got ", inputs[0].shape);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = {inputs[0].shape[0], inputs[1].shape[1]}});
@@ -62,6 +63,7 @@ void LinearBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
   check_inputs(name(), inputs, 2);
   check_rank(name(), "an input", inputs[0], 2, "[N,C]");
   check_rank(name(), "an output gradient", inputs[1], 2, "[N,K]");
+  check_dtype(name(), "an output gradient", inputs[1], inputs[0].dtype);
   BRAID_CHECK(inputs[0].shape[0] == inputs[1].shape[0], ShapeError, "[", name(), "] expected equal batch sizes, got ",
               inputs[0].shape, " and ", inputs[1].shape);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = {inputs[1].shape[1], inputs[0].shape[1]}});

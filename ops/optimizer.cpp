@@ -8,15 +8,21 @@ namespace {
 
 /// Groups of `stride` inputs (parameter, gradient, moments …) after `scalars` scalars; all but the gradient get a next
 /// version.
-void infer_updates(std::string_view op, std::span<const ValueDesc> inputs, std::size_t scalars, std::size_t stride,
-                   std::vector<OutputDesc>& outputs) {
+void infer_updates(std::string_view op, bool scaled, int scalar_count, int inputs_per_parameter,
+                   std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) {
+  const auto scalars = static_cast<std::size_t>(scalar_count), stride = static_cast<std::size_t>(inputs_per_parameter);
   BRAID_CHECK(inputs.size() > scalars && (inputs.size() - scalars) % stride == 0, ShapeError, "[", op, "] expected ",
               scalars, " scalars and ", stride, " inputs per parameter, got ", inputs.size(), " inputs");
   check_shape(op, "a learning rate", inputs[0], {});
   check_dtype(op, "a learning rate", inputs[0], DType::f32);
+  if (scaled) {
+    check_shape(op, "a gradient's factor", inputs[scalars - 1], {});
+    check_dtype(op, "a gradient's factor", inputs[scalars - 1], DType::f32);
+  }
   for (std::size_t first = scalars; first < inputs.size(); first += stride) {
     const ValueDesc& parameter = inputs[first];
     check_floating(op, "a parameter", parameter);
+    check_dtype(op, "a parameter", parameter, computed_in(parameter.dtype));
     for (std::size_t i = first; i < first + stride; ++i) {
       check_shape(op, "a gradient or moment", inputs[i], parameter.shape);
       check_dtype(op, "a gradient or moment", inputs[i], parameter.dtype);
@@ -29,11 +35,12 @@ void infer_updates(std::string_view op, std::span<const ValueDesc> inputs, std::
 }  // namespace
 
 void SgdUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_updates(name(), inputs, 1, static_cast<std::size_t>(stride()), outputs);
+  infer_updates(name(), options_.scaled, scalars(), stride(), inputs, outputs);
 }
 
 void SgdUpdate::hash(Hash& hash) const {
   hash.add(options_.momentum).add(options_.weight_decay).add(options_.nesterov ? 1 : 0).add(options_.decoupled ? 1 : 0);
+  hash.add(options_.scaled ? 1 : 0);
 }
 
 void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -41,12 +48,12 @@ void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc
     check_shape(name(), "a step number", inputs[1], {});
     check_dtype(name(), "a step number", inputs[1], DType::i32);
   }
-  infer_updates(name(), inputs, 2, 4, outputs);
+  infer_updates(name(), options_.scaled, scalars(), 4, inputs, outputs);
 }
 
 void AdamUpdate::hash(Hash& hash) const {
   hash.add(options_.beta1).add(options_.beta2).add(options_.epsilon).add(options_.weight_decay);
-  hash.add(options_.decoupled ? 1 : 0);
+  hash.add(options_.decoupled ? 1 : 0).add(options_.scaled ? 1 : 0);
 }
 
 }  // namespace braid::ops

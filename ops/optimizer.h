@@ -11,6 +11,7 @@ struct SgdOptions {
   double weight_decay = 0;
   bool nesterov = false;
   bool decoupled = false;  ///< decay multiplies the parameter by 1 − lr·weight_decay and stays out of the momentum
+  bool scaled = false;     ///< gradients belong to a scaled loss (ops/loss_scale.h)
   friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
 };
 
@@ -20,10 +21,16 @@ struct AdamOptions {
   double epsilon = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;  ///< AdamW (Loshchilov and Hutter, 2019)
+  bool scaled = false;     ///< gradients belong to a scaled loss (ops/loss_scale.h)
   friend bool operator==(const AdamOptions&, const AdamOptions&) = default;
 };
 
 namespace ops {
+
+// Parameters, gradients and moments are all f32 or all f64; a model that computes in f16 or bf16 does so with casts of
+// its parameters. With `scaled`, both updates have one more scalar input, the last: a factor (f32) that gradients are
+// multiplied by first. If it is 0, the update is skipped: parameters and moments keep their bits, whatever the
+// gradients are.
 
 /// learning rate (f32 scalar), then for every parameter: p, dp and, with momentum, its buffer m
 /// → for every parameter: new p and, with momentum, new m. As torch.optim.SGD with dampening 0 and a zero first m.
@@ -31,6 +38,8 @@ class SgdUpdate final : public Op {
  public:
   explicit SgdUpdate(const SgdOptions& options) : options_(options) {}
   const SgdOptions& options() const { return options_; }
+  /// Inputs before those of the parameters.
+  int scalars() const { return options_.scaled ? 2 : 1; }
   /// Inputs per parameter: 3 with momentum, else 2.
   int stride() const { return options_.momentum != 0 ? 3 : 2; }
   std::string_view name() const override { return "sgd_update"; }
@@ -47,6 +56,8 @@ class AdamUpdate final : public Op {
  public:
   explicit AdamUpdate(const AdamOptions& options) : options_(options) {}
   const AdamOptions& options() const { return options_; }
+  /// Inputs before those of the parameters.
+  int scalars() const { return options_.scaled ? 3 : 2; }
   std::string_view name() const override { return "adam_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void hash(Hash& hash) const override;

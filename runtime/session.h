@@ -19,7 +19,9 @@ struct SessionOptions {
   int threads = 0;                       ///< cores to use on CPU; 0: all
   std::uint64_t seed = 1;                ///< of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
-  std::string costs = {};                ///< file of measured durations to plan with (scheduler/profile.h)
+  bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
+  bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
+  std::string costs = {};     ///< file of measured durations to plan with (scheduler/profile.h)
 };
 
 /// What a session did so far.

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/median.h"
+#include "train/config_sections.h"
 #include "train/units.h"
 
 namespace braid {
@@ -113,6 +114,7 @@ BenchSetting Bench::setting() const {
   BenchSetting setting = plan_;
   setting.model = config_.model.name;
   setting.device = message(session_.device());
+  setting.precision = precision_name(config_.session, config_.dtype);
   setting.batch_size = batch_.size();
   setting.arena_bytes = stats.arena_bytes;
   setting.persistent_bytes = stats.persistent_bytes;
@@ -123,10 +125,11 @@ BenchSetting Bench::setting() const {
 
 std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << setting.model << ", batch " << setting.batch_size << ", on "
-      << setting.device << "\n  step      " << times.median_seconds * 1e3 << " ms (median of " << times.steps << "), "
-      << std::setprecision(0) << times.images_per_second << " images/s\n  plan      " << setting.policy << ", "
-      << setting.streams << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
+  out << std::fixed << std::setprecision(2) << setting.model << ", batch " << setting.batch_size << ", "
+      << setting.precision << ", on " << setting.device << "\n  step      " << times.median_seconds * 1e3
+      << " ms (median of " << times.steps << "), " << std::setprecision(0) << times.images_per_second
+      << " images/s\n  plan      " << setting.policy << ", " << setting.streams
+      << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
       << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
       << setting.record_seconds * 1e6 << " us for " << setting.nodes << " nodes\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
@@ -140,6 +143,7 @@ std::string to_json(const BenchSetting& setting, const BenchTimes& times) {
   json object = to_object(times);
   object.update({{"model", setting.model},
                  {"device", setting.device},
+                 {"precision", setting.precision},
                  {"batch_size", setting.batch_size},
                  {"policy", setting.policy},
                  {"streams", setting.streams},

@@ -20,6 +20,7 @@ struct BenchTimes {
 /// Where the times come from.
 struct BenchSetting {
   std::string model, device;
+  std::string precision;  ///< as in the config
   std::int64_t batch_size = 0;
   std::string policy;         ///< of the plan in use
   std::size_t streams = 0;    ///< that have work in the plan in use

@@ -18,6 +18,7 @@ RunConfig read_single(const ConfigNode& tree) {
   ConfigSection root(tree);
   read_name(root, config.name);
   read_session(root, config.session);
+  read_precision(root, config.session, config.dtype);
   root.reject("balance", "has no meaning without a list of jobs");
   root.reject("evolution", "makes this the config of a PathNet run, which is for 'braid train' only");
   const TrainingSections sections(root);
@@ -68,13 +69,16 @@ class Sharing {
   std::set<const ConfigNode::Entry*> used_;
 };
 
-JobConfig read_job(ConfigSection section, const RunConfig& run, const SessionOptions& session, bool balanced) {
+JobConfig read_job(ConfigSection section, const RunConfig& run, const SessionOptions& session, DType dtype,
+                   bool balanced) {
   JobConfig job;
   job.training.session = session;
+  job.training.dtype = dtype;
   job.steps_per_turn = balanced ? 0 : 1;
   read_name(section, job.training.name);
   section.read("seed", job.training.session.seed);
-  for (const std::string_view key : {"device", "streams", "width", "threads", "policy", "output"}) {
+  read_job_precision(section, session, job.training.dtype);
+  for (const std::string_view key : {"device", "streams", "width", "threads", "policy", "deterministic", "output"}) {
     section.reject(key, "is shared by all jobs: it belongs beside the list of jobs");
   }
   section.read_or_word("steps_per_turn", job.steps_per_turn, between(1, kMaxStepsPerTurn), "auto");
@@ -89,17 +93,19 @@ RunConfig read_jobs(const ConfigNode& tree) {
   RunConfig run;
   run.together = true;
   SessionOptions session;
+  DType dtype = DType::f32;
   std::string balance = "auto";
   ConfigSection root(tree);
   read_name(root, run.name);
   read_session(root, session);
+  read_precision(root, session, dtype);
   root.read("balance", balance, kBalances);
   const ConfigSection output = root.section("output");
   const std::vector<ConfigSection> sections = root.sections("jobs");
   root.finish();
   read_output(output, run.output_root);
   for (const ConfigSection& section : sections) {
-    run.jobs.push_back(read_job(section, run, session, balance == "auto"));
+    run.jobs.push_back(read_job(section, run, session, dtype, balance == "auto"));
     const auto same_name = [&](const JobConfig& job) { return job.training.name == run.jobs.back().training.name; };
     if (std::ranges::count_if(run.jobs, same_name) > 1) section.fail("name", "another job has this name already");
   }

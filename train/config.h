@@ -54,6 +54,7 @@ struct OptimizerConfig {
 struct TrainConfig {
   std::string name;  ///< required; of the run folders
   SessionOptions session;
+  DType dtype = DType::f32;  ///< of activations and their gradients: f32, bf16, or f16 with loss scaling
   ModelConfig model;
   DataConfig data;
   std::int64_t epochs = 0;  ///< required

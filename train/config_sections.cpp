@@ -13,6 +13,7 @@ namespace {
 
 const std::vector<std::string> kDatasets{"fashion_mnist", "synthetic"};
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
+const std::vector<std::string> kPrecisions{"f32", "tf32", "bf16", "f16"};
 const std::vector<std::string> kStems{"auto", "image", "small_image"};
 
 /// The name becomes part of a path.
@@ -199,6 +200,27 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   parent.read_or_word("width", session.width, between(1, kMaxThreads), "auto");
   parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
   parent.read("policy", session.policy, policy_names());
+  parent.read("deterministic", session.deterministic);
+}
+
+std::string_view precision_name(const SessionOptions& session, DType dtype) {
+  return dtype == DType::f32 && session.tf32 ? "tf32" : name_of(dtype);
+}
+
+void read_precision(ConfigSection& parent, SessionOptions& session, DType& dtype) {
+  std::string precision(precision_name(session, dtype));
+  parent.read("precision", precision, kPrecisions);
+  session.tf32 = precision == "tf32";
+  dtype = precision == "bf16" ? DType::bf16 : precision == "f16" ? DType::f16 : DType::f32;
+}
+
+void read_job_precision(ConfigSection& parent, const SessionOptions& session, DType& dtype) {
+  SessionOptions own = session;
+  read_precision(parent, own, dtype);
+  if (dtype == DType::f32 && own.tf32 != session.tf32) {
+    parent.fail("precision",
+                "all jobs that compute in f32 do so in the session's way: set f32 or tf32 beside the list of jobs");
+  }
 }
 
 void read_name(ConfigSection& parent, std::string& name) {

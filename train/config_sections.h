@@ -25,8 +25,14 @@ struct TrainingSections {
 
   ConfigSection model, data, train, eval, optimizer, schedule;
 };
-/// The keys seed, device, streams, width, threads and policy of `parent`.
+/// The keys seed, device, streams, width, threads, policy and deterministic of `parent`.
 void read_session(ConfigSection& parent, SessionOptions& session);
+/// The key precision of `parent`, which tells the session whether f32 means tf32, and models what they compute in.
+void read_precision(ConfigSection& parent, SessionOptions& session, DType& dtype);
+/// The same for one job of several: f32 and tf32 must be what the session says.
+void read_job_precision(ConfigSection& parent, const SessionOptions& session, DType& dtype);
+/// The word for the precision that these two make.
+std::string_view precision_name(const SessionOptions& session, DType dtype);
 /// A list of classes of the dataset; `data` must be read as far as they depend on it.
 void read_classes(ConfigSection& parent, std::string_view key, const DataConfig& data,
                   std::vector<std::int64_t>& classes);

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "train/config_sections.h"
 #include "train/pathnet_config.h"
 
 namespace braid {
@@ -90,10 +91,12 @@ void write(std::ostream& out, const ScheduleOptions& schedule) {
   }
 }
 
-void write(std::ostream& out, const SessionOptions& session) {
+void write(std::ostream& out, const SessionOptions& session, DType dtype) {
   out << "seed: " << session.seed << "\ndevice: " << session.device
       << "\nstreams: " << count_or(session.streams, "auto") << "\nwidth: " << count_or(session.width, "auto")
-      << "\nthreads: " << count_or(session.threads, "all") << "\npolicy: " << session.policy << '\n';
+      << "\nthreads: " << count_or(session.threads, "all") << "\npolicy: " << session.policy
+      << "\nprecision: " << precision_name(session, dtype) << "\ndeterministic: " << flag(session.deterministic)
+      << '\n';
 }
 
 void write(std::ostream& out, const ModelConfig& model) {
@@ -143,6 +146,7 @@ void write_training(std::ostream& out, const TrainConfig& config) {
 void write_job(std::ostream& out, const JobConfig& job) {
   std::ostringstream text;
   text << "name: " << as_scalar(job.training.name) << "\nseed: " << job.training.session.seed
+       << "\nprecision: " << precision_name(job.training.session, job.training.dtype)
        << "\nsteps_per_turn: " << count_or(job.steps_per_turn, "auto") << '\n';
   write_training(text, job.training);
   std::istringstream lines(text.str());
@@ -155,7 +159,7 @@ void write_job(std::ostream& out, const JobConfig& job) {
 std::string to_yaml(const TrainConfig& config) {
   std::ostringstream out;
   out << "name: " << as_scalar(config.name) << '\n';
-  write(out, config.session);
+  write(out, config.session, config.dtype);
   write_training(out, config);
   out << "output:\n  root: " << as_scalar(config.output_root) << '\n';
   return out.str();
@@ -165,7 +169,7 @@ std::string to_yaml(const RunConfig& config) {
   if (!config.together) return to_yaml(config.jobs.front().training);
   std::ostringstream out;
   out << "name: " << as_scalar(config.name) << '\n';
-  write(out, config.jobs.front().training.session);
+  write(out, config.jobs.front().training.session, DType::f32);  // every job has a precision of its own
   out << "jobs:\n";
   for (const JobConfig& job : config.jobs) write_job(out, job);
   out << "output:\n  root: " << as_scalar(config.output_root) << '\n';
@@ -175,7 +179,7 @@ std::string to_yaml(const RunConfig& config) {
 std::string to_yaml(const PathNetConfig& config) {
   std::ostringstream out;
   out << "name: " << as_scalar(config.name) << '\n';
-  write(out, config.session);
+  write(out, config.session, config.tournament.dtype);
   write(out, config.net);
   write(out, config.data);
   out << "train:\n  batch_size: " << config.batch_size << "\noptimizer:\n  lr: " << number(config.tournament.lr)

@@ -31,7 +31,7 @@ std::string to_string(const Evaluation& evaluation) {
   return out.str();
 }
 
-Evaluation evaluate(Session& session, Module& model, Loader& loader, const std::function<bool()>& stop) {
+Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype, const std::function<bool()>& stop) {
   const EvaluationMode mode(model);
   Evaluation sums;
   loader.start_epoch(0);
@@ -40,7 +40,7 @@ Evaluation evaluate(Session& session, Module& model, Loader& loader, const std::
   while (more && !(stop && stop())) {
     Step step = session.step();
     const NoGrad no_grad;
-    const Tensor logits = model(batch.images);
+    const Tensor logits = model(cast(batch.images, dtype));
     const Tensor labels = batch.labels;
     const Tensor loss = cross_entropy(logits, labels);
     const Tensor top1 = accuracy(logits, labels);

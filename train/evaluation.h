@@ -19,9 +19,10 @@ struct Evaluation {
 /// "test loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
 std::string to_string(const Evaluation& evaluation);
 
-/// Runs the model in evaluation mode over one epoch of the loader, every sample counted once and equally. The model
-/// is in the mode it was in afterwards. Stops early once `stop` says so, with the samples seen until then.
-/// Throws Error if the loader has no batch.
-Evaluation evaluate(Session& session, Module& model, Loader& loader, const std::function<bool()>& stop = {});
+/// Runs the model in evaluation mode over one epoch of the loader, every sample counted once and equally; it computes
+/// in `dtype`. The model is in the mode it was in afterwards. Stops early once `stop` says so, with the samples seen
+/// until then. Throws Error if the loader has no batch.
+Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype = DType::f32,
+                    const std::function<bool()>& stop = {});
 
 }  // namespace braid

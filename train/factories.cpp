@@ -66,6 +66,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
   return std::make_unique<Adam>(std::move(parameters), options);
 }
 
+std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context) {
+  return dtype == DType::f16 ? std::make_unique<LossScale>(context) : nullptr;
+}
+
 LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;

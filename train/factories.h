@@ -9,6 +9,7 @@
 #include "models/module.h"
 #include "runtime/session.h"
 #include "train/config.h"
+#include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace braid {
@@ -26,6 +27,8 @@ class DatasetPool {
 /// Throws Error if the model does not take images like the dataset's.
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
+/// For f16, whose range small gradients leave; null for the other types.
+std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);
 /// For training: shuffled and augmented; for testing: in order, as they are, the last batch included.
 LoaderOptions loader_options(const TrainConfig& config, Split split);
 

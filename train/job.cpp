@@ -102,7 +102,7 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   in_epoch_ = false;
   const double seconds = epoch_.seconds();
   save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
-  const Evaluation test = evaluate(session_, learner_.model(), test_loader_, stop);
+  const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
   if (stop()) return false;  // with only a part of the test set seen
   result_.test = test;
   report_epoch(seconds, folder, progress, row);

@@ -16,7 +16,8 @@ class Learner {
   Learner(const TrainConfig& config, Session& session, const Dataset& dataset);
 
   struct Recorded {
-    Tensor loss;  ///< what is minimised: mean over the batch, label smoothing and auxiliary classifiers included
+    Tensor
+        loss;  ///< what is minimised: mean over the batch, label smoothing and auxiliary classifiers included; unscaled
     Tensor top1;  ///< share of images whose label has the largest logit, in [0,1]
   };
   /// Records forward pass, backward pass and update on the current step.
@@ -30,9 +31,11 @@ class Learner {
  private:
   Session& session_;
   double label_smoothing_;
+  DType dtype_;
   RandomState random_;
   std::unique_ptr<Module> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LossScale> loss_scale_;  // null without loss scaling
 };
 
 }  // namespace braid

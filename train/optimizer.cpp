@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/optimizer.h"
+#include "train/loss_scale.h"
 
 namespace braid {
 
@@ -36,13 +37,14 @@ AdamOptions update_options(const Adam::Options& options) {
           .decoupled = options.decoupled};
 }
 
-/// The update with and, if it decays at all, without decay.
-template <class Update, class Options>
-std::pair<OpPtr, OpPtr> make_updates(Options options) {
-  const OpPtr decayed = std::make_shared<Update>(options);
+/// The op with and, if it decays at all, without decay.
+template <class Op, class Update, class Options>
+Update make_update(Options options, bool scaled) {
+  options.scaled = scaled;
+  const OpPtr decayed = std::make_shared<Op>(options);
   if (options.weight_decay == 0) return {decayed, decayed};
   options.weight_decay = 0;
-  return {decayed, std::make_shared<Update>(options)};
+  return {decayed, std::make_shared<Op>(options)};
 }
 
 }  // namespace
@@ -67,31 +69,48 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
-void Optimizer::step() {
+void Optimizer::step(LossScale* scale) {
   Tape& tape = Tape::current();
   if (context_ == nullptr) add_moments(tape.context());
   const NoGrad no_grad;
-  std::vector<ValueId> scalars{tape.record_input(Array::scalar(static_cast<float>(lr_)))};
-  if (rule_.counts_steps) scalars.push_back(tape.record_input(Array::scalar(updates_ + 1)));
-
-  const std::array ops{rule_.plain, rule_.decayed};
-  std::array<Bucket, 2> open;
-  bool any = false;
+  std::vector<const Slot*> slots;
+  std::vector<ValueId> gradients;
   for (const Slot& slot : slots_) {
-    if (tape.gradient(*slot.parameter) == kNoValue) continue;
-    any = true;
-    const std::size_t kind = slot.parameter->weight_decay || rule_.plain == rule_.decayed ? 1 : 0;
+    const ValueId gradient = tape.gradient(*slot.parameter);
+    if (gradient == kNoValue) continue;
+    slots.push_back(&slot);
+    gradients.push_back(gradient);
+  }
+  BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
+  const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
+
+  const Update& update = scale == nullptr ? rule_.update : rule_.scaled;
+  const std::array ops{update.plain, update.decayed};
+  std::array<Bucket, 2> open;
+  for (const Slot* slot : slots) {
+    const std::size_t kind = slot->parameter->weight_decay || update.plain == update.decayed ? 1 : 0;
     Bucket& bucket = open[kind];
-    const std::int64_t elements = slot.parameter->shape().size();
+    const std::int64_t elements = slot->parameter->shape().size();
     if (bucket.elements + elements > kBucketElements || bucket.slots.size() == kBucketParameters) {
       record(tape, ops[kind], scalars, bucket);
     }
-    bucket.slots.push_back(&slot);
+    bucket.slots.push_back(slot);
     bucket.elements += elements;
   }
-  BRAID_CHECK(any, Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   for (std::size_t kind = 0; kind < open.size(); ++kind) record(tape, ops[kind], scalars, open[kind]);
   ++updates_;
+}
+
+std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
+  std::vector<ValueId> scalars{tape.record_input(Array::scalar(static_cast<float>(lr_)))};
+  if (scale == nullptr) {
+    if (rule_.counts_steps) scalars.push_back(tape.record_input(Array::scalar(updates_ + 1)));
+    return scalars;
+  }
+  const auto [updates, factor] = scale->record_update(tape, gradients);
+  if (rule_.counts_steps) scalars.push_back(updates);
+  scalars.push_back(factor);
+  return scalars;
 }
 
 void Optimizer::add_moments(Context& context) {
@@ -119,16 +138,21 @@ void Optimizer::record(Tape& tape, const OpPtr& op, std::span<const ValueId> sca
 
 SGD::SGD(std::vector<Parameter*> parameters, const Options& options)
     : Optimizer(std::move(parameters), options.lr, [&] {
-        const auto [decayed, plain] = make_updates<ops::SgdUpdate>(update_options(options));
-        Rule rule{.decayed = decayed, .plain = plain, .moments = {}};
+        const SgdOptions update = update_options(options);
+        Rule rule{.update = make_update<ops::SgdUpdate, Update>(update, false),
+                  .scaled = make_update<ops::SgdUpdate, Update>(update, true),
+                  .moments = {}};
         if (options.momentum != 0) rule.moments = {"momentum"};
         return rule;
       }()) {}
 
 Adam::Adam(std::vector<Parameter*> parameters, const Options& options)
     : Optimizer(std::move(parameters), options.lr, [&] {
-        const auto [decayed, plain] = make_updates<ops::AdamUpdate>(update_options(options));
-        return Rule{.decayed = decayed, .plain = plain, .moments = {"mean", "variance"}, .counts_steps = true};
+        const AdamOptions update = update_options(options);
+        return Rule{.update = make_update<ops::AdamUpdate, Update>(update, false),
+                    .scaled = make_update<ops::AdamUpdate, Update>(update, true),
+                    .moments = {"mean", "variance"},
+                    .counts_steps = true};
       }()) {}
 
 AdamW::AdamW(std::vector<Parameter*> parameters, Options options)

@@ -10,6 +10,8 @@
 
 namespace braid {
 
+class LossScale;
+
 /// Parameters share an update node until it has this many elements or parameters: few enough nodes to be cheap, enough
 /// of them to begin before the backward pass ends.
 inline constexpr std::int64_t kBucketElements = std::int64_t{1} << 18;
@@ -24,17 +26,22 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Records the update of every parameter that has a gradient on the current tape. Parameters are taken in reverse
-  /// order of creation, which is the order in which backward makes their gradients. Throws Error if none has one.
-  void step();
+  /// order of creation, which is the order in which backward makes their gradients. Gradients of a scaled loss need its
+  /// scale (train/loss_scale.h), the same one in every step. Throws Error if no parameter has a gradient.
+  void step(LossScale* scale = nullptr);
   double lr() const { return lr_; }
   /// For the steps to come; changes no plan. Throws Error unless finite and at least 0.
   void set_lr(double lr);
 
  protected:
+  struct Update {
+    OpPtr decayed;  ///< of parameters that want weight decay
+    OpPtr plain;    ///< of the others; the same op if there is no decay
+  };
   /// What tells optimizers apart.
   struct Rule {
-    OpPtr decayed;                          ///< the update of parameters that want weight decay
-    OpPtr plain;                            ///< the update of the others; the same op if there is no decay
+    Update update;
+    Update scaled;                          ///< the same for gradients of a scaled loss
     std::vector<std::string_view> moments;  ///< state per parameter, zero at first
     bool counts_steps = false;              ///< the op reads the number of the update, from 1
   };
@@ -52,6 +59,8 @@ class Optimizer {
   };
 
   void add_moments(Context& context);
+  /// What an update reads beside the parameters' tensors.
+  std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
   void record(Tape& tape, const OpPtr& op, std::span<const ValueId> scalars, Bucket& bucket) const;
 
   std::vector<Slot> slots_;  // in reverse order of creation

@@ -94,6 +94,7 @@ PathNetConfig read(const ConfigNode& tree) {
   ConfigSection root(tree);
   read_name(root, config.name);
   read_session(root, config.session);
+  read_precision(root, config.session, config.tournament.dtype);
   const ConfigSection model = root.section("model"), train = root.section("train"),
                       optimizer = root.section("optimizer"), evolution = root.section("evolution"),
                       output = root.section("output");

@@ -91,6 +91,7 @@ Summary summarize(const TrainConfig& config, int depth) {
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
   const auto optimizer = make_optimizer(config.optimizer, model->parameters());
+  const auto loss_scale = make_loss_scale(config.dtype, session);
   const Shape image = dataset->image_shape();
 
   Summary summary;
@@ -98,12 +99,13 @@ Summary summarize(const TrainConfig& config, int depth) {
   summary.input = {config.batch_size, image[0], image[1], image[2]};
   const Step step = session.step();
   const Tape& tape = session.tape();
-  const std::vector<Head> heads = model->heads(Array(DType::f32, summary.input));
+  const std::vector<Head> heads = model->heads(cast(Array(DType::f32, summary.input), config.dtype));
   Rows rows(tape.graph(), config.batch_size);
   for (NodeId id = 0; id < tape.graph().node_count(); ++id) rows.add(id, shorten(tape.layer(id), depth));
   summary.layers = rows.take();
-  backward(training_loss(heads, Array(DType::i32, {config.batch_size}), config.label_smoothing));
-  optimizer->step();
+  const Tensor loss = training_loss(heads, Array(DType::i32, {config.batch_size}), config.label_smoothing);
+  backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+  optimizer->step(loss_scale.get());
 
   for (const LayerSummary& layer : summary.layers) summary.macs += layer.macs;
   summary.parameters = model->parameter_count();

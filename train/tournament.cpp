@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "train/factories.h"
+
 namespace braid {
 
 using models::Genotype;
@@ -23,7 +25,12 @@ void CandidateTrainer::Batches::advance() {
 CandidateTrainer::CandidateTrainer(Session& session, models::PathNet& net, int task,
                                    const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& loader,
                                    const TournamentOptions& options)
-    : session_(session), net_(net), task_(task), options_(options), sgd_(net.parameters(), {.lr = options.lr}) {
+    : session_(session),
+      net_(net),
+      task_(task),
+      options_(options),
+      sgd_(net.parameters(), {.lr = options.lr}),
+      loss_scale_(make_loss_scale(options.dtype, session)) {
   for (int i = 0; i < options.candidates; ++i) {
     LoaderOptions own = loader;
     own.shuffle = own.drop_last = true;
@@ -52,13 +59,13 @@ bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std:
     Step step = session_.step();
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const Batch& batch = batches_[first + i].current;
-      const Tensor logits = net_.forward(batch.images, candidates[i], task_);
+      const Tensor logits = net_.forward(cast(batch.images, options_.dtype), candidates[i], task_);
       const Tensor labels = batch.labels;
       losses[i] = cross_entropy(logits, labels);
       accuracies[i] = accuracy(logits, labels);
-      backward(losses[i]);
+      backward(loss_scale_ == nullptr ? losses[i] : (*loss_scale_)(losses[i]));
     }
-    sgd_.step();
+    sgd_.step(loss_scale_.get());
     step.run();
     for (std::size_t i = 0; i < candidates.size(); ++i) batches_[first + i].advance();  // while the step runs
     for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "data/loader.h"
 #include "models/pathnet.h"
 #include "runtime/session.h"
+#include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace braid {
@@ -22,6 +23,7 @@ struct TournamentOptions {
   int candidates = 2;
   int batches = 50;  ///< that each candidate is trained on
   double lr = 0.05;
+  DType dtype = DType::f32;  ///< that nets compute in: f32, f16 or bf16
 };
 
 /// What differs between the two orders. Batches do not: every place in the tournament has a loader of its own. Modules
@@ -60,7 +62,8 @@ class CandidateTrainer {
   int task_;
   TournamentOptions options_;
   SGD sgd_;
-  std::deque<Batches> batches_;  // one per candidate
+  std::unique_ptr<LossScale> loss_scale_;  // null without loss scaling
+  std::deque<Batches> batches_;            // one per candidate
 };
 
 }  // namespace braid

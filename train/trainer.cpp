@@ -246,7 +246,7 @@ Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem:
   const auto model = make_model(config.model, session, *dataset);
   load_checkpoint(checkpoint, session, model->tensors());
   Loader loader(dataset, loader_options(config, Split::test));
-  return evaluate(session, *model, loader);
+  return evaluate(session, *model, loader, config.dtype);
 }
 
 }  // namespace braid

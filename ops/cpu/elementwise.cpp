@@ -94,6 +94,18 @@ std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
   });
 }
 
+std::unique_ptr<Kernel> make_scale_by(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+      const T* x = at<const T>(inputs, 0);
+      T* y = at<T>(outputs, 0);
+      const arithmetic::Scale<T> scale{*at<const T>(inputs, 1)};
+      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = scale(x[i]); });
+    });
+  });
+}
+
 std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -64,43 +64,60 @@ arithmetic::AdamStep<T> adam_step(const AdamOptions& options, double learning_ra
           .second_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t)))};
 }
 
+/// Calls update(gradient), where gradient(pointer, e) is an element of a gradient, freed from the scale of the loss;
+/// not at all if the step is to be skipped. `factor` is null for gradients that are not scaled.
+template <class T, class Update>
+void with_gradient(const float* factor, const Update& update) {
+  if (factor == nullptr) {
+    update([](const T* gradient, std::int64_t e) { return gradient[e]; });
+  } else if (*factor != 0) {
+    update([f = static_cast<T>(*factor)](const T* gradient, std::int64_t e) { return f * gradient[e]; });
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[1].dtype, [&](auto zero) {
+  const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
+  const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
+  return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
-    const auto stride = static_cast<std::size_t>(op.stride());
-    return function_kernel([parameters = ParameterList(spec.inputs, 1, stride), options = op.options(), stride,
-                            width = spec.width](auto inputs, auto outputs) {
+    return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.options(), scalars,
+                            stride, width = spec.width](auto inputs, auto outputs) {
       const auto step = sgd_step<T>(options, static_cast<double>(*at<const float>(inputs, 0)));
-      parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
-        const T* gradient = at<const T>(inputs, 1 + i * stride + 1);
-        T* p = at<T>(outputs, i * (stride - 1));  // new versions have the addresses of the old ones
-        if (stride == 2) {
-          for_each_element(begin, end, [=](std::int64_t e) { step(p[e], gradient[e]); });
-        } else {
-          T* m = at<T>(outputs, i * (stride - 1) + 1);
-          for_each_element(begin, end, [=](std::int64_t e) { step(p[e], gradient[e], m[e]); });
-        }
+      with_gradient<T>(options.scaled ? at<const float>(inputs, 1) : nullptr, [&](auto of) {
+        parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+          const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
+          T* p = at<T>(outputs, i * (stride - 1));  // new versions have the addresses of the old ones
+          if (stride == 2) {
+            for_each_element(begin, end, [=](std::int64_t e) { step(p[e], of(gradient, e)); });
+          } else {
+            T* m = at<T>(outputs, i * (stride - 1) + 1);
+            for_each_element(begin, end, [=](std::int64_t e) { step(p[e], of(gradient, e), m[e]); });
+          }
+        });
       });
     });
   });
 }
 
 std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[2].dtype, [&](auto zero) {
+  const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
+  const auto scalars = static_cast<std::size_t>(op.scalars());
+  return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
     using T = decltype(zero);
-    return function_kernel([parameters = ParameterList(spec.inputs, 2, 4),
-                            options = static_cast<const ops::AdamUpdate&>(spec.op).options(),
+    return function_kernel([parameters = ParameterList(spec.inputs, scalars, 4), options = op.options(), scalars,
                             width = spec.width](auto inputs, auto outputs) {
       const auto step =
           adam_step<T>(options, static_cast<double>(*at<const float>(inputs, 0)), *at<const std::int32_t>(inputs, 1));
-      parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
-        const T* gradient = at<const T>(inputs, 2 + i * 4 + 1);
-        T *p = at<T>(outputs, i * 3), *m = at<T>(outputs, i * 3 + 1), *v = at<T>(outputs, i * 3 + 2);
-        for_each_element(
-            begin, end, [=](std::int64_t e) { step(p[e], gradient[e], m[e], v[e], [](T x) { return std::sqrt(x); }); });
+      with_gradient<T>(options.scaled ? at<const float>(inputs, 2) : nullptr, [&](auto of) {
+        parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+          const T* gradient = at<const T>(inputs, scalars + i * 4 + 1);
+          T *p = at<T>(outputs, i * 3), *m = at<T>(outputs, i * 3 + 1), *v = at<T>(outputs, i * 3 + 2);
+          for_each_element(begin, end, [=](std::int64_t e) {
+            step(p[e], of(gradient, e), m[e], v[e], [](T x) { return std::sqrt(x); });
+          });
+        });
       });
     });
   });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/low_precision.h"
 
 namespace braid::cpu {
 
@@ -38,6 +39,7 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"linear", make_linear},
     {"linear_backward_data", make_linear_backward_data},
     {"linear_backward_filter", make_linear_backward_filter},
+    {"loss_scale_update", make_loss_scale_update},
     {"max_pool2d", make_max_pool2d},
     {"max_pool2d_backward", make_max_pool2d_backward},
     {"relu", make_relu},
@@ -45,6 +47,7 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
     {"relu6_backward", make_relu6_backward},
     {"relu_backward", make_relu_backward},
     {"scale", make_scale},
+    {"scale_by", make_scale_by},
     {"sgd_update", make_sgd_update},
     {"slice_sum", make_slice_sum},
     {"sum", make_sum},
@@ -69,7 +72,9 @@ std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) {
   const auto found = std::ranges::lower_bound(kTable, spec.op.name(), {}, &std::pair<std::string_view, Factory>::first);
   BRAID_CHECK(found != std::end(kTable) && found->first == spec.op.name(), Error, "[", spec.op.name(),
               "] has no CPU kernel");
-  return found->second({spec.op, spec.inputs, spec.outputs, usable_width(spec.width), spec.portable});
+  const KernelSpec usable{spec.op, spec.inputs, spec.outputs, usable_width(spec.width), spec.portable};
+  const bool any_type = found->second == make_cast || found->second == make_fill;
+  return any_type || !is_low_precision(spec) ? found->second(usable) : make_low_precision(usable, found->second);
 }
 
 std::vector<std::string_view> kernel_names() {

@@ -96,6 +96,23 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(expected, result.stdout)
 
+    def test_mixed_precision_trains_and_evaluates(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        f32 = self.metrics("tiny-1")[-1]["test_loss"]
+        for number, precision in enumerate(("bf16", "f16", "tf32"), start=2):
+            setting = f"precision={precision}"
+            result = self.braid("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            run = f"tiny-{number}"
+            self.assertIn(f"\nprecision: {precision}\n", (self.runs / run / "config.yaml").read_text())
+            last = self.metrics(run)[-1]
+            self.assertLess(abs(last["test_loss"] - f32), 0.1 * f32)
+            self.assertIn(f"test loss {last['test_loss']:.4f}, ", self.braid("eval", f"runs/{run}").stdout)
+            report = json.loads(self.braid("bench", self.config, "--set", setting, "--steps", 2, "--json").stdout)
+            self.assertEqual(report["precision"], precision)
+        self.assertEqual(self.fails("train", self.config, "--set", "precision=fp8").split(" (")[0],
+                         "--set precision=fp8: expected one of f32, tf32, bf16, f16, got 'fp8'")
+
     def test_two_runs_with_one_seed_are_equal(self):
         for _ in range(2):
             self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)
@@ -282,6 +299,7 @@ class CommandLine(unittest.TestCase):
         drawing = xml.etree.ElementTree.parse(run / "paths.svg").getroot()
         self.assertEqual(drawing.tag, "{http://www.w3.org/2000/svg}svg")
         self.assertIn("seed 2", [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")])
+        self.assertEqual(self.braid("train", "paths.yaml", "-q", "--set", "precision=f16").returncode, 0)
         self.assertIn("for 'braid train' only", self.fails("bench", "paths.yaml"))
         self.assertIn("unknown key (did you mean 'seeds'?)", self.fails("train", "paths.yaml", "--set", "evolution.seed=1"))
 

@@ -10,6 +10,7 @@
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
+#include "ops/loss_scale.h"
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
@@ -27,8 +28,9 @@ std::vector<OutputDesc> infer(const Op& op, const Inputs& inputs) {
   return outputs;
 }
 
-/// Describes an f32 value.
+/// Describe values.
 ValueDesc f32(const Shape& shape) { return {DType::f32, shape}; }
+ValueDesc bf16(const Shape& shape) { return {DType::bf16, shape}; }
 
 struct BadCase {
   OpPtr op;
@@ -142,6 +144,32 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::AdamUpdate>(AdamOptions{}),
        {f32({}), f32({}), f32({2}), f32({2}), f32({2}), f32({2})},
        "[adam_update] expected a step number of i32, got f32"},
+      {make<ops::SgdUpdate>(SgdOptions{.scaled = true}),
+       {f32({}), f32({2}), f32({2}), f32({2})},
+       "[sgd_update] expected a gradient's factor of shape [], got [2]"},
+      {make<ops::SgdUpdate>(SgdOptions{}), {f32({}), bf16({2}), bf16({2})}, "expected a parameter of f32, got bf16"},
+      {make<ops::LossScaleUpdate>(LossScaleOptions{}),
+       {f32({}), step, step},
+       "[loss_scale_update] expected 3 states and at least one gradient, got 3 inputs"},
+      {make<ops::LossScaleUpdate>(LossScaleOptions{}),
+       {f32({}), f32({}), step, f32({2})},
+       "expected a count of good steps of i32, got f32"},
+      {make<ops::LossScaleUpdate>(LossScaleOptions{}),
+       {f32({}), step, step, bf16({2})},
+       "expected a gradient of f32, got bf16"},
+      {make<ops::ScaleBy>(), {f32({2}), f32({1})}, "[scale_by] expected a factor of shape [], got [1]"},
+      {make<ops::ScaleBy>(), {bf16({2}), bf16({})}, "[scale_by] expected a factor of f32, got bf16"},
+      {make<ops::CrossEntropy>(0.0), {bf16({4, 10}), labels}, "[cross_entropy] expected logits of f32, got bf16"},
+      {make<ops::BatchNorm>(BatchNormOptions{}),
+       {bf16({2, 3}), bf16({3}), f32({3}), f32({3}), f32({3})},
+       "[batch_norm] expected a scale of f32, got bf16"},
+      {make<ops::BatchNormBackward>(BatchNormOptions{}),
+       {bf16({2, 3}), f32({2, 3}), f32({3}), f32({3}), f32({3})},
+       "[batch_norm_backward] expected an input of bf16, got f32"},
+      {make<ops::Conv2dBackwardFilter>(Conv2dOptions{}, Shape{2, 3, 3, 1}),
+       {bf16({1, 4, 4, 1}), f32({1, 2, 2, 2})},
+       "expected an output gradient of bf16, got f32"},
+      {make<ops::ReluBackward>(), {bf16({2}), f32({2})}, "[relu_backward] expected an output of bf16, got f32"},
       {make<ops::Reshape>(Shape{2, 3}), {f32({7})}, "[reshape] expected 6 elements for shape [2,3], got 7"},
   };
   return cases;
@@ -179,6 +207,9 @@ TEST_CASE("attributes out of range are refused when the op is made") {
   CHECK_THROWS_AS(ops::CrossEntropy(1.0), ShapeError);
   CHECK_THROWS_AS(ops::Accuracy(0), ShapeError);
   CHECK_THROWS_AS(ops::AdaptiveAvgPool2d({3, 0}), ShapeError);
+  CHECK_THROWS_AS(ops::LossScaleUpdate({.growth = 0.5}), Error);
+  CHECK_THROWS_AS(ops::LossScaleUpdate({.backoff = 1}), Error);
+  CHECK_THROWS_AS(ops::LossScaleUpdate({.growth_interval = 0}), Error);
 }
 
 TEST_CASE("a convolution has the extents of the textbook formula") {

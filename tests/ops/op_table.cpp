@@ -1,5 +1,7 @@
 #include "tests/ops/op_table.h"
 
+#include <algorithm>
+
 #include "core/random.h"
 #include "ops/batch_norm.h"
 #include "ops/concat.h"
@@ -8,10 +10,12 @@
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
+#include "ops/loss_scale.h"
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
 #include "ops/weighted_sum.h"
+#include "tests/ops/interpreter.h"
 
 namespace braid::testing {
 
@@ -93,7 +97,8 @@ void add_batch_norm_rows(Rows& rows) {
       const auto add_row = [&](const Shape& x, bool is_small) {
         const Shape c{x[x.rank() - 1]};
         const Data data = activation == Activation::relu6 ? Data::wide : Data::normal;
-        std::vector<Input> inputs = {{x}, {c, data}, {c}, {c}, {c, Data::positive}};
+        std::vector<Input> inputs = {
+            {x}, {c, data, true}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};
         if (add) inputs.push_back({x});
         std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
         if (is_small && add) differentiable.push_back(5);
@@ -101,17 +106,20 @@ void add_batch_norm_rows(Rows& rows) {
         std::vector<int> fixed_statistics = is_small ? std::vector{0} : std::vector<int>{};
         if (is_small && add) fixed_statistics.push_back(5);
         rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
-        std::vector<Input> backward = {{x}, {x}, {c}, {c}, {c, Data::positive}};
-        if (activation != Activation::none) backward.push_back({add ? x : c, data});
+        std::vector<Input> backward = {
+            {x}, {x}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};
+        if (activation != Activation::none) backward.push_back({add ? x : c, data, !add});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});
       };
       for (const Shape& x : small) add_row(x, true);
       for (const Shape& x : large) add_row(x, false);
     }
   }
-  rows.push_back({make<ops::BatchNorm>(BatchNormOptions{}), {{{3, 0}}, {{0}}, {{0}}, {{0}}, {{0}}}});
+  const auto channels = [](std::int64_t count) { return Input{{count}, Data::positive, true}; };
   rows.push_back(
-      {make<ops::BatchNormInference>(BatchNormOptions{}), {{{0, 3}}, {{3}}, {{3}}, {{3}}, {{3}, Data::positive}}});
+      {make<ops::BatchNorm>(BatchNormOptions{}), {{{3, 0}}, channels(0), channels(0), channels(0), channels(0)}});
+  rows.push_back({make<ops::BatchNormInference>(BatchNormOptions{}),
+                  {{{0, 3}}, channels(3), channels(3), channels(3), channels(3)}});
 }
 
 void add_pool(Rows& rows, const PoolOptions& options, const Shape& x, bool differentiable = true) {
@@ -164,6 +172,7 @@ void add_elementwise_rows(Rows& rows) {
     rows.push_back({make<ops::Relu6>(), {{x, Data::wide}}, first});
     rows.push_back({make<ops::Relu6Backward>(), {{x}, {x, Data::wide}}});
     rows.push_back({make<ops::Scale>(-1.7), {{x}}, first});
+    rows.push_back({make<ops::ScaleBy>(), {{x}, {{}, Data::normal, true}}, first});
     rows.push_back({make<ops::Sum>(), {{x}}, first});
     rows.push_back({make<ops::Sum>(), {{x}, {x}}, small ? std::vector{0, 1} : std::vector<int>{}});
     for (const std::size_t count : {3, 4, 5}) {
@@ -219,31 +228,49 @@ void add_cross_entropy_rows(Rows& rows) {
     for (const auto& [n, k] : {std::pair{1, 1}, {5, 3}, {130, 101}}) {
       const Shape logits{n, k}, labels{n};
       rows.push_back({make<ops::CrossEntropy>(smoothing),
-                      {{logits}, {labels, Data::label}},
+                      {{logits, Data::normal, true}, {labels, Data::label}},
                       n < 10 ? std::vector{0} : std::vector<int>{}});
     }
-    rows.push_back({make<ops::CrossEntropyBackward>(smoothing), {{{}}, {{70, 101}}, {{70}, Data::label}}});
+    rows.push_back({make<ops::CrossEntropyBackward>(smoothing),
+                    {{{}, Data::normal, true}, {{70, 101}, Data::normal, true}, {{70}, Data::label}}});
   }
-  rows.push_back({make<ops::Accuracy>(1), {{{50, 7}}, {{50}, Data::label}}});
-  rows.push_back({make<ops::Accuracy>(3), {{{50, 7}}, {{50}, Data::label}}});
-  rows.push_back({make<ops::Accuracy>(9), {{{1, 1}}, {{1}, Data::label}}});
+  rows.push_back({make<ops::Accuracy>(1), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
+  rows.push_back({make<ops::Accuracy>(3), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
+  rows.push_back({make<ops::Accuracy>(9), {{{1, 1}, Data::normal, true}, {{1}, Data::label}}});
 }
 
 void add_optimizer_rows(Rows& rows) {
   const std::vector<Shape> parameters = {{3, 5}, {}, {0, 4}, {20000}, {7}};
-  for (const bool decoupled : {false, true}) {
-    for (const auto& [momentum, nesterov] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
-      std::vector<Input> inputs = {{{}, Data::rate}};
-      for (const Shape& p : parameters) inputs.insert(inputs.end(), momentum != 0 ? 3 : 2, {p});
-      rows.push_back({make<ops::SgdUpdate>(SgdOptions{
-                          .momentum = momentum, .weight_decay = 0.01, .nesterov = nesterov, .decoupled = decoupled}),
-                      inputs});
+  const auto with_parameters = [&](std::vector<Input> inputs, std::initializer_list<Data> tensors) {
+    for (const Shape& p : parameters) {
+      for (const Data data : tensors) inputs.push_back({p, data, true});
     }
-    std::vector<Input> inputs = {{{}, Data::rate}, {{}, Data::step}};
-    for (const Shape& p : parameters) inputs.insert(inputs.end(), {{p}, {p}, {p}, {p, Data::positive}});
-    rows.push_back({make<ops::AdamUpdate>(AdamOptions{.weight_decay = 0.01, .decoupled = decoupled}), inputs});
+    return inputs;
+  };
+  const Input rate{{}, Data::rate}, step{{}, Data::step};
+  for (const bool decoupled : {false, true}) {
+    for (const bool scaled : {false, true}) {
+      for (const auto& [momentum, nesterov] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
+        const SgdOptions options{
+            .momentum = momentum, .weight_decay = 0.01, .nesterov = nesterov, .decoupled = decoupled, .scaled = scaled};
+        std::vector<Input> scalars{rate};
+        if (scaled) scalars.push_back(rate);
+        rows.push_back({make<ops::SgdUpdate>(options),
+                        momentum != 0 ? with_parameters(scalars, {Data::normal, Data::normal, Data::normal})
+                                      : with_parameters(scalars, {Data::normal, Data::normal})});
+      }
+      std::vector<Input> scalars{rate, step};
+      if (scaled) scalars.push_back(rate);
+      rows.push_back(
+          {make<ops::AdamUpdate>(AdamOptions{.weight_decay = 0.01, .decoupled = decoupled, .scaled = scaled}),
+           with_parameters(scalars, {Data::normal, Data::normal, Data::normal, Data::positive})});
+    }
   }
+  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, {Data::normal})});
 }
+
+/// Whether an input is of the row's floating type.
+bool is_drawn(Data data) { return data == Data::normal || data == Data::wide || data == Data::positive; }
 
 }  // namespace
 
@@ -275,7 +302,7 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
   const auto floats = [&](const Shape& shape, auto draw) {
     return dtype == DType::f64 ? fill(shape, [&] { return static_cast<double>(draw()); }) : fill(shape, draw);
   };
-  for (const auto& [shape, data] : row.inputs) {
+  for (const auto& [shape, data, wide] : row.inputs) {
     switch (data) {
       case Data::normal: arrays.push_back(floats(shape, [&] { return random.normal(); })); break;
       case Data::wide: arrays.push_back(floats(shape, [&] { return 6 * random.normal(); })); break;
@@ -292,8 +319,17 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
         break;
       case Data::rate: arrays.push_back(Array::scalar(0.125f)); break;
     }
+    if (is_drawn(data) && !wide) arrays.back() = cast(arrays.back(), dtype);
   }
   return arrays;
+}
+
+bool has_low_precision(const OpRow& row) {
+  return std::ranges::any_of(row.inputs, [](const Input& input) { return is_drawn(input.data) && !input.wide; });
+}
+
+Array cast(const Array& array, DType dtype) {
+  return array.dtype() == dtype ? array : run_op(ops::Cast(dtype), {array})[0];
 }
 
 std::string describe(const OpRow& row) {

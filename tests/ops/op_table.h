@@ -25,6 +25,7 @@ enum class Data {
 struct Input {
   Shape shape;
   Data data = Data::normal;
+  bool wide = false;  ///< f32 where the row's type is f16 or bf16, as a statistic or a master weight
 };
 
 struct OpRow {
@@ -35,8 +36,14 @@ struct OpRow {
 
 const std::vector<OpRow>& op_table();
 
-/// Random inputs of a row, the same values whether f32 or f64.
+/// Random inputs of a row, the same values whether f32 or f64, and rounded ones for f16 and bf16.
 std::vector<Array> make_inputs(const OpRow& row, DType dtype);
+
+/// Whether the row's floating type makes a difference between f32 and a type that it is computed in.
+bool has_low_precision(const OpRow& row);
+
+/// The same elements as another floating type, rounded to nearest even.
+Array cast(const Array& array, DType dtype);
 
 /// The op and its inputs' shapes, for messages.
 std::string describe(const OpRow& row);

@@ -19,6 +19,22 @@ bool may_use_library(const OpRow& row) {
   return row.op->name().starts_with("conv2d") || row.op->name().starts_with("linear");
 }
 
+struct TypedRow {
+  const OpRow& row;
+  DType dtype;
+};
+
+/// Every row in each of the types; in f16 and bf16 only where they make a difference.
+std::vector<TypedRow> rows_in(std::initializer_list<DType> dtypes) {
+  std::vector<TypedRow> list;
+  for (const OpRow& row : op_table()) {
+    for (const DType dtype : dtypes) {
+      if (computed_in(dtype) == dtype || has_low_precision(row)) list.push_back({row, dtype});
+    }
+  }
+  return list;
+}
+
 double largest(const Array& array) {
   double value = 0;
   for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
@@ -61,9 +77,10 @@ TEST_CASE("every CPU kernel has a row in the op table") {
 }
 
 TEST_CASE("kernels write every element of the shapes that were inferred") {
-  for (const OpRow& row : op_table()) {
+  for (const auto& [row, dtype] : rows_in({DType::f32, DType::bf16})) {
     CAPTURE(describe(row));
-    const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    CAPTURE(dtype);
+    const std::vector<Array> inputs = make_inputs(row, dtype);
     const std::vector<Array> a = run_op(*row.op, inputs, {.garbage = 0xff});
     const std::vector<Array> b = run_op(*row.op, inputs, {.garbage = 0x00});
     for (std::size_t i = 0; i < a.size(); ++i) CHECK(same_bytes(a[i], b[i]));
@@ -91,6 +108,21 @@ TEST_CASE("fast f32 kernels agree with plain loops in f64") {
       }
       CAPTURE(i);
       CHECK(error <= tolerance);
+    }
+  }
+}
+
+TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to nearest even") {
+  for (const auto& [row, dtype] : rows_in({DType::f16, DType::bf16})) {
+    CAPTURE(describe(row));
+    CAPTURE(dtype);
+    std::vector<Array> inputs = make_inputs(row, dtype);
+    const std::vector<Array> low = run_op(*row.op, inputs, {.width = 2});
+    for (Array& input : inputs) input = cast(input, computed_in(input.dtype()));
+    const std::vector<Array> wide = run_op(*row.op, inputs, {.width = 2});
+    for (std::size_t i = 0; i < low.size(); ++i) {
+      CAPTURE(i);
+      CHECK(same_bytes(low[i], cast(wide[i], low[i].dtype())));  // the same kernel: no tolerance
     }
   }
 }
@@ -135,10 +167,11 @@ TEST_CASE("gradient rules agree with central differences in f64") {
 }
 
 TEST_CASE("results do not depend on the width") {
-  for (const OpRow& row : op_table()) {
+  for (const auto& [row, dtype] : rows_in({DType::f32, DType::bf16})) {
     CAPTURE(describe(row));
+    CAPTURE(dtype);
     const bool portable = may_use_library(row);
-    const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    const std::vector<Array> inputs = make_inputs(row, dtype);
     const std::vector<Array> one = run_op(*row.op, inputs, {.width = 1, .portable = portable});
     for (const int width : {2, 3}) {
       const std::vector<Array> several = run_op(*row.op, inputs, {.width = width, .portable = portable});
@@ -148,13 +181,12 @@ TEST_CASE("results do not depend on the width") {
 }
 
 TEST_CASE("an output may take the place of the input that it may reuse") {
-  for (const OpRow& row : op_table()) {
+  for (const auto& [row, dtype] : rows_in({DType::f32, DType::f64, DType::bf16})) {
     CAPTURE(describe(row));
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      const std::vector<Array> inputs = make_inputs(row, dtype);
-      const std::vector<Array> apart = run_op(*row.op, inputs, {.width = 2});
-      const std::vector<Array> in_place = run_op(*row.op, inputs, {.width = 2, .in_place = true});
-      for (std::size_t i = 0; i < apart.size(); ++i) CHECK(same_bytes(apart[i], in_place[i]));
-    }
+    CAPTURE(dtype);
+    const std::vector<Array> inputs = make_inputs(row, dtype);
+    const std::vector<Array> apart = run_op(*row.op, inputs, {.width = 2});
+    const std::vector<Array> in_place = run_op(*row.op, inputs, {.width = 2, .in_place = true});
+    for (std::size_t i = 0; i < apart.size(); ++i) CHECK(same_bytes(apart[i], in_place[i]));
   }
 }

@@ -42,7 +42,29 @@ TEST_CASE("a minimal config is enough and the rest has defaults") {
   CHECK(config.optimizer.name == "sgd");
   CHECK(config.optimizer.lr == 0.1);
   CHECK(config.schedule.name == "constant");
+  CHECK(config.dtype == DType::f32);
+  CHECK_FALSE(config.session.tf32);
+  CHECK(config.session.deterministic);
   CHECK(parse_train_config(kMinimal + "optimizer: {name: adam}", "x").optimizer.lr == 0.001);
+}
+
+TEST_CASE("the precision says what models compute in, and tf32 is the session's way of f32") {
+  const auto parsed = [](const std::string& precision) {
+    return parse_train_config(kMinimal + "precision: " + precision, "x");
+  };
+  CHECK(parsed("f32").dtype == DType::f32);
+  CHECK(parsed("bf16").dtype == DType::bf16);
+  CHECK(parsed("f16").dtype == DType::f16);
+  CHECK(parsed("tf32").dtype == DType::f32);
+  CHECK(parsed("tf32").session.tf32);
+  for (const std::string precision : {"f32", "tf32", "bf16", "f16"}) {
+    CHECK(parsed(precision).session.tf32 == (precision == "tf32"));
+    CHECK(contains(to_yaml(parsed(precision)), "\nprecision: " + precision + "\n"));
+  }
+  CHECK(error_with("precision: f64") == "x.yaml:5:12: precision: expected one of f32, tf32, bf16, f16, got 'f64'");
+  CHECK(error_with("precision: fp16").starts_with("x.yaml:5:12: precision: expected one of f32, tf32, bf16, f16, got"));
+  CHECK(error_with("precision: [bf16]").starts_with("x.yaml:5:12: precision: expected "));
+  CHECK(error_with("deterministic: yes").starts_with("x.yaml:5:16: deterministic: expected "));
 }
 
 TEST_CASE("unknown keys are errors that say where and what may have been meant") {
@@ -246,7 +268,8 @@ TEST_CASE("mistakes in overrides name the override") {
 
 TEST_CASE("a resolved config reads as the same config") {
   const std::string adam =
-      "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\n"
+      "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\nprecision: bf16\n"
+      "deterministic: false\n"
       "model: {name: resnet18, zero_init_residual: true, stem: image}\n"
       "data: {name: synthetic, size: 10, test_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
       "       only_classes: [2, 0], prefetch: 2, augment: {crop_padding: 2, flip: true, salt_and_pepper: 0.1}, "
@@ -266,6 +289,8 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.output_root == "a \"b\" \\ \n#: c");
   CHECK(config.schedule.milestones == std::vector<double>{1, 2.5});
   CHECK(config.optimizer.epsilon == 1e-7);
+  CHECK(config.dtype == DType::bf16);
+  CHECK_FALSE(config.session.deterministic);
   CHECK(config.model.options.stem == "image");
   CHECK(config.data.std == std::vector<double>{0.3});
   CHECK(config.data.only_classes == std::vector<std::int64_t>{2, 0});

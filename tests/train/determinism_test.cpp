@@ -7,7 +7,7 @@
 #include "data/synthetic.h"
 #include "models/resnet.h"
 #include "runtime/session.h"
-#include "train/optimizer.h"
+#include "train/factories.h"
 
 namespace braid {
 namespace {
@@ -17,10 +17,11 @@ struct Training {
   std::vector<Array> tensors;  // weights, running statistics and momentum
 };
 
-Training train(int streams, int width, int steps) {
+Training train(int streams, int width, int steps, DType dtype = DType::f32) {
   Session session({.device = "cpu", .streams = streams, .width = width, .seed = 7});
   models::ResNet model(session, 20, {.channels = 1});
   SGD sgd(model.parameters(), {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true});
+  const auto loss_scale = make_loss_scale(dtype, session);
   Loader loader(synthetic({.size = 320, .shape = {28, 28, 1}}),
                 {.batch_size = 8, .shuffle = true, .transform = {.crop_padding = 2, .flip = true}});
   Training result;
@@ -28,9 +29,9 @@ Training train(int streams, int width, int steps) {
     for (const Batch& batch : loader) {
       if (static_cast<int>(result.losses.size()) == steps) break;
       Step step = session.step();
-      const Tensor loss = cross_entropy(model(batch.images), batch.labels, 0.1);
-      backward(loss);
-      sgd.step();
+      const Tensor loss = cross_entropy(model(cast(batch.images, dtype)), batch.labels, 0.1);
+      backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+      sgd.step(loss_scale.get());
       step.run();
       result.losses.push_back(loss.item());
     }
@@ -58,6 +59,15 @@ TEST_CASE("wide nodes are bitwise reproducible too, on any number of streams") {
   const Training serial = train(1, 2, 5);
   check_equal(serial, train(1, 2, 5));
   check_equal(serial, train(3, 2, 5));
+}
+
+TEST_CASE("mixed precision gives the same bits on any number of streams too") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    CAPTURE(dtype);
+    const Training serial = train(1, 1, 8, dtype);
+    check_equal(serial, train(4, 1, 8, dtype));
+    check_equal(train(1, 2, 2, dtype), train(3, 2, 2, dtype));
+  }
 }
 
 }  // namespace

@@ -66,6 +66,26 @@ TEST_CASE("jobs share what stands beside them, and their own keys come first") {
   CHECK(parse(kJobs + "balance: none").jobs[1].steps_per_turn == 1);
 }
 
+TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
+  const RunConfig run = parse(kJobs, {"precision=bf16", "jobs.large.precision=f16"});
+  CHECK(run.jobs[0].training.dtype == DType::bf16);
+  CHECK(run.jobs[1].training.dtype == DType::f16);
+  const RunConfig tf32 = parse(kJobs, {"precision=tf32", "jobs.large.precision=bf16"});
+  CHECK(tf32.jobs[0].training.dtype == DType::f32);
+  CHECK(tf32.jobs[0].training.session.tf32);
+  CHECK(tf32.jobs[1].training.dtype == DType::bf16);
+  for (const RunConfig& config : {run, tf32}) {
+    CHECK(to_yaml(parse(to_yaml(config))) == to_yaml(config));
+    for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse(to_yaml(job.training))) == to_yaml(job.training));
+  }
+  const std::string mixed =
+      ": all jobs that compute in f32 do so in the session's way: set f32 or tf32 beside the list of jobs";
+  CHECK(error_in(kJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
+  CHECK(error_in(kJobs, {"precision=tf32", "jobs.large.precision=f32"}) == "--set jobs.large.precision=f32" + mixed);
+  CHECK(error_with("  - {name: c, model: {name: lenet5}, deterministic: true}") ==
+        "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs beside the list of jobs");
+}
+
 TEST_CASE("a job's config alone is what the job would train alone") {
   const RunConfig run = parse(kJobs);
   for (const JobConfig& job : run.jobs) {

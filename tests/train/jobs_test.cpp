@@ -73,9 +73,11 @@ std::string bytes_of(const std::filesystem::path& file) {
 
 TEST_CASE("a job's losses and weights are bit by bit the same alone and beside others") {
   const TemporaryFolder folder;
-  for (const char* streams : {"streams=1", "streams=3"}) {
-    CAPTURE(streams);
-    const RunConfig together = config(folder, {streams});
+  const std::vector<std::string> cases[] = {
+      {"streams=1"}, {"streams=3"}, {"streams=3", "precision=bf16", "jobs.1.precision=f16", "jobs.2.precision=f32"}};
+  for (const std::vector<std::string>& overrides : cases) {
+    CAPTURE(overrides.back());
+    const RunConfig together = config(folder, overrides);
     const RunResult result = train(together);
     REQUIRE(result.jobs.size() == 3);
     CHECK_FALSE(result.failed());

@@ -43,6 +43,9 @@ TEST_CASE("a PathNet config needs its two tasks; the rest is as in the paper, or
   CHECK(config.seeds == std::vector<std::uint64_t>{1, 2, 3, 4, 5});
   CHECK(config.session.streams == 1);
   CHECK(config.session.width == 1);
+  CHECK(config.tournament.dtype == DType::f32);
+  CHECK(parse(kMinimal, {"precision=bf16"}).tournament.dtype == DType::bf16);
+  CHECK(contains(to_yaml(parse(kMinimal, {"precision=tf32"})), "\nprecision: tf32\n"));
 }
 
 TEST_CASE("only a config with a section 'evolution' is one of a PathNet run, and it is nothing else") {

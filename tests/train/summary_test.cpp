@@ -44,6 +44,14 @@ TEST_CASE("a summary has every layer once, with shapes, parameters and MACs of o
   CHECK(summary.depth > 0);
 }
 
+TEST_CASE("a summary in bf16 has the same parameters and MACs, and the casts as nodes") {
+  const Summary f32 = summarize(config("resnet20")), bf16 = summarize(config("resnet20", {"precision=bf16"}));
+  CHECK(bf16.parameters == f32.parameters);
+  CHECK(bf16.macs == f32.macs);
+  CHECK(bf16.nodes > f32.nodes);
+  CHECK(summarize(config("resnet20", {"precision=f16"})).nodes > bf16.nodes);  // the loss scale
+}
+
 TEST_CASE("a net of branches offers more concurrency than a chain") {
   const Summary chain = summarize(config("squeezenet1_1")), branches = summarize(config("googlenet"));
   CHECK(branches.work / branches.depth > chain.work / chain.depth);

@@ -58,9 +58,10 @@ const std::vector<Genotype> kDisjoint{{{{0, 1, 1}, {0, 2, 2}}}, {{{3, 4, 5}, {1,
 const std::vector<Genotype> kSharing{{{{0, 1, 1}, {0, 2, 2}}}, {{{1, 4, 5}, {1, 4, 4}}}};
 
 TEST_CASE("candidates that share nothing train alike in one step and one after the other, bit by bit") {
-  for (const Form form : {Form::linear, Form::conv}) {
-    const auto run = [&](Tournament order, int streams) {
-      Setting setting({.order = order, .batches = 6, .lr = 0.05}, form, streams);
+  for (const auto& [form, dtype] :
+       {std::pair{Form::linear, DType::f32}, {Form::conv, DType::f32}, {Form::conv, DType::bf16}}) {
+    const auto run = [&, form = form, dtype = dtype](Tournament order, int streams) {
+      Setting setting({.order = order, .batches = 6, .lr = 0.05, .dtype = dtype}, form, streams);
       for (Parameter* parameter : setting.net.parameters()) {  // all paths share the last layer
         if (parameter->name().starts_with("task.")) parameter->trainable = false;
       }

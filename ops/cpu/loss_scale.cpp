@@ -1,0 +1,49 @@
+#include "ops/loss_scale.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "ops/arithmetic.h"
+#include "ops/cpu/cpu_kernel.h"
+#include "ops/cpu/loops.h"
+
+namespace braid::cpu {
+
+namespace {
+
+template <class T>
+BRAID_TARGET_CLONES bool all_finite(const T* x, std::int64_t begin, std::int64_t end) {
+  int others = 0;
+#pragma omp simd reduction(| : others)
+  for (std::int64_t i = begin; i < end; ++i) others |= !(std::abs(x[i]) <= std::numeric_limits<T>::max());
+  return others == 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_loss_scale_update(const KernelSpec& spec) {
+  constexpr std::size_t kStates = 3;
+  std::vector<std::int64_t> sizes;
+  for (const ValueDesc& gradient : spec.inputs.subspan(kStates)) sizes.push_back(gradient.shape.size());
+  const LossScaleOptions& options = static_cast<const ops::LossScaleUpdate&>(spec.op).options();
+  const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
+                                       options.growth_interval};
+  return for_float_type(spec, spec.inputs[kStates].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([sizes, step, width = spec.width](auto inputs, auto outputs) {
+      std::atomic<bool> finite = true;
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const T* gradient = at<const T>(inputs, kStates + i);
+        parallel_for(width, sizes[i], kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+          if (!all_finite(gradient, begin, end)) finite.store(false, std::memory_order_relaxed);
+        });
+      }
+      // New versions have the addresses of the old ones.
+      *at<float>(outputs, 3) =
+          step(finite, *at<float>(outputs, 0), *at<std::int32_t>(outputs, 1), *at<std::int32_t>(outputs, 2));
+    });
+  });
+}
+
+}  // namespace braid::cpu

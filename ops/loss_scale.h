@@ -1,0 +1,38 @@
+#pragma once
+// Dynamic loss scaling (Micikevicius et al., 2018, section 3.2), as torch.amp.GradScaler does it. Small gradients would
+// vanish in f16, so the loss is multiplied by a scale before the backward pass, and the update divides by it. A scale
+// that is too large shows as a gradient that is not finite: then the step is skipped and the scale halved. All of that
+// is in the step graph: the host need not know how it went.
+
+#include "core/op.h"
+
+namespace braid {
+
+struct LossScaleOptions {
+  double growth = 2;           ///< at least 1: the scale is multiplied by it after so many good steps in a row
+  double backoff = 0.5;        ///< in (0, 1): the scale is multiplied by it if a gradient is not finite
+  int growth_interval = 2000;  ///< at least 1
+  friend bool operator==(const LossScaleOptions&, const LossScaleOptions&) = default;
+};
+
+namespace ops {
+
+/// State: scale (f32 scalar), good steps since the scale last changed (i32 scalar), updates made so far (i32 scalar);
+/// then one or more gradients of the loss times the scale, all f32 or all f64
+/// → the next version of all three, and what the gradients are to be multiplied by (f32 scalar): 1/scale, or 0 if an
+/// element of a gradient is not finite, which tells optimizers to skip the update.
+class LossScaleUpdate final : public Op {
+ public:
+  /// Throws Error if an option is out of range.
+  explicit LossScaleUpdate(const LossScaleOptions& options);
+  const LossScaleOptions& options() const { return options_; }
+  std::string_view name() const override { return "loss_scale_update"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+
+ private:
+  LossScaleOptions options_;
+};
+
+}  // namespace ops
+}  // namespace braid

@@ -4,7 +4,7 @@
 
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "core/buffer.h"
@@ -25,7 +25,7 @@ struct Instruction {
 struct Program {
   std::vector<std::vector<Instruction>> streams;
   std::int32_t events = 0;
-  std::vector<std::string_view> names = {};  ///< by launch index, for profilers; may be empty
+  std::vector<std::string> names = {};  ///< by launch index, for profilers; may be empty
 };
 
 /// A program made into one unit that is launched as a whole (a CUDA graph). Must not outlive its stream group.

@@ -1,5 +1,7 @@
 #include "runtime/executable.h"
 
+#include <algorithm>
+
 #include "ops/kernels.h"
 
 namespace braid {
@@ -27,6 +29,21 @@ KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& cos
   return kernels;
 }
 
+void keep_least_workspace(KernelChoices& kernels, Costs& costs) {
+  Costs kept;
+  for (NodeId id = 0; id < costs.node_count(); ++id) {
+    const auto choices = costs.choices(id);
+    const auto least = std::ranges::min_element(
+        choices, {}, [](const Choice& choice) { return std::pair(choice.workspace_bytes, choice.duration); });
+    kept.add(std::span(&*least, 1));
+    auto& list = kernels[static_cast<std::size_t>(id)];
+    if (list.empty()) continue;  // a view
+    std::swap(list.front(), list[static_cast<std::size_t>(least - choices.begin())]);
+    list.resize(1);
+  }
+  costs = std::move(kept);
+}
+
 Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)
     : graph_(graph), plan_(std::move(plan)) {
   kernels_.resize(kernels.size());
@@ -35,7 +52,9 @@ Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)
       kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].choice)]);
   }
   program_.events = plan_.events;
-  for (const Node& node : graph_.nodes()) program_.names.push_back(node.op->name());
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
+  }
   for (const auto& commands : plan_.streams) {
     auto& instructions = program_.streams.emplace_back();
     for (const Command& command : commands) {

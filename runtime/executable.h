@@ -17,6 +17,9 @@ using KernelChoices = std::vector<std::vector<std::unique_ptr<Kernel>>>;
 /// Builds the kernels of all nodes at every width that costs offer, and adds their workspaces to the costs.
 KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& costs);
 
+/// Leaves every node the one choice that needs the least workspace; the fastest of several.
+void keep_least_workspace(KernelChoices& kernels, Costs& costs);
+
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The graph must outlive the executable.

@@ -69,19 +69,45 @@ Executable& PlanCache::find(const StepGraph& graph) {
   current_->last_use = ++clock_;
   // Decided here and not after the last measured run, whose values may still be read until now.
   if (current_->candidates.back().seconds.size() > kMeasuredRuns) keep_fastest(*current_);
-  measuring_ = current_->candidates.size() > 1;
-  Executable& executable = *current_->candidates[measuring_ ? current_->next : 0].executable;
-  const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
-  if (arena_.data() == nullptr || arena_.bytes() < needed) {
-    streams_.synchronize();
-    arena_ = {};  // first release, then allocate: both together may not fit
-    arena_ = context_.backend().allocate(needed);
-    for (auto& [hash, entry] : entries_) {
-      for (Candidate& candidate : entry->candidates) candidate.executable->unbind();
+  while (true) {
+    measuring_ = current_->candidates.size() > 1;
+    Executable& executable = *current_->candidates[measuring_ ? current_->next : 0].executable;
+    const std::int64_t needed = executable.plan().arena_bytes;
+    try {
+      reserve_arena(needed);
+      executable.bind(arena_.data(), context_);
+      return executable;
+    } catch (const OutOfMemory&) {
+      if (use_less_memory(*current_, needed)) continue;
+      entries_.erase(found);  // the next step may find more memory
+      throw;
     }
   }
-  executable.bind(arena_.data(), context_);
-  return executable;
+}
+
+void PlanCache::reserve_arena(std::int64_t bytes) {
+  const auto needed = static_cast<std::size_t>(bytes);
+  if (arena_.data() != nullptr && arena_.bytes() >= needed) return;
+  streams_.synchronize();
+  for (auto& [hash, entry] : entries_) {
+    for (Candidate& candidate : entry->candidates) candidate.executable->unbind();
+  }
+  arena_ = {};  // first release, then allocate: both together may not fit
+  arena_ = context_.backend().allocate(needed);
+}
+
+bool PlanCache::use_less_memory(Entry& entry, std::int64_t bytes) {
+  const auto too_large = [&](const Candidate& candidate) { return candidate.executable->plan().arena_bytes >= bytes; };
+  std::erase_if(entry.candidates, too_large);
+  for (const bool least_workspace : {false, true}) {
+    if (!entry.candidates.empty()) break;
+    Candidate serial{make_executable(entry.graph, "serial", 1, least_workspace), {}};
+    if (!too_large(serial)) entry.candidates.push_back(std::move(serial));
+  }
+  if (entry.candidates.empty()) return false;
+  entry.next = 0;
+  report_ = message("plans that need ", bytes, " bytes or more do not fit into memory");
+  return true;
 }
 
 std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
@@ -93,7 +119,7 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   }
   entry->candidates.push_back({make_executable(entry->graph, "serial", 1), {}});
   if (capacity == 1) return entry;
-  for (const int streams : {2, 4}) {
+  for (const int streams : {2, 4, 8}) {
     if (streams > streams_.size()) break;
     auto concurrent = make_executable(entry->graph, options_.policy, streams);
     const Plan& plan = concurrent->plan();
@@ -105,11 +131,13 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   return entry;
 }
 
-std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy, int streams) {
+std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy, int streams,
+                                                       bool least_workspace) {
   const DeviceInfo& device = context_.backend().info();
   Costs costs = analytic_costs(graph, device, candidate_widths(options_.width, device.max_width));
   KernelChoices kernels = make_kernels(graph, context_.device().type, costs);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs);
+  if (least_workspace) keep_least_workspace(kernels, costs);
   Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity);
   return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));
 }

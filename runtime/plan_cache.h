@@ -20,8 +20,9 @@ class PlanCache {
   PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options);
   ~PlanCache();
 
-  /// The executable for a recorded graph, bound to the arena. Nothing may be running. May move the arena, which is as
-  /// large as the largest plan needs. Valid until the next call.
+  /// The executable for a recorded graph, bound to the arena. May move the arena, which is as large as the largest plan
+  /// needs. If memory is short, plans that need less take over: concurrency goes first, then workspace; throws
+  /// OutOfMemory if not even those fit. Valid until the next call.
   Executable& find(const StepGraph& graph);
   /// Whether the executable just found is still being compared with others: the session then times its run.
   bool measuring() const { return measuring_; }
@@ -40,8 +41,14 @@ class PlanCache {
   struct Entry;
 
   std::unique_ptr<Entry> plan(const StepGraph& graph);
-  std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams);
+  std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams,
+                                              bool least_workspace = false);
   void keep_fastest(Entry& entry);
+  /// Makes the arena at least so large. May move it. Throws OutOfMemory.
+  void reserve_arena(std::int64_t bytes);
+  /// Drops the plans of an entry that need so many bytes or more. If none is left, tries the serial plan, then with the
+  /// kernels that need the least workspace. False if nothing needs less.
+  bool use_less_memory(Entry& entry, std::int64_t bytes);
   void make_room();
 
   Context& context_;

@@ -6,14 +6,15 @@ namespace braid {
 
 namespace {
 
-/// Streams to create: the wanted number, or as many as candidates of the automatic choice use.
+/// Streams to create: the wanted number, or as many as candidates of the automatic choice use. More than four have
+/// nothing to win on a CPU, whose nodes are wide.
 int stream_count(const SessionOptions& options, const DeviceInfo& device) {
   BRAID_CHECK(options.streams >= 0, Error, "[session] expected streams of at least 0 (0: automatic), got ",
               options.streams);
   BRAID_CHECK(options.width >= 0, Error, "[session] expected a width of at least 0 (0: automatic), got ",
               options.width);
   find_policy(options.policy);
-  return options.streams > 0 ? options.streams : std::min(4, std::max(1, device.capacity));
+  return options.streams > 0 ? options.streams : std::min(device.shares_units ? 8 : 4, std::max(1, device.capacity));
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ class CpuBackend final : public Backend {
   [[noreturn]] static void throw_out_of_memory(std::size_t bytes) {
     const auto free =
         static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    throw DeviceError(message("[cpu] out of memory: needed ", bytes, " bytes, about ", free,
+    throw OutOfMemory(message("[cpu] out of memory: needed ", bytes, " bytes, about ", free,
                               " are free. Use a smaller batch or a smaller model"));
   }
 

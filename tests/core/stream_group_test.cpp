@@ -168,6 +168,49 @@ TEST_CASE("an observer sees every launch with its stream and index") {
   CHECK(recorder.sum == 106);
 }
 
+TEST_CASE("measuring tells when each launch ran, in the order of their starts") {
+  TestKernel slow([] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+  TestKernel quick([] {});
+  const Program program{.streams = {{launch(slow, 7), record(0)}, {wait(0), launch(quick, 4)}}, .events = 1};
+  cpu::CpuStreamGroup streams(2);
+  const std::vector<LaunchTime> times = streams.measure(program);
+  REQUIRE(times.size() == 2);
+  CHECK(times[0].index == 7);
+  CHECK(times[0].stream == 0);
+  CHECK(times[0].start == 0);
+  CHECK(times[0].finish >= 5000);
+  CHECK(times[1].index == 4);
+  CHECK(times[1].stream == 1);
+  CHECK(times[1].start >= times[0].finish);
+  CHECK(times[1].finish >= times[1].start);
+}
+
+TEST_CASE("a fault while measuring is thrown and leaves the streams usable") {
+  TestKernel broken([] { throw Error("broken"); });
+  TestKernel quick([] {});
+  cpu::CpuStreamGroup streams(1);
+  CHECK_THROWS_WITH_AS(streams.measure({.streams = {{launch(broken)}}}), "broken", Error);
+  CHECK(streams.measure({.streams = {{launch(quick)}}}).size() == 1);
+}
+
+TEST_CASE("an upload arrives after what runs and before what is launched next") {
+  int value = 0;
+  std::vector<int> seen;
+  TestKernel read([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    seen.push_back(value);
+  });
+  const Program program{.streams = {{launch(read)}}};
+  cpu::CpuStreamGroup streams(1);
+  for (int step = 1; step <= 3; ++step) {
+    const Upload upload{&value, &step, sizeof step};
+    streams.upload(std::span(&upload, 1));
+    streams.launch(program);
+  }
+  streams.synchronize();
+  CHECK(seen == std::vector{1, 2, 3});
+}
+
 TEST_CASE("random programs with random delays keep the order that their events ask for") {
   // A grid of nodes, each after one node of every stream in the previous row; counters would show any violation.
   constexpr int kStreams = 4, kRows = 12;

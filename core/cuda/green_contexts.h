@@ -1,0 +1,31 @@
+#pragma once
+// Green contexts: disjoint groups of SMs, so that the streams of one group never slow those of another. The driver has
+// them since CUDA 12.4.
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+namespace braid::cuda {
+
+class GreenContexts {
+ public:
+  /// One context of at least partition[i] SMs each; none if the partition is empty. The hardware hands out SMs in
+  /// groups (of eight on Hopper), so a context may get more than it asked for.
+  /// Throws DeviceError if the driver lacks green contexts or the device has not as many SMs.
+  GreenContexts(int device, const std::vector<int>& partition);
+  ~GreenContexts();
+  GreenContexts(const GreenContexts&) = delete;
+  GreenContexts& operator=(const GreenContexts&) = delete;
+
+  int count() const { return static_cast<int>(contexts_.size()); }
+  /// A non-blocking stream in context `index`; owned by the caller, to be destroyed before the context.
+  cudaStream_t make_stream(int index, int priority) const;
+
+ private:
+  void destroy();
+  std::vector<CUgreenCtx> contexts_;
+};
+
+}  // namespace braid::cuda

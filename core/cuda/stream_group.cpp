@@ -1,0 +1,267 @@
+#include "core/cuda/stream_group.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <new>
+
+#include "core/error.h"
+
+namespace braid::cuda {
+
+namespace {
+
+class GraphReplay final : public Replay {
+ public:
+  explicit GraphReplay(cudaGraphExec_t graph) : graph_(graph) {}
+  cudaGraphExec_t graph() const { return graph_; }
+
+ private:
+  GraphExecHandle graph_;
+};
+
+/// Shows a node in profilers while its kernels are being enqueued.
+class Range {
+ public:
+  Range(const Program& program, std::int32_t index) : shown_(static_cast<std::size_t>(index) < program.names.size()) {
+    if (shown_) nvtxRangePushA(program.names[static_cast<std::size_t>(index)].c_str());
+  }
+  ~Range() {
+    if (shown_) nvtxRangePop();
+  }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  bool shown_;
+};
+
+}  // namespace
+
+CudaStreamGroup::CudaStreamGroup(int device, const StreamOptions& options)
+    : device_(device), green_contexts_(device, options.partition) {
+  const int count = options.partition.empty() ? options.count : static_cast<int>(options.partition.size());
+  BRAID_CHECK(count >= 1, DeviceError, "[cuda] expected at least one stream, got ", count);
+  use_device();
+  void* fault = nullptr;
+  BRAID_CUDA(cudaHostAlloc(&fault, sizeof(DataFault), cudaHostAllocMapped));
+  fault_ = Handle<void*, cudaFreeHost>(fault);
+  new (fault) DataFault;
+  for (int index = 0; index < count; ++index) streams_.push_back(make_stream(index, count));
+  forked_ = make_event();
+  for (EventHandle& finished : finished_) finished = make_event();
+}
+
+CudaStreamGroup::~CudaStreamGroup() {
+  static_cast<void>(cudaSetDevice(device_));
+  for (const OwnStream& own : streams_) static_cast<void>(cudaStreamSynchronize(own.stream));
+  cudaGetLastError();
+}
+
+void CudaStreamGroup::use_device() const { BRAID_CUDA(cudaSetDevice(device_)); }
+
+CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
+  int lowest = 0, highest = 0;  // a higher priority is a smaller number
+  BRAID_CUDA(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  const int priority = count == 1 ? highest : highest + (lowest - highest) * index / (count - 1);
+
+  OwnStream own;
+  cudaStream_t stream = nullptr;
+  if (green_contexts_.count() > 0) {
+    stream = green_contexts_.make_stream(index, priority);
+  } else {
+    BRAID_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
+  }
+  own.stream = StreamHandle(stream);
+  cudnnHandle_t cudnn = nullptr;
+  BRAID_CUDA(cudnnCreate(&cudnn));
+  own.cudnn = CudnnHandle(cudnn);
+  BRAID_CUDA(cudnnSetStream(cudnn, stream));
+  cublasLtHandle_t cublas = nullptr;
+  BRAID_CUDA(cublasLtCreate(&cublas));
+  own.cublas = CublasHandle(cublas);
+  own.joined = make_event();
+
+  void* fault = nullptr;
+  BRAID_CUDA(cudaHostGetDevicePointer(&fault, fault_, 0));
+  own.handles = {stream, cudnn, cublas, static_cast<DataFault*>(fault)};
+  return own;
+}
+
+void CudaStreamGroup::admit() {
+  use_device();
+  BRAID_CUDA(cudaEventSynchronize(finished_[next_finished_]));  // the program before the last one launched
+  throw_data_fault();
+}
+
+void CudaStreamGroup::upload(std::span<const Upload> uploads) {
+  use_device();
+  staging_.upload(uploads, streams_[0].stream);
+}
+
+void CudaStreamGroup::launch(const Program& program) {
+  use_device();
+  reserve_events(program);
+  enqueue(program);
+  mark_finished();
+}
+
+void CudaStreamGroup::launch(Replay& replay) {
+  use_device();
+  BRAID_CUDA(cudaGraphLaunch(static_cast<GraphReplay&>(replay).graph(), streams_[0].stream));
+  mark_finished();
+}
+
+std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
+  use_device();
+  reserve_events(program);
+  // Thread-local mode: other threads may allocate meanwhile. This one does not.
+  BRAID_CUDA(cudaStreamBeginCapture(streams_[0].stream, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t captured = nullptr;
+  try {
+    enqueue(program);
+  } catch (...) {
+    static_cast<void>(cudaStreamEndCapture(streams_[0].stream, &captured));
+    const GraphHandle discarded(captured);
+    cudaGetLastError();
+    throw;
+  }
+  const cudaError_t status = cudaStreamEndCapture(streams_[0].stream, &captured);
+  const GraphHandle graph(captured);
+  check(status, "cudaStreamEndCapture");
+  cudaGraphExec_t executable = nullptr;
+  BRAID_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+  auto replay = std::make_unique<GraphReplay>(executable);
+  BRAID_CUDA(cudaGraphUpload(executable, streams_[0].stream));
+  return replay;
+}
+
+std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
+  synchronize();
+  reserve_events(program);
+  std::vector<Timing> timings;
+  for (std::size_t stream = 0; stream < program.streams.size(); ++stream) {
+    for (const Instruction& instruction : program.streams[stream]) {
+      if (instruction.kind != Instruction::Kind::launch) continue;
+      timings.push_back(
+          {make_event(cudaEventDefault), make_event(cudaEventDefault), instruction.index, static_cast<int>(stream)});
+    }
+  }
+  enqueue(program, &timings);
+  mark_finished();
+  synchronize();
+
+  std::vector<LaunchTime> times;
+  for (const Timing& timing : timings) {  // milliseconds
+    float start = 0, finish = 0;
+    BRAID_CUDA(cudaEventElapsedTime(&start, timings.front().start, timing.start));
+    BRAID_CUDA(cudaEventElapsedTime(&finish, timings.front().start, timing.finish));
+    times.push_back({timing.index, timing.stream, 1e3 * start, 1e3 * finish});
+  }
+  std::ranges::sort(times, {}, &LaunchTime::start);
+  const double zero = times.empty() ? 0 : times.front().start;
+  for (LaunchTime& time : times) time.start -= zero, time.finish -= zero;
+  return times;
+}
+
+void CudaStreamGroup::synchronize() {
+  use_device();
+  BRAID_CUDA(cudaStreamSynchronize(streams_[0].stream));  // all others join it
+  throw_data_fault();
+}
+
+void CudaStreamGroup::reserve_events(const Program& program) {
+  BRAID_CHECK(static_cast<int>(program.streams.size()) <= size(), Error, "[cuda] the program uses ",
+              program.streams.size(), " streams, there are ", size());
+  while (events_.size() < static_cast<std::size_t>(program.events)) events_.push_back(make_event());
+}
+
+void CudaStreamGroup::enqueue(const Program& program, std::vector<Timing>* timings) {
+  fork(program.streams.size());
+  try {
+    issue(program, timings);
+  } catch (...) {
+    try {
+      join(program.streams.size());  // what was enqueued still comes before what follows
+    } catch (const DeviceError&) {
+      // The first fault is the one to tell.
+    }
+    throw;
+  }
+  join(program.streams.size());
+}
+
+void CudaStreamGroup::fork(std::size_t streams) {
+  if (streams < 2) return;
+  BRAID_CUDA(cudaEventRecord(forked_, streams_[0].stream));
+  for (std::size_t s = 1; s < streams; ++s) BRAID_CUDA(cudaStreamWaitEvent(streams_[s].stream, forked_, 0));
+}
+
+void CudaStreamGroup::join(std::size_t streams) {
+  for (std::size_t s = 1; s < streams; ++s) {
+    BRAID_CUDA(cudaEventRecord(streams_[s].joined, streams_[s].stream));
+    BRAID_CUDA(cudaStreamWaitEvent(streams_[0].stream, streams_[s].joined, 0));
+  }
+}
+
+/// A wait for an event that is not recorded yet would be no wait at all, so the streams take turns, one launch each,
+/// and a stream whose event is missing stands aside until it is there.
+void CudaStreamGroup::issue(const Program& program, std::vector<Timing>* timings) {
+  position_.assign(program.streams.size(), 0);
+  recorded_.assign(static_cast<std::size_t>(program.events), false);
+  std::size_t remaining = 0;
+  for (const auto& instructions : program.streams) remaining += instructions.size();
+
+  while (remaining > 0) {
+    const std::size_t before = remaining;
+    for (std::size_t s = 0; s < program.streams.size(); ++s) {
+      bool launched = false;
+      while (!launched && position_[s] < program.streams[s].size()) {
+        const Instruction& instruction = program.streams[s][position_[s]];
+        const auto event = static_cast<std::size_t>(instruction.index);
+        if (instruction.kind == Instruction::Kind::wait) {
+          if (!recorded_[event]) break;
+          BRAID_CUDA(cudaStreamWaitEvent(streams_[s].stream, events_[event], 0));
+        } else if (instruction.kind == Instruction::Kind::record) {
+          BRAID_CUDA(cudaEventRecord(events_[event], streams_[s].stream));
+          recorded_[event] = true;
+        } else {
+          launch_kernel(program, static_cast<int>(s), instruction, timings);
+          launched = true;
+        }
+        ++position_[s];
+        --remaining;
+      }
+    }
+    BRAID_CHECK(remaining < before, Error, "[cuda] the program waits for events that are never recorded");
+  }
+}
+
+void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Instruction& instruction,
+                                    std::vector<Timing>* timings) {
+  const OwnStream& own = streams_[static_cast<std::size_t>(stream)];
+  const LaunchContext context{.stream = {.index = stream, .device = {DeviceType::cuda, device_}},
+                              .native = &own.handles};
+  Timing* timing = nullptr;
+  if (timings != nullptr) timing = &*std::ranges::find(*timings, instruction.index, &Timing::index);
+  const Range range(program, instruction.index);
+  if (observer_ != nullptr) observer_->before_launch(stream, instruction.index);
+  if (timing != nullptr) BRAID_CUDA(cudaEventRecord(timing->start, own.stream));
+  instruction.kernel->launch(context);
+  if (timing != nullptr) BRAID_CUDA(cudaEventRecord(timing->finish, own.stream));
+  if (observer_ != nullptr) observer_->after_launch(stream, instruction.index);
+}
+
+void CudaStreamGroup::mark_finished() {
+  BRAID_CUDA(cudaEventRecord(finished_[next_finished_], streams_[0].stream));
+  next_finished_ = 1 - next_finished_;
+}
+
+void CudaStreamGroup::throw_data_fault() {
+  auto& shared = *static_cast<DataFault*>(fault_.get());
+  if (shared.kind == 0) return;
+  const DataFault fault = std::exchange(shared, {});
+  throw DataError(message("[cross_entropy] expected labels in [0, ", fault.bound, "), got ", fault.value));
+}
+
+}  // namespace braid::cuda

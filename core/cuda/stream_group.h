@@ -1,0 +1,74 @@
+#pragma once
+// CUDA streams. Every stream has a cuDNN handle and a cuBLASLt handle of its own. A program forks from stream 0, runs,
+// and joins it again, so that stream 0 alone orders one program after another and a capture of it is the whole program.
+
+#include <deque>
+
+#include "core/backend.h"
+#include "core/cuda/green_contexts.h"
+#include "core/cuda/staging.h"
+#include "core/cuda/stream_handles.h"
+
+namespace braid::cuda {
+
+class CudaStreamGroup final : public StreamGroup {
+ public:
+  /// Stream 0 gets the highest priority and the last one the lowest. Throws DeviceError.
+  CudaStreamGroup(int device, const StreamOptions& options);
+  /// Finishes what was launched. Faults that nobody asked for are dropped.
+  ~CudaStreamGroup() override;
+
+  int size() const override { return static_cast<int>(streams_.size()); }
+  void admit() override;
+  void upload(std::span<const Upload> uploads) override;
+  void launch(const Program& program) override;
+  std::unique_ptr<Replay> capture(const Program& program) override;
+  void launch(Replay& replay) override;
+  std::vector<LaunchTime> measure(const Program& program) override;
+  void synchronize() override;
+  /// The observer sees kernels being enqueued, not running; a replay shows it nothing.
+  void set_observer(LaunchObserver* observer) override { observer_ = observer; }
+
+ private:
+  struct OwnStream {
+    StreamHandle stream;
+    CudnnHandle cudnn;
+    CublasHandle cublas;
+    EventHandle joined;
+    StreamHandles handles;  ///< the above, as kernels see them
+  };
+  /// Events around every launch of a program that is being measured.
+  struct Timing {
+    EventHandle start, finish;
+    std::int32_t index;
+    int stream;
+  };
+
+  void use_device() const;
+  OwnStream make_stream(int index, int count);
+  void reserve_events(const Program& program);
+  /// Fork, all launches, join. Throws what a kernel's launch throws, with all streams joined.
+  void enqueue(const Program& program, std::vector<Timing>* timings = nullptr);
+  void fork(std::size_t streams);
+  void join(std::size_t streams);
+  void issue(const Program& program, std::vector<Timing>* timings);
+  void launch_kernel(const Program& program, int stream, const Instruction& instruction, std::vector<Timing>* timings);
+  void mark_finished();
+  void throw_data_fault();
+
+  int device_;
+  GreenContexts green_contexts_;  // before the streams that live in them
+  std::vector<OwnStream> streams_;
+  EventHandle forked_;
+  std::vector<EventHandle> events_;  // of programs
+  EventHandle finished_[2];          // ends of the last two programs, in turn
+  int next_finished_ = 0;
+  Staging staging_;
+  Handle<void*, cudaFreeHost> fault_;  // a DataFault that kernels can write
+  LaunchObserver* observer_ = nullptr;
+
+  std::vector<std::size_t> position_;  // of every stream while issuing
+  std::vector<bool> recorded_;         // per event while issuing
+};
+
+}  // namespace braid::cuda

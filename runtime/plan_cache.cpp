@@ -136,7 +136,7 @@ std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, s
   const DeviceInfo& device = context_.backend().info();
   Costs costs = analytic_costs(graph, device, candidate_widths(options_.width, device.max_width));
   KernelChoices kernels = make_kernels(graph, context_.device().type, costs);
-  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs);
+  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, options_.tf32);
   if (least_workspace) keep_least_workspace(kernels, costs);
   Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity);
   return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));

@@ -22,7 +22,7 @@ Profiler::Profiler(Session& session) : session_(session) {
 void Profiler::run(Step& step) {
   const std::vector<LaunchTime> times = step.measure();
   for (const LaunchTime& time : times) {
-    Key key{node_signature(session_.tape().graph(), time.index), session_.options().width, ""};
+    Key key{node_signature(session_.tape().graph(), time.index, session_.options().tf32), session_.options().width, ""};
     microseconds_[std::move(key)].push_back(time.finish - time.start);
   }
 }

@@ -201,6 +201,7 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
   parent.read("policy", session.policy, policy_names());
   parent.read("deterministic", session.deterministic);
+  parent.read("costs", session.costs);
 }
 
 std::string_view precision_name(const SessionOptions& session, DType dtype) {

@@ -96,7 +96,7 @@ void write(std::ostream& out, const SessionOptions& session, DType dtype) {
       << "\nstreams: " << count_or(session.streams, "auto") << "\nwidth: " << count_or(session.width, "auto")
       << "\nthreads: " << count_or(session.threads, "all") << "\npolicy: " << session.policy
       << "\nprecision: " << precision_name(session, dtype) << "\ndeterministic: " << flag(session.deterministic)
-      << '\n';
+      << "\ncosts: " << as_scalar(session.costs) << '\n';
 }
 
 void write(std::ostream& out, const ModelConfig& model) {

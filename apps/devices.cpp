@@ -4,6 +4,7 @@
 #include "core/backend.h"
 #include "core/cuda/cuda_backend.h"
 #include "ops/cpu/onednn.h"
+#include "scheduler/known_devices.h"
 
 namespace braid::apps {
 
@@ -19,7 +20,15 @@ void print(const Device& device, std::string_view unit) {
 }  // namespace
 
 void add_devices(CLI::App& app, int& exit_code) {
-  app.add_subcommand("devices", "List the devices that can be used")->callback([&exit_code] {
+  const auto json = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("devices", "List the devices that can be used");
+  command->add_option("--json", *json, "Print one device as JSON, to plan for it elsewhere")->type_name("DEVICE");
+  command->callback([json, &exit_code] {
+    exit_code = kOk;
+    if (!json->empty()) {
+      std::cout << to_json(make_backend(Device::parse(*json))->info()) << '\n';
+      return;
+    }
     print({DeviceType::cpu, 0}, "cores");
     const std::string onednn = cpu::onednn::version();
     std::cout << (onednn.empty() ? ", without oneDNN" : ", oneDNN " + onednn) << '\n';
@@ -30,7 +39,6 @@ void add_devices(CLI::App& app, int& exit_code) {
     } else {
       std::cout << "cuda: not available: " << reason << '\n';
     }
-    exit_code = kOk;
   });
 }
 

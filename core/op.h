@@ -33,6 +33,7 @@ struct OutputDesc {
 struct Work {
   double flops = 0;
   double bytes = 0;
+  double blocks = 0;  ///< thread blocks that a GPU kernel would run it with; 0: as many as the bytes suggest
 };
 
 class GradientContext;

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "ops/batch_norm.h"
+#include "ops/optimizer.h"
 
 namespace braid::arithmetic {
 
@@ -31,6 +33,23 @@ template <class T>
 struct Relu6Gradient {
   BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) && y < T(6) ? dy : T(0); }
 };
+
+/// What follows a layer in the same node.
+template <Activation kActivation, class T>
+BRAID_HOST_DEVICE T activate(T x) {
+  if constexpr (kActivation == Activation::relu) return Relu<T>{}(x);
+  if constexpr (kActivation == Activation::relu6) return Relu6<T>{}(x);
+  return x;
+}
+
+/// The gradient of the activation, from its output. Also right from its input, because the activations are the identity
+/// wherever they pass a gradient.
+template <Activation kActivation, class T>
+BRAID_HOST_DEVICE T activation_gradient(T dy, T y) {
+  if constexpr (kActivation == Activation::relu) return ReluGradient<T>{}(dy, y);
+  if constexpr (kActivation == Activation::relu6) return Relu6Gradient<T>{}(dy, y);
+  return dy;
+}
 
 /// factor·x.
 template <class T>
@@ -64,6 +83,30 @@ struct RunningAverage {
   }
 };
 
+/// What training keeps of a channel.
+template <class T>
+struct BatchStatistics {
+  T mean;
+  T inverse_deviation;
+  T running_mean;
+  T running_variance;
+};
+
+/// From the moments of n elements and the running statistics so far.
+template <class T>
+BRAID_HOST_DEVICE BatchStatistics<T> batch_statistics(const Moments& batch, double n, double epsilon, double momentum,
+                                                      T running_mean, T running_variance) {
+  const RunningAverage<T> average{momentum};
+  return {static_cast<T>(batch.mean), static_cast<T>(1 / std::sqrt(batch.variance + epsilon)),
+          average(running_mean, batch.mean), average(running_variance, batch.variance * n / (n - 1))};
+}
+
+/// γ/√(σ² + ε).
+template <class T>
+BRAID_HOST_DEVICE T normalization_scale(T gamma, T variance, double epsilon) {
+  return static_cast<T>(static_cast<double>(gamma) / std::sqrt(static_cast<double>(variance) + epsilon));
+}
+
 /// (x − mean)·scale + shift, where scale = γ/√(σ² + ε) and shift = β. Subtracting first keeps the digits of a small
 /// deviation from a large mean.
 template <class T>
@@ -78,6 +121,23 @@ struct NormalizeGradient {
     return scale * (dy - dy_mean - (x - mean) * slope);
   }
 };
+
+/// What a channel's sums make of its gradients, and the coefficients of NormalizeGradient.
+template <class T>
+struct NormalizationGradients {
+  T dbeta;
+  T dgamma;
+  T dy_mean;
+  T slope;
+};
+
+/// From Σdy, Σ(dy·(x − mean)), 1/√(σ² + ε) and the number of elements.
+template <class T>
+BRAID_HOST_DEVICE NormalizationGradients<T> normalization_gradients(double sum, double covariance,
+                                                                    double inverse_deviation, double n) {
+  return {static_cast<T>(sum), static_cast<T>(covariance * inverse_deviation), static_cast<T>(sum / n),
+          static_cast<T>(covariance * inverse_deviation * inverse_deviation / n)};
+}
 
 /// The first of equal maxima wins; a NaN always does, so that it is not lost.
 template <class T>
@@ -106,6 +166,22 @@ struct SmoothedTarget {
   }
 };
 
+/// The gradient of a logit: scale·(probability − target), where scale is dloss over the number of rows.
+template <class T>
+struct CrossEntropyGradient {
+  T scale;
+  T at_label;
+  T elsewhere;
+
+  BRAID_HOST_DEVICE CrossEntropyGradient(const SmoothedTarget& target, T dloss, std::int64_t rows)
+      : scale(dloss / static_cast<T>(rows)),
+        at_label(static_cast<T>(target(true))),
+        elsewhere(static_cast<T>(target(false))) {}
+  BRAID_HOST_DEVICE T operator()(T probability, bool is_label) const {
+    return scale * (probability - (is_label ? at_label : elsewhere));
+  }
+};
+
 /// One step of SGD as in torch.optim.SGD. Branches are turned into factors, so that one loop serves all options.
 template <class T>
 struct SgdStep {
@@ -115,6 +191,15 @@ struct SgdStep {
   T keep;             ///< 1 − lr·weight_decay if decoupled, else 1
   T gradient_weight;  ///< with Nesterov momentum 1, else 0
   T momentum_weight;  ///< with Nesterov momentum its factor, else 1
+
+  BRAID_HOST_DEVICE static SgdStep make(const SgdOptions& options, double learning_rate) {
+    return {.learning_rate = static_cast<T>(learning_rate),
+            .momentum = static_cast<T>(options.momentum),
+            .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
+            .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
+            .gradient_weight = options.nesterov ? T(1) : T(0),
+            .momentum_weight = options.nesterov ? static_cast<T>(options.momentum) : T(1)};
+  }
 
   BRAID_HOST_DEVICE void operator()(T& p, T gradient, T& m) const {
     const T g = gradient + l2 * p;
@@ -136,6 +221,17 @@ struct AdamStep {
   T step_size;          ///< lr / (1 − β₁ᵗ)
   T second_correction;  ///< 1/√(1 − β₂ᵗ)
 
+  BRAID_HOST_DEVICE static AdamStep make(const AdamOptions& options, double learning_rate, std::int32_t step) {
+    const double t = static_cast<double>(step);
+    return {.beta1 = static_cast<T>(options.beta1),
+            .beta2 = static_cast<T>(options.beta2),
+            .epsilon = static_cast<T>(options.epsilon),
+            .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
+            .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
+            .step_size = static_cast<T>(learning_rate / (1 - std::pow(options.beta1, t))),
+            .second_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t)))};
+  }
+
   /// `root` is the square root of T.
   template <class Root>
   BRAID_HOST_DEVICE void operator()(T& p, T gradient, T& m, T& v, const Root& root) const {
@@ -145,6 +241,12 @@ struct AdamStep {
     p = keep * p - step_size * m / (root(v) * second_correction + epsilon);
   }
 };
+
+/// Neither infinite nor a NaN.
+template <class T>
+BRAID_HOST_DEVICE bool is_finite(T x) {
+  return x - x == T(0);
+}
 
 /// How the scale of a loss goes on after a step, as in torch.amp.GradScaler: back off if a gradient is not finite, grow
 /// after so many good steps in a row, as long as the scale stays a normal number.

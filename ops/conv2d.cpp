@@ -2,6 +2,7 @@
 
 #include "ops/check.h"
 #include "ops/linear.h"
+#include "ops/matrix_work.h"
 
 namespace braid::ops {
 
@@ -30,10 +31,13 @@ void add_to(Hash& hash, const Conv2dOptions& options) {
   hash.add(options.groups);
 }
 
-/// One multiply-add per output element, filter position and input channel of the group, whichever direction.
-Work conv_work(const Shape& y, const Shape& w, const Op& op, std::span<const ValueDesc> inputs,
+/// One multiply-add per output element, filter position and input channel of the group, whichever direction. On a GPU
+/// each group is a product [rows,depth]·[depth,columns].
+Work conv_work(const Shape& y, const Shape& w, std::int64_t groups, std::int64_t rows, std::int64_t columns,
+               std::int64_t depth, const Op& op, std::span<const ValueDesc> inputs,
                std::span<const ValueDesc> outputs) {
   Work work = op.Op::work(inputs, outputs);
+  work.blocks = static_cast<double>(groups) * matrix_blocks(rows, columns, depth);
   work.flops = 2.0 * static_cast<double>(y.size()) * static_cast<double>(w[1] * w[2] * w[3]);
   return work;
 }
@@ -65,7 +69,9 @@ void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
 void Conv2d::hash(Hash& hash) const { add_to(hash, options_); }
 
 Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return conv_work(outputs[0].shape, inputs[1].shape, *this, inputs, outputs);
+  const Shape &w = inputs[1].shape, &y = outputs[0].shape;
+  return conv_work(y, w, options_.groups, y[0] * y[1] * y[2], w[0] / options_.groups, w[1] * w[2] * w[3], *this, inputs,
+                   outputs);
 }
 
 void Conv2d::gradient(GradientContext& context) const {
@@ -98,7 +104,9 @@ void Conv2dBackwardData::hash(Hash& hash) const {
 }
 
 Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return conv_work(inputs[0].shape, inputs[1].shape, *this, inputs, outputs);
+  const Shape &w = inputs[1].shape, &y = inputs[0].shape;
+  const std::int64_t k = w[0] / options_.groups;
+  return conv_work(y, w, options_.groups, x_[0] * x_[1] * x_[2], w[3], w[1] * w[2] * k, *this, inputs, outputs);
 }
 
 void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -115,7 +123,9 @@ void Conv2dBackwardFilter::hash(Hash& hash) const {
 }
 
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return conv_work(inputs[1].shape, w_, *this, inputs, outputs);
+  const Shape& y = inputs[1].shape;
+  return conv_work(y, w_, options_.groups, w_[0] / options_.groups, w_[1] * w_[2] * w_[3], y[0] * y[1] * y[2], *this,
+                   inputs, outputs);
 }
 
 }  // namespace braid::ops

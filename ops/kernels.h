@@ -10,6 +10,8 @@ namespace braid {
 
 /// All that a factory needs to build a kernel. Pointers come later, with Kernel::bind.
 struct KernelSpec {
+  static constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
+
   const Op& op;
   std::span<const ValueDesc> inputs;
   std::span<const ValueDesc> outputs;
@@ -17,9 +19,9 @@ struct KernelSpec {
   bool portable = false;      ///< plain loops even where a library is faster: the oracle of the tests
   bool tf32 = false;          ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
   bool deterministic = true;  ///< only algorithms that give the same bits every time (CUDA)
-  std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes that a kernel may ask for (CUDA)
-  Device device = {};                                    ///< CUDA: which
-  const DeviceInfo* info = nullptr;                      ///< of that device; required on CUDA
+  std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
+  Device device = {};                             ///< CUDA: which
+  const DeviceInfo* info = nullptr;               ///< of that device; required on CUDA
 };
 
 /// One way to run a node.

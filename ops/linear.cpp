@@ -1,6 +1,7 @@
 #include "ops/linear.h"
 
 #include "ops/check.h"
+#include "ops/matrix_work.h"
 
 namespace braid::ops {
 
@@ -9,6 +10,7 @@ namespace {
 Work matmul_work(std::int64_t m, std::int64_t n, std::int64_t k, const Op& op, std::span<const ValueDesc> inputs,
                  std::span<const ValueDesc> outputs) {
   Work work = op.Op::work(inputs, outputs);
+  work.blocks = matrix_blocks(m, n, k);
   work.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   return work;
 }

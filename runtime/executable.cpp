@@ -2,30 +2,42 @@
 
 #include <algorithm>
 
-#include "ops/kernels.h"
-
 namespace braid {
 
-namespace {
-
-/// A capture costs about as much as several runs, so plans that are seldom used are never captured.
-constexpr int kRunsBeforeCapture = 2;
-
-}  // namespace
-
-KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& costs) {
+KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs) {
   KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
+  const std::vector<std::string_view> names = kernel_names(target.device.type);
+  Costs offered;
+  std::vector<Choice> choices;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
-    if (graph.node(id).is_view) continue;
+    const Op& op = *graph.node(id).op;
+    if (graph.node(id).is_view || (target.partial && !std::ranges::binary_search(names, op.name()))) {
+      offered.add(costs.choices(id));
+      continue;
+    }
     const auto inputs = graph.input_descs(id);
     const auto outputs = graph.output_descs(id);
-    for (int i = 0; i < static_cast<int>(costs.choices(id).size()); ++i) {
-      auto kernel = make_kernel(
-          device, {.op = *graph.node(id).op, .inputs = inputs, .outputs = outputs, .width = costs.choice(id, i).width});
-      costs.set_workspace(id, i, kernel->workspace_bytes());
-      kernels[static_cast<std::size_t>(id)].push_back(std::move(kernel));
+    choices.clear();
+    for (const Choice& choice : costs.choices(id)) {
+      for (Implementation& way : make_implementations(target.device.type, {.op = op,
+                                                                          .inputs = inputs,
+                                                                          .outputs = outputs,
+                                                                          .width = choice.width,
+                                                                          .tf32 = target.tf32,
+                                                                          .deterministic = target.deterministic,
+                                                                          .workspace_limit = target.workspace_limit,
+                                                                          .device = target.device,
+                                                                          .info = &target.info})) {
+        choices.push_back({.width = choice.width,
+                           .duration = choice.duration * way.relative_time,
+                           .workspace_bytes = way.kernel->workspace_bytes(),
+                           .implementation = std::string(way.name)});
+        kernels[static_cast<std::size_t>(id)].push_back(std::move(way.kernel));
+      }
     }
+    offered.add(choices);
   }
+  costs = std::move(offered);
   return kernels;
 }
 
@@ -44,8 +56,11 @@ void keep_least_workspace(KernelChoices& kernels, Costs& costs) {
   costs = std::move(kept);
 }
 
-Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)
+Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels, const Costs& costs)
     : graph_(graph), plan_(std::move(plan)) {
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    chosen_.push_back(costs.choice(id, plan_.placements[static_cast<std::size_t>(id)].choice));
+  }
   kernels_.resize(kernels.size());
   for (std::size_t id = 0; id < kernels.size(); ++id) {
     if (!kernels[id].empty())
@@ -110,8 +125,12 @@ void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs
   streams.upload(uploads);
 }
 
-void Executable::launch(StreamGroup& streams, bool capture) {
-  if (replay_ == nullptr && capture && runs_ >= kRunsBeforeCapture) replay_ = streams.capture(program_);
+bool Executable::capture(StreamGroup& streams) {
+  replay_ = streams.capture(program_);
+  return replay_ != nullptr;
+}
+
+void Executable::launch(StreamGroup& streams) {
   if (replay_ != nullptr) {
     streams.launch(*replay_);
   } else {

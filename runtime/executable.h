@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "ops/kernels.h"
 #include "scheduler/plan.h"
 
 namespace braid {
@@ -14,8 +15,19 @@ namespace braid {
 /// Kernels for every choice of every node, until a plan has picked one each.
 using KernelChoices = std::vector<std::vector<std::unique_ptr<Kernel>>>;
 
-/// Builds the kernels of all nodes at every width that costs offer, and adds their workspaces to the costs.
-KernelChoices make_kernels(const StepGraph& graph, DeviceType device, Costs& costs);
+/// The device that kernels are built for, and what they must keep to. See KernelSpec.
+struct KernelTarget {
+  Device device;
+  const DeviceInfo& info;
+  bool tf32 = false;
+  bool deterministic = true;
+  std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
+  bool partial = false;  ///< leave out ops that the device has no kernel for: enough to plan, not to run
+};
+
+/// Builds the kernels of all nodes in all ways that the device has, at every width that costs offer. Afterwards costs
+/// have one choice for each, with its workspace, by width and then as the device ranks them.
+KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
 
 /// Leaves every node the one choice that needs the least workspace; the fastest of several.
 void keep_least_workspace(KernelChoices& kernels, Costs& costs);
@@ -23,10 +35,12 @@ void keep_least_workspace(KernelChoices& kernels, Costs& costs);
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The graph must outlive the executable.
-  Executable(const StepGraph& graph, Plan plan, KernelChoices kernels);
+  Executable(const StepGraph& graph, Plan plan, KernelChoices kernels, const Costs& costs);
 
   const Plan& plan() const { return plan_; }
   const StepGraph& graph() const { return graph_; }
+  /// The way that the plan runs a node.
+  const Choice& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
   /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
   void bind(void* arena, const Context& context);
@@ -35,19 +49,26 @@ class Executable {
   /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the graph, in recording
   /// order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const;
-  /// Starts all streams. The first runs issue their launches one by one; `capture` makes the later ones a replay of the
-  /// whole, on devices that know such a thing.
-  void launch(StreamGroup& streams, bool capture);
+  /// Whether it has run often enough since it was bound for a capture to be worth its time.
+  bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
+  /// Makes later launches a replay of the whole. False on devices that know no such thing.
+  bool capture(StreamGroup& streams);
+  /// Starts all streams: as one replay if there is one, else launch by launch.
+  void launch(StreamGroup& streams);
   /// Runs all streams once and waits. See StreamGroup::measure.
   std::vector<LaunchTime> measure(StreamGroup& streams) const { return streams.measure(program_); }
   /// Copies a kept value out of the arena. Throws Error if it was not kept.
   Array read(ValueId value, const Context& context) const;
 
  private:
+  /// A capture costs about as much as several runs, so plans that are seldom used are never captured.
+  static constexpr int kRunsBeforeCapture = 2;
+
   void* address(ValueId value, const Context& context) const;
 
   const StepGraph& graph_;
   Plan plan_;
+  std::vector<Choice> chosen_;                    // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;
   void* arena_ = nullptr;

@@ -15,7 +15,8 @@ constexpr std::size_t kMaxEntries = 512;
 /// Runs per candidate before the fastest is kept. The first one warms caches and libraries and does not count.
 constexpr std::size_t kMeasuredRuns = 6;
 
-/// Results that nobody reads within the step are what the step is for; single elements are too small to reuse.
+}  // namespace
+
 StepGraph with_kept_results(StepGraph graph) {
   std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
   for (const Node& node : graph.nodes()) {
@@ -30,7 +31,21 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
-}  // namespace
+KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
+  return {.device = context.device(),
+          .info = context.backend().info(),
+          .tf32 = options.tf32,
+          .deterministic = options.deterministic,
+          .workspace_limit = options.workspace_limit};
+}
+
+std::vector<int> widths(int fixed, int max_width) {
+  if (fixed > 0) return {std::min(fixed, max_width)};
+  std::vector<int> list;
+  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
+  list.push_back(max_width);
+  return list;
+}
 
 struct PlanCache::Candidate {
   std::unique_ptr<Executable> executable;
@@ -134,12 +149,13 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
 std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy, int streams,
                                                        bool least_workspace) {
   const DeviceInfo& device = context_.backend().info();
-  Costs costs = analytic_costs(graph, device, candidate_widths(options_.width, device.max_width));
-  KernelChoices kernels = make_kernels(graph, context_.device().type, costs);
-  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, options_.tf32);
+  const KernelTarget target = kernel_target(context_, options_);
+  Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
+  KernelChoices kernels = make_kernels(graph, target, costs);
+  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
   if (least_workspace) keep_least_workspace(kernels, costs);
-  Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity);
-  return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));
+  Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.shares_units);
+  return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels), costs);
 }
 
 void PlanCache::add_measurement(double seconds) {

@@ -14,6 +14,14 @@ namespace braid {
 
 struct SessionOptions;
 
+/// The graph as it is planned. Results that nobody reads within the step are what the step is for: they are kept, and
+/// so are single elements, which are too small to reuse.
+StepGraph with_kept_results(StepGraph graph);
+/// What a session builds kernels for.
+KernelTarget kernel_target(const Context& context, const SessionOptions& options);
+/// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
+std::vector<int> widths(int fixed, int max_width);
+
 class PlanCache {
  public:
   /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.

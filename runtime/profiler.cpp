@@ -22,7 +22,9 @@ Profiler::Profiler(Session& session) : session_(session) {
 void Profiler::run(Step& step) {
   const std::vector<LaunchTime> times = step.measure();
   for (const LaunchTime& time : times) {
-    Key key{node_signature(session_.tape().graph(), time.index, session_.options().tf32), session_.options().width, ""};
+    const Choice& chosen = step.chosen(time.index);
+    Key key{node_signature(session_.tape().graph(), time.index, session_.options().tf32), chosen.width,
+            chosen.implementation};
     microseconds_[std::move(key)].push_back(time.finish - time.start);
   }
 }

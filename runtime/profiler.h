@@ -12,7 +12,7 @@
 namespace braid {
 
 /// Options of a session for measuring: one stream, so that nodes run alone, and one width for all of them, which must
-/// be one that the device has (candidate_widths).
+/// be one that the device has (widths).
 SessionOptions profiling_options(SessionOptions options, int width);
 
 class Profiler {

@@ -17,12 +17,19 @@ int stream_count(const SessionOptions& options, const DeviceInfo& device) {
   return options.streams > 0 ? options.streams : std::min(device.shares_units ? 8 : 4, std::max(1, device.capacity));
 }
 
+/// A partition says how many streams there are.
+SessionOptions with_partition(SessionOptions options) {
+  if (!options.partition.empty()) options.streams = static_cast<int>(options.partition.size());
+  return options;
+}
+
 }  // namespace
 
 Session::Session(const SessionOptions& options)
     : Context(make_backend(Device::parse(options.device), options.threads), options.seed),
-      options_(options),
-      streams_(backend().make_streams({.count = stream_count(options, backend().info())})),
+      options_(with_partition(options)),
+      streams_(
+          backend().make_streams({.count = stream_count(options_, backend().info()), .partition = options_.partition})),
       cache_(*this, *streams_, options_),
       tape_(*this) {}
 
@@ -44,9 +51,20 @@ void Session::set_observer(LaunchObserver* observer) {
   streams_->set_observer(observer);
 }
 
+void Session::capture(Executable& executable) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!executable.capture(*streams_)) return;
+  capture_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ++captures_;
+}
+
 SessionStats Session::stats() const {
-  SessionStats stats{
-      .steps = steps_, .plans = cache_.plans(), .cache_hits = cache_.hits(), .arena_bytes = cache_.arena_bytes()};
+  SessionStats stats{.steps = steps_,
+                     .plans = cache_.plans(),
+                     .cache_hits = cache_.hits(),
+                     .arena_bytes = cache_.arena_bytes(),
+                     .captures = captures_,
+                     .capture_seconds = capture_seconds_};
   stats.measured = cache_.measured();
   for (const Parameter* parameter : parameters()) stats.persistent_bytes += parameter->bytes();
   return stats;
@@ -78,7 +96,8 @@ void Step::run() {
   Session& s = session_;
   if (s.cache_.measuring()) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = std::chrono::steady_clock::now();
-  executable.launch(*s.streams_, s.options_.cuda_graphs);
+  if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
+  executable.launch(*s.streams_);
   executable_ = &executable;
   ++s.steps_;
   if (!s.cache_.measuring()) return;
@@ -96,6 +115,11 @@ std::vector<LaunchTime> Step::measure() {
     fault_ = std::current_exception();
     throw;
   }
+}
+
+const Choice& Step::chosen(NodeId node) const {
+  BRAID_CHECK(executable_ != nullptr, Error, "[session] the step has no plan before it has run");
+  return executable_->chosen(node);
 }
 
 const Plan& Step::plan() const {

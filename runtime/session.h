@@ -14,11 +14,14 @@ namespace braid {
 struct SessionOptions {
   std::string device = "auto";  ///< auto, cpu, cuda, cuda:<index>
   int streams = 0;              ///< streams to schedule on; 0 (auto): the fastest of serial and concurrent plans
+  /// CUDA: streams with so many SMs of their own each, instead of `streams` that share all; empty for none.
+  std::vector<int> partition = {};
   std::string policy = "critical_path";  ///< how nodes are placed on streams
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
   int threads = 0;                       ///< cores to use on CPU; 0: all
   std::uint64_t seed = 1;                ///< of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
+  std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
   bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
   std::string costs = {};     ///< file of measured durations to plan with (scheduler/profile.h)
@@ -31,6 +34,8 @@ struct SessionStats {
   std::int64_t cache_hits = 0;
   std::size_t arena_bytes = 0;       ///< the arena all plans share
   std::size_t persistent_bytes = 0;  ///< parameters and state
+  std::int64_t captures = 0;         ///< CUDA graphs made, of plans or of plans whose arena had moved
+  double capture_seconds = 0;        ///< spent on that
   ProfileUse measured = {};          ///< of the nodes of the newest plan, if SessionOptions::costs is given
 };
 
@@ -48,6 +53,8 @@ class Step final : public ValueReader {
   void run();
   /// Like run(), but waits for the step, and tells when each launch ran on its device. Throws what went wrong in it.
   std::vector<LaunchTime> measure();
+  /// The way that the plan in use runs a node. Throws Error before run().
+  const Choice& chosen(NodeId node) const;
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const Plan& plan() const;
   Array read_value(ValueId value) override;
@@ -92,6 +99,7 @@ class Session : public Context {
 
  private:
   friend class Step;
+  void capture(Executable& executable);
 
   SessionOptions options_;
   std::unique_ptr<StreamGroup> streams_;
@@ -99,6 +107,8 @@ class Session : public Context {
   Tape tape_;
   bool recording_ = false;
   std::int64_t steps_ = 0;
+  std::int64_t captures_ = 0;
+  double capture_seconds_ = 0;
 };
 
 }  // namespace braid

@@ -1,6 +1,7 @@
 #include "scheduler/costs.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace braid {
 
@@ -29,39 +30,59 @@ double Costs::least_work(NodeId node) const {
   return work(std::ranges::min(choices(node), {}, work));
 }
 
-std::vector<int> candidate_widths(int fixed, int max_width) {
-  if (fixed > 0) return {std::min(fixed, max_width)};
-  std::vector<int> list;
-  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
-  list.push_back(max_width);
-  return list;
-}
-
 namespace {
 
-double roofline_microseconds(const Work& work, const DeviceInfo& device, int width) {
+double roofline_microseconds(const Work& work, const DeviceInfo& device, int width, double flops_per_unit) {
   const double bandwidth = std::min(device.bytes_per_second, width * device.bytes_per_second_unit);
-  const double compute = work.flops / (width * device.flops_per_unit);
+  const double compute = work.flops / (width * flops_per_unit);
   const double fixed = device.launch_seconds + (width > 1 ? device.fork_seconds : 0);
   return 1e6 * (fixed + std::max(compute, work.bytes / bandwidth));
 }
 
+/// Bytes that one thread block reads and writes where nothing better is known: 256 threads, a few vectors each.
+constexpr double kBlockBytes = 32 << 10;
+
+/// Units that the thread blocks of a node occupy.
+int occupied_units(const Work& work, const DeviceInfo& device) {
+  const double blocks = work.blocks > 0 ? work.blocks : std::ceil(work.bytes / kBlockBytes);
+  return static_cast<int>(std::clamp(blocks, 1.0, static_cast<double>(device.capacity)));
+}
+
+/// FLOP/s of one unit. Tensor cores take f16 and bf16, and tf32 at half the rate.
+double compute_rate(DType dtype, const DeviceInfo& device, bool tf32) {
+  const bool half = dtype == DType::f16 || dtype == DType::bf16;
+  if (half && device.matrix_flops_per_unit > 0) return device.matrix_flops_per_unit;
+  if (dtype == DType::f32 && tf32) return std::max(device.flops_per_unit, device.matrix_flops_per_unit / 2);
+  return device.flops_per_unit;
+}
+
+/// The one choice of a node on a device that shares its units.
+Choice occupying_choice(const Work& work, std::span<const ValueDesc> inputs, const DeviceInfo& device, bool tf32) {
+  const int width = occupied_units(work, device);
+  const double rate = compute_rate(inputs.empty() ? DType::f32 : inputs[0].dtype, device, tf32);
+  return {.width = width, .duration = roofline_microseconds(work, device, width, rate)};
+}
+
 }  // namespace
 
-Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths) {
+Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32) {
   BRAID_CHECK(device.flops_per_unit > 0 && device.bytes_per_second > 0 && device.bytes_per_second_unit > 0, Error,
               "[costs] the compute rate and bandwidths of device '", device.name, "' must be positive");
   Costs costs;
   std::vector<Choice> choices;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     choices.clear();
+    const auto inputs = graph.input_descs(id);
+    const Work work = graph.node(id).op->work(inputs, graph.output_descs(id));
     if (graph.node(id).is_view) {
       choices.push_back({});
+    } else if (device.shares_units) {
+      choices.push_back(occupying_choice(work, inputs, device, tf32));
     } else {
-      const Work work = graph.node(id).op->work(graph.input_descs(id), graph.output_descs(id));
       for (const int width : widths) {
         if (width > device.max_width) break;
-        choices.push_back({.width = width, .duration = roofline_microseconds(work, device, width)});
+        choices.push_back(
+            {.width = width, .duration = roofline_microseconds(work, device, width, device.flops_per_unit)});
       }
     }
     costs.add(choices);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/device.h"
@@ -16,6 +17,7 @@ struct Choice {
   int width = 1;        ///< cores or SMs, at least 1 and at most the capacity
   double duration = 0;  ///< microseconds
   std::size_t workspace_bytes = 0;
+  std::string implementation = {};  ///< tells the ways of one width apart; empty where there is only one
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -40,13 +42,11 @@ class Costs {
   std::vector<Choice> choices_;
 };
 
-/// Widths that the scheduler may choose from: powers of two up to `max_width` and itself, or the fixed one if it is not
-/// 0.
-std::vector<int> candidate_widths(int fixed, int max_width);
-
 /// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
-/// device.max_width). Views cost nothing. Workspaces are left at 0.
-Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths);
+/// device.max_width). On a device that shares its units (a GPU) a node has one width whatever `widths` says: the units
+/// that its thread blocks occupy; and f16, bf16 and, if allowed, tf32 compute at the matrix rate. Views cost nothing.
+/// Workspaces are left at 0.
+Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
 
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.
 std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);

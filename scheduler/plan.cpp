@@ -41,9 +41,9 @@ void throw_faults(std::string_view policy, const std::vector<std::string>& fault
 }  // namespace
 
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
-               int capacity) {
+               int capacity, bool shares_units) {
   const Edges edges = graph.edges();
-  const Problem problem{graph, edges, costs, streams, capacity};
+  const Problem problem{graph, edges, costs, streams, capacity, shares_units};
   check_problem(problem);
   const Schedule schedule = policy(problem);
 

@@ -46,9 +46,10 @@ struct Plan {
 /// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN asks for.
 inline constexpr std::int64_t kArenaAlignment = 256;
 
-/// Policy, waits, memory, verification, in one call. Throws PlanError if the verifier finds a fault.
+/// Policy, waits, memory, verification, in one call. `shares_units`: see Problem. Throws PlanError if the verifier
+/// finds a fault.
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
-               int capacity);
+               int capacity, bool shares_units = false);
 
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
 /// order or other waits already imply it (scheduler/waits.cpp).

@@ -18,6 +18,9 @@ struct Problem {
   const Costs& costs;
   int streams = 1;   ///< streams to use, at least 1
   int capacity = 1;  ///< cores or SMs that concurrent nodes share
+  /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does: then nothing needs to
+  /// keep them apart.
+  bool shares_units = false;
 };
 
 struct Placement {

@@ -77,8 +77,7 @@ std::string node_signature(const StepGraph& graph, NodeId node, bool tf32) {
   return out.str();
 }
 
-ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32,
-                 const ImplementationName& name) {
+ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32) {
   std::map<std::tuple<std::string_view, int, std::string_view>, double> durations;
   for (const Measurement& m : profile.measurements) durations[key_of(m)] = m.microseconds;
   ProfileUse use;
@@ -88,8 +87,8 @@ ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, b
     const std::vector<Choice> before(costs.choices(node).begin(), costs.choices(node).end());
     std::vector<int> known;
     for (int i = 0; i < static_cast<int>(before.size()); ++i) {
-      const auto found =
-          durations.find({signature, before[static_cast<std::size_t>(i)].width, name ? name(node, i) : ""});
+      const Choice& choice = before[static_cast<std::size_t>(i)];
+      const auto found = durations.find({signature, choice.width, choice.implementation});
       if (found == durations.end()) continue;
       known.push_back(i);
       costs.set_duration(node, i, found->second);

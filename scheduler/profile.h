@@ -3,7 +3,6 @@
 // spares a session the analytic model's guesses.
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace braid {
 struct Measurement {
   std::string node;  ///< node_signature()
   int width = 1;
-  std::string implementation = {};  ///< tells the ways of one width apart; empty where there is only one
+  std::string implementation = {};  ///< Choice::implementation
   double microseconds = 0;          ///< median over the samples
   int samples = 0;
   friend bool operator==(const Measurement&, const Measurement&) = default;
@@ -33,9 +32,6 @@ struct Profile {
 /// "conv2d#0123456789abcdef f32[8,56,56,64] f32[64,3,3,64] -> f32[8,56,56,64]". With `tf32`, f32 reads tf32.
 std::string node_signature(const StepGraph& graph, NodeId node, bool tf32 = false);
 
-/// Name of the way to run a node that a choice stands for, as Measurement::implementation.
-using ImplementationName = std::function<std::string_view(NodeId node, int choice)>;
-
 /// How much of a graph a profile knew.
 struct ProfileUse {
   std::int32_t known = 0;    ///< nodes with a measured duration
@@ -44,9 +40,8 @@ struct ProfileUse {
 };
 
 /// Replaces the durations of nodes that the profile knows. Where it knows some choices of a node and not others, these
-/// keep their ratio to the nearest known one. `name` may be null where every width has one implementation.
-ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32 = false,
-                 const ImplementationName& name = nullptr);
+/// keep their ratio to the nearest known one.
+ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32 = false);
 
 /// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);

@@ -253,9 +253,9 @@ std::vector<ConfigSection> ConfigSection::sections(std::string_view key) {
   return sections;
 }
 
-bool ConfigSection::is_list(std::string_view key) const {
+bool ConfigSection::is(std::string_view key, ConfigNode::Kind kind) const {
   const ConfigNode::Entry* entry = node_.find(key);
-  return entry != nullptr && entry->value.kind == ConfigNode::Kind::list;
+  return entry != nullptr && entry->value.kind == kind;
 }
 
 void ConfigSection::require(std::string_view key) { required_.emplace_back(key); }

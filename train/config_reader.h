@@ -55,8 +55,9 @@ class ConfigSection {
   /// A key that exists, but not here: an error if it is there.
   void reject(std::string_view key, std::string_view reason);
   bool has(std::string_view key) const { return node_.find(key) != nullptr; }
-  /// Whether a list stands under the key, for keys that take a list or a scalar.
-  bool is_list(std::string_view key) const;
+  /// Whether a list or a map stands under the key, for keys that may also take a scalar.
+  bool is_list(std::string_view key) const { return is(key, ConfigNode::Kind::list); }
+  bool is_map(std::string_view key) const { return is(key, ConfigNode::Kind::map); }
 
   /// Throws if a key was never asked for or a required one is missing. To be called when all have been read.
   void finish() const;
@@ -65,6 +66,7 @@ class ConfigSection {
 
  private:
   ConfigSection(const ConfigNode& node, std::string path, std::string location);
+  bool is(std::string_view key, ConfigNode::Kind kind) const;
   const ConfigNode* take(std::string_view key);
   std::string path_of(std::string_view key) const;
   std::int64_t integer(std::string_view key, const ConfigNode& value, const Range& range) const;

@@ -76,6 +76,19 @@ void read_device(ConfigSection& parent, std::string& device) {
   }
 }
 
+/// Streams with SMs of their own.
+void read_partition(ConfigSection section, SessionOptions& session) {
+  std::vector<std::int64_t> parts;
+  section.require("partition");
+  section.read("partition", parts, between(1, 1024));
+  section.finish();
+  if (parts.empty() || parts.size() > kMaxStreams) {
+    section.fail("partition", message("expected SMs for 1 to ", kMaxStreams, " streams, got ", parts.size()));
+  }
+  session.partition.assign(parts.begin(), parts.end());
+  session.streams = static_cast<int>(parts.size());
+}
+
 }  // namespace
 
 void read_classes(ConfigSection& parent, std::string_view key, const DataConfig& data,
@@ -196,7 +209,11 @@ void TrainingSections::read(TrainConfig& config) const {
 void read_session(ConfigSection& parent, SessionOptions& session) {
   parent.read("seed", session.seed);
   read_device(parent, session.device);
-  parent.read_or_word("streams", session.streams, between(1, kMaxStreams), "auto");
+  if (parent.is_map("streams")) {
+    read_partition(parent.section("streams"), session);
+  } else {
+    parent.read_or_word("streams", session.streams, between(1, kMaxStreams), "auto");
+  }
   parent.read_or_word("width", session.width, between(1, kMaxThreads), "auto");
   parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
   parent.read("policy", session.policy, policy_names());

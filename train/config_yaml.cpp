@@ -91,12 +91,18 @@ void write(std::ostream& out, const ScheduleOptions& schedule) {
   }
 }
 
+std::string streams_of(const SessionOptions& session) {
+  if (session.partition.empty()) return count_or(session.streams, "auto");
+  std::string list;
+  for (const int part : session.partition) list += (list.empty() ? "" : ", ") + std::to_string(part);
+  return "{partition: [" + list + "]}";
+}
+
 void write(std::ostream& out, const SessionOptions& session, DType dtype) {
-  out << "seed: " << session.seed << "\ndevice: " << session.device
-      << "\nstreams: " << count_or(session.streams, "auto") << "\nwidth: " << count_or(session.width, "auto")
-      << "\nthreads: " << count_or(session.threads, "all") << "\npolicy: " << session.policy
-      << "\nprecision: " << precision_name(session, dtype) << "\ndeterministic: " << flag(session.deterministic)
-      << "\ncosts: " << as_scalar(session.costs) << '\n';
+  out << "seed: " << session.seed << "\ndevice: " << session.device << "\nstreams: " << streams_of(session)
+      << "\nwidth: " << count_or(session.width, "auto") << "\nthreads: " << count_or(session.threads, "all")
+      << "\npolicy: " << session.policy << "\nprecision: " << precision_name(session, dtype)
+      << "\ndeterministic: " << flag(session.deterministic) << "\ncosts: " << as_scalar(session.costs) << '\n';
 }
 
 void write(std::ostream& out, const ModelConfig& model) {

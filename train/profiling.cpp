@@ -33,7 +33,7 @@ Profile profile_training(const TrainConfig& config, int runs) {
   const Batch batch = first_batch(dataset, config);
   const std::unique_ptr<Backend> backend = make_backend(Device::parse(config.session.device), config.session.threads);
   Profile profile{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""};
-  for (const int width : candidate_widths(config.session.width, backend->info().max_width)) {
+  for (const int width : widths(config.session.width, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, runs));
   }
   return profile;

@@ -139,28 +139,41 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
 std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
   synchronize();
   reserve_events(program);
-  std::vector<Timing> timings;
+  Timing timing;
   for (std::size_t stream = 0; stream < program.streams.size(); ++stream) {
     for (const Instruction& instruction : program.streams[stream]) {
       if (instruction.kind != Instruction::Kind::launch) continue;
-      timings.push_back(
+      timing.launches.push_back(
           {make_event(cudaEventDefault), make_event(cudaEventDefault), instruction.index, static_cast<int>(stream)});
     }
   }
-  enqueue(program, &timings);
+  std::ranges::sort(timing.launches, {}, &Timing::Launch::index);
+  enqueue(program, &timing);
   mark_finished();
   synchronize();
 
+  const std::map<std::int32_t, KernelTime> kernels = timing.kernels.finish();
   std::vector<LaunchTime> times;
-  for (const Timing& timing : timings) {  // milliseconds
-    float start = 0, finish = 0;
-    BRAID_CUDA(cudaEventElapsedTime(&start, timings.front().start, timing.start));
-    BRAID_CUDA(cudaEventElapsedTime(&finish, timings.front().start, timing.finish));
-    times.push_back({timing.index, timing.stream, 1e3 * start, 1e3 * finish});
+  for (const Timing::Launch& launch : timing.launches) {
+    LaunchTime time{.index = launch.index, .stream = launch.stream};
+    if (!kernels.empty()) {
+      const auto found = kernels.find(launch.index);
+      if (found == kernels.end()) continue;  // it had nothing to do
+      const auto zero = kernels.begin()->second.start;
+      time.start = 1e-3 * static_cast<double>(static_cast<std::int64_t>(found->second.start - zero));
+      time.finish = time.start + 1e-3 * static_cast<double>(found->second.finish - found->second.start);
+    } else {
+      float start = 0, finish = 0;  // milliseconds
+      BRAID_CUDA(cudaEventElapsedTime(&start, timing.launches.front().start, launch.start));
+      BRAID_CUDA(cudaEventElapsedTime(&finish, timing.launches.front().start, launch.finish));
+      time.start = 1e3 * start;
+      time.finish = 1e3 * finish;
+    }
+    times.push_back(time);
   }
   std::ranges::sort(times, {}, &LaunchTime::start);
-  const double zero = times.empty() ? 0 : times.front().start;
-  for (LaunchTime& time : times) time.start -= zero, time.finish -= zero;
+  const double first = times.empty() ? 0 : times.front().start;
+  for (LaunchTime& time : times) time.start -= first, time.finish -= first;
   return times;
 }
 
@@ -176,10 +189,10 @@ void CudaStreamGroup::reserve_events(const Program& program) {
   while (events_.size() < static_cast<std::size_t>(program.events)) events_.push_back(make_event());
 }
 
-void CudaStreamGroup::enqueue(const Program& program, std::vector<Timing>* timings) {
+void CudaStreamGroup::enqueue(const Program& program, Timing* timing) {
   fork(program.streams.size());
   try {
-    issue(program, timings);
+    issue(program, timing);
   } catch (...) {
     try {
       join(program.streams.size());  // what was enqueued still comes before what follows
@@ -206,7 +219,7 @@ void CudaStreamGroup::join(std::size_t streams) {
 
 /// A wait for an event that is not recorded yet would be no wait at all, so the streams take turns, one launch each,
 /// and a stream whose event is missing stands aside until it is there.
-void CudaStreamGroup::issue(const Program& program, std::vector<Timing>* timings) {
+void CudaStreamGroup::issue(const Program& program, Timing* timing) {
   position_.assign(program.streams.size(), 0);
   recorded_.assign(static_cast<std::size_t>(program.events), false);
   std::size_t remaining = 0;
@@ -226,7 +239,7 @@ void CudaStreamGroup::issue(const Program& program, std::vector<Timing>* timings
           BRAID_CUDA(cudaEventRecord(events_[event], streams_[s].stream));
           recorded_[event] = true;
         } else {
-          launch_kernel(program, static_cast<int>(s), instruction, timings);
+          launch_kernel(program, static_cast<int>(s), instruction, timing);
           launched = true;
         }
         ++position_[s];
@@ -238,18 +251,24 @@ void CudaStreamGroup::issue(const Program& program, std::vector<Timing>* timings
 }
 
 void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Instruction& instruction,
-                                    std::vector<Timing>* timings) {
+                                    Timing* timing) {
   const OwnStream& own = streams_[static_cast<std::size_t>(stream)];
   const LaunchContext context{.stream = {.index = stream, .device = {DeviceType::cuda, device_}},
                               .native = &own.handles};
-  Timing* timing = nullptr;
-  if (timings != nullptr) timing = &*std::ranges::find(*timings, instruction.index, &Timing::index);
+  Timing::Launch* times = nullptr;
+  if (timing != nullptr) {
+    times = &*std::ranges::lower_bound(timing->launches, instruction.index, {}, &Timing::Launch::index);
+    BRAID_CUDA(cudaEventRecord(times->start, own.stream));
+    timing->kernels.begin(instruction.index);
+  }
   const Range range(program, instruction.index);
   if (observer_ != nullptr) observer_->before_launch(stream, instruction.index);
-  if (timing != nullptr) BRAID_CUDA(cudaEventRecord(timing->start, own.stream));
   instruction.kernel->launch(context);
-  if (timing != nullptr) BRAID_CUDA(cudaEventRecord(timing->finish, own.stream));
   if (observer_ != nullptr) observer_->after_launch(stream, instruction.index);
+  if (timing != nullptr) {
+    timing->kernels.end();
+    BRAID_CUDA(cudaEventRecord(times->finish, own.stream));
+  }
 }
 
 void CudaStreamGroup::mark_finished() {

@@ -6,6 +6,7 @@
 
 #include "core/backend.h"
 #include "core/cuda/green_contexts.h"
+#include "core/cuda/kernel_times.h"
 #include "core/cuda/staging.h"
 #include "core/cuda/stream_handles.h"
 
@@ -37,22 +38,27 @@ class CudaStreamGroup final : public StreamGroup {
     EventHandle joined;
     StreamHandles handles;  ///< the above, as kernels see them
   };
-  /// Events around every launch of a program that is being measured.
+  /// Clocks of a program that is being measured: events around every launch, and CUPTI if it is there, which knows
+  /// better.
   struct Timing {
-    EventHandle start, finish;
-    std::int32_t index;
-    int stream;
+    struct Launch {
+      EventHandle start, finish;
+      std::int32_t index;
+      int stream;
+    };
+    std::vector<Launch> launches;  ///< by index
+    KernelTimes kernels;
   };
 
   void use_device() const;
   OwnStream make_stream(int index, int count);
   void reserve_events(const Program& program);
   /// Fork, all launches, join. Throws what a kernel's launch throws, with all streams joined.
-  void enqueue(const Program& program, std::vector<Timing>* timings = nullptr);
+  void enqueue(const Program& program, Timing* timing = nullptr);
   void fork(std::size_t streams);
   void join(std::size_t streams);
-  void issue(const Program& program, std::vector<Timing>* timings);
-  void launch_kernel(const Program& program, int stream, const Instruction& instruction, std::vector<Timing>* timings);
+  void issue(const Program& program, Timing* timing);
+  void launch_kernel(const Program& program, int stream, const Instruction& instruction, Timing* timing);
   void mark_finished();
   void throw_data_fault();
 

@@ -47,22 +47,6 @@ std::size_t workspace_bytes(const ChannelRows& rows) {
   return Coefficients<T>::bytes(rows) + 64 + sum_channels_bytes<2, T>(rows);
 }
 
-template <Activation kActivation, class T>
-T activate(T x) {
-  if constexpr (kActivation == Activation::relu) return arithmetic::Relu<T>{}(x);
-  if constexpr (kActivation == Activation::relu6) return arithmetic::Relu6<T>{}(x);
-  return x;
-}
-
-/// The gradient of the activation, from its output. Also right from its input, because the activations are the identity
-/// wherever they pass a gradient.
-template <Activation kActivation, class T>
-T activation_gradient(T dy, T y) {
-  if constexpr (kActivation == Activation::relu) return arithmetic::ReluGradient<T>{}(dy, y);
-  if constexpr (kActivation == Activation::relu6) return arithmetic::Relu6Gradient<T>{}(dy, y);
-  return dy;
-}
-
 /// Calls f with an activation and a flag as template arguments, so that inner loops have no branch.
 template <class F>
 void with_options(Activation activation, bool flag, const F& f) {
@@ -84,7 +68,7 @@ void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& opt
     const auto apply = [=](std::int64_t e, std::int64_t i) {
       T value = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.shift[i]);
       if constexpr (kAdd) value += residual[e];
-      y[e] = activate<kActivation>(value);
+      y[e] = arithmetic::activate<kActivation>(value);
     };
     parallel_for<Order::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
       rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
@@ -128,14 +112,15 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
     const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
 
     const double n = static_cast<double>(rows.rows);
-    const arithmetic::RunningAverage<T> average{options.momentum};
     const double* squares = sums + rows.channels;
-    for_each_element(0, rows.channels, [=, epsilon = options.epsilon](std::int64_t c) {
+    for_each_element(0, rows.channels, [=, epsilon = options.epsilon, momentum = options.momentum](std::int64_t c) {
       const auto batch = arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], squares[c], n);
-      mean[c] = channel.mean[c] = static_cast<T>(batch.mean);
-      inverse_deviation[c] = static_cast<T>(1 / std::sqrt(batch.variance + epsilon));
-      new_running_mean[c] = average(running_mean[c], batch.mean);
-      new_running_variance[c] = average(running_variance[c], batch.variance * n / (n - 1));
+      const auto statistics =
+          arithmetic::batch_statistics(batch, n, epsilon, momentum, running_mean[c], running_variance[c]);
+      mean[c] = channel.mean[c] = statistics.mean;
+      inverse_deviation[c] = statistics.inverse_deviation;
+      new_running_mean[c] = statistics.running_mean;
+      new_running_variance[c] = statistics.running_variance;
       channel.scale[c] = gamma[c] * inverse_deviation[c];
       channel.shift[c] = beta[c];
     });
@@ -155,8 +140,7 @@ std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
         Coefficients<T> channel(rows, memory);
         for (std::int64_t c = 0; c < rows.channels; ++c) {
           channel.mean[c] = running_mean[c];
-          channel.scale[c] =
-              static_cast<T>(gamma[c] / std::sqrt(static_cast<double>(running_variance[c]) + options.epsilon));
+          channel.scale[c] = arithmetic::normalization_scale(gamma[c], running_variance[c], options.epsilon);
           channel.shift[c] = beta[c];
         }
         channel.widen(rows);
@@ -186,9 +170,9 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
     with_options(options.activation, dresidual != nullptr, [&]<Activation kActivation, bool kResidual>() {
       const auto gradient = [=](std::int64_t e, std::int64_t i) {
         if constexpr (kActivation == Activation::none) return dy[e];
-        if constexpr (kResidual) return activation_gradient<kActivation>(dy[e], y[e]);
+        if constexpr (kResidual) return arithmetic::activation_gradient<kActivation>(dy[e], y[e]);
         const T output = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]);
-        return activation_gradient<kActivation>(dy[e], output);
+        return arithmetic::activation_gradient<kActivation>(dy[e], output);
       };
       const auto terms = [=](std::int64_t e, std::int64_t i) {
         const T g = gradient(e, i);
@@ -199,12 +183,12 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
       const double n = static_cast<double>(rows.rows);
       const double* covariances = sums + rows.channels;
       for_each_element(0, rows.channels, [=](std::int64_t c) {
-        const double inverse = static_cast<double>(inverse_deviation[c]);
-        const double covariance = covariances[c];
-        dbeta[c] = static_cast<T>(sums[c]);
-        dgamma[c] = static_cast<T>(covariance * inverse);
-        channel.shift[c] = static_cast<T>(sums[c] / n);
-        channel.slope[c] = static_cast<T>(covariance * inverse * inverse / n);
+        const auto gradients = arithmetic::normalization_gradients<T>(sums[c], covariances[c],
+                                                                      static_cast<double>(inverse_deviation[c]), n);
+        dbeta[c] = gradients.dbeta;
+        dgamma[c] = gradients.dgamma;
+        channel.shift[c] = gradients.dy_mean;
+        channel.slope[c] = gradients.slope;
       });
       channel.widen(rows);
 

@@ -78,16 +78,15 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
     const arithmetic::SmoothedTarget target{static_cast<const ops::CrossEntropyBackward&>(spec.op).label_smoothing(),
                                             static_cast<double>(shape.classes)};
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T scale = *at<const T>(inputs, 0) / static_cast<T>(shape.rows);
+      const arithmetic::CrossEntropyGradient<T> gradient(target, *at<const T>(inputs, 0), shape.rows);
       const T* probabilities = at<const T>(inputs, 1);
       const std::int32_t* labels = at<const std::int32_t>(inputs, 2);
       T* dlogits = at<T>(outputs, 0);
       parallel_for(width, shape.rows, shape.grain(), [=](std::int64_t begin, std::int64_t end) {
-        const T at_label = static_cast<T>(target(true)), elsewhere = static_cast<T>(target(false));
         for (std::int64_t row = begin; row < end; ++row) {
           for (std::int64_t c = 0; c < shape.classes; ++c) {
             const std::int64_t i = row * shape.classes + c;
-            dlogits[i] = scale * (probabilities[i] - (c == labels[row] ? at_label : elsewhere));
+            dlogits[i] = gradient(probabilities[i], c == labels[row]);
           }
         }
       });

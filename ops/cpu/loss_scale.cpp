@@ -1,8 +1,6 @@
 #include "ops/loss_scale.h"
 
 #include <atomic>
-#include <cmath>
-#include <limits>
 
 #include "ops/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
@@ -16,7 +14,7 @@ template <class T>
 BRAID_TARGET_CLONES bool all_finite(const T* x, std::int64_t begin, std::int64_t end) {
   int others = 0;
 #pragma omp simd reduction(| : others)
-  for (std::int64_t i = begin; i < end; ++i) others |= !(std::abs(x[i]) <= std::numeric_limits<T>::max());
+  for (std::int64_t i = begin; i < end; ++i) others |= !arithmetic::is_finite(x[i]);
   return others == 0;
 }
 

@@ -42,28 +42,6 @@ class ParameterList {
   std::vector<std::int64_t> ends_;
 };
 
-template <class T>
-arithmetic::SgdStep<T> sgd_step(const SgdOptions& options, double learning_rate) {
-  return {.learning_rate = static_cast<T>(learning_rate),
-          .momentum = static_cast<T>(options.momentum),
-          .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
-          .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
-          .gradient_weight = options.nesterov ? T(1) : T(0),
-          .momentum_weight = options.nesterov ? static_cast<T>(options.momentum) : T(1)};
-}
-
-template <class T>
-arithmetic::AdamStep<T> adam_step(const AdamOptions& options, double learning_rate, std::int32_t step) {
-  const double t = static_cast<double>(step);
-  return {.beta1 = static_cast<T>(options.beta1),
-          .beta2 = static_cast<T>(options.beta2),
-          .epsilon = static_cast<T>(options.epsilon),
-          .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
-          .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
-          .step_size = static_cast<T>(learning_rate / (1 - std::pow(options.beta1, t))),
-          .second_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t)))};
-}
-
 /// Calls update(gradient), where gradient(pointer, e) is an element of a gradient, freed from the scale of the loss;
 /// not at all if the step is to be skipped. `factor` is null for gradients that are not scaled.
 template <class T, class Update>
@@ -84,7 +62,7 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
     using T = decltype(zero);
     return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.options(), scalars,
                             stride, width = spec.width](auto inputs, auto outputs) {
-      const auto step = sgd_step<T>(options, static_cast<double>(*at<const float>(inputs, 0)));
+      const auto step = arithmetic::SgdStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)));
       with_gradient<T>(options.scaled ? at<const float>(inputs, 1) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
           const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
@@ -108,8 +86,8 @@ std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
     using T = decltype(zero);
     return function_kernel([parameters = ParameterList(spec.inputs, scalars, 4), options = op.options(), scalars,
                             width = spec.width](auto inputs, auto outputs) {
-      const auto step =
-          adam_step<T>(options, static_cast<double>(*at<const float>(inputs, 0)), *at<const std::int32_t>(inputs, 1));
+      const auto step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)),
+                                                      *at<const std::int32_t>(inputs, 1));
       with_gradient<T>(options.scaled ? at<const float>(inputs, 2) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
           const T* gradient = at<const T>(inputs, scalars + i * 4 + 1);

@@ -1,70 +1,17 @@
 #pragma once
-// Which inputs lie in a window and which windows lie over an input. Both are rectangles of pixels, and both directions
-// of every pooling kernel fold such a rectangle into one pixel, channel by channel. Rectangles are folded in blocks of
-// up to 3x3 pixels whose extents are known to the compiler, so that a block's pixels are all read in one loop over
-// channels.
+// Both directions of every pooling kernel fold a rectangle of pixels into one pixel, channel by channel. Rectangles are
+// folded in blocks of up to 3x3 pixels whose extents are known to the compiler, so that a block's pixels are all read
+// in one loop over channels.
 
 #include "core/shape.h"
 #include "ops/cpu/loops.h"
-#include "ops/pool.h"
+#include "ops/pool_windows.h"
 
 namespace braid::cpu {
 
-/// First and last-plus-one index of something.
-struct Range {
-  std::int64_t begin;
-  std::int64_t end;
-  std::int64_t size() const { return end - begin; }
-};
-
-/// Pooling along one axis.
-struct WindowAxis {
-  std::int64_t input;
-  std::int64_t output;
-  std::int64_t window;
-  std::int64_t stride;
-  std::int64_t padding;
-
-  /// Where the window of an output begins; negative inside the padding.
-  std::int64_t start(std::int64_t out) const { return out * stride - padding; }
-  /// The part of the window that lies in the image.
-  Range inside(std::int64_t out) const {
-    return {std::max<std::int64_t>(0, start(out)), std::min(input, start(out) + window)};
-  }
-  /// Length of the window within image and padding, as PyTorch counts it.
-  std::int64_t padded_size(std::int64_t out) const {
-    return std::min(input + padding, start(out) + window) - start(out);
-  }
-  /// Outputs whose windows hold an input.
-  Range outputs_over(std::int64_t in) const {
-    const std::int64_t reach = in + padding;
-    return {reach < window ? 0 : (reach - window) / stride + 1, std::min(output, reach / stride + 1)};
-  }
-};
-
-/// Adaptive pooling along one axis: the two ranges are each other's inverse, with input and output exchanged.
-struct AdaptiveAxis {
-  std::int64_t input;
-  std::int64_t output;
-
-  Range inside(std::int64_t out) const { return {out * input / output, ((out + 1) * input + output - 1) / output}; }
-  Range outputs_over(std::int64_t in) const { return {in * output / input, ((in + 1) * output + input - 1) / input}; }
-};
-
-template <class Axis>
-struct Geometry {
-  std::int64_t images, channels;
-  Axis h, w;
-};
-
-inline Geometry<WindowAxis> windows(const PoolOptions& o, const Shape& x, const Shape& y) {
-  return {
-      x[0], x[3], {x[1], y[1], o.window.h, o.stride.h, o.padding.h}, {x[2], y[2], o.window.w, o.stride.w, o.padding.w}};
-}
-
-inline Geometry<AdaptiveAxis> adaptive_windows(const Shape& x, const Shape& y) {
-  return {x[0], x[3], {x[1], y[1]}, {x[2], y[2]}};
-}
+using Range = braid::Range<std::int64_t>;
+using WindowAxis = braid::WindowAxis<std::int64_t>;
+using AdaptiveAxis = braid::AdaptiveAxis<std::int64_t>;
 
 /// Calls body(image, row, number) for every row of [images,rows]; rows of `row_size` elements are numbered in that
 /// order.

@@ -1,25 +1,201 @@
-#include "core/cuda/launch.h"
 #include "ops/arithmetic.h"
-#include "ops/cuda/cuda_kernel.h"
+#include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/factories.h"
+#include "ops/cuda/terms.cuh"
+#include "ops/elementwise.h"
 
 namespace braid::cuda {
 
 namespace {
 
+/// y = f(x).
 template <class T, class F>
-__global__ void unary_kernel(const T* x, T* y, std::int64_t size, F f) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < size) y[i] = f(x[i]);
+struct Unary {
+  const T* x;
+  T* y;
+  F f;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    auto lanes = load<kWidth>(x + first);
+    for_lanes<kWidth>([&](int i) { lanes[i] = f(lanes[i]); });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+/// y = f(a, b).
+template <class T, class F>
+struct Binary {
+  const T* a;
+  const T* b;
+  T* y;
+  F f;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    auto lanes = load<kWidth>(a + first);
+    const auto others = load<kWidth>(b + first);
+    for_lanes<kWidth>([&](int i) { lanes[i] = f(lanes[i], others[i]); });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+/// y = factor·x, the factor being on the device.
+template <class T>
+struct ScaleBy {
+  const T* x;
+  const Compute<T>* factor;
+  T* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    auto lanes = load<kWidth>(x + first);
+    const arithmetic::Scale<Compute<T>> scale{*factor};
+    for_lanes<kWidth>([&](int i) { lanes[i] = scale(lanes[i]); });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+/// f32 and f64 convert directly to each other, the storage types by way of f32.
+template <class From, class To>
+struct Convert {
+  const From* x;
+  To* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    const auto lanes = load<kWidth>(x + first);
+    Lanes<Compute<To>, kWidth> converted;
+    for_lanes<kWidth>([&](int i) { converted[i] = static_cast<Compute<To>>(lanes[i]); });
+    store<kWidth>(y + first, converted);
+  }
+};
+
+template <class T>
+struct Constant {
+  Compute<T> value;
+  T* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    Lanes<Compute<T>, kWidth> lanes;
+    for_lanes<kWidth>([&](int i) { lanes[i] = value; });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+template <class T>
+struct Sum {
+  TermTable<T> terms;
+  T* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    terms.template add<kWidth>(first, y, [&](int i) { return load<kWidth>(terms.x[i] + first); });
+  }
+};
+
+template <class T, class F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
+  return function_kernel([f, size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                             const StreamHandles& stream, auto inputs, auto outputs) {
+    constexpr int kWidth = kVectorWidth<T>;
+    const Unary<T, F> body{at<const T>(inputs, 0), at<T>(outputs, 0), f};
+    for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+  });
+}
+
+template <template <class> class F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return unary<T>(spec, F<Compute<T>>{});
+  });
+}
+
+template <template <class> class F>
+std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const Binary<T, F<Compute<T>>> body{at<const T>(inputs, 0), at<const T>(inputs, 1), at<T>(outputs, 0), {}};
+      const bool aligned = is_aligned<kWidth>(body.a) && is_aligned<kWidth>(body.b) && is_aligned<kWidth>(body.y);
+      for_each_element<kWidth>(stream, units, size, aligned, body);
+    });
+  });
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) {
-  return function_kernel([size = spec.inputs[0].shape.size()](const StreamHandles& stream, auto inputs, auto outputs) {
-    const LaunchShape shape{.grid = static_cast<unsigned>((size + 255) / 256), .block = 256};
-    launch(stream, shape, unary_kernel<float, arithmetic::Relu<float>>, at<const float>(inputs, 0),
-           at<float>(outputs, 0), size, arithmetic::Relu<float>{});
+std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
+std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
+std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
+std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
+
+std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
+  const double factor = static_cast<const ops::Scale&>(spec.op).factor();
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return unary<T>(spec, arithmetic::Scale<Compute<T>>{static_cast<Compute<T>>(factor)});
+  });
+}
+
+std::unique_ptr<Kernel> make_scale_by(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const ScaleBy<T> body{at<const T>(inputs, 0), at<const Compute<T>>(inputs, 1), at<T>(outputs, 0)};
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t size = spec.inputs[0].shape.size();
+    return function_kernel(
+        TermTable<T>::workspace_bytes(spec.inputs.size(), size),
+        [size, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+          constexpr int kWidth = kVectorWidth<T>;
+          T* const y = at<T>(outputs, 0);
+          for_term_tables<T>(inputs, workspace, [&](const TermTable<T>& terms, std::size_t) {
+            const bool aligned = terms.template is_aligned<kWidth>() && is_aligned<kWidth>(y);
+            for_each_element<kWidth>(stream, units, size, aligned, Sum<T>{terms, y});
+          });
+        });
+  });
+}
+
+std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto from) {
+    return for_any_float(spec.outputs[0].dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                                 const StreamHandles& stream, auto inputs, auto outputs) {
+        constexpr int kWidth = std::min(kVectorWidth<From>, kVectorWidth<To>);
+        const Convert<From, To> body{at<const From>(inputs, 0), at<To>(outputs, 0)};
+        for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_fill(const KernelSpec& spec) {
+  const double value = static_cast<const ops::Fill&>(spec.op).value();
+  return for_any_float(spec.outputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([value, size = spec.outputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const Constant<T> body{static_cast<Compute<T>>(value), at<T>(outputs, 0)};
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.y), body);
+    });
   });
 }
 

@@ -137,10 +137,10 @@ class ListScheduler {
     running_.insert(place, {start.finish, node, width});
   }
 
-  /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads. Others follow
-  /// the predecessor that finished last, which saves a wait.
+  /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads. Others, and all
+  /// on a GPU, follow the predecessor that finished last, which saves a wait.
   int choose_stream(NodeId node, int width) const {
-    if (width > 1 && !busy_[0]) return 0;
+    if (width > 1 && !busy_[0] && !problem_.shares_units) return 0;
     int stream = -1;
     double latest = -1;
     for (const NodeId predecessor : problem_.edges.predecessors(node)) {
@@ -190,7 +190,7 @@ Schedule critical_path(const Problem& problem) {
     // A gain within rounding is none: then the simpler schedule stays.
     if (schedule.makespan < best.makespan * (1 - 1e-9)) best = std::move(schedule);
   }
-  add_capacity_edges(problem, best);
+  if (!problem.shares_units) add_capacity_edges(problem, best);
   return best;
 }
 

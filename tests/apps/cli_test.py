@@ -261,12 +261,13 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(len(both["measurements"]), len(profile["measurements"]))
         text = self.braid("bench", self.config, "--steps", "1", "--set", "costs=p.json").stdout
         self.assertRegex(text, r"costs     measured for (\d+) of \1 nodes")
-        result = self.braid("profile", "resnet20", "-o", "p.json", "--runs", "1", "--batch-size", "1")
+        result = self.braid("profile", "resnet20", "-o", "p.json", "--runs", "1", "--batch-size", "1",
+                            "--set", "data.image_size=8")
         self.assertIn("resnet20, batch 1: ", result.stdout)
         self.assertIn("nope.json: cannot be read", self.fails("train", self.config, "--set", "costs=nope.json"))
         (self.folder / "p.json").write_text("{")
         self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))
-        self.assertIn("nope: cannot read the config", self.fails("profile", "nope", "-o", "q.json"))
+        self.assertIn("there is no model 'nope'", self.fails("profile", "nope", "-o", "q.json"))
 
     def jobs(self, *overrides):
         config = self.folder / "jobs.yaml"

@@ -177,17 +177,20 @@ TEST_CASE("implementations of one width are told apart by name") {
   const StepGraph graph = three_nodes();
   Costs costs;
   for (NodeId node = 0; node < 3; ++node) {
-    const std::vector<Choice> choices = {{.width = 1, .duration = 4}, {.width = 1, .duration = 8}};
+    const std::vector<Choice> choices = {{.width = 1, .duration = 4, .implementation = "fast"},
+                                         {.width = 1, .duration = 8, .implementation = "small"}};
     costs.add(choices);
   }
   Profile profile{.device = "d", .capacity = 2, .software = ""};
   const std::string node = node_signature(graph, 0);
   profile.measurements = {{.node = node, .width = 1, .implementation = "small", .microseconds = 20, .samples = 1},
                           {.node = node, .width = 1, .implementation = "fast", .microseconds = 10, .samples = 1}};
-  apply(profile, graph, costs, false, [](NodeId, int choice) { return choice == 0 ? "fast" : "small"; });
+  CHECK(apply(profile, graph, costs).known == 1);
   CHECK(costs.choice(0, 0).duration == 10);
   CHECK(costs.choice(0, 1).duration == 20);
-  CHECK(apply(profile, graph, costs).known == 0);  // nameless choices are none of these
+  profile.measurements.resize(1);
+  Costs others = two_widths(graph);
+  CHECK(apply(profile, graph, others).known == 0);  // nameless choices are none of these
 }
 
 TEST_CASE("a profile of another device is refused") {

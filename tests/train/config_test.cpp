@@ -33,6 +33,17 @@ std::string error_of_override(const std::string& assignment) { return error_in(k
 
 }  // namespace
 
+TEST_CASE("streams may have SMs of their own") {
+  const TrainConfig config = parse_train_config(kMinimal + "streams: {partition: [88, 44]}\n", "x.yaml");
+  CHECK(config.session.partition == std::vector{88, 44});
+  CHECK(config.session.streams == 2);
+  CHECK(to_yaml(parse_train_config(to_yaml(config), "y.yaml")) == to_yaml(config));
+  CHECK(error_with("streams: {partition: []}") ==
+        "x.yaml:5:22: streams.partition: expected SMs for 1 to 64 streams, got 0");
+  CHECK(error_with("streams: {partition: [0]}").find("streams.partition") != std::string::npos);
+  CHECK(error_with("streams: {parts: [8]}").find("streams.parts: unknown key") != std::string::npos);
+}
+
 TEST_CASE("a minimal config is enough and the rest has defaults") {
   const TrainConfig config = parse_train_config(kMinimal, "x.yaml");
   CHECK(config.name == "x");

@@ -1,0 +1,32 @@
+#include "apps/config_or_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/registry.h"
+
+namespace braid::apps {
+
+namespace {
+
+/// A model by its name alone: on images as of ImageNet.
+RunConfig config_of_model(const std::string& model, const std::vector<std::string>& overrides) {
+  const std::string text = message("name: summary\nmodel: {name: ", model,
+                                   "}\n"
+                                   "data: {name: synthetic, size: 32, test_size: 1, image_size: 224, classes: 1000}\n"
+                                   "train: {epochs: 1, batch_size: 32}\n");
+  return read_run_config(parse_config(text, model), overrides);
+}
+
+}  // namespace
+
+RunConfig read_config_or_model(const ConfigArguments& arguments) {
+  const auto& [path, overrides] = arguments;
+  const std::vector<std::string> models = models::model_names();
+  const bool named = std::ranges::find(models, path) != models.end() && !std::filesystem::exists(path);
+  const bool like_a_name = path.find_first_of("./") == std::string::npos && !std::filesystem::exists(path);
+  if (!named && like_a_name) models::model_option_names(path);  // throws: there is no such model
+  return named ? config_of_model(path, overrides) : read_run_config(path, overrides);
+}
+
+}  // namespace braid::apps

@@ -1,0 +1,15 @@
+#pragma once
+// For commands that look at a model and train nothing: a model's name does for a config.
+
+#include "apps/commands.h"
+#include "train/config.h"
+
+namespace braid::apps {
+
+inline constexpr const char* kConfigOrModel =
+    "Config file, or the name of a model (then on 32 images of 224x224x3 and 1000 classes; --set changes that)";
+
+/// Throws ConfigError as read_run_config does, and Error if what looks like a model's name is none.
+RunConfig read_config_or_model(const ConfigArguments& arguments);
+
+}  // namespace braid::apps

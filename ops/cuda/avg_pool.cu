@@ -1,0 +1,205 @@
+#include "ops/cuda/channel_tiles.cuh"
+#include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/factories.h"
+#include "ops/cuda/pixels.cuh"
+
+namespace braid::cuda {
+
+namespace {
+
+/// How many elements a window's mean is over.
+struct InsideSize {
+  template <class Axis>
+  __device__ int operator()(const PoolShape<Axis>& pool, int p, int q) const {
+    return pool.h.inside(p).size() * pool.w.inside(q).size();
+  }
+};
+/// Either with or without the padding.
+struct WindowSize {
+  bool padded;
+  __device__ int operator()(const PoolShape<WindowAxis<int>>& pool, int p, int q) const {
+    return padded ? pool.h.padded_size(p) * pool.w.padded_size(q) : InsideSize{}(pool, p, q);
+  }
+};
+
+template <int kWidth, class T, class Axis, class Size>
+__global__ void __launch_bounds__(kThreads)
+    average_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* x, T* y) {
+  for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels,
+                         [&](int image, int p, int q, int channel) {
+                           const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
+                           Lanes<Compute<T>, kWidth> mean = {};
+                           for_rectangle(pool.h.inside(p), pool.w.inside(q), [&](int row, int column) {
+                             const auto lanes = load<kWidth>(x + pool.input(image, row, column, channel));
+                             for_lanes<kWidth>([&](int i) { mean[i] += weight * lanes[i]; });
+                           });
+                           store<kWidth>(y + pool.output(image, p, q, channel), mean);
+                         });
+}
+
+/// dx = the sum of dy over the windows that hold the pixel, each divided by its size.
+template <int kWidth, class T, class Axis, class Size>
+__global__ void __launch_bounds__(kThreads)
+    average_backward_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* dy, T* dx) {
+  for_each_pixel<kWidth>(pool.images, pool.h.input, pool.w.input, pool.channels,
+                         [&](int image, int row, int column, int channel) {
+                           Lanes<Compute<T>, kWidth> sum = {};
+                           for_rectangle(pool.h.outputs_over(row), pool.w.outputs_over(column), [&](int p, int q) {
+                             const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
+                             const auto lanes = load<kWidth>(dy + pool.output(image, p, q, channel));
+                             for_lanes<kWidth>([&](int i) { sum[i] += weight * lanes[i]; });
+                           });
+                           store<kWidth>(dx + pool.input(image, row, column, channel), sum);
+                         });
+}
+
+template <class Axis, class Size>
+std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([g, window_size, name = spec.op.name(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const T* x = at<const T>(inputs, 0);
+      T* y = at<T>(outputs, 0);
+      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(x) && is_aligned<kWidth>(y);
+      for_image_groups(name, g, [&](const PoolShape<Axis>& pool, std::int64_t input, std::int64_t output) {
+        const std::int64_t size = std::int64_t{pool.images} * g.h.output * g.w.output * g.channels;
+        launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
+               vectors ? average_kernel<kWidth, T, Axis, Size> : average_kernel<1, T, Axis, Size>, pool, window_size,
+               x + input, y + output);
+      });
+    });
+  });
+}
+
+template <class Axis, class Size>
+std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel([g, window_size, name = spec.op.name(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const T* dy = at<const T>(inputs, 0);
+      T* dx = at<T>(outputs, 0);
+      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(dy) && is_aligned<kWidth>(dx);
+      for_image_groups(name, g, [&](const PoolShape<Axis>& pool, std::int64_t input, std::int64_t output) {
+        const std::int64_t size = std::int64_t{pool.images} * g.h.input * g.w.input * g.channels;
+        launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
+               vectors ? average_backward_kernel<kWidth, T, Axis, Size> : average_backward_kernel<1, T, Axis, Size>,
+               pool, window_size, dy + output, dx + input);
+      });
+    });
+  });
+}
+
+/// Windows of adaptive pooling are computed from products of extents.
+void check_adaptive(const KernelSpec& spec, const Geometry<AdaptiveAxis<int>>& g) {
+  for (const auto& axis : {g.h, g.w}) {
+    BRAID_CHECK((std::int64_t{axis.input} + 1) * (std::int64_t{axis.output} + 1) < std::int64_t{1} << 31, Error, "[",
+                spec.op.name(), "] expected extents whose product is below 2^31, got ", axis.input, " and ",
+                axis.output);
+  }
+}
+
+/// A block sums one tile of channels of one image, as channel_tiles.cuh describes.
+template <int kWidth, class T>
+__global__ void __launch_bounds__(kThreads)
+    global_average_kernel(const __grid_constant__ ChannelTiles image_tiles, const T* x, T* y) {
+  const TilePlace<kWidth> place(image_tiles);  // row blocks are images
+  const std::int64_t image = place.row_block, image_size = image_tiles.rows * image_tiles.channels;
+  Lanes<Compute<T>, kWidth> sums[1] = {};
+  if (place.inside) {
+    for_rows<4>(
+        std::int64_t{threadIdx.y} * image_tiles.channels + place.channel,
+        std::int64_t{blockDim.y} * image_tiles.channels, image_size,
+        [&](std::int64_t e) { return load_packed<kWidth>(x + image * image_size + e); },
+        [&](std::int64_t, const auto& row) {
+          const auto lanes = unpack(row);
+          for_lanes<kWidth>([&](int i) { sums[0][i] += lanes[i]; });
+        });
+  }
+  sum_down(sums);
+  if (threadIdx.y > 0 || !place.inside) return;
+  for_lanes<kWidth>([&](int i) { sums[0][i] /= static_cast<Compute<T>>(image_tiles.rows); });
+  store<kWidth>(y + image * image_tiles.channels + place.channel, sums[0]);
+}
+
+template <int kWidth, class T>
+__global__ void __launch_bounds__(kThreads)
+    global_average_backward_kernel(int images, int pixels, int channels, const T* dy, T* dx) {
+  const auto scale = 1 / static_cast<Compute<T>>(pixels);
+  for_each_pixel<kWidth>(images, 1, pixels, channels, [&](int image, int, int pixel, int channel) {
+    auto lanes = load<kWidth>(dy + (image * channels + channel));
+    for_lanes<kWidth>([&](int i) { lanes[i] *= scale; });
+    store<kWidth>(dx + ((image * pixels + pixel) * channels + channel), lanes);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
+  const PoolOptions& options = static_cast<const ops::AvgPool2d&>(spec.op).options();
+  return average(spec, windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape),
+                 WindowSize{options.count_include_pad});
+}
+
+std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
+  const PoolOptions& options = static_cast<const ops::AvgPool2dBackward&>(spec.op).options();
+  return average_backward(spec, windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape),
+                          WindowSize{options.count_include_pad});
+}
+
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d(const KernelSpec& spec) {
+  const auto g = adaptive_windows<int>(spec.inputs[0].shape, spec.outputs[0].shape);
+  check_adaptive(spec, g);
+  return average(spec, g, InsideSize{});
+}
+
+std::unique_ptr<Kernel> make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
+  const auto g = adaptive_windows<int>(spec.outputs[0].shape, spec.inputs[0].shape);
+  check_adaptive(spec, g);
+  return average_backward(spec, g, InsideSize{});
+}
+
+std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Shape& shape = spec.inputs[0].shape;
+    return function_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3]](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const T* x = at<const T>(inputs, 0);
+      T* y = at<T>(outputs, 0);
+      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(x) && is_aligned<kWidth>(y);
+      ChannelTiles tiles(pixels, channels, vectors ? kWidth : 1, 32, 1, 1);
+      tiles.row_blocks = static_cast<unsigned>(images);
+      launch(stream, tiles.launch_shape(), vectors ? global_average_kernel<kWidth, T> : global_average_kernel<1, T>,
+             tiles, x, y);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Shape& shape = spec.outputs[0].shape;
+    return function_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3],
+                            units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const T* dy = at<const T>(inputs, 0);
+      T* dx = at<T>(outputs, 0);
+      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(dy) && is_aligned<kWidth>(dx);
+      for_row_groups(
+          "global_avg_pool_backward", images, pixels * channels, [&](std::int64_t first, std::int64_t count) {
+            const std::int64_t size = count * pixels * channels;
+            launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
+                   vectors ? global_average_backward_kernel<kWidth, T> : global_average_backward_kernel<1, T>,
+                   static_cast<int>(count), static_cast<int>(pixels), static_cast<int>(channels), dy + first * channels,
+                   dx + first * pixels * channels);
+          });
+    });
+  });
+}
+
+}  // namespace braid::cuda

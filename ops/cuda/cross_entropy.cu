@@ -1,0 +1,198 @@
+// A warp computes a row; then one block adds the rows' results in a fixed order and looks for labels out of range. Such
+// a label makes a NaN of its row's results, and a DataFault tells the host of the first.
+
+#include <cmath>
+
+#include "ops/arithmetic.h"
+#include "ops/cross_entropy.h"
+#include "ops/cuda/block_reduce.cuh"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/factories.h"
+
+namespace braid::cuda {
+
+namespace {
+
+constexpr int kWarp = 32, kRowsPerBlock = kThreads / kWarp;
+constexpr unsigned kAllLanes = 0xffffffff;
+
+struct LogitRows {
+  std::int64_t rows;
+  std::int64_t classes;
+  explicit LogitRows(const ValueDesc& logits) : rows(logits.shape[0]), classes(logits.shape[1]) {}
+  __device__ bool is_label(std::int32_t label) const { return label >= 0 && label < classes; }
+};
+
+/// Every lane gets the sum, always added in the same order.
+template <class T>
+__device__ T warp_sum(T value) {
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) value += __shfl_xor_sync(kAllLanes, value, lanes);
+  return value;
+}
+
+template <class T>
+__device__ T warp_maximum(T value) {
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, value, lanes);
+    value = arithmetic::Larger<T>{}(other, value) ? other : value;
+  }
+  return value;
+}
+
+/// Calls f(row, lane, element of its first logit) for every row, with whole warps.
+template <class F>
+__device__ void for_each_row(const LogitRows& logits, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp; row < logits.rows;
+       row += std::int64_t{gridDim.x} * kRowsPerBlock) {
+    f(row, lane, row * logits.classes);
+  }
+}
+
+/// Losses and softmax of the rows. Probabilities may lie on the logits: a lane reads what it then overwrites, but for
+/// the label's logit, which is read before.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    softmax_kernel(LogitRows shape, arithmetic::SmoothedTarget target, const T* logits, const std::int32_t* labels,
+                   T* probabilities, double* losses) {
+  for_each_row(shape, [&](std::int64_t row, int lane, std::int64_t first) {
+    const std::int32_t label = labels[row];
+    const bool valid = shape.is_label(label);
+    T largest = static_cast<T>(-INFINITY);
+    for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+      const T logit = logits[first + c];
+      largest = arithmetic::Larger<T>{}(logit, largest) ? logit : largest;
+    }
+    largest = warp_maximum(largest);
+    T sum = 0, sum_of_logits = 0;
+    for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+      const T shifted = logits[first + c] - largest;
+      sum += std::exp(shifted);
+      sum_of_logits += shifted;
+    }
+    const double total = warp_sum(static_cast<double>(sum));
+    const double total_of_logits = warp_sum(static_cast<double>(sum_of_logits));
+    if (lane == 0) {
+      const double label_logit = valid ? static_cast<double>(logits[first + label] - largest) : NAN;
+      losses[row] = target.loss(std::log(total), label_logit, total_of_logits);
+    }
+    __syncwarp();
+    const T inverse = valid ? static_cast<T>(1 / total) : static_cast<T>(NAN);
+    for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+      probabilities[first + c] = std::exp(logits[first + c] - largest) * inverse;
+    }
+  });
+}
+
+/// hits[row] = 1 if the label is among the k largest logits, else 0; a NaN for a label out of range.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    hits_kernel(LogitRows shape, std::int64_t k, const T* logits, const std::int32_t* labels, double* hits) {
+  for_each_row(shape, [&](std::int64_t row, int lane, std::int64_t first) {
+    const std::int32_t label = labels[row];
+    const bool valid = shape.is_label(label);
+    const T of_label = valid ? logits[first + label] : T(0);
+    double ahead = 0;  // a NaN is ahead of everything: it makes no prediction right
+    for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+      const T logit = logits[first + c];
+      if (!(logit <= of_label) || (logit == of_label && c < label)) ahead += 1;
+    }
+    ahead = warp_sum(ahead);
+    if (lane == 0) hits[row] = valid ? (ahead < static_cast<double>(k) ? 1.0 : 0.0) : NAN;
+  });
+}
+
+/// The mean over all rows, by one block.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    mean_of_rows_kernel(LogitRows shape, const double* values, const std::int32_t* labels, T* mean, DataFault* fault) {
+  double sum = 0;
+  std::int64_t first_bad = shape.rows;
+  for (std::int64_t row = threadIdx.x; row < shape.rows; row += kThreads) {
+    sum += values[row];
+    if (!shape.is_label(labels[row]) && row < first_bad) first_bad = row;
+  }
+  sum = block_sum<kThreads>(sum);
+  first_bad = block_minimum<kThreads>(first_bad);
+  if (threadIdx.x > 0) return;
+  *mean = static_cast<T>(sum / static_cast<double>(shape.rows));
+  if (first_bad < shape.rows && fault->kind == 0) {
+    fault->value = labels[first_bad];
+    fault->bound = shape.classes;
+    __threadfence_system();  // the host must not see the kind before the rest
+    fault->kind = DataFault::kLabel;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    cross_entropy_backward_kernel(LogitRows shape, arithmetic::SmoothedTarget target, const T* dloss,
+                                  const T* probabilities, const std::int32_t* labels, T* dlogits) {
+  const arithmetic::CrossEntropyGradient<T> gradient(target, *dloss, shape.rows);
+  for_each_row(shape, [&](std::int64_t row, int lane, std::int64_t first) {
+    const std::int32_t label = labels[row];
+    for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+      dlogits[first + c] = gradient(probabilities[first + c], c == label);
+    }
+  });
+}
+
+LaunchShape shape_for(const LogitRows& logits, int units) {
+  return {.grid = blocks_for(logits.rows, kRowsPerBlock, units), .block = kThreads};
+}
+
+arithmetic::SmoothedTarget target_for(const LogitRows& logits, double smoothing) {
+  return {smoothing, static_cast<double>(logits.classes)};
+}
+
+std::size_t row_values_bytes(const LogitRows& logits) { return static_cast<std::size_t>(logits.rows) * sizeof(double); }
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
+  return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const LogitRows logits(spec.inputs[0]);
+    const auto target = target_for(logits, static_cast<const ops::CrossEntropy&>(spec.op).label_smoothing());
+    return function_kernel(
+        row_values_bytes(logits),
+        [=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+          const auto* labels = at<const std::int32_t>(inputs, 1);
+          auto* losses = static_cast<double*>(workspace);
+          launch(stream, shape_for(logits, units), softmax_kernel<T>, logits, target, at<const T>(inputs, 0), labels,
+                 at<T>(outputs, 1), losses);
+          launch(stream, {.grid = 1, .block = kThreads}, mean_of_rows_kernel<T>, logits,
+                 static_cast<const double*>(losses), labels, at<T>(outputs, 0), stream.fault);
+        });
+  });
+}
+
+std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
+  return for_computed_float(spec, spec.inputs[1].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const LogitRows logits(spec.inputs[1]);
+    const auto target = target_for(logits, static_cast<const ops::CrossEntropyBackward&>(spec.op).label_smoothing());
+    return function_kernel([=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
+      launch(stream, shape_for(logits, units), cross_entropy_backward_kernel<T>, logits, target, at<const T>(inputs, 0),
+             at<const T>(inputs, 1), at<const std::int32_t>(inputs, 2), at<T>(outputs, 0));
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec) {
+  return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const LogitRows logits(spec.inputs[0]);
+    return function_kernel(
+        row_values_bytes(logits), [=, k = static_cast<const ops::Accuracy&>(spec.op).k(), units = spec.info->capacity](
+                                      const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+          const auto* labels = at<const std::int32_t>(inputs, 1);
+          auto* hits = static_cast<double*>(workspace);
+          launch(stream, shape_for(logits, units), hits_kernel<T>, logits, k, at<const T>(inputs, 0), labels, hits);
+          launch(stream, {.grid = 1, .block = kThreads}, mean_of_rows_kernel<float>, logits,
+                 static_cast<const double*>(hits), labels, at<float>(outputs, 0), stream.fault);
+        });
+  });
+}
+
+}  // namespace braid::cuda

@@ -1,0 +1,71 @@
+// Every block looks through a piece of the gradients and leaves its verdict; one block then takes them all and goes on
+// with the scale.
+
+#include <array>
+
+#include "ops/arithmetic.h"
+#include "ops/cuda/block_reduce.cuh"
+#include "ops/cuda/factories.h"
+#include "ops/cuda/tensor_list.cuh"
+#include "ops/loss_scale.h"
+
+namespace braid::cuda {
+
+namespace {
+
+/// verdicts[block] = 1 if all elements of the block's piece are finite, else 0.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    is_finite_kernel(const __grid_constant__ TensorList<1> list, int* verdicts) {
+  constexpr int kWidth = kVectorWidth<T>;
+  const TensorPiece piece(list, static_cast<int>(blockIdx.x));
+  const T* const gradient = static_cast<const T*>(list.address[0][piece.tensor]);
+  int finite = 1;
+  for_each_in_piece<kWidth>(piece, is_aligned_here<kWidth>(gradient), [&]<int kLanes>(std::int64_t e) {
+    const auto lanes = load<kLanes>(gradient + e);
+    for_lanes<kLanes>([&](int i) { finite &= arithmetic::is_finite(lanes[i]) ? 1 : 0; });
+  });
+  finite = block_minimum<kThreads>(finite);
+  if (threadIdx.x == 0) verdicts[blockIdx.x] = finite;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    loss_scale_kernel(std::int64_t count, const int* verdicts, arithmetic::LossScaleStep step, float* scale,
+                      std::int32_t* good_steps, std::int32_t* updates, float* factor) {
+  int finite = 1;
+  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) finite &= verdicts[i];
+  finite = block_minimum<kThreads>(finite);
+  if (threadIdx.x == 0) *factor = step(finite == 1, *scale, *good_steps, *updates);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_loss_scale_update(const KernelSpec& spec) {
+  constexpr std::size_t kStates = 3;
+  std::vector<std::int64_t> sizes;
+  std::int64_t pieces = 0;
+  for (const ValueDesc& gradient : spec.inputs.subspan(kStates)) {
+    sizes.push_back(gradient.shape.size());
+    pieces += (sizes.back() + TensorList<1>::kPiece - 1) / TensorList<1>::kPiece;
+  }
+  const LossScaleOptions& options = static_cast<const ops::LossScaleUpdate&>(spec.op).options();
+  const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
+                                       options.growth_interval};
+  return for_computed_float(spec, spec.inputs[kStates].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return function_kernel(static_cast<std::size_t>(pieces) * sizeof(int), [=](const StreamHandles& stream, auto inputs,
+                                                                               auto outputs, void* workspace) {
+      int* const verdicts = static_cast<int*>(workspace);
+      const auto add = [&](TensorList<1>& list, std::size_t i) { list.add(std::array{inputs[kStates + i]}, sizes[i]); };
+      for_tensor_lists<1>(sizes.size(), add, [&](const auto& list, std::int64_t before) {
+        launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, is_finite_kernel<T>, list,
+               verdicts + before);
+      });
+      // New versions have the addresses of the old ones.
+      launch(stream, {.grid = 1, .block = kThreads}, loss_scale_kernel, pieces, static_cast<const int*>(verdicts), step,
+             at<float>(outputs, 0), at<std::int32_t>(outputs, 1), at<std::int32_t>(outputs, 2), at<float>(outputs, 3));
+    });
+  });
+}
+
+}  // namespace braid::cuda

@@ -1,0 +1,89 @@
+#pragma once
+// One launch over many tensors of different sizes. Their addresses travel with the launch; each tensor is cut into
+// pieces of equal size, a block takes one piece, and finds its tensor by its number.
+
+#include "ops/cuda/elements.cuh"
+
+namespace braid::cuda {
+
+/// kPointers addresses for each tensor.
+template <int kPointers>
+struct TensorList {
+  static constexpr int kBytes = 3584;  // of the 4 KiB that a launch may take along
+  static constexpr int kTensors = kBytes / static_cast<int>(kPointers * sizeof(void*) + sizeof(std::int64_t) + 4);
+
+  void* address[kPointers][kTensors];
+  std::int64_t size[kTensors];
+  int end[kTensors];  // last-plus-one piece
+  int count = 0;
+
+  int pieces() const { return count == 0 ? 0 : end[count - 1]; }
+
+  /// Elements of a piece: several vectors of each thread.
+  static constexpr int kPiece = 16 * kThreads;
+
+  void add(const std::array<void*, kPointers>& addresses, std::int64_t elements) {
+    BRAID_CHECK(elements < std::int64_t{kPiece} << 30, Error, "[optimizer] expected parameters of less than 2^42 ",
+                "elements, got ", elements);
+    for (std::size_t i = 0; i < kPointers; ++i) address[i][count] = addresses[i];
+    size[count] = elements;
+    end[count] = pieces() + static_cast<int>((elements + kPiece - 1) / kPiece);
+    ++count;
+  }
+};
+
+/// A piece of one tensor.
+struct TensorPiece {
+  int tensor;
+  std::int64_t begin, end;
+
+  template <int kPointers>
+  __device__ TensorPiece(const TensorList<kPointers>& list, int piece) {
+    int low = 0, high = list.count - 1;  // the first tensor that ends after the piece
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (piece < list.end[middle]) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    tensor = low;
+    begin = std::int64_t{piece - (low == 0 ? 0 : list.end[low - 1])} * TensorList<kPointers>::kPiece;
+    const std::int64_t size = list.size[low], stop = begin + TensorList<kPointers>::kPiece;
+    end = stop < size ? stop : size;
+  }
+};
+
+/// Calls f.operator()<kWidth>(first element) for the vectors of a piece and f.operator()<1>(element) for what is left,
+/// each in one thread of the block.
+template <int kWidth, class F>
+__device__ void for_each_in_piece(const TensorPiece& piece, bool aligned, const F& f) {
+  std::int64_t rest = piece.begin;
+  if (aligned) {
+    rest = piece.begin + (piece.end - piece.begin) / kWidth * kWidth;
+    for (std::int64_t e = piece.begin + threadIdx.x * kWidth; e < rest; e += kThreads * kWidth) {
+      f.template operator()<kWidth>(e);
+    }
+  }
+  for (std::int64_t e = rest + threadIdx.x; e < piece.end; e += kThreads) f.template operator()<1>(e);
+}
+
+template <int kWidth, class T>
+__device__ bool is_aligned_here(const T* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignof(Packed<T, kWidth>) == 0;
+}
+
+/// Calls launch_list(list, pieces of the lists before it) for lists that hold all tensors; add(list, i) adds tensor i.
+template <int kPointers, class Add, class LaunchList>
+void for_tensor_lists(std::size_t tensors, const Add& add, const LaunchList& launch_list) {
+  std::int64_t pieces = 0;
+  for (std::size_t i = 0; i < tensors;) {
+    TensorList<kPointers> list;
+    while (i < tensors && list.count < TensorList<kPointers>::kTensors) add(list, i++);
+    launch_list(list, pieces);
+    pieces += list.pieces();
+  }
+}
+
+}  // namespace braid::cuda

@@ -1,0 +1,247 @@
+// Whatever CUDA refuses becomes an error that a user can act on, and the session stays usable.
+
+#include <cublasLt.h>
+#include <cudnn.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/error.h"
+#include "tests/cuda/networks.h"
+#include "tests/cuda/trace.h"
+
+namespace braid::testing {
+namespace {
+
+/// Runs a step, waits for it, and reads what it was given.
+void run_step(Session& session, std::int64_t size = 8) {
+  Step step = session.step();
+  const Array image = random_array({size, size}, 3);
+  const Tensor x = Tensor(image).keep();
+  random_network(x, 2, 20);
+  step.run();
+  const Array back = x.array();
+  CHECK(std::ranges::equal(back.as<float>(), image.as<float>()));
+}
+
+/// What a step says that fails.
+template <class E = DeviceError>
+std::string failure(Session& session, std::int64_t size = 8) {
+  try {
+    run_step(session, size);
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+/// A session in a world of its own that ends tidily.
+struct Fixture {
+  explicit Fixture(SessionOptions options = {.device = "cuda", .streams = 3}) { session.emplace(options); }
+  ~Fixture() {
+    session.reset();
+    CHECK(recording::faults_pending() == 0);
+    CHECK(recording::mistakes().empty());
+    CHECK(recording::alive() == recording::Alive{});
+  }
+  const bool world_is_fresh = (recording::reset(), true);
+  std::optional<Session> session;
+};
+
+TEST_CASE("why there is no GPU is told") {
+  recording::reset();
+  recording::set_driver(0);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda"}),
+                       doctest::Contains("no NVIDIA driver was found on this machine. Use device 'cpu'"), DeviceError);
+  recording::set_driver(12040);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda"}),
+                       doctest::Contains("the driver knows CUDA 12.4, this build needs 13.0"), DeviceError);
+  recording::set_driver(13000);
+  recording::set_devices(0);
+  CHECK_THROWS_AS(Session({.device = "cuda"}), DeviceError);
+  CHECK(Session({.device = "auto"}).device().type == DeviceType::cpu);
+  recording::set_devices(1);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda:1"}), doctest::Contains("[cuda:1] there are 1 GPUs"), DeviceError);
+  CHECK(Session({.device = "auto"}).device().type == DeviceType::cuda);
+}
+
+TEST_CASE("a partition of the SMs needs a driver that knows green contexts") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  CHECK_THROWS_WITH_AS(backend->make_streams({.count = 2, .partition = {64, 64}}), doctest::Contains("green contexts"),
+                       DeviceError);
+}
+
+TEST_CASE("every call that a session begins with may fail, and leaves nothing behind") {
+  for (const char* function : {"cudaSetDevice", "cudaDeviceSynchronize", "cudaStreamCreateWithFlags",
+                               "cudaStreamCreateWithPriority", "cudaEventCreateWithFlags", "cudaHostAlloc"}) {
+    for (int after = 0; after < 3; ++after) {
+      CAPTURE(function);
+      CAPTURE(after);
+      recording::reset();
+      recording::fail_next(function, cudaErrorNotSupported, after);
+      try {
+        Session session({.device = "cuda", .streams = 3});
+        CHECK(recording::faults_pending() == 1);  // it makes fewer such calls
+      } catch (const DeviceError& error) {
+        CHECK(contains(error.what(), message("[cuda] ", function, " failed: operation not supported")));
+      }
+      CHECK(recording::alive() == recording::Alive{});
+      CHECK(recording::mistakes().empty());
+    }
+  }
+  recording::reset();
+  recording::fail_next("cudnnCreate", CUDNN_STATUS_ALLOC_FAILED, 1);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .streams = 3}), doctest::Contains("[cudnn] cudnnCreate failed"),
+                       DeviceError);
+  recording::fail_next("cublasLtCreate", CUBLAS_STATUS_ALLOC_FAILED, 1);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .streams = 3}), doctest::Contains("[cublas] cublasLtCreate failed"),
+                       DeviceError);
+  CHECK(recording::alive() == recording::Alive{});
+}
+
+TEST_CASE_FIXTURE(Fixture, "a parameter that does not fit says what was needed and what is free") {
+  recording::set_memory(1 << 20);
+  CHECK_THROWS_WITH_AS(session->add("w", {DType::f32, {1024, 1024}}, ValueKind::parameter),
+                       doctest::Contains("[cuda:0] out of memory: needed 4194304 bytes, 1048576 of 1048576 are free"),
+                       OutOfMemory);
+  recording::set_memory(std::size_t{1} << 36);
+  CHECK(session->add("v", {DType::f32, {1024, 1024}}, ValueKind::parameter).data() != nullptr);
+  run_step(*session);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an arena that does not fit is out of memory, and a smaller step still runs") {
+  recording::set_memory(std::size_t{200} << 20);
+  run_step(*session);
+  const std::string text = failure<OutOfMemory>(*session, 4096);
+  CHECK(contains(text, "out of memory"));
+  CHECK(contains(text, "209715200"));
+  run_step(*session);
+  recording::set_memory(std::size_t{64} << 30);
+  run_step(*session, 4096);
+}
+
+TEST_CASE_FIXTURE(Fixture, "staging memory that cannot be had fails the step, and the next one gets it") {
+  recording::fail_next("cudaHostAlloc", cudaErrorMemoryAllocation);
+  CHECK(contains(failure(*session), "[cuda] cudaHostAlloc failed: out of memory"));
+  run_step(*session);
+  run_step(*session);
+  recording::fail_next("cudaMalloc", cudaErrorMemoryAllocation, 1);  // after the arena's
+  CHECK(contains(failure(*session, 64), "out of memory"));
+  run_step(*session, 64);
+  run_step(*session, 64);
+}
+
+TEST_CASE_FIXTURE(Fixture, "whatever call of a step fails, the step says so and the next one runs") {
+  run_step(*session);
+  run_step(*session);
+  run_step(*session);
+  run_step(*session, 16);  // not captured yet
+  for (const char* function : {"cudaSetDevice", "cudaEventSynchronize", "cudaMemcpyAsync", "cudaEventRecord",
+                               "cudaStreamWaitEvent", "cudaLaunchKernelExC", "cudaStreamSynchronize"}) {
+    for (const int after : {0, 1, 2, 5}) {
+      CAPTURE(function);
+      CAPTURE(after);
+      Session fresh({.device = "cuda", .streams = 3, .cuda_graphs = false});
+      run_step(fresh);
+      recording::fail_next(function, cudaErrorInvalidValue, after);
+      const std::string text = failure(fresh);
+      if (recording::faults_pending() == 0) {
+        CHECK(contains(text, message("[cuda] ", function, " failed: invalid argument (cudaErrorInvalidValue)")));
+      } else {
+        while (recording::faults_pending() > 0) failure(fresh);
+      }
+      run_step(fresh);
+      run_step(fresh);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a matrix product that cuBLASLt refuses fails the step") {
+  run_step(*session);
+  recording::fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED, 3);
+  CHECK(contains(failure(*session), "[cublas] cublasLtMatmul failed: the GPU program failed to execute"));
+  run_step(*session);
+}
+
+TEST_CASE("whatever goes wrong in a capture, the step says so and a later one is captured") {
+  struct Failure {
+    const char* function;
+    cudaError_t status;
+    int after;
+  };
+  for (const auto& [function, status, after] : {Failure{"cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported, 0},
+                                                {"cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, 0},
+                                                {"cudaLaunchKernelExC", cudaErrorStreamCaptureInvalidated, 2},
+                                                {"cudaLaunchKernelExC", cudaErrorInvalidValue, 2},
+                                                {"cudaStreamWaitEvent", cudaErrorStreamCaptureIsolation, 3},
+                                                {"cudaEventRecord", cudaErrorStreamCaptureInvalidated, 4},
+                                                {"cudaGraphInstantiate", cudaErrorMemoryAllocation, 0},
+                                                {"cudaGraphUpload", cudaErrorInvalidValue, 0},
+                                                {"cudaGraphLaunch", cudaErrorInvalidValue, 0}}) {
+    CAPTURE(function);
+    CAPTURE(after);
+    Fixture fixture;
+    Session& session = *fixture.session;
+    run_step(session);
+    run_step(session);
+    recording::fail_next(function, status, after);
+    CHECK(contains(failure(session), function));
+    CHECK(recording::faults_pending() == 0);
+    run_step(session);
+    run_step(session);
+    recording::clear();
+    run_step(session);
+    const auto calls = recording::calls();
+    CHECK(std::ranges::find(calls, Call::Kind::graph_launch, &Call::kind) != calls.end());
+  }
+}
+
+TEST_CASE("after a fault on the device the session is lost and says so, and a new one works") {
+  for (const bool cuda_graphs : {false, true}) {
+    CAPTURE(cuda_graphs);
+    recording::reset();
+    std::optional<Session> session;
+    session.emplace(SessionOptions{.device = "cuda", .streams = 3, .cuda_graphs = cuda_graphs});
+    session->add("w", {DType::f32, {8}}, ValueKind::parameter);
+    for (int run = 0; run < 4; ++run) run_step(*session);
+    if (cuda_graphs) {
+      recording::fail_next("cudaGraphLaunch", cudaErrorIllegalAddress);
+    } else {
+      recording::fail_kernel(cudaErrorIllegalAddress, 4);
+    }
+    CHECK(contains(failure(*session), "an illegal memory access was encountered"));
+    CHECK(contains(failure(*session), "end this session; a new one starts afresh"));
+    CHECK_THROWS_AS(session->synchronize(), DeviceError);
+    {  // another one cannot start while the device is in use
+      CHECK_THROWS_AS(Session({.device = "cuda"}), DeviceError);
+    }
+    session.reset();
+    session.emplace(SessionOptions{.device = "cuda", .streams = 3, .cuda_graphs = cuda_graphs});
+    for (int run = 0; run < 4; ++run) run_step(*session);
+    session.reset();
+    CHECK(recording::mistakes().empty());
+    CHECK(recording::alive() == recording::Alive{});
+  }
+}
+
+TEST_CASE("a session may end while a step is on its way, or after one that failed") {
+  for (const bool fails : {false, true}) {
+    recording::reset();
+    {
+      Session session({.device = "cuda", .streams = 2});
+      Step step = session.step();
+      random_network(Tensor(random_array({8, 8}, 3)), 2, 20);
+      if (fails) recording::fail_kernel(cudaErrorLaunchFailure);
+      step.run();
+    }
+    CHECK(recording::mistakes().empty());
+    CHECK(recording::alive() == recording::Alive{});
+  }
+}
+
+}  // namespace
+}  // namespace braid::testing

@@ -1,0 +1,312 @@
+#include "tests/cuda/recording/world.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace braid::recording {
+
+namespace {
+
+constexpr std::size_t kMemory = 150754820096;  // of an H200
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorECCUncorrectable: return true;
+    default: return false;
+  }
+}
+
+World& World::get() {
+  static World world;
+  static const bool ready = (world.reset(), true);
+  static_cast<void>(ready);
+  return world;
+}
+
+void World::reset() {
+  reset_device();
+  streams.clear();
+  events.clear();
+  graphs.clear();
+  executables.clear();
+  cudnn_handles.clear();
+  cublas_handles.clear();
+  captures.clear();
+  log.clear();
+  mistakes.clear();
+  faults.clear();
+  alive = {};
+  memory = kMemory;
+  devices = 1;
+  driver = 13000;
+  last_error = cudaSuccess;
+}
+
+void World::reset_device() {
+  lost = cudaSuccess;
+  for (const auto* blocks : {&device_memory, &host_memory}) {
+    for (const auto& [data, bytes] : *blocks) std::free(const_cast<std::byte*>(data));
+  }
+  device_memory.clear();
+  host_memory.clear();
+  used = 0;
+  for (CUstream_st& stream : streams) stream.alive = false, stream.work.clear(), stream.capture = nullptr;
+  for (CUevent_st& event : events) event.alive = false;
+  for (CUgraph_st& graph : graphs) graph.alive = false;
+  for (CUgraphExec_st& executable : executables) executable.alive = false;
+  const Alive libraries{.handles = alive.handles, .descriptors = alive.descriptors};
+  alive = libraries;
+}
+
+void World::mistake(const std::string& text) { mistakes.push_back(text); }
+
+int World::take_fault(std::string_view function) {
+  for (auto fault = faults.begin(); fault != faults.end(); ++fault) {
+    if (fault->function != function || fault->after-- > 0) continue;
+    const int status = fault->status;
+    faults.erase(fault);
+    return status;
+  }
+  return 0;
+}
+
+CUstream_st* World::stream(cudaStream_t handle, std::string_view function) {
+  if (handle == nullptr || handle == cudaStreamLegacy || handle == cudaStreamPerThread) {
+    mistake(message(function, " uses the default stream"));
+    return &legacy;
+  }
+  if (handle->alive) return handle;
+  mistake(message(function, " uses stream ", handle->id, " after its end"));
+  return nullptr;
+}
+
+CUevent_st* World::event(cudaEvent_t handle, std::string_view function) {
+  if (handle != nullptr && handle->alive) return handle;
+  mistake(message(function, " uses event ", handle == nullptr ? -1 : handle->id, " after its end"));
+  return nullptr;
+}
+
+cudaError_t World::enqueue(CUstream_st& stream, Call& call, std::function<void()> work) {
+  call.stream = stream.id;
+  if (stream.capture != nullptr) {
+    Capture& capture = *stream.capture;
+    call.graph = capture.id;
+    if (capture.invalidated != cudaSuccess) return cudaErrorStreamCaptureInvalidated;
+    capture.work.push_back(std::move(work));
+    stream.clock[&stream] = ++capture.nodes[&stream];
+    return cudaSuccess;
+  }
+  if (&stream == &legacy) {
+    advance_all();
+    work();
+    return cudaSuccess;
+  }
+  stream.work.push_back(std::move(work));
+  return cudaSuccess;
+}
+
+void World::advance(Point point) {
+  CUstream_st& stream = *point.stream;
+  while (stream.done < point.position && !stream.work.empty()) {
+    const std::function<void()> work = std::move(stream.work.front());
+    stream.work.pop_front();
+    ++stream.done;
+    if (lost == cudaSuccess) work();
+  }
+}
+
+void World::advance_all() {
+  for (CUstream_st& stream : streams) advance({&stream, stream.done + stream.work.size()});
+}
+
+bool World::breaks_capture() {
+  bool broken = false;
+  for (CUstream_st& stream : streams) {
+    Capture* capture = stream.capture;
+    if (capture == nullptr || capture->mode == cudaStreamCaptureModeRelaxed) continue;
+    if (capture->mode == cudaStreamCaptureModeThreadLocal && capture->thread != std::this_thread::get_id()) continue;
+    capture->invalidated = cudaErrorStreamCaptureInvalidated;
+    broken = true;
+  }
+  return broken;
+}
+
+std::optional<Bytes> World::block(const std::map<const std::byte*, std::size_t>& memory, const void* data) {
+  const auto* address = static_cast<const std::byte*>(data);
+  auto next = memory.upper_bound(address);
+  if (next == memory.begin()) return std::nullopt;
+  --next;
+  if (address >= next->first + std::max<std::size_t>(next->second, 1)) return std::nullopt;
+  return Bytes{next->first, next->second};
+}
+
+cudaError_t cuda_call(Call::Kind kind, std::string_view function, Needs needs,
+                      const std::function<cudaError_t(World&, Call&)>& body) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  Call call{.kind = kind, .function = std::string(function), .thread = std::this_thread::get_id()};
+  auto status = static_cast<cudaError_t>(world.take_fault(function));
+  if (status == cudaSuccess) {
+    if (needs == Needs::device) status = world.lost;
+    if (status == cudaSuccess || kind == Call::Kind::destroy || kind == Call::Kind::release) {
+      status = body(world, call);
+      if (needs == Needs::device && world.lost != cudaSuccess) status = world.lost;
+    }
+  } else if (is_sticky(status)) {
+    world.lost = status;
+  } else if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorCapturedEvent) {
+    world.breaks_capture();
+  }
+  call.status = status;
+  world.log.push_back(std::move(call));
+  if (status != cudaSuccess && status != cudaErrorNotReady) last_error = status;
+  return status;
+}
+
+int library_call(Call::Kind kind, std::string_view function, int lost, const std::function<int(World&, Call&)>& body) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  Call call{.kind = kind, .function = std::string(function), .thread = std::this_thread::get_id()};
+  int status = world.take_fault(function);
+  if (status == 0) {
+    if (world.lost == cudaSuccess || kind == Call::Kind::destroy) status = body(world, call);
+    if (world.lost != cudaSuccess) status = lost;
+  }
+  call.status = status;
+  world.log.push_back(std::move(call));
+  return status;
+}
+
+cudaError_t enqueue_launch(World& world, Call& call, CUstream_st& stream) {
+  const auto fault = static_cast<cudaError_t>(world.take_fault("kernel"));
+  return world.enqueue(stream, call, [&world, &stream, fault] {
+    stream.time += 1;
+    if (fault != cudaSuccess) world.lost = fault;
+  });
+}
+
+// The interface of tests
+
+void reset() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.reset();
+}
+
+std::vector<Call> calls() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return world.log;
+}
+
+void clear() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.log.clear();
+}
+
+void mark(std::string_view text, int stream, int index) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.log.push_back({.kind = Call::Kind::mark,
+                       .function = std::string(text),
+                       .stream = stream,
+                       .index = index,
+                       .thread = std::this_thread::get_id()});
+}
+
+std::vector<std::string> mistakes() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return world.mistakes;
+}
+
+Alive alive() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return world.alive;
+}
+
+void fail_next(std::string_view function, int status, int after) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.faults.push_back({std::string(function), status, after});
+}
+
+void fail_kernel(cudaError_t status, int after) { fail_next("kernel", status, after); }
+
+int faults_pending() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return static_cast<int>(world.faults.size());
+}
+
+void set_memory(std::size_t bytes) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.memory = bytes;
+}
+
+void set_devices(int count) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.devices = count;
+}
+
+void set_driver(int version) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.driver = version;
+}
+
+std::optional<Bytes> device_block(const void* address) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return World::block(world.device_memory, address);
+}
+
+std::optional<Bytes> pinned_block(const void* address) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return World::block(world.host_memory, address);
+}
+
+std::vector<Bytes> device_blocks() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  std::vector<Bytes> blocks;
+  for (const auto& [data, bytes] : world.device_memory) blocks.push_back({data, bytes});
+  return blocks;
+}
+
+}  // namespace braid::recording
+
+using namespace braid::recording;
+
+extern "C" cudaError_t cudaGetLastError() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  const cudaError_t status = world.lost != cudaSuccess ? world.lost : last_error;
+  last_error = cudaSuccess;
+  return status;
+}
+
+extern "C" cudaError_t cudaPeekAtLastError() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return world.lost != cudaSuccess ? world.lost : last_error;
+}

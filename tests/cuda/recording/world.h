@@ -1,0 +1,141 @@
+#pragma once
+// The recorded world: memory, streams, events, captures, faults and the log, behind one lock.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "tests/cuda/recording/recording.h"
+
+namespace braid::recording {
+
+/// A handle that the program holds. Handles are never deleted before reset(), so that a stale one is recognised.
+struct Object {
+  int id = 0;
+  bool alive = true;
+};
+
+/// Position in the work of a stream: everything before it.
+struct Point {
+  CUstream_st* stream = nullptr;
+  std::size_t position = 0;
+};
+
+/// What a captured stream has in front of it: so many nodes of each captured stream.
+using Clock = std::map<CUstream_st*, int>;
+
+struct Capture {
+  int id = 0;
+  CUstream_st* origin = nullptr;
+  cudaStreamCaptureMode mode{};
+  std::thread::id thread;
+  cudaError_t invalidated = cudaSuccess;
+  Clock nodes;                              // of each stream that takes part
+  std::vector<std::function<void()>> work;  // in the order of the calls, which is one that the waits allow
+};
+
+}  // namespace braid::recording
+
+struct CUstream_st : braid::recording::Object {
+  unsigned flags = 0;
+  int priority = 0;
+  std::deque<std::function<void()>> work;  // not done yet
+  std::size_t done = 0;
+  double time = 0;  // microseconds that the work done so far has taken
+  braid::recording::Capture* capture = nullptr;
+  braid::recording::Clock clock;  // while capturing
+};
+
+struct CUevent_st : braid::recording::Object {
+  unsigned flags = 0;
+  bool recorded = false;
+  braid::recording::Point point;                 // last record
+  std::shared_ptr<double> time;                  // when it happened; below 0 before that
+  braid::recording::Capture* capture = nullptr;  // of the last record, and then its clock
+  braid::recording::Clock clock;
+};
+
+struct CUgraph_st : braid::recording::Object {
+  std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st : braid::recording::Object {
+  std::vector<std::function<void()>> work;
+};
+
+struct cudnnContext : braid::recording::Object {
+  CUstream_st* stream = nullptr;
+};
+struct cublasLtContext : braid::recording::Object {};
+
+namespace braid::recording {
+
+class World {
+ public:
+  static World& get();
+
+  std::mutex mutex;
+  std::vector<Call> log;
+  std::vector<std::string> mistakes;
+  Alive alive;
+  cudaError_t lost = cudaSuccess;  // the sticky error of the device
+  int devices = 1;
+  int driver = 13000;
+
+  std::map<const std::byte*, std::size_t> device_memory, host_memory;
+  std::size_t memory = 0, used = 0;
+
+  std::deque<CUstream_st> streams;
+  std::deque<CUevent_st> events;
+  std::deque<CUgraph_st> graphs;
+  std::deque<CUgraphExec_st> executables;
+  std::deque<cudnnContext> cudnn_handles;
+  std::deque<cublasLtContext> cublas_handles;
+  std::deque<Capture> captures;
+  CUstream_st legacy;
+
+  struct Fault {
+    std::string function;
+    int status;
+    int after;
+  };
+  std::vector<Fault> faults;
+
+  void reset();
+  void reset_device();
+  void mistake(const std::string& text);
+  /// The status that was asked for instead of carrying out a call of this function; 0: none.
+  int take_fault(std::string_view function);
+
+  /// The stream behind a handle; null, and a mistake, if it is stale.
+  CUstream_st* stream(cudaStream_t handle, std::string_view function);
+  CUevent_st* event(cudaEvent_t handle, std::string_view function);
+
+  /// Adds work to a stream, or to the capture it takes part in.
+  cudaError_t enqueue(CUstream_st& stream, Call& call, std::function<void()> work);
+  /// Does the work up to a point, and what it waits for.
+  void advance(Point point);
+  void advance_all();
+  /// A call that may not happen while this thread captures: invalidates the capture.
+  bool breaks_capture();
+
+  /// The block that holds [data, data + bytes), if any.
+  static std::optional<Bytes> block(const std::map<const std::byte*, std::size_t>& memory, const void* data);
+};
+
+/// Everything that a call has in common: the lock, the log, faults asked for and the device's loss. `body` fills in the
+/// rest of the call and returns its status.
+enum class Needs { device, nothing };
+cudaError_t cuda_call(Call::Kind kind, std::string_view function, Needs needs,
+                      const std::function<cudaError_t(World&, Call&)>& body);
+/// The same for libraries, whose statuses are numbers of their own; `lost` is what they return on a lost device.
+int library_call(Call::Kind kind, std::string_view function, int lost, const std::function<int(World&, Call&)>& body);
+
+/// Enqueues a launch: it may be told to fail on the device.
+cudaError_t enqueue_launch(World& world, Call& call, CUstream_st& stream);
+
+bool is_sticky(cudaError_t status);
+
+}  // namespace braid::recording

@@ -1,0 +1,204 @@
+// cuDNN has a deterministic plan for every convolution of every model, in each direction and precision, on an H200:
+// planned from the description of that device, so without one. This is what makes fallback kernels of our own needless.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <unordered_map>
+
+#include "models/registry.h"
+#include "ops/cuda/convolution_plans.h"
+#include "runtime/session.h"
+#include "scheduler/known_devices.h"
+
+namespace braid::testing {
+namespace {
+
+using cuda::ConvolutionProblem;
+using Direction = ConvolutionProblem::Direction;
+using Problems = std::unordered_map<Hash, ConvolutionProblem>;
+
+/// The images that a model was made for.
+models::ModelOptions native_options(const std::string& model) {
+  const auto starts = [&](const char* prefix) { return model.starts_with(prefix); };
+  if (starts("lenet") || starts("mlp")) return {.classes = 10, .image_shape = {28, 28, 1}, .auxiliary = true};
+  for (const char* small : {"resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "pathnet"}) {
+    if (starts(small)) return {.classes = 10, .image_shape = {32, 32, 3}, .auxiliary = true};
+  }
+  const std::int64_t extent = starts("inception") ? 299 : 224;
+  return {.classes = 1000, .image_shape = {extent, extent, 3}, .auxiliary = true};
+}
+
+template <class T>
+ConvolutionProblem problem(Direction direction, const Op& op) {
+  ConvolutionProblem result;
+  result.direction = direction;
+  result.options = dynamic_cast<const T&>(op).options();
+  return result;
+}
+
+/// The convolution of a node of a step, with the batch size of the step; nothing for other nodes.
+std::optional<ConvolutionProblem> convolution(const StepGraph& graph, NodeId id) {
+  const Op& op = *graph.node(id).op;
+  const auto inputs = graph.input_descs(id);
+  const auto outputs = graph.output_descs(id);
+  ConvolutionProblem result;
+  if (op.name() == "conv2d") {
+    result = problem<ops::Conv2d>(Direction::forward, op);
+    result.x = inputs[0].shape;
+    result.w = inputs[1].shape;
+    result.y = outputs[0].shape;
+    result.bias = inputs.size() == 3;
+  } else if (op.name() == "conv2d_backward_data") {
+    result = problem<ops::Conv2dBackwardData>(Direction::backward_data, op);
+    result.x = outputs[0].shape;
+    result.w = inputs[1].shape;
+    result.y = inputs[0].shape;
+  } else if (op.name() == "conv2d_backward_filter") {
+    result = problem<ops::Conv2dBackwardFilter>(Direction::backward_filter, op);
+    result.x = inputs[0].shape;
+    result.w = outputs[0].shape;
+    result.y = inputs[1].shape;
+  } else {
+    return std::nullopt;
+  }
+  return result;
+}
+
+/// Adds the convolutions of one training step on a single image.
+void collect(const std::string& model, Problems& problems) {
+  Session session({.device = "cpu", .streams = 1});
+  const models::ModelOptions options = native_options(model);
+  const auto network = models::make_model(model, session, options);
+  const Shape& image = options.image_shape;
+  const Step step = session.step();
+  backward(training_loss(network->heads(Array(DType::f32, {1, image[0], image[1], image[2]})), Array(DType::i32, {1})));
+  const StepGraph& graph = session.tape().graph();
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    if (const auto found = convolution(graph, id)) problems.emplace(found->hash(), *found);
+  }
+}
+
+Shape with_batch(const Shape& image, std::int64_t batch) { return {batch, image[1], image[2], image[3]}; }
+
+struct Precision {
+  DType dtype;
+  bool tf32;
+};
+
+/// Every problem at every batch size and precision.
+std::vector<ConvolutionProblem> variants(const Problems& problems, std::string_view properties) {
+  std::vector<ConvolutionProblem> all;
+  for (const auto& [hash, base] : problems) {
+    for (const std::int64_t batch : {1, 32, 256}) {
+      for (const auto& [dtype, tf32] : {Precision{DType::f32, true}, {DType::bf16, false}, {DType::f16, false}}) {
+        ConvolutionProblem& variant = all.emplace_back(base);
+        variant.x = with_batch(base.x, batch);
+        variant.y = with_batch(base.y, batch);
+        variant.dtype = dtype;
+        variant.tf32 = tf32;
+        variant.properties = properties;
+      }
+    }
+  }
+  return all;
+}
+
+struct Findings {
+  std::size_t candidates = 0, suitable = 0, plans = 0;
+  std::vector<std::string> faults;
+};
+
+/// Ways to run a problem: the fastest and the one with the least workspace can be built.
+void inspect(ConvolutionProblem problem, Findings& findings) {
+  auto candidates = cuda::convolution_candidates(problem);
+  if (candidates.empty() && problem.bias) {  // then the bias is added by a kernel of our own
+    problem.bias = false;
+    candidates = cuda::convolution_candidates(problem);
+  }
+  const auto suitable = static_cast<std::size_t>(
+      std::ranges::count_if(candidates, [&](const auto& candidate) { return candidate.suits(problem); }));
+  findings.candidates += candidates.size();
+  findings.suitable += suitable;
+  if (suitable == 0) {
+    findings.faults.push_back(cuda::why_no_plan(problem));
+    return;
+  }
+  const auto plans = cuda::build_plans(problem, std::move(candidates), 2);
+  const bool fit =
+      std::ranges::all_of(plans, [&](const auto& plan) { return plan->workspace_bytes <= problem.workspace_limit; });
+  if (plans.empty()) findings.faults.push_back("no plan can be built for the " + problem.description());
+  if (!fit) findings.faults.push_back("a plan exceeds the workspace limit: " + problem.description());
+  findings.plans += plans.size();
+}
+
+/// All of them, or a sample that is spread evenly: one in BRAID_ZOO_SAMPLE.
+std::size_t sampling() {
+  const char* text = std::getenv("BRAID_ZOO_SAMPLE");
+  return text == nullptr ? 8 : std::max<std::size_t>(1, std::strtoul(text, nullptr, 10));
+}
+
+}  // namespace
+
+TEST_CASE("cuDNN has deterministic plans for every convolution of the zoo") {
+  const auto start = std::chrono::steady_clock::now();
+  Problems problems;
+  for (const std::string& model : models::model_names()) collect(model, problems);
+  const std::string properties = known_device("h200").properties;
+  const std::vector<ConvolutionProblem> all = variants(problems, properties);
+  const std::size_t stride = sampling();
+  const auto collected = std::chrono::steady_clock::now();
+
+  std::array<Findings, 2> findings;
+  std::atomic<std::size_t> next{0}, inspected{0};
+  {
+    std::vector<std::jthread> threads;
+    for (Findings& mine : findings) {
+      threads.emplace_back([&] {
+        for (std::size_t i = next.fetch_add(stride); i < all.size(); i = next.fetch_add(stride)) {
+          inspect(all[i], mine);
+          ++inspected;
+        }
+      });
+    }
+  }
+  Findings total;
+  for (const Findings& part : findings) {
+    total.candidates += part.candidates;
+    total.suitable += part.suitable;
+    total.plans += part.plans;
+    for (const std::string& fault : part.faults) FAIL_CHECK(fault);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
+  std::cout << "zoo: " << problems.size() << " convolutions, " << inspected << " of " << all.size()
+            << " with batch size and precision inspected: " << total.candidates << " candidates, " << total.suitable
+            << " suitable, " << total.plans << " plans built; recorded in " << seconds(collected - start)
+            << " s, planned in " << seconds(end - collected) << " s\n";
+  CHECK(total.suitable >= inspected);
+}
+
+TEST_CASE("the description of the H200 is the one that tests use") {
+  std::ifstream file(BRAID_SOURCE_DIR "/tests/data/h200_device_properties.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  DeviceInfo device = known_device("h200");
+  const std::string own = to_json(device);
+  device.properties = text.str();
+  const auto sorted = [](std::string json) {
+    std::ranges::sort(json);
+    return json;
+  };
+  CHECK(sorted(to_json(device)) == sorted(own));
+}
+
+}  // namespace braid::testing

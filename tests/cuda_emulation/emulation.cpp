@@ -1,0 +1,153 @@
+// Fibers by ucontext: a thread that has not met a barrier yet runs on in the fiber of the one before it.
+
+#include <cuda_runtime.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "core/cuda/check.h"
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace cuda_emulation {
+
+namespace {
+
+constexpr std::size_t kStackBytes = 64 << 10;
+constexpr unsigned kWarp = 32;
+
+enum class State { ready, at_block_barrier, at_warp_barrier, done };
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+};
+
+Order order = Order::forward;
+std::mt19937 random_bits;
+ucontext_t scheduler;
+const std::function<void()>* current_body = nullptr;
+std::vector<std::unique_ptr<Fiber>> free_fibers;
+
+struct Thread {
+  State state = State::ready;
+  std::unique_ptr<Fiber> fiber;  // once it has started
+  unsigned long long given = 0;
+};
+std::vector<Thread> threads;
+unsigned current = 0;
+std::exception_ptr failure;
+
+std::vector<unsigned> turns(unsigned count) {
+  std::vector<unsigned> list(count);
+  std::iota(list.begin(), list.end(), 0u);
+  if (order == Order::backward) std::reverse(list.begin(), list.end());
+  if (order == Order::shuffled) std::shuffle(list.begin(), list.end(), random_bits);
+  return list;
+}
+
+void fiber_main() {
+  for (;;) {  // a fiber serves many threads, one after another
+    try {
+      (*current_body)();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    threads[current].state = State::done;
+    swapcontext(&threads[current].fiber->context, &scheduler);
+  }
+}
+
+std::unique_ptr<Fiber> take_fiber() {
+  if (!free_fibers.empty()) {
+    auto fiber = std::move(free_fibers.back());
+    free_fibers.pop_back();
+    return fiber;
+  }
+  auto fiber = std::make_unique<Fiber>();
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = kStackBytes;
+  fiber->context.uc_link = nullptr;
+  makecontext(&fiber->context, fiber_main, 0);
+  return fiber;
+}
+
+void resume(unsigned number) {
+  Thread& thread = threads[number];
+  current = number;
+  threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
+  if (thread.fiber == nullptr) thread.fiber = take_fiber();
+  swapcontext(&scheduler, &thread.fiber->context);
+  if (thread.state == State::done) free_fibers.push_back(std::move(thread.fiber));
+  if (failure != nullptr) std::rethrow_exception(std::exchange(failure, nullptr));
+}
+
+void wait(State state) {
+  const unsigned number = current;
+  threads[number].state = state;
+  swapcontext(&threads[number].fiber->context, &scheduler);
+}
+
+/// Lets the threads [begin, end) go on if all wait at this kind of barrier.
+bool release(unsigned begin, unsigned end, State barrier) {
+  const auto waits = [&](const Thread& thread) { return thread.state == barrier; };
+  const auto first = threads.begin() + begin, last = threads.begin() + end;
+  if (!std::all_of(first, last, waits)) return false;
+  std::for_each(first, last, [](Thread& thread) { thread.state = State::ready; });
+  return true;
+}
+
+void run_block() {
+  const unsigned count = blockDim.x * blockDim.y * blockDim.z;
+  threads = std::vector<Thread>(count);
+  for (;;) {
+    for (const unsigned number : turns(count)) {
+      if (threads[number].state == State::ready) resume(number);
+    }
+    if (std::ranges::all_of(threads, [](const Thread& thread) { return thread.state == State::done; })) return;
+    bool released = release(0, count, State::at_block_barrier);
+    for (unsigned warp = 0; warp < count; warp += kWarp) {
+      released = release(warp, std::min(count, warp + kWarp), State::at_warp_barrier) || released;
+    }
+    if (!released) throw std::logic_error("some threads wait at a barrier that others will never reach");
+  }
+}
+
+}  // namespace
+
+void set_order(Order value) { order = value; }
+
+void run_grid(dim3 grid, dim3 block, const std::function<void()>& body) {
+  const unsigned count = block.x * block.y * block.z;
+  if (count == 0 || count > 1024 || block.z > 64) throw std::logic_error("a block has 1 to 1024 threads");
+  if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) throw std::logic_error("the grid is too large");
+  gridDim = grid;
+  blockDim = block;
+  current_body = &body;
+  for (const unsigned number : turns(grid.x * grid.y * grid.z)) {
+    blockIdx = {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
+    run_block();
+  }
+}
+
+void block_barrier() { wait(State::at_block_barrier); }
+void warp_barrier() { wait(State::at_warp_barrier); }
+void give(unsigned long long bits) { threads[current].given = bits; }
+unsigned long long take(unsigned lane) { return threads[current / kWarp * kWarp + lane].given; }
+unsigned lane() { return current % kWarp; }
+
+}  // namespace cuda_emulation
+
+namespace braid::cuda {
+
+void check(cudaError_t status, const char* call) {
+  if (status != cudaSuccess) throw std::logic_error(call);
+}
+
+}  // namespace braid::cuda

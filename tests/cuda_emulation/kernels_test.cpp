@@ -1,0 +1,382 @@
+// Runs the CUDA kernels' own code on the CPU (see toolkit/cuda_runtime.h) and compares them with the CPU's kernels,
+// over the op table and over what only a launch can get wrong: addresses, more inputs than fit into one, and the order
+// of threads. What it cannot show: anything about warps that run in step, memory ordering, or speed.
+
+#include <cuda_runtime.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+
+#include "core/cuda/stream_handles.h"
+#include "ops/batch_norm.h"
+#include "ops/concat.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "ops/loss_scale.h"
+#include "ops/optimizer.h"
+#include "ops/weighted_sum.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/op_table.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+/// Bytes on the device: aligned as in an arena, or just not, and with nothing behind them that may be written. An
+/// address sanitizer sees their end exactly.
+class DeviceBytes {
+ public:
+  DeviceBytes(std::size_t size, std::size_t offset, std::uint8_t garbage)
+      : size_(size),
+        offset_(offset),
+        bytes_(static_cast<std::byte*>(operator new(offset + size + kGuard, kAlignment))) {
+    std::memset(bytes_, kPattern, offset + size + kGuard);
+    std::memset(address(), garbage, size);
+  }
+  DeviceBytes(const DeviceBytes&) = delete;
+  ~DeviceBytes() { operator delete(bytes_, kAlignment); }
+
+  std::byte* address() { return bytes_ + offset_; }
+  bool is_intact() const {
+    const auto untouched = [](std::byte byte) { return byte == std::byte{kPattern}; };
+    return std::all_of(bytes_, bytes_ + offset_, untouched) &&
+           std::all_of(bytes_ + offset_ + size_, bytes_ + offset_ + size_ + kGuard, untouched);
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{256};
+  static constexpr std::uint8_t kPattern = 0xa5;
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr std::size_t kGuard = 0;
+#else
+  static constexpr std::size_t kGuard = 64;
+#endif
+
+  std::size_t size_, offset_;
+  std::byte* bytes_;
+};
+
+struct EmulationOptions {
+  cuda_emulation::Order order = cuda_emulation::Order::forward;
+  int units = 3;                ///< SMs; few, so that threads stride
+  bool in_place = false;        ///< outputs take over the inputs that they may take over
+  bool misaligned = false;      ///< every address is one element off
+  std::uint8_t garbage = 0xff;  ///< what outputs and workspace hold before the run
+};
+
+struct EmulatedRun {
+  std::vector<Array> outputs;
+  cuda::DataFault fault;
+};
+
+EmulatedRun emulate(const Op& op, const std::vector<Array>& given, const EmulationOptions& options = {}) {
+  std::vector<ValueDesc> input_descs;
+  std::vector<OutputDesc> inferred;
+  for (const Array& array : given) input_descs.push_back(desc_of(array));
+  op.infer(input_descs, inferred);
+  const std::vector<ValueDesc> output_descs = descs_of(inferred);
+
+  std::vector<std::unique_ptr<DeviceBytes>> memory;
+  const auto allocate = [&](const ValueDesc& desc) {
+    const std::size_t size = size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size());
+    memory.push_back(
+        std::make_unique<DeviceBytes>(size, options.misaligned ? size_of(desc.dtype) : 0, options.garbage));
+    return static_cast<void*>(memory.back()->address());
+  };
+  std::vector<void*> inputs, outputs;
+  for (const Array& array : given) {
+    inputs.push_back(allocate(desc_of(array)));
+    if (array.bytes() > 0) std::memcpy(inputs.back(), array.data(), array.bytes());
+  }
+  for (std::size_t i = 0; i < inferred.size(); ++i) {
+    const int shared = inferred[i].overwrites >= 0 ? inferred[i].overwrites
+                       : options.in_place          ? inferred[i].reuses
+                                                   : -1;
+    outputs.push_back(shared >= 0 ? inputs[static_cast<std::size_t>(shared)] : allocate(output_descs[i]));
+  }
+
+  EmulatedRun run;
+  DeviceInfo info;
+  info.capacity = options.units;
+  const cuda::StreamHandles stream{.fault = &run.fault};
+  const auto kernel =
+      make_kernel(DeviceType::cuda, {.op = op, .inputs = input_descs, .outputs = output_descs, .info = &info});
+  memory.push_back(std::make_unique<DeviceBytes>(kernel->workspace_bytes(), 0, options.garbage));
+  kernel->bind(inputs, outputs, memory.back()->address());
+  cuda_emulation::set_order(options.order);
+  kernel->launch({.stream = {}, .native = &stream});
+
+  for (const auto& bytes : memory) CHECK(bytes->is_intact());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Array array(output_descs[i].dtype, output_descs[i].shape);
+    if (array.bytes() > 0) std::memcpy(array.data(), outputs[i], array.bytes());
+    run.outputs.push_back(array);
+  }
+  return run;
+}
+
+bool runs_in_library(const OpRow& row) {
+  return row.op->name().starts_with("conv2d") || row.op->name().starts_with("linear");
+}
+
+/// The rows of Braid's own kernels; in f16 and bf16 only where they make a difference.
+std::vector<const OpRow*> rows_in(DType dtype) {
+  std::vector<const OpRow*> rows;
+  for (const OpRow& row : op_table()) {
+    if (!runs_in_library(row) && (computed_in(dtype) == dtype || has_low_precision(row))) rows.push_back(&row);
+  }
+  return rows;
+}
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-53;
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    default: return 0x1p-24;
+  }
+}
+
+double largest(const Array& array) {
+  double value = 0;
+  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
+  return value;
+}
+
+/// The longest chain of additions behind an element of the output, from above.
+double reduction_length(const std::vector<Array>& inputs, const Array& output) {
+  double total = 1;
+  for (const Array& input : inputs) total = std::max(total, static_cast<double>(input.size()));
+  return total * static_cast<double>(inputs.size()) / std::max(1.0, static_cast<double>(output.size()));
+}
+
+/// Compares with plain loops in f64 over the same inputs: rounding errors of a sum of L terms grow as √L, and are
+/// relative to the largest element.
+void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
+  std::vector<Array> wide_inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool fixed = row.inputs[i].data == Data::rate || !is_floating(inputs[i].dtype());
+    wide_inputs.push_back(fixed ? inputs[i] : cast(inputs[i], DType::f64));
+  }
+  const std::vector<Array> exact = run_op(*row.op, wide_inputs, {.portable = true});
+  const DType computed = inputs.empty() ? DType::f32 : computed_in(inputs[0].dtype());
+  REQUIRE(outputs.size() == exact.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(outputs[i].shape() == exact[i].shape());
+    const double steps = 2 + 8 * std::sqrt(reduction_length(inputs, outputs[i]));
+    const double narrowest = std::max(unit_roundoff(outputs[i].dtype()), unit_roundoff(computed));
+    const double tolerance = (2 * narrowest + steps * unit_roundoff(computed == DType::f64 ? computed : DType::f32)) *
+                             std::max(1.0, largest(exact[i]));
+    double error = 0;
+    for (std::int64_t e = 0; e < outputs[i].size(); ++e) {
+      const double difference = std::abs(element(outputs[i], e) - element(exact[i], e));
+      if (!(difference <= error)) error = difference;  // keeps a NaN
+    }
+    CHECK(error <= tolerance);
+  }
+}
+
+void check_same(const std::vector<Array>& a, const std::vector<Array>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bytes(a[i], b[i]));
+  }
+}
+
+/// A row of its own for many inputs of one shape.
+std::vector<Array> many_inputs(const OpRow& row) { return make_inputs(row, DType::f32); }
+
+}  // namespace
+
+TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kernel") {
+  const std::vector<std::string_view> cuda = kernel_names(DeviceType::cuda);
+  for (const std::string_view name : kernel_names(DeviceType::cpu)) {
+    if (name.starts_with("conv2d") || name.starts_with("linear")) continue;
+    CAPTURE(name);
+    CHECK(std::ranges::find(cuda, name) != cuda.end());
+  }
+}
+
+TEST_CASE("emulated kernels agree with plain loops on the CPU") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    for (const OpRow* row : rows_in(dtype)) {
+      CAPTURE(describe(*row));
+      CAPTURE(dtype);
+      const std::vector<Array> inputs = make_inputs(*row, dtype);
+      check_against_cpu(*row, inputs, emulate(*row->op, inputs).outputs);
+    }
+  }
+}
+
+TEST_CASE("emulated kernels take addresses that are aligned to single elements") {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    for (const OpRow* row : rows_in(dtype)) {
+      CAPTURE(describe(*row));
+      CAPTURE(dtype);
+      const std::vector<Array> inputs = make_inputs(*row, dtype);
+      check_against_cpu(*row, inputs, emulate(*row->op, inputs, {.misaligned = true}).outputs);
+    }
+  }
+}
+
+TEST_CASE("emulated kernels give the same bits whatever the order of threads and blocks") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const OpRow* row : rows_in(dtype)) {
+      CAPTURE(describe(*row));
+      CAPTURE(dtype);
+      const std::vector<Array> inputs = make_inputs(*row, dtype);
+      const std::vector<Array> forward = emulate(*row->op, inputs).outputs;
+      check_same(forward, emulate(*row->op, inputs, {.order = cuda_emulation::Order::backward}).outputs);
+      check_same(forward, emulate(*row->op, inputs, {.order = cuda_emulation::Order::shuffled}).outputs);
+    }
+  }
+}
+
+TEST_CASE("outputs of emulated kernels may take the place of inputs, and their memory may hold anything") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const OpRow* row : rows_in(dtype)) {
+      CAPTURE(describe(*row));
+      CAPTURE(dtype);
+      const std::vector<Array> inputs = make_inputs(*row, dtype);
+      const std::vector<Array> apart = emulate(*row->op, inputs).outputs;
+      const auto order = cuda_emulation::Order::shuffled;
+      check_same(apart, emulate(*row->op, inputs, {.order = order, .in_place = true, .garbage = 0}).outputs);
+    }
+  }
+}
+
+TEST_CASE("emulated kernels are right on devices of any size") {
+  for (const OpRow* row : rows_in(DType::f32)) {
+    CAPTURE(describe(*row));
+    const std::vector<Array> inputs = make_inputs(*row, DType::f32);
+    for (const int units : {1, 132})
+      check_against_cpu(*row, inputs, emulate(*row->op, inputs, {.units = units}).outputs);
+  }
+}
+
+TEST_CASE("emulated kernels take more inputs than one launch does") {
+  const auto check = [](const OpRow& row) {
+    CAPTURE(describe(row).substr(0, 30));
+    const std::vector<Array> inputs = many_inputs(row);
+    const EmulatedRun run = emulate(*row.op, inputs, {.order = cuda_emulation::Order::shuffled, .in_place = true});
+    check_against_cpu(row, inputs, run.outputs);
+  };
+  check({std::make_shared<ops::Sum>(), std::vector<Input>(600, {{37}})});
+  std::vector<Input> gated(601, {{37}});
+  gated[0] = {{600}};
+  check({std::make_shared<ops::WeightedSum>(), gated});
+  gated.insert(gated.begin(), {{37}});
+  check({std::make_shared<ops::WeightedSumBackward>(), gated});
+  std::vector<Input> parts;
+  for (std::int64_t i = 0; i < 300; ++i) parts.push_back({{3, i % 4}});
+  check({std::make_shared<ops::Concat>(), parts});
+  check({std::make_shared<ops::SliceSum>(std::vector<std::int64_t>(300, 1), 4), std::vector<Input>(300, {{3, 6}})});
+  for (const double momentum : {0.0, 0.9}) {
+    std::vector<Input> updates(momentum != 0 ? 3 * 300 : 2 * 300, {{5, 3}});
+    updates.insert(updates.begin(), {{}, Data::rate});
+    check({std::make_shared<ops::SgdUpdate>(SgdOptions{.momentum = momentum}), updates});
+  }
+  std::vector<Input> updates = {{{}, Data::rate}, {{}, Data::step}};
+  for (int i = 0; i < 200; ++i) updates.insert(updates.end(), {{{7}}, {{7}}, {{7}}, {{7}, Data::positive}});
+  check({std::make_shared<ops::AdamUpdate>(AdamOptions{}), updates});
+}
+
+TEST_CASE("a value may be several terms of an emulated sum that takes its place") {
+  const std::int64_t size = 37;
+  const Array x = make_inputs({std::make_shared<ops::Relu>(), {{{size}}}}, DType::f32)[0];
+  const std::size_t count = 600;
+  const ops::Sum op;
+  const std::vector<ValueDesc> descs(count, desc_of(x)), outputs(1, desc_of(x));
+  DeviceInfo info;
+  const auto kernel = make_kernel(DeviceType::cuda, {.op = op, .inputs = descs, .outputs = outputs, .info = &info});
+  Array y = copy_of(x);
+  std::vector<std::byte> workspace(kernel->workspace_bytes());
+  void* const address = y.data();
+  kernel->bind(std::vector<void*>(count, address), std::span(&address, 1), workspace.data());
+  const cuda::StreamHandles stream;
+  kernel->launch({.stream = {}, .native = &stream});
+  for (std::int64_t i = 0; i < size; ++i) CHECK(element(y, i) == doctest::Approx(600 * element(x, i)).epsilon(1e-5));
+}
+
+TEST_CASE("an emulated kernel reports the first label out of range and makes a NaN of it") {
+  for (const std::int32_t bad : {-1, 5}) {
+    const Array logits = make_inputs({std::make_shared<ops::Relu>(), {{{40, 5}}}}, DType::f32)[0];
+    Array labels(DType::i32, {40});
+    labels.as<std::int32_t>()[20] = bad;
+    labels.as<std::int32_t>()[30] = 77;
+    for (const OpPtr& op :
+         {OpPtr(std::make_shared<ops::CrossEntropy>(0.1)), OpPtr(std::make_shared<ops::Accuracy>(2))}) {
+      CAPTURE(op->name());
+      const EmulatedRun run = emulate(*op, {logits, labels});
+      CHECK(run.fault.kind == cuda::DataFault::kLabel);
+      CHECK(run.fault.value == bad);
+      CHECK(run.fault.bound == 5);
+      CHECK(std::isnan(element(run.outputs[0], 0)));
+      if (run.outputs.size() > 1) {
+        CHECK(std::isnan(element(run.outputs[1], 20 * 5)));
+        CHECK(!std::isnan(element(run.outputs[1], 19 * 5)));
+      }
+    }
+  }
+  const Array logits = make_inputs({std::make_shared<ops::Relu>(), {{{4, 5}}}}, DType::f32)[0];
+  CHECK(emulate(ops::CrossEntropy(0), {logits, Array(DType::i32, {4})}).fault.kind == 0);
+}
+
+TEST_CASE("an emulated update leaves everything as it is if a gradient is not finite") {
+  const Data positive = Data::positive;
+  const OpRow adam{std::make_shared<ops::AdamUpdate>(AdamOptions{.scaled = true}),
+                   {{{}, Data::rate}, {{}, Data::step}, {{}}, {{5000}}, {{5000}}, {{5000}}, {{5000}, positive}}};
+  std::vector<Array> inputs = make_inputs(adam, DType::f32);
+  inputs[2].as<float>()[0] = 0;
+  inputs[4].as<float>()[4321] = std::numeric_limits<float>::infinity();
+  const std::vector<Array> after = emulate(*adam.op, inputs).outputs;
+  check_same(after, {inputs[3], inputs[5], inputs[6]});
+
+  const std::vector<Array> state = {Array::scalar(8.0f), Array::scalar(3), Array::scalar(7)};
+  for (const float value : {1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<Array> gradients = state;
+    for (int i = 0; i < 500; ++i) gradients.push_back(Array(DType::f32, {i == 300 ? 9001 : i % 3}));
+    gradients[303].as<float>()[9000] = value;
+    const ops::LossScaleUpdate op(LossScaleOptions{});
+    check_same(emulate(op, gradients).outputs, run_op(op, gradients));
+  }
+}
+
+TEST_CASE("emulated batch norm is right on either side of the size that takes one launch") {
+  for (const std::int64_t rows : {2, 3, 2047, 2048, 2049, 7001}) {
+    for (const std::int64_t channels : {1, 8, 20, 264}) {
+      if (rows * channels > 700000) continue;
+      const Input x{{rows, channels}}, c{{channels}, Data::normal, true}, v{{channels}, Data::positive, true};
+      const BatchNormOptions options{.activation = Activation::relu, .add = rows % 2 == 1};
+      std::vector<Input> inputs = {x, c, c, c, v};
+      if (options.add) inputs.push_back(x);
+      std::vector<Input> backward = {x, x, c, c, v, options.add ? x : c};
+      for (const OpRow& row : {OpRow{std::make_shared<ops::BatchNorm>(options), inputs},
+                               OpRow{std::make_shared<ops::BatchNormBackward>(options), backward}}) {
+        CAPTURE(describe(row));
+        for (const DType dtype : {DType::f32, DType::bf16}) {
+          const std::vector<Array> arrays = make_inputs(row, dtype);
+          check_against_cpu(row, arrays, emulate(*row.op, arrays).outputs);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("emulated batch norm keeps the digits of a small deviation from a large mean") {
+  const std::int64_t rows = 5000, channels = 8;
+  const Input c{{channels}, Data::normal}, v{{channels}, Data::positive};
+  const OpRow row{std::make_shared<ops::BatchNorm>(BatchNormOptions{}), {{{rows, channels}}, c, c, c, v}};
+  std::vector<Array> inputs = make_inputs(row, DType::f32);
+  for (float& x : inputs[0].as<float>()) x = 1000 + x / 8;
+  const std::vector<Array> given = emulate(*row.op, inputs).outputs, exact = run_op(*row.op, inputs);
+  for (std::int64_t i = 0; i < channels; ++i) {
+    CHECK(element(given[2], i) == doctest::Approx(element(exact[2], i)).epsilon(1e-4));
+  }
+}

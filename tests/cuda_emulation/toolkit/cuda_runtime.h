@@ -1,0 +1,76 @@
+#pragma once
+// As much of CUDA C++ as the kernels of ops/cuda use, on the CPU and with a compiler that knows nothing of it: blocks
+// run one after another, the threads of a block as fibers that change places at barriers. Slow, but every index, every
+// barrier and every rounding is the kernel's own.
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __host__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __shared__ static  // blocks run one after another
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+};
+
+namespace cuda_emulation {
+
+/// In which order the threads of a block, and the blocks of a grid, get their turns. Results must not depend on it.
+enum class Order { forward, backward, shuffled };
+void set_order(Order order);
+
+/// Runs body() once for every thread of the grid. Throws std::logic_error if the launch is illegal or the threads of a
+/// block disagree about a barrier.
+void run_grid(dim3 grid, dim3 block, const std::function<void()>& body);
+
+/// Waits until all threads of the block, or of the warp, have come here.
+void block_barrier();
+void warp_barrier();
+
+/// The 8 bytes that a thread of this warp has last given to warp_value. `lane` counts from 0.
+void give(unsigned long long bits);
+unsigned long long take(unsigned lane);
+unsigned lane();
+
+}  // namespace cuda_emulation
+
+inline void __syncthreads() { cuda_emulation::block_barrier(); }
+inline void __syncwarp() { cuda_emulation::warp_barrier(); }
+inline void __threadfence_system() {}
+
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  unsigned long long bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof value);
+  cuda_emulation::give(bits);
+  cuda_emulation::warp_barrier();
+  bits = cuda_emulation::take(cuda_emulation::lane() ^ static_cast<unsigned>(mask));
+  cuda_emulation::warp_barrier();
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  static_assert((sizeof(Parameters) + ... + 0) <= 4096, "a launch takes along 4 KiB");
+  cuda_emulation::run_grid(config->gridDim, config->blockDim, [&] { kernel(arguments...); });
+  return cudaSuccess;
+}

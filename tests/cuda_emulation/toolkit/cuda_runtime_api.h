@@ -1,0 +1,7 @@
+#pragma once
+// The types of the CUDA runtime that headers of core/cuda mention.
+
+#include <cstddef>
+
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9 };
+using cudaStream_t = struct CUstream_st*;

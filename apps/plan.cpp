@@ -19,15 +19,14 @@ void add_plan(CLI::App& app, int& exit_code) {
   PlanRequest& request = arguments->request;
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
-  command
-      ->add_option("--device", request.device,
-                   "auto, cpu, cuda, cuda:N, h200, or a file as of 'braid devices --json', which ends in .json")
-      ->capture_default_str();
-  command->add_option("--streams", request.streams, "Streams to plan for")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  command->add_option("--policy", request.policy, "How nodes are placed on streams")->capture_default_str();
-  command->add_option("--batch-size", request.batch_size, "Images of every job, instead of the config's")
+  command->add_option(
+      "--device", request.device,
+      "auto, cpu, cuda, cuda:N, h200, or a file as of 'braid devices --json cuda', named *.json; default: "
+      "the config's");
+  command->add_option("--streams", request.streams, "Streams to plan for; default: the config's, or 4")
+      ->check(CLI::Range(1, 64));
+  command->add_option("--policy", request.policy, "How nodes are placed on streams; default: the config's");
+  command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->callback([arguments, &exit_code] {

@@ -1,9 +1,9 @@
-# The CUDA backend needs the toolkit (12.4 or newer), cuDNN 9 and the headers of cudnn-frontend. BRAID_CUDA=AUTO takes
-# them if all are there and says what is missing if not; ON insists. Besides the usual places they are looked for where
-# pip installs them: site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 and no libcudnn.so.
+# The CUDA backend needs the toolkit (12.4 or newer) and cuDNN 9. BRAID_CUDA=AUTO takes them if both are there and says
+# what is missing if not; ON insists. Besides the usual places they are looked for where pip installs them:
+# site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 and no libcudnn.so.
 #
 # Sets BRAID_HAS_CUDA; if it is true, CUDA is enabled as a language, and there are the targets CUDA::cudart_static,
-# braid_cublaslt, braid_cudnn and braid_cudnn_frontend.
+# braid_cublaslt and braid_cudnn.
 
 set(BRAID_HAS_CUDA FALSE)
 if(NOT BRAID_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -36,15 +36,11 @@ find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_hints} ${CUDAT
              PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
 find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12
              HINTS ${CUDAToolkit_LIBRARY_DIR} ${cuda_hints} PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
-find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend ${cuda_hints}
-          PATH_SUFFIXES include)
-mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_LIBRARY CUDNN_FRONTEND_INCLUDE_DIR)
+mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_LIBRARY)
 if(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
   braid_no_cuda("cuDNN 9 was not found; install it or set CUDNN_ROOT to the folder of its include and lib")
 elseif(NOT CUBLASLT_LIBRARY)
   braid_no_cuda("cuBLASLt was not found in ${CUDAToolkit_LIBRARY_DIR}")
-elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR)
-  braid_no_cuda("cudnn_frontend.h was not found; scripts/setup.sh fetches it")
 endif()
 file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h CUDNN_VERSION REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
 list(TRANSFORM CUDNN_VERSION REPLACE "[^0-9]+" "")
@@ -62,7 +58,9 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90)
   endif()
 endif()
-set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
 if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
@@ -82,8 +80,6 @@ foreach(library CUDNN CUBLASLT)
   set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${library}_LIBRARY})
   target_include_directories(${target} SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
 endforeach()
-add_library(braid_cudnn_frontend INTERFACE IMPORTED)
-target_include_directories(braid_cudnn_frontend SYSTEM INTERFACE ${CUDNN_FRONTEND_INCLUDE_DIR})
 
 set(BRAID_HAS_CUDA TRUE)
 message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, "

@@ -19,7 +19,7 @@ if(BRAID_HAS_CUDA)
   target_link_libraries(braid_core PUBLIC "$<${real}:CUDA::cudart_static>" "$<${real}:braid_cublaslt>"
                                           "$<$<NOT:${real}>:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>" braid_cudnn)
   target_include_directories(braid_core SYSTEM PUBLIC $<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}>)
-  target_link_libraries(braid_ops PRIVATE $<BUILD_INTERFACE:braid_cudnn_frontend> ${CMAKE_DL_LIBS})
+  target_link_libraries(braid_ops PRIVATE ${CMAKE_DL_LIBS})
 endif()
 
 add_library(braid INTERFACE)

@@ -37,7 +37,8 @@ struct DeviceInfo {
   double matrix_flops_per_unit = 0;  ///< the same with tensor cores, in bf16; 0: no faster than f32
   /// Whether the hardware interleaves more work than there are units at no cost, as a GPU does with thread blocks.
   bool shares_units = false;
-  std::string properties = {};  ///< CUDA: the device as cuDNN describes it (JSON), to plan for it where it is not; or empty
+  /// CUDA: the device as cuDNN describes it (JSON), to plan for it where it is not; or empty.
+  std::string properties = {};
 };
 
 }  // namespace braid

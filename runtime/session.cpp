@@ -34,8 +34,11 @@ Session::Session(const SessionOptions& options)
       tape_(*this) {}
 
 Session::~Session() {
-  // The streams finish before the executables that they run go away. A fault that nobody asked for has nowhere to go.
-  streams_.reset();
+  // The streams finish before what they run goes away. A fault that nobody asked for has nowhere to go.
+  try {
+    streams_->synchronize();
+  } catch (...) {
+  }
 }
 
 Step Session::step() {

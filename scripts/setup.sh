@@ -57,22 +57,3 @@ if [[ $(printf '%s\n' "$cmake_needed" "$cmake_found" | sort -V | head -n 1) != "
   fail "CMake $cmake_needed or newer is needed, this system has $cmake_found." \
     "Install a newer one, for instance with: python3 -m pip install cmake"
 fi
-
-# The CUDA backend is built where there is a toolkit. cudnn-frontend is headers only, and pip has them.
-frontend=nvidia-cudnn-frontend==1.32.0
-deps=$(dirname "${BASH_SOURCE[0]}")/../.deps
-if command -v nvcc >/dev/null && [[ ! -f $deps/cudnn-frontend/$frontend ]]; then
-  printf 'setup: fetching the headers of %s\n' "$frontend"
-  download=$(mktemp -d)
-  trap 'rm -rf "$download"' EXIT
-  python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary=:all: --dest "$download" "$frontend" ||
-    { printf 'setup: cannot fetch %s: there will be no CUDA backend\n' "$frontend" >&2; exit 0; }
-  rm -rf "$deps/cudnn-frontend"
-  mkdir -p "$deps/cudnn-frontend"
-  python3 - "$download"/*.whl "$deps/cudnn-frontend" <<'PYTHON'
-import sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as wheel:
-    wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if name.startswith("include/")])
-PYTHON
-  touch "$deps/cudnn-frontend/$frontend"
-fi

@@ -18,6 +18,9 @@ namespace braid {
 
 namespace {
 
+/// Planned for where the config leaves the choice to measurements.
+constexpr int kStreams = 4;
+
 /// A device, and whether this process can tell what its kernels need.
 struct Target {
   Device device;
@@ -74,8 +77,7 @@ void count_convolutions(const StepGraph& graph, const KernelChoices& kernels, Pl
   }
 }
 
-void plan(const StepGraph& graph, const Target& target, const SessionOptions& options, const PlanRequest& request,
-          PlanReport& report) {
+void plan(const StepGraph& graph, const Target& target, const SessionOptions& options, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
   const DeviceInfo& info = target.info;
   const KernelTarget kernel_target{.device = target.device,
@@ -92,7 +94,7 @@ void plan(const StepGraph& graph, const Target& target, const SessionOptions& op
     check_device(profile, options.costs, info.name, info.capacity);
     report.measured = apply(profile, graph, costs, options.tf32);
   }
-  const Plan plan = make_plan(graph, costs, find_policy(request.policy), request.policy, request.streams, info.capacity,
+  const Plan plan = make_plan(graph, costs, find_policy(options.policy), options.policy, options.streams, info.capacity,
                               info.shares_units);
   const Plan alone = make_plan(graph, costs, serial, "serial", 1, info.capacity, info.shares_units);
   report.plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -122,16 +124,17 @@ double mebibytes(std::int64_t bytes) { return braid::mebibytes(static_cast<std::
 }  // namespace
 
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
-  BRAID_CHECK(request.streams >= 1, Error, "[plan] expected at least 1 stream, got ", request.streams);
-  find_policy(request.policy);
-  const Target target = find_target(request.device);
+  SessionOptions options = config.jobs.front().training.session;
+  if (!request.policy.empty()) options.policy = request.policy;
+  if (request.streams > 0) options.streams = request.streams;
+  if (options.streams == 0) options.streams = kStreams;
+  const Target target = find_target(request.device.empty() ? options.device : request.device);
   PlanReport report;
   report.device = target.info.name;
   report.capacity = target.info.capacity;
   report.has_kernels = target.has_kernels;
   report.kernels = target.kernels;
 
-  SessionOptions options = config.jobs.front().training.session;
   SessionOptions recording = options;
   recording.device = "cpu";  // nothing runs
   recording.costs.clear();   // they are of the device that is planned for
@@ -143,14 +146,15 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
     learners.emplace_back(job.training, session, *dataset);
     const Shape image = dataset->image_shape();
     report.models.push_back(job.training.model.name);
-    report.inputs.push_back({request.batch_size.value_or(job.training.batch_size), image[0], image[1], image[2]});
+    report.inputs.push_back(
+        {request.batch_size > 0 ? request.batch_size : job.training.batch_size, image[0], image[1], image[2]});
   }
   const Step step = session.step();
   for (std::size_t i = 0; i < learners.size(); ++i) {
     // What the images show does not matter.
     learners[i].record({Array(DType::f32, report.inputs[i]), Array(DType::i32, {report.inputs[i][0]})});
   }
-  plan(with_kept_results(session.tape().graph()), target, options, request, report);
+  plan(with_kept_results(session.tape().graph()), target, options, report);
   return report;
 }
 

@@ -2,7 +2,6 @@
 // A training step planned, not run, for a device that need not be there: what concurrency would bring on it, by the
 // models of the scheduler, and what memory it would take.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +10,12 @@
 
 namespace braid {
 
+/// What takes the place of the config's settings.
 struct PlanRequest {
-  std::string device = "auto";  ///< as in configs, a name of known_devices.h, or a file that describes a device
-  int streams = 4;
-  std::string policy = "critical_path";
-  std::optional<std::int64_t> batch_size;  ///< of every job, instead of the config's
+  std::string device;           ///< as in configs, a name of known_devices.h, or a file that describes a device
+  int streams = 0;              ///< 0: the config's, or 4 if it leaves the choice to measurements
+  std::string policy;           ///< empty: the config's
+  std::int64_t batch_size = 0;  ///< of every job; 0: the config's
 };
 
 struct PlanReport {

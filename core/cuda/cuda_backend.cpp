@@ -63,15 +63,17 @@ DeviceInfo describe(int device) {
   return info;
 }
 
-/// Makes the device current. If an earlier session lost its context, and nobody else uses it, makes it anew.
+/// Makes the device current. If an earlier session lost its context, and nobody else uses it, makes it anew: until then
+/// every call may return the old error, this one included.
 void open_device(int device) {
-  BRAID_CUDA(cudaSetDevice(device));
+  cudaError_t status = cudaSetDevice(device);
+  if (status == cudaSuccess) status = cudaDeviceSynchronize();
   cudaGetLastError();
-  if (is_sticky(cudaDeviceSynchronize()) && backends == 0) {
+  if (is_sticky(status) && backends == 0) {
     static_cast<void>(cudaDeviceReset());
     cudaGetLastError();
-    BRAID_CUDA(cudaSetDevice(device));
   }
+  BRAID_CUDA(cudaSetDevice(device));
   BRAID_CUDA(cudaDeviceSynchronize());
 }
 

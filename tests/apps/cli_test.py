@@ -147,7 +147,8 @@ class CommandLine(unittest.TestCase):
 
     def test_version_and_help(self):
         self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
-        for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["profile", "--help"], ["devices", "--help"]):
+        for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["plan", "--help"],
+                          ["profile", "--help"], ["devices", "--help"]):
             result = self.braid(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: ", result.stdout)
@@ -331,6 +332,48 @@ class CommandLine(unittest.TestCase):
         self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
         self.assertIn("there is no model 'resnet19'; there are ", self.fails("summary", "resnet19"))
         self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
+
+    def plan(self, *arguments):
+        result = self.braid("plan", *arguments, "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return json.loads(result.stdout)
+
+    def test_plan_for_a_device_that_is_not_there(self):
+        small = ["--set", "data.image_size=32", "--set", "data.classes=10"]
+        plan = self.plan("resnet20", *small, "--device", "h200", "--streams", 3, "--batch-size", 2)
+        self.assertEqual(plan["jobs"], [{"model": "resnet20", "input": [2, 32, 32, 3]}])
+        self.assertEqual((plan["device"], plan["capacity"], plan["streams"]), ("NVIDIA H200", 132, 3))
+        self.assertEqual(plan["convolutions"], 19 + 18 + 19)  # forward, backward-data but for the images, backward-filter
+        self.assertGreaterEqual(plan["makespan_us"], plan["lower_bound_us"])
+        self.assertLessEqual(plan["makespan_us"], plan["serial_makespan_us"])
+        self.assertEqual(len(plan["workspace_bytes"]), 3)
+        text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
+        self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
+        if plan["has_kernels"]:
+            self.assertGreaterEqual(plan["candidates"], 2 * plan["convolutions"])
+            self.assertIn(" with cuDNN's plans and their workspaces\n", text)
+        else:
+            self.assertEqual((plan["candidates"], sum(plan["workspace_bytes"])), (0, 0))
+            self.assertIn(" by the analytic model alone: this build of Braid has no CUDA backend", text)
+
+    def test_plan_for_the_cpu_and_for_a_described_device(self):
+        plan = self.plan("tiny.yaml", "--device", "cpu")
+        self.assertTrue(plan["has_kernels"])
+        self.assertEqual(plan["jobs"][0]["input"], [32, 16, 16, 1])
+        described = self.folder / "device.json"
+        described.write_text(self.braid("devices", "--json", "cpu").stdout)
+        self.assertEqual(self.plan("tiny.yaml", "--device", "device.json")["capacity"], plan["capacity"])
+        described.write_text("{}")
+        self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
+                         "device.json: [device] the key 'name' is missing")
+        self.assertIn("expected one of", self.fails("plan", "tiny.yaml", "--policy", "best"))
+        self.assertIn("none.json", self.fails("plan", "tiny.yaml", "--device", "none.json"))
+
+    def test_plan_of_jobs_is_one_plan(self):
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        plan = self.plan("jobs.yaml", "--device", "h200")
+        self.assertEqual(len(plan["jobs"]), 2)
+        self.assertEqual(plan["nodes"], 2 * self.plan("tiny.yaml", "--device", "h200")["nodes"])
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "models/pathnet.h"
+#include "models/registry.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
+#include "train/optimizer.h"
 
 namespace braid::testing {
 namespace {
-
-void random_step(std::uint64_t seed) { random_network(Tensor(random_array({8, 8}, seed)), seed, 40); }
 
 std::string joined(const std::vector<std::string>& sentences) {
   std::string text;
@@ -19,9 +22,16 @@ std::string joined(const std::vector<std::string>& sentences) {
 void check_program(const Ran& ran, const std::vector<int>& streams) {
   const std::vector<int> used(streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(ran.plan.streams.size()));
   const Trace trace = trace_of(recording::calls(), used);
-  CHECK(joined(differences(trace, ran.plan)) == "");
+  REQUIRE(joined(differences(trace, ran.plan)) == "");
   CHECK(joined(stray_pointers(trace, ran)) == "");
   CHECK(joined(shared_handles(trace)) == "");
+  for (const auto& commands : ran.plan.streams) {
+    for (const Command& command : commands) {
+      if (command.kind != Command::Kind::launch) continue;
+      CAPTURE(ran.graph.node(command.index).op->name());
+      CHECK(std::ranges::find(trace.launches, command.index, &NodeLaunch::node) != trace.launches.end());
+    }
+  }
 
   const Plan traced = traced_plan(trace, ran.plan);
   CHECK(joined(verify(ran.graph, ran.costs, traced)) == "");
@@ -30,6 +40,27 @@ void check_program(const Ran& ran, const std::vector<int>& streams) {
     broken.streams[stream].erase(broken.streams[stream].begin() + static_cast<std::ptrdiff_t>(position));
     CHECK_FALSE(verify(ran.graph, ran.costs, broken).empty());
   }
+}
+
+/// Runs `record` five times as a step, of which the third is issued into a capture and the later ones replay it.
+/// Returns the number of waits in the plan.
+template <class Record>
+std::size_t check_session(Session& session, const std::vector<int>& streams, Record record) {
+  std::size_t waits = 0;
+  NodeMarks marks;
+  session.set_observer(&marks);
+  for (int run = 0; run < 5; ++run) {
+    recording::clear();
+    Step step = session.step();
+    record();
+    step.run();
+    if (run > 2) continue;
+    const Ran ran = inspect(session, step);
+    check_program(ran, streams);
+    waits = static_cast<std::size_t>(ran.plan.waits());
+  }
+  session.set_observer(nullptr);
+  return waits;
 }
 
 TEST_CASE("launches, records and waits are the plan's, one by one and captured") {
@@ -43,20 +74,7 @@ TEST_CASE("launches, records and waits are the plan's, one by one and captured")
         Session session({.device = "cuda", .streams = streams});
         const std::vector<int> ids = program_streams(recording::calls());
         CHECK(ids.size() == static_cast<std::size_t>(streams));
-        NodeMarks marks;
-        session.set_observer(&marks);
-        for (int run = 0; run < 5; ++run) {
-          Step step = session.step();
-          random_step(seed);
-          step.run();
-          const bool issued = run < 3;  // the third run is issued into a capture, the later ones only replay it
-          if (issued) {
-            const Ran ran = inspect(session, step);
-            check_program(ran, ids);
-            waits += static_cast<std::size_t>(ran.plan.waits());
-          }
-          recording::clear();
-        }
+        waits += check_session(session, ids, [&] { random_network(Tensor(random_array({8, 8}, seed)), seed, 40); });
       }
       CHECK(joined(recording::mistakes()) == "");
       CHECK(recording::alive() == recording::Alive{});
@@ -64,6 +82,44 @@ TEST_CASE("launches, records and waits are the plan's, one by one and captured")
   }
   CHECK(waits > 100);
 }
+
+/// A training step of a whole network: forward, backward and update.
+void check_training(std::string_view name, const Shape& image) {
+  for (const int streams : {1, 2, 4}) {
+    CAPTURE(name);
+    CAPTURE(streams);
+    recording::reset();
+    {
+      Session session({.device = "cuda", .streams = streams});
+      const std::vector<int> ids = program_streams(recording::calls());
+      std::unique_ptr<Module> model;
+      if (name == "pathnet") {
+        auto net = std::make_unique<models::PathNet>(
+            session, models::PathNetOptions{.form = models::PathNetOptions::Form::conv,
+                                            .grid = {.layers = 3, .modules = 4, .active = 3},
+                                            .width = 8,
+                                            .image_shape = image});
+        net->use({{{0, 1, 2}, {1, 2, 3}, {0, 2, 3}}}, net->add_task("digits", 10));
+        model = std::move(net);
+      } else {
+        model = models::make_model(name, session, {.image_shape = image, .width = 0.25, .auxiliary = true});
+      }
+      SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4});
+      const std::size_t waits = check_session(session, ids, [&] {
+        const Array images = random_array({2, image[0], image[1], image[2]}, 1);
+        backward(training_loss(model->heads(Tensor(images)), Tensor(Array::from<std::int32_t>({3, 7}, {2}))));
+        sgd.step();
+      });
+      CHECK((waits > 0) == (streams > 1));
+    }
+    CHECK(joined(recording::mistakes()) == "");
+    CHECK(recording::alive() == recording::Alive{});
+  }
+}
+
+TEST_CASE("a ResNet trains by its plan") { check_training("resnet20", {16, 16, 3}); }
+TEST_CASE("a GoogLeNet trains by its plan") { check_training("googlenet", {16, 16, 3}); }
+TEST_CASE("a PathNet trains by its plan") { check_training("pathnet", {16, 16, 3}); }
 
 }  // namespace
 }  // namespace braid::testing

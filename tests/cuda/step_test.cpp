@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "core/cuda/stream_handles.h"
 #include "tests/cuda/networks.h"
@@ -38,7 +38,7 @@ TEST_CASE("a step neither allocates nor frees nor waits for what is running, onc
   calls_of_step(session);
   calls_of_step(session);  // staging has two slots
   const std::set<std::string> expected{"cudaSetDevice",   "cudaEventSynchronize", "cudaMemcpyAsync",
-                                       "cudaEventRecord", "cudaStreamWaitEvent",  "cudaLaunchKernelExC",
+                                       "cudaEventRecord", "cudaStreamWaitEvent",  "cudaLaunchKernelEx",
                                        "cublasLtMatmul"};
   for (int i = 0; i < 4; ++i) {
     const std::vector<Call> calls = calls_of_step(session);
@@ -102,21 +102,20 @@ TEST_CASE("streams and events are made so that they do not synchronise with anyt
 
 TEST_CASE("one thread captures while others allocate and run") {
   recording::reset();
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([] {
-      Session session({.device = "cuda", .streams = 2});
-      for (int run = 0; run < 6; ++run) {
-        const std::vector<Parameter*> own{&session.add("p", {DType::f32, {64}}, ValueKind::state)};
-        Step step = session.step();
-        random_network(Tensor(random_array({8, 8}, 1)), 1, 10);
-        step.run();
-        session.release(own);
-      }
-      session.synchronize();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto train = [] {
+    Session session({.device = "cuda", .streams = 2});
+    for (int run = 0; run < 6; ++run) {
+      const std::vector<Parameter*> own{&session.add("p", {DType::f32, {64}}, ValueKind::state)};
+      Step step = session.step();
+      random_network(Tensor(random_array({8, 8}, 1)), 1, 10);
+      step.run();
+      session.release(own);
+    }
+    session.synchronize();
+  };
+  std::vector<std::future<void>> sessions;
+  for (int i = 0; i < 3; ++i) sessions.push_back(std::async(std::launch::async, train));
+  for (auto& session : sessions) CHECK_NOTHROW(session.get());
   for (const Call& call : recording::calls()) CHECK(call.status == 0);
   CHECK(recording::mistakes().empty());
   CHECK(recording::alive() == recording::Alive{});
@@ -183,6 +182,93 @@ TEST_CASE("a slot of staging memory is filled again only after the copies out of
   }
 }
 
+/// Device work of a log with vector clocks: how much work of each stream is over when it starts.
+struct Work {
+  const Call* call;
+  int position;  // in its stream, from 1
+  std::map<int, int> over;
+  bool before(const Work& later) const {
+    const auto found = later.over.find(call->stream);
+    return found != later.over.end() && found->second >= position;
+  }
+};
+
+/// The work in some streams. What is issued into a capture is no work: its replay is.
+std::vector<Work> work_of(const std::vector<Call>& calls, const std::vector<int>& ids) {
+  using Clock = std::map<int, int>;
+  std::map<int, Clock> streams, events;
+  std::vector<Work> work;
+  for (const Call& call : calls) {
+    if (call.graph >= 0 && call.kind != Kind::graph_launch) continue;
+    Clock& now = streams[call.stream];
+    switch (call.kind) {
+      case Kind::record: events[call.event] = now; break;
+      case Kind::wait:
+        for (const auto& [stream, position] : events[call.event]) now[stream] = std::max(now[stream], position);
+        break;
+      case Kind::launch:
+      case Kind::copy:
+      case Kind::fill:
+      case Kind::graph_launch:
+        if (std::ranges::find(ids, call.stream) != ids.end()) work.push_back({&call, now[call.stream] + 1, now});
+        ++now[call.stream];
+        break;
+      default: break;
+    }
+  }
+  return work;
+}
+
+TEST_CASE("a step's inputs arrive before anything of it starts, and after all of the step before") {
+  for (const bool cuda_graphs : {false, true}) {
+    recording::reset();
+    Session session({.device = "cuda", .streams = 4, .cuda_graphs = cuda_graphs});
+    const std::vector<int> ids = program_streams(recording::calls());
+    std::vector<Call> calls;
+    std::vector<std::size_t> ends;
+    for (int run = 0; run < 6; ++run) {
+      const std::vector<Call> step = calls_of_step(session);
+      calls.insert(calls.end(), step.begin(), step.end());
+      ends.push_back(calls.size());
+    }
+    const std::vector<Work> work = work_of(calls, ids);
+    const auto step_of = [&](const Work& item) {
+      return std::ranges::upper_bound(ends, static_cast<std::size_t>(item.call - calls.data())) - ends.begin();
+    };
+    std::size_t pairs = 0;
+    for (const Work& a : work) {
+      for (const Work& b : work) {
+        const bool is_input = a.call->kind == Kind::copy && b.call->kind != Kind::copy && step_of(a) == step_of(b);
+        if (!is_input && step_of(a) >= step_of(b)) continue;
+        ++pairs;
+        CHECK(a.before(b));
+      }
+    }
+    CHECK(pairs > (cuda_graphs ? 50 : 2000));
+  }
+}
+
+TEST_CASE("what a failed step left behind is over before the next one starts") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 4, .cuda_graphs = false});
+  const std::vector<int> ids = program_streams(recording::calls());
+  calls_of_step(session);
+  for (int after = 1; after < 8; ++after) {
+    recording::fail_next("cudaLaunchKernelEx", cudaErrorInvalidValue, after);
+    CHECK_THROWS_AS(calls_of_step(session), DeviceError);
+    std::vector<Call> calls = recording::calls();
+    const std::size_t end = calls.size();
+    const std::vector<Call> next = calls_of_step(session);
+    calls.insert(calls.end(), next.begin(), next.end());
+    const std::vector<Work> work = work_of(calls, ids);
+    for (const Work& a : work) {
+      for (const Work& b : work) {
+        if (a.call->status == 0 && a.call < &calls[end] && b.call >= &calls[end]) CHECK(a.before(b));
+      }
+    }
+  }
+}
+
 TEST_CASE("at most one step is on its way when the next is prepared") {
   recording::reset();
   Session session({.device = "cuda", .streams = 2});
@@ -197,6 +283,46 @@ TEST_CASE("at most one step is on its way when the next is prepared") {
     finished.push_back(calls.back().event);
     CHECK(calls.back().kind == Kind::record);
   }
+}
+
+TEST_CASE("memory starts as zeros, whatever was there") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const Buffer buffer = backend->allocate(1000);
+  std::vector<unsigned char> bytes(1000, 1);
+  backend->copy_to_host(bytes.data(), buffer.data(), bytes.size());
+  CHECK(std::ranges::count(bytes, 0) == 1000);
+  CHECK(backend->allocate(0).data() != nullptr);
+}
+
+TEST_CASE("bad data that a kernel reports is thrown at the next synchronisation, once") {
+  recording::reset();
+  struct Report final : Kernel {
+    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+    void launch(const LaunchContext& context) override {
+      *static_cast<const cuda::StreamHandles*>(context.native)->fault = {cuda::DataFault::kLabel, 12, 10};
+    }
+  } kernel;
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 2});
+  const Program program{.streams = {{}, {{Instruction::Kind::launch, 0, &kernel}}}, .events = 0};
+  streams->launch(program);
+  CHECK_THROWS_WITH_AS(streams->synchronize(), doctest::Contains("expected labels in [0, 10), got 12"), DataError);
+  CHECK_NOTHROW(streams->synchronize());
+  streams->launch(program);
+  CHECK_THROWS_AS(streams->admit(), DataError);
+}
+
+TEST_CASE("a program that waits for what is never recorded, or wants more streams than there are, is refused") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 2});
+  CHECK_THROWS_AS(streams->launch({.streams = {{{Instruction::Kind::wait, 0}}, {}}, .events = 1}), Error);
+  CHECK_THROWS_AS(streams->capture({.streams = {{{Instruction::Kind::wait, 0}}, {}}, .events = 1}), Error);
+  CHECK_THROWS_AS(streams->launch({.streams = {{}, {}, {}}, .events = 0}), Error);
+  CHECK_NOTHROW(streams->launch({.streams = {{}, {}}, .events = 0}));
+  CHECK_NOTHROW(streams->synchronize());
+  CHECK(recording::mistakes().empty());
 }
 
 TEST_CASE("a measured program tells when each launch ran, in an order that its waits allow") {

@@ -1,6 +1,8 @@
-// Fibers by ucontext: a thread that has not met a barrier yet runs on in the fiber of the one before it.
+// Fibers by ucontext, which then change places by longjmp, because swapcontext costs a system call. A thread that has
+// not met a barrier yet runs on in the fiber of the one before it.
 
 #include <cuda_runtime.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -24,26 +26,31 @@ constexpr unsigned kWarp = 32;
 enum class State { ready, at_block_barrier, at_warp_barrier, done };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t start;
+  jmp_buf place;
+  bool has_started = false;
   std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+};
+
+struct Thread {
+  State state = State::ready;
+  std::unique_ptr<Fiber> fiber;  // while it waits
+  unsigned long long given = 0;
 };
 
 Order order = Order::forward;
 std::mt19937 random_bits;
-ucontext_t scheduler;
 const std::function<void()>* current_body = nullptr;
-std::vector<std::unique_ptr<Fiber>> free_fibers;
-
-struct Thread {
-  State state = State::ready;
-  std::unique_ptr<Fiber> fiber;  // once it has started
-  unsigned long long given = 0;
-};
 std::vector<Thread> threads;
+std::vector<unsigned> turns;  // the threads of the block in the order in which they start
+std::size_t started = 0;
 unsigned current = 0;
+std::unique_ptr<Fiber> running;
+std::vector<std::unique_ptr<Fiber>> free_fibers;
+jmp_buf scheduler;
 std::exception_ptr failure;
 
-std::vector<unsigned> turns(unsigned count) {
+std::vector<unsigned> in_order(unsigned count) {
   std::vector<unsigned> list(count);
   std::iota(list.begin(), list.end(), 0u);
   if (order == Order::backward) std::reverse(list.begin(), list.end());
@@ -51,15 +58,38 @@ std::vector<unsigned> turns(unsigned count) {
   return list;
 }
 
+void become(unsigned number) {
+  current = number;
+  threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
+}
+
+/// Back to the scheduler, until somebody enters the fiber again.
+void leave(Fiber& fiber) {
+  if (_setjmp(fiber.place) == 0) _longjmp(scheduler, 1);
+}
+
+void enter(Fiber& fiber) {
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.has_started) _longjmp(fiber.place, 1);
+  fiber.has_started = true;
+  setcontext(&fiber.start);
+}
+
+/// Starts one thread after another until one has to wait: then the fiber is that thread's until it ends.
 void fiber_main() {
-  for (;;) {  // a fiber serves many threads, one after another
+  for (;;) {
     try {
-      (*current_body)();
+      while (started < turns.size()) {
+        become(turns[started++]);
+        (*current_body)();
+        threads[current].state = State::done;
+      }
     } catch (...) {
       failure = std::current_exception();
     }
-    threads[current].state = State::done;
-    swapcontext(&threads[current].fiber->context, &scheduler);
+    Fiber& fiber = *running;
+    free_fibers.push_back(std::move(running));
+    leave(fiber);
   }
 }
 
@@ -70,28 +100,25 @@ std::unique_ptr<Fiber> take_fiber() {
     return fiber;
   }
   auto fiber = std::make_unique<Fiber>();
-  getcontext(&fiber->context);
-  fiber->context.uc_stack.ss_sp = fiber->stack.get();
-  fiber->context.uc_stack.ss_size = kStackBytes;
-  fiber->context.uc_link = nullptr;
-  makecontext(&fiber->context, fiber_main, 0);
+  getcontext(&fiber->start);
+  fiber->start.uc_stack.ss_sp = fiber->stack.get();
+  fiber->start.uc_stack.ss_size = kStackBytes;
+  fiber->start.uc_link = nullptr;
+  makecontext(&fiber->start, fiber_main, 0);
   return fiber;
 }
 
-void resume(unsigned number) {
-  Thread& thread = threads[number];
-  current = number;
-  threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
-  if (thread.fiber == nullptr) thread.fiber = take_fiber();
-  swapcontext(&scheduler, &thread.fiber->context);
-  if (thread.state == State::done) free_fibers.push_back(std::move(thread.fiber));
+void run(std::unique_ptr<Fiber> fiber) {
+  running = std::move(fiber);
+  enter(*running);
   if (failure != nullptr) std::rethrow_exception(std::exchange(failure, nullptr));
 }
 
 void wait(State state) {
-  const unsigned number = current;
-  threads[number].state = state;
-  swapcontext(&threads[number].fiber->context, &scheduler);
+  Thread& thread = threads[current];
+  thread.state = state;
+  thread.fiber = std::move(running);
+  leave(*thread.fiber);
 }
 
 /// Lets the threads [begin, end) go on if all wait at this kind of barrier.
@@ -106,16 +133,21 @@ bool release(unsigned begin, unsigned end, State barrier) {
 void run_block() {
   const unsigned count = blockDim.x * blockDim.y * blockDim.z;
   threads = std::vector<Thread>(count);
+  turns = in_order(count);
+  started = 0;
+  while (started < count) run(take_fiber());
   for (;;) {
-    for (const unsigned number : turns(count)) {
-      if (threads[number].state == State::ready) resume(number);
-    }
     if (std::ranges::all_of(threads, [](const Thread& thread) { return thread.state == State::done; })) return;
     bool released = release(0, count, State::at_block_barrier);
     for (unsigned warp = 0; warp < count; warp += kWarp) {
       released = release(warp, std::min(count, warp + kWarp), State::at_warp_barrier) || released;
     }
     if (!released) throw std::logic_error("some threads wait at a barrier that others will never reach");
+    for (const unsigned number : turns) {
+      if (threads[number].state != State::ready) continue;
+      become(number);
+      run(std::move(threads[number].fiber));
+    }
   }
 }
 
@@ -130,7 +162,7 @@ void run_grid(dim3 grid, dim3 block, const std::function<void()>& body) {
   gridDim = grid;
   blockDim = block;
   current_body = &body;
-  for (const unsigned number : turns(grid.x * grid.y * grid.z)) {
+  for (const unsigned number : in_order(grid.x * grid.y * grid.z)) {
     blockIdx = {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
     run_block();
   }

@@ -41,6 +41,54 @@ TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost")
   CHECK(costs.least_work(0) == costs.choice(0, 0).duration);
 }
 
+TEST_CASE("on a device that shares its units a node is as wide as its thread blocks, whatever widths are offered") {
+  const DeviceInfo gpu{.name = "ten multiprocessors",
+                       .capacity = 10,
+                       .flops_per_unit = 1e9,
+                       .bytes_per_second = 5e9,
+                       .bytes_per_second_unit = 1e9,
+                       .launch_seconds = 1e-6,
+                       .shares_units = true};
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(8));
+  add_work(graph, input, {.flops = 12e3, .blocks = 3});     // fills three
+  add_work(graph, input, {.flops = 40e3, .blocks = 1000});  // fills all, and more
+  add_work(graph, input, {.bytes = 64 << 10});              // two blocks of 32 KiB
+  add_work(graph, input, {});                               // nothing to do still takes a launch
+  const int widths[] = {1, 2};
+  const Costs costs = analytic_costs(graph, gpu, widths);
+  for (NodeId node = 0; node < 4; ++node) REQUIRE(costs.choices(node).size() == 1);
+  CHECK(costs.choice(0, 0).width == 3);
+  CHECK(costs.choice(0, 0).duration == doctest::Approx(1 + 4));
+  CHECK(costs.choice(1, 0).width == 10);
+  CHECK(costs.choice(1, 0).duration == doctest::Approx(1 + 4));
+  CHECK(costs.choice(2, 0).width == 2);
+  CHECK(costs.choice(2, 0).duration == doctest::Approx(1 + 65.536 / 2));
+  CHECK(costs.choice(3, 0) == Choice{.width = 1, .duration = 1});
+}
+
+TEST_CASE("tensor cores take f16 and bf16, tf32 at half the rate if it is allowed, and f32 never") {
+  DeviceInfo gpu{.name = "one multiprocessor",
+                 .flops_per_unit = 1e9,
+                 .bytes_per_second = 1e9,
+                 .bytes_per_second_unit = 1e9,
+                 .matrix_flops_per_unit = 8e9,
+                 .shares_units = true};
+  const auto microseconds = [&](DType dtype, bool tf32) {
+    StepGraph graph;
+    add_work(graph, graph.add_input({dtype, {8}}), {.flops = 8e3, .blocks = 1});
+    return analytic_costs(graph, gpu, {}, tf32).choice(0, 0).duration;
+  };
+  CHECK(microseconds(DType::bf16, false) == doctest::Approx(1));
+  CHECK(microseconds(DType::f16, true) == doctest::Approx(1));
+  CHECK(microseconds(DType::f32, true) == doctest::Approx(2));
+  CHECK(microseconds(DType::f32, false) == doctest::Approx(8));
+  CHECK(microseconds(DType::f64, true) == doctest::Approx(8));
+  gpu.matrix_flops_per_unit = 0;
+  CHECK(microseconds(DType::bf16, true) == doctest::Approx(8));
+  CHECK(microseconds(DType::f32, true) == doctest::Approx(8));
+}
+
 TEST_CASE("views cost nothing and empty tensors cost a launch") {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(0));

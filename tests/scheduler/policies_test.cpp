@@ -294,4 +294,33 @@ TEST_CASE("a plan run with the predicted durations takes at most the predicted t
   }
 }
 
+TEST_CASE("nothing is ordered for the sake of capacity where the hardware shares its units") {
+  std::size_t ordered = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const RandomStep step = RandomStepMaker(seed, 60).make();
+    for (const bool shares_units : {false, true}) {
+      const Plan plan =
+          make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity, shares_units);
+      if (shares_units) CHECK(plan.extra_edges.empty());
+      ordered += plan.extra_edges.size();
+    }
+  }
+  CHECK(ordered > 0);  // elsewhere it is
+}
+
+TEST_CASE("where units are shared a wide node stays on the stream of its predecessor") {
+  StepGraph graph;  // two chains, of which the second ends later
+  const ValueId a = add(graph, {}), b = add(graph, {});
+  add(graph, {a});
+  add(graph, {b});
+  const Costs costs = costs_of({{{.width = 2, .duration = 5}},
+                                {{.width = 2, .duration = 3}},
+                                {{.width = 2, .duration = 3}},
+                                {{.width = 2, .duration = 9}}});
+  const Plan plan = make_plan(graph, costs, critical_path, "critical_path", 2, 4, true);
+  CHECK(plan.placements[0].stream == plan.placements[2].stream);
+  CHECK(plan.placements[1].stream == plan.placements[3].stream);
+  CHECK(plan.waits() == 0);
+}
+
 }  // namespace braid::testing

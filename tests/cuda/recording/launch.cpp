@@ -128,8 +128,9 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return launch(__func__, function, grid, block, arguments, shared_bytes, stream);
 }
 
+/// In the log it is what programs call it.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
-  return launch(__func__, function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
+  return launch("cudaLaunchKernelEx", function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
                 config->stream);
 }
 

@@ -38,8 +38,9 @@ void add_bench(CLI::App& app, int& exit_code) {
     bench.warm_up();
     if (arguments->serve) return serve(bench, std::cin, std::cout);
     const BenchTimes times = bench.run(arguments->steps);
+    const UnreadTimes unread = bench.run_unread(arguments->steps);
     const BenchSetting setting = bench.setting();
-    std::cout << (arguments->json ? to_json(setting, times) + '\n' : to_text(setting, times));
+    std::cout << (arguments->json ? to_json(setting, times, unread) + '\n' : to_text(setting, times, unread));
   });
 }
 

@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   add_eval(app, exit_code);
   add_bench(app, exit_code);
   add_summary(app, exit_code);
+  add_profile(app, exit_code);
   add_plan(app, exit_code);
   add_devices(app, exit_code);
   try {

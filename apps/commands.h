@@ -15,6 +15,7 @@ void add_train(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_summary(CLI::App& app, int& exit_code);
+void add_profile(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 

@@ -1,182 +1,124 @@
 #!/usr/bin/env python3
-"""Times a full training step (forward, backward, SGD with momentum) of Braid against PyTorch on CPU.
+"""Times a full training step (forward, backward, SGD with momentum) of Braid against PyTorch.
 
     python3 -m venv .venv && .venv/bin/pip install torch torchvision
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
+    .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--budget SECONDS] [--json FILE]
 
-Both sides are processes of their own that run steps when asked to, and take turns: while one computes the other is stopped
-by a signal, so it cannot steal a core, and slow drifts of the machine hit both. docs/benchmarks.md says more.
+Both sides are processes of their own that run steps when asked to, and take turns, so that slow drifts of the machine hit
+both. On CPU, while one computes the other is stopped by a signal, so it cannot steal a core. docs/benchmarks.md says more.
 """
 import argparse
+import dataclasses
 import importlib.util
+import itertools
 import json
 import math
 import os
 import pathlib
+import re
+import select
 import signal
 import statistics
 import subprocess
 import sys
 import time
 
+from pytorch_worker import OWN_MODELS
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONFIGS = [ROOT / f"benchmarks/configs/{name}.yaml"
-           for name in ("resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0")]
+WORKER = pathlib.Path(__file__).resolve().parent / "pytorch_worker.py"
+CONFIGS = {
+    "cpu": [ROOT / f"benchmarks/configs/{name}.yaml"
+            for name in ("resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0")],
+    "cuda": [ROOT / f"benchmarks/configs/cuda/{name}.yaml"
+             for name in ("googlenet", "inception_v3", "resnet50", "pathnet_conv")]}
 BASELINE = "PyTorch"
-OWN_MODELS = ("resnet18", "resnet20")  # written out below; the others are torchvision's
+START_LIMIT = 300  # seconds until a program must be ready
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# PyTorch's side. Runs in a process of its own, so that its peak memory is its own.
-
-
-def pytorch_resnet(name, classes, channels):
-    """The same networks as models/resnet.cpp, in plain PyTorch."""
-    from torch import nn
-
-    class Block(nn.Module):
-        def __init__(self, inputs, width, stride):
-            super().__init__()
-            self.conv1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False)
-            self.bn1 = nn.BatchNorm2d(width)
-            self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-            self.bn2 = nn.BatchNorm2d(width)
-            self.relu = nn.ReLU(inplace=True)
-            self.downsample = None
-            if stride != 1 or inputs != width:
-                self.downsample = nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-
-        def forward(self, x):
-            shortcut = x if self.downsample is None else self.downsample(x)
-            y = self.relu(self.bn1(self.conv1(x)))
-            y = self.bn2(self.conv2(y))
-            y += shortcut
-            return self.relu(y)
-
-    blocks, width = {"resnet20": ([3, 3, 3], 16), "resnet18": ([2, 2, 2, 2], 64)}[name]
-    layers = [nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
-    inputs = width
-    for stage, count in enumerate(blocks):
-        for block in range(count):
-            layers.append(Block(inputs, width << stage, 2 if stage > 0 and block == 0 else 1))
-            inputs = width << stage
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
-
-
-def torchvision_model(name, classes, channels):
-    """torchvision's networks, with the stem for small images that Braid's have."""
-    from torch import nn
-    from torchvision import models
-
-    def stem(width):
-        return nn.Conv2d(channels, width, 3, 1, 1, bias=name == "squeezenet1_0")
-
-    options = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
-    model = getattr(models, name)(num_classes=classes, **options)
-    if name == "googlenet":
-        model.conv1.conv = stem(64)
-        model.maxpool1 = nn.Identity()
-    elif name == "densenet121":
-        model.features.conv0 = stem(64)
-        model.features.pool0 = nn.Identity()
-    elif name == "mobilenet_v2":
-        model.features[0][0] = stem(32)
-        model.features[2].conv[1][0].stride = (1, 1)
-    elif name == "squeezenet1_0":
-        model.features[0] = stem(96)
-        model.features[2] = nn.Identity()
-    return model
-
-
-def pytorch_model(name, classes, channels):
-    make = pytorch_resnet if name in OWN_MODELS else torchvision_model
-    return make(name, classes, channels)
-
-
-def serve_pytorch(options):
-    """Answers "run N" with the seconds that N steps took, as `braid bench --serve` does."""
-    import torch
-    torch.set_num_threads(options["threads"])
-    torch.manual_seed(1)
-    batch, size, channels, classes = (options[key] for key in ("batch_size", "image_size", "channels", "classes"))
-    model = pytorch_model(options["model"], classes, channels).to(memory_format=torch.channels_last)
-    images = torch.randn(batch, channels, size, size).to(memory_format=torch.channels_last)
-    labels = torch.randint(classes, (batch,))
-    sgd = torch.optim.SGD(model.parameters(), lr=options["lr"], momentum=options["momentum"],
-                          fused=True if options["fused"] else None)
-    # Weights, their momentum, and the running statistics of batch norm: what Braid calls persistent.
-    persistent = sum(2 * weight.nbytes for weight in model.parameters())
-    persistent += sum(buffer.nbytes for buffer in model.buffers() if buffer.is_floating_point())
-
-    def loss_of(x, y):
-        return torch.nn.functional.cross_entropy(model(x), y)
-
-    if options["compile"]:
-        loss_of = torch.compile(loss_of)
-    print(json.dumps({"ready": True, "version": torch.__version__, "persistent_bytes": persistent}), flush=True)
-    for line in sys.stdin:
-        begin = time.perf_counter()
-        for _ in range(int(line.split()[1])):
-            sgd.zero_grad(set_to_none=True)
-            loss = loss_of(images, labels)
-            loss.backward()
-            sgd.step()
-            loss.item()
-        print(json.dumps({"seconds": time.perf_counter() - begin}), flush=True)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The comparison.
+class ProgramFailed(Exception):
+    pass
 
 
 class Program:
-    """A process that runs training steps when asked to, and is stopped in between."""
+    """A process that runs training steps when asked to, and, with `stop`, is stopped in between."""
 
-    def __init__(self, name, command):
-        self.name = name
-        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, bufsize=1)
-        self.greeting = self.read()
-        self.step_seconds = []
+    def __init__(self, name, command, stop=False):
+        self.name, self.stop = name, stop
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.greeting = None
+        self.step_seconds, self.unread_seconds, self.host_seconds = [], [], []
+
+    def wait_until_ready(self, limit=START_LIMIT):
+        self.greeting = self.read(limit)
         self.pause()
 
-    def read(self):
+    def read(self, limit=None):
+        """The next line of JSON; one answer follows one request, so nothing is left in a buffer."""
+        if not select.select([self.process.stdout], [], [], limit)[0]:
+            self.process.kill()
+            raise ProgramFailed(f"{self.name} gave no answer in {limit:.0f} s")
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name} ended with exit status {self.process.wait()}")
+            raise ProgramFailed(f"{self.name} ended with exit status {self.process.wait()}")
         return json.loads(line)
 
+    def ask(self, request, limit=None):
+        try:
+            self.process.stdin.write(f"{request}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # read() says how the process ended
+        return self.read(limit)
+
     def pause(self):
-        os.kill(self.process.pid, signal.SIGSTOP)
+        if self.stop:
+            os.kill(self.process.pid, signal.SIGSTOP)
 
     def resume(self):
-        os.kill(self.process.pid, signal.SIGCONT)
+        if self.stop:
+            os.kill(self.process.pid, signal.SIGCONT)
 
-    def run(self, steps):
-        """Seconds per step."""
-        self.process.stdin.write(f"run {steps}\n")
-        return self.read()["seconds"] / steps
-
-    def take_turn(self, seconds):
+    def take_turn(self, seconds, unread=False):
         """Runs for about so long; the first step, which finds cold caches, is not counted."""
         self.resume()
-        estimate = self.run(1)
-        self.step_seconds.append(self.run(max(3, math.ceil(seconds / estimate))))
+        steps = max(3, math.ceil(seconds / self.ask("run 1")["seconds"]))
+        answer = self.ask(f"run {steps}")
+        self.step_seconds.append(answer["seconds"] / steps)
+        self.host_seconds.append(answer["host_seconds"])
+        if unread:
+            self.unread_seconds.append(self.ask(f"run {steps} unread")["seconds"] / steps)
         self.pause()
 
-    def warm_up(self, steps):
+    def warm_up(self, steps, limit=None):
         self.resume()
-        self.run(steps)
+        self.ask(f"run {steps}", limit)
         self.pause()
+
+    def setting(self):
+        self.resume()
+        answer = self.ask("setting")
+        self.pause()
+        return answer
 
     def peak_bytes(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
     def close(self):
+        if self.process.poll() is not None:
+            return
         self.resume()
         self.process.stdin.close()
-        self.process.wait()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def result(self):
+        return {"name": self.name, "step_seconds": self.step_seconds, "unread_seconds": self.unread_seconds,
+                "host_seconds": self.host_seconds}
 
 
 def read_config(path):
@@ -191,33 +133,59 @@ def read_config(path):
     return values
 
 
-def pytorch_options(path):
+def path_modules(braid, path):
+    """How many modules each layer of a PathNet's path has; the path itself is drawn by Braid."""
+    text = subprocess.check_output([braid, "summary", path], text=True)
+    layers = [int(layer) for layer in re.findall(r"^layer(\d+)\.\d+\.conv ", text, re.MULTILINE)]
+    return [layers.count(layer) for layer in range(max(layers) + 1)]
+
+
+def pytorch_options(path, arguments):
     config = read_config(path)
-    return {"model": config["model.name"], "batch_size": int(config["train.batch_size"]),
-            "image_size": int(config["data.image_size"]), "channels": int(config["data.channels"]),
-            "classes": int(config["data.classes"]), "lr": float(config["optimizer.lr"]),
-            "momentum": float(config["optimizer.momentum"])}
+    options = {"model": config["model.name"], "stem": config.get("model.stem", "small_image"),
+               "batch_size": int(config["train.batch_size"]), "image_size": int(config["data.image_size"]),
+               "channels": int(config["data.channels"]), "classes": int(config["data.classes"]),
+               "lr": float(config["optimizer.lr"]), "momentum": float(config["optimizer.momentum"]),
+               "threads": arguments.threads, "device": "cpu", "precision": "f32", "mode": "eager", "fused": False}
+    if options["model"] == "pathnet_conv":
+        options["modules"] = path_modules(arguments.braid, path)
+    return options
 
 
-def compare(config, arguments):
+def worker(name, options, stop=False, **changes):
+    return Program(name, [sys.executable, WORKER, json.dumps({**options, **changes})], stop)
+
+
+def check_same_network(config, braid, programs):
+    """Two networks with equally many weights and statistics are the same, for our purposes."""
+    own = braid.setting()["persistent_bytes"]
+    for program in programs:
+        other = program.setting()["persistent_bytes"]
+        if other != own:
+            sys.exit(f"{config}: not the same network: weights, momentum and statistics are {own} bytes in Braid and "
+                     f"{other} in {program.name}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# On CPU: every config as it is, one plan of Braid against the ways of PyTorch.
+
+
+def compare_on_cpu(config, arguments):
     """Measures one config; the result is what ends up in the JSON file."""
-    command = [str(part) for part in (arguments.braid, "bench", config, "--set", f"threads={arguments.threads}")]
-    options = {**pytorch_options(config), "threads": arguments.threads}
-    setting = json.loads(subprocess.check_output([*command, "--steps", "1", "--json"], text=True))
-    variants = [(BASELINE, False, False)]
+    options = pytorch_options(config, arguments)
+    variants = [(BASELINE, {})]
     if arguments.fused:
-        variants.append(("PyTorch, fused SGD", False, True))
+        variants.append(("PyTorch, fused SGD", {"fused": True}))
     if arguments.compile:
-        variants.append(("PyTorch, compiled", True, arguments.fused))
+        variants.append(("PyTorch, compiled", {"mode": "compiled", "fused": arguments.fused}))
 
-    programs = [Program("Braid", [*command, "--serve"])]
-    for name, compiled, fused in variants:
-        worker = json.dumps({**options, "compile": compiled, "fused": fused})
-        programs.append(Program(name, [sys.executable, __file__, "--serve", worker]))
-        persistent = programs[-1].greeting["persistent_bytes"]
-        if persistent != setting["persistent_bytes"]:
-            sys.exit(f"{config}: not the same network: weights, momentum and statistics are "
-                     f"{setting['persistent_bytes']} bytes in Braid and {persistent} in {name}")
+    command = [arguments.braid, "bench", config, "--set", f"threads={arguments.threads}", "--serve"]
+    programs = [Program("Braid", command, stop=True)]
+    programs[0].wait_until_ready()
+    for name, changes in variants:
+        programs.append(worker(name, options, stop=True, **changes))
+        programs[-1].wait_until_ready()
+    check_same_network(config, programs[0], programs[1:])
 
     for program in programs:
         program.warm_up(arguments.warm_up)
@@ -227,15 +195,15 @@ def compare(config, arguments):
         print(f"{config.name}: turn {turn + 1} of {arguments.turns}: " +
               ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs),
               file=sys.stderr)
-    result = {"config": config.stem, "options": options, "setting": setting, "pytorch": programs[1].greeting["version"],
-              "programs": [{"name": program.name, "step_seconds": program.step_seconds,
-                            "peak_bytes": program.peak_bytes()} for program in programs]}
+    result = {"config": config.stem, "options": options, "setting": programs[0].setting(),
+              "pytorch": programs[1].greeting["version"],
+              "programs": [{**program.result(), "peak_bytes": program.peak_bytes()} for program in programs]}
     for program in programs:
         program.close()
     return result
 
 
-def table(results):
+def cpu_table(results):
     lines = ["| config | batch | threads | program | step, median (min–max) | images/s | Braid is faster by | peak memory |",
              "|---|---|---|---|---|---|---|---|"]
     for result in results:
@@ -253,6 +221,181 @@ def table(results):
     return "\n".join(lines)
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# On a GPU: networks × batch sizes × precisions, and for each the ways of PyTorch against plans of Braid.
+
+
+@dataclasses.dataclass
+class Suite:
+    """What is compared. Batch sizes in order of importance: the last ones go first if time is short."""
+    device: str
+    batches: list
+    precisions: list
+    modes: dict  # PyTorch's ways, by name
+    many_streams: list
+    few_streams: list  # at large batches, where all programs together need the whole memory
+    image_size: int = 0  # 0: the config's
+
+
+LARGE_BATCH = 128
+SUITES = {
+    "cuda": Suite("cuda", [8, 32, 1, 256], ["bf16", "tf32"], {"eager": "eager", "CUDA graph": "graph"},
+                  ["1", "2", "4", "8", "auto"], ["1", "4", "auto"]),
+    "rehearsal": Suite("cpu", [2, 1], ["bf16", "f32"], {"eager": "eager", "eager again": "eager"}, ["1", "2", "auto"],
+                       ["1"], image_size=96)}
+
+
+def combinations(configs, suite):
+    """Most important first."""
+    return [(config, batch, precision)
+            for batch, precision, config in itertools.product(suite.batches, suite.precisions, configs)]
+
+
+def start_all(config, batch, precision, suite, arguments):
+    """Braid's programs and PyTorch's, ready. All start at once; what Braid measures to choose a plan, it measures when the
+    others are done."""
+    size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
+    changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
+    settings = {"device": suite.device, "precision": precision, "threads": arguments.threads, "train.batch_size": batch,
+                "data.size": batch, **({"data.image_size": size, "model.stem": "image"} if size else {})}
+    command = [arguments.braid, "bench", config, "--serve"]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    options = {**pytorch_options(config, arguments), **changes}
+
+    def braid(streams):
+        name = "Braid, auto" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}"
+        return Program(name, [*command, "--set", f"streams={streams}"])
+
+    programs, failed = [], []
+
+    def wait(starting, limit=START_LIMIT):
+        for program in starting:
+            try:
+                program.wait_until_ready(limit)
+                program.warm_up(arguments.warm_up, limit)
+                programs.append(program)
+            except ProgramFailed as error:
+                failed.append(str(error))
+
+    streams = suite.few_streams if batch >= LARGE_BATCH else suite.many_streams
+    wait([braid(count) for count in streams if count != "auto"] +
+         [worker(f"PyTorch, {name}", options, mode=mode) for name, mode in suite.modes.items()])
+    if "auto" in streams:
+        wait([braid("auto")])
+    if arguments.compile:
+        wait([worker("PyTorch, compiled", options, mode="compiled")], arguments.compile_limit)
+    return options, programs, failed
+
+
+def compare_on_gpu(config, batch, precision, suite, arguments):
+    options, programs, failed = start_all(config, batch, precision, suite, arguments)
+    try:
+        own = [program for program in programs if program.name.startswith("Braid")]
+        others = [program for program in programs if program.name.startswith(BASELINE)]
+        if own:
+            check_same_network(config, own[0], others)
+        for turn in range(arguments.turns):
+            for program in programs if turn % 2 == 0 else reversed(programs):
+                program.take_turn(arguments.seconds, unread=True)
+        settings = {program.name: program.setting() for program in programs}
+    except ProgramFailed as error:
+        failed.append(str(error))
+        programs = []
+    finally:
+        for program in programs:
+            program.close()
+    return {"config": config.stem, "batch_size": batch, "precision": precision, "options": options, "failed": failed,
+            "pytorch": next((program.greeting["version"] for program in programs if program.name.startswith(BASELINE)), ""),
+            "programs": [{**program.result(), **settings[program.name]} for program in programs]}
+
+
+def median_of(result, name, key="unread_seconds"):
+    return next((statistics.median(program[key]) for program in result["programs"] if program["name"] == name), None)
+
+
+def fastest(result, prefix, without=()):
+    """(seconds, name) of the fastest program of one side; None if none ran."""
+    times = [(median_of(result, program["name"]), program["name"]) for program in result["programs"]
+             if program["name"].startswith(prefix) and program["name"] not in without]
+    return min(times, default=None)
+
+
+def ratios(result):
+    """(best of PyTorch over best of Braid, Braid's serial plan over its best concurrent one); None where unknown."""
+    serial = "Braid, 1 stream"
+    pytorch, braid = fastest(result, BASELINE), fastest(result, "Braid")
+    alone, concurrent = median_of(result, serial), fastest(result, "Braid", without=(serial,))
+    return (pytorch[0] / braid[0] if pytorch and braid else None,
+            alone / concurrent[0] if alone and concurrent else None)
+
+
+def geometric_mean(values):
+    values = [value for value in values if value is not None]
+    return math.exp(statistics.mean(map(math.log, values))) if values else None
+
+
+def gpu_tables(results):
+    names = list(dict.fromkeys(program["name"] for result in results for program in result["programs"]))
+
+    def cell(value, form):
+        return "" if value is None else form.format(value)
+
+    def rows(title, columns, cells):
+        yield f"{title}\n"
+        yield "| network | batch | precision | " + " | ".join(columns) + " |"
+        yield "|---" * (3 + len(columns)) + "|"
+        for result in results:
+            yield f"| {result['config']} | {result['batch_size']} | {result['precision']} | " + " | ".join(cells(result)) + " |"
+        yield ""
+
+    def times(key, scale=1e3, form="{:.3f}"):
+        return lambda result: [cell(None if (t := median_of(result, name, key)) is None else scale * t, form) for name in names]
+
+    def memory(result):
+        found = {program["name"]: program.get("memory_bytes") or program.get("arena_bytes", 0) + program["persistent_bytes"]
+                 for program in result["programs"]}
+        return [cell(found.get(name) and found[name] / 2**20, "{:.0f}") for name in names]
+
+    lines = [*rows("Milliseconds a step, nobody reading the loss; Braid's best over PyTorch's, and over its own serial plan:",
+                   [*names, "over PyTorch", "over serial"],
+                   lambda result: times("unread_seconds")(result) + [cell(ratio, "{:.2f}×") for ratio in ratios(result)]),
+             *rows("Milliseconds a step, the loss read after each:", names, times("step_seconds")),
+             *rows("Microseconds of the host to start a step:", names, times("host_seconds", 1e6, "{:.0f}")),
+             *rows("Memory in MiB: arena, weights and state of Braid; most that was allocated by PyTorch:", names, memory)]
+    pytorch, serial = (geometric_mean(column) for column in zip(*map(ratios, results)))
+    lines.append(f"Geometric means: {cell(pytorch, '{:.3f}×')} over the best of PyTorch, "
+                 f"{cell(serial, '{:.3f}×')} over Braid's serial plan.")
+    return "\n".join(lines)
+
+
+def run_suite(suite, arguments):
+    """Results, and the combinations that the budget left no time for."""
+    begin, longest, results = time.monotonic(), 0, []
+    todo = combinations(arguments.configs, suite)
+    for index, (config, batch, precision) in enumerate(todo):
+        start = time.monotonic()
+        if start - begin + longest > arguments.budget:
+            return results, todo[index:]
+        results.append(compare_on_gpu(config, batch, precision, suite, arguments))
+        longest = max(longest, time.monotonic() - start)
+        braid, pytorch = fastest(results[-1], "Braid"), fastest(results[-1], BASELINE)
+        print(f"{config.stem}, batch {batch}, {precision}: " + ", ".join(
+            [f"{name} {1e3 * seconds:.3f} ms" for seconds, name in filter(None, (braid, pytorch))] + results[-1]["failed"]),
+              file=sys.stderr, flush=True)
+        save(arguments, results)
+    return results, []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def save(arguments, results):
+    """After every combination, so that a run that is cut short leaves what it has."""
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(arguments), "results": results}, indent=1) + "\n")
+
+
 def check_packages(configs):
     names = {read_config(config)["model.name"] for config in configs}
     needed = ["torch"] if names <= set(OWN_MODELS) else ["torch", "torchvision"]
@@ -261,35 +404,63 @@ def check_packages(configs):
         sys.exit(f"{' and '.join(missing)} must be installed: {sys.executable} -m pip install {' '.join(missing)}")
 
 
-def machine():
+def machine(arguments):
     names = [line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown CPU'}, {len(os.sched_getaffinity(0))} cores"
+    text = f"{names[0] if names else 'unknown CPU'}, {len(os.sched_getaffinity(0))} cores"
+    devices = subprocess.run([arguments.braid, "devices"], capture_output=True, text=True).stdout
+    gpus = [line for line in devices.splitlines() if line.startswith("cuda:") and "not available" not in line]
+    return "; ".join([text, *gpus])
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Times a training step of Braid against PyTorch.")
+    parser.add_argument("configs", nargs="*", type=pathlib.Path, metavar="CONFIG")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--braid", type=pathlib.Path, help="the program (default: build/release/bin/braid, on cuda build/cuda/…)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores to use (default: all)")
+    parser.add_argument("--turns", type=int, help="turns of each program (default: 9, on cuda 5)")
+    parser.add_argument("--seconds", type=float, help="length of a turn (default: 2, on cuda 0.2)")
+    parser.add_argument("--warm-up", type=int, default=40, help="steps before the first turn (default: 40)")
+    parser.add_argument("--compile", action="store_true", help="also time PyTorch with torch.compile")
+    parser.add_argument("--compile-limit", type=float, default=180, metavar="SECONDS",
+                        help="on cuda: give up compiling a network after so long (default: 180)")
+    parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
+                        help="on cuda: leave out the least important combinations if it would take longer")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement to a file")
+    parser.add_argument("--rehearse", action="store_true",
+                        help="run what --device cuda runs on the CPU, with tiny images: tests this script")
+    arguments = parser.parse_args()
+    gpu = arguments.device == "cuda" or arguments.rehearse
+    arguments.configs = arguments.configs or CONFIGS["cuda" if gpu else "cpu"]
+    arguments.braid = arguments.braid or ROOT / f"build/{'cuda' if arguments.device == 'cuda' else 'release'}/bin/braid"
+    arguments.turns = arguments.turns or (5 if gpu else 9)
+    arguments.seconds = arguments.seconds or (0.2 if gpu else 2)
+    return arguments, SUITES["rehearsal" if arguments.rehearse else "cuda"] if gpu else None
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Times a training step of Braid against PyTorch on CPU.")
-    parser.add_argument("configs", nargs="*", type=pathlib.Path, default=CONFIGS, metavar="CONFIG")
-    parser.add_argument("--braid", type=pathlib.Path, default=ROOT / "build/release/bin/braid", help="the program")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores to use (default: all)")
-    parser.add_argument("--turns", type=int, default=9, help="turns of each program (default: 9)")
-    parser.add_argument("--seconds", type=float, default=2, help="length of a turn (default: 2)")
-    parser.add_argument("--warm-up", type=int, default=40, help="steps before the first turn (default: 40)")
-    parser.add_argument("--compile", action="store_true", help="also time PyTorch with torch.compile")
-    parser.add_argument("--fused", action="store_true", help="also time PyTorch with SGD(fused=True)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement to a file")
-    parser.add_argument("--serve", metavar="JSON", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.serve:
-        return serve_pytorch(json.loads(arguments.serve))
-
+    arguments, suite = parse_arguments()
     check_packages(arguments.configs)
+    if suite is not None:
+        results, dropped = run_suite(suite, arguments)
+        version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
+        print(f"{machine(arguments)}; PyTorch {version}\n\n{gpu_tables(results)}")
+        for config, batch, precision in dropped:
+            print(f"left out for lack of time: {config.stem}, batch {batch}, {precision}")
+        for result in results:
+            for failure in result["failed"]:
+                print(f"failed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}")
+        sys.exit(any(result["failed"] for result in results) or not results)
     if os.getloadavg()[0] > 0.5:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers will mean little", file=sys.stderr)
-    results = [compare(config, arguments) for config in arguments.configs]
-    print(f"{machine()}; PyTorch {results[0]['pytorch']}\n\n{table(results)}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "results": results}, indent=2) + "\n")
+    try:
+        results = [compare_on_cpu(config, arguments) for config in arguments.configs]
+    except ProgramFailed as error:
+        sys.exit(str(error))
+    save(arguments, results)
+    print(f"{machine(arguments)}; PyTorch {results[0]['pytorch']}\n\n{cpu_table(results)}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, C
                                                                           .info = &target.info})) {
         choices.push_back({.width = choice.width,
                            .duration = choice.duration * way.relative_time,
-                           .workspace_bytes = way.kernel->workspace_bytes()});
+                           .workspace_bytes = way.kernel->workspace_bytes(),
+                           .implementation = std::string(way.name)});
         kernels[static_cast<std::size_t>(id)].push_back(std::move(way.kernel));
       }
     }
@@ -55,8 +56,11 @@ void keep_least_workspace(KernelChoices& kernels, Costs& costs) {
   costs = std::move(kept);
 }
 
-Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels)
+Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels, const Costs& costs)
     : graph_(graph), plan_(std::move(plan)) {
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    chosen_.push_back(costs.choice(id, plan_.placements[static_cast<std::size_t>(id)].choice));
+  }
   kernels_.resize(kernels.size());
   for (std::size_t id = 0; id < kernels.size(); ++id) {
     if (!kernels[id].empty())

@@ -35,10 +35,12 @@ void keep_least_workspace(KernelChoices& kernels, Costs& costs);
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The graph must outlive the executable.
-  Executable(const StepGraph& graph, Plan plan, KernelChoices kernels);
+  Executable(const StepGraph& graph, Plan plan, KernelChoices kernels, const Costs& costs);
 
   const Plan& plan() const { return plan_; }
   const StepGraph& graph() const { return graph_; }
+  /// The way that the plan runs a node.
+  const Choice& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
   /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
   void bind(void* arena, const Context& context);
@@ -53,6 +55,8 @@ class Executable {
   bool capture(StreamGroup& streams);
   /// Starts all streams: as one replay if there is one, else launch by launch.
   void launch(StreamGroup& streams);
+  /// Runs all streams once and waits. See StreamGroup::measure.
+  std::vector<LaunchTime> measure(StreamGroup& streams) const { return streams.measure(program_); }
   /// Copies a kept value out of the arena. Throws Error if it was not kept.
   Array read(ValueId value, const Context& context) const;
 
@@ -64,6 +68,7 @@ class Executable {
 
   const StepGraph& graph_;
   Plan plan_;
+  std::vector<Choice> chosen_;                    // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;
   void* arena_ = nullptr;

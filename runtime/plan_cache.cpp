@@ -63,7 +63,12 @@ struct PlanCache::Entry {
 };
 
 PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options)
-    : context_(context), streams_(streams), options_(options) {}
+    : context_(context), streams_(streams), options_(options) {
+  if (options.costs.empty()) return;
+  const DeviceInfo& device = context.backend().info();
+  profile_ = read_profile(options.costs);
+  check_device(*profile_, options.costs, device.name, device.capacity);
+}
 PlanCache::~PlanCache() = default;
 
 Executable& PlanCache::find(const StepGraph& graph) {
@@ -142,14 +147,15 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
 }
 
 std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy, int streams,
-                                                       bool least_workspace) const {
+                                                       bool least_workspace) {
   const DeviceInfo& device = context_.backend().info();
   const KernelTarget target = kernel_target(context_, options_);
   Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
   KernelChoices kernels = make_kernels(graph, target, costs);
+  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
   if (least_workspace) keep_least_workspace(kernels, costs);
   Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.shares_units);
-  return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels));
+  return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels), costs);
 }
 
 void PlanCache::add_measurement(double seconds) {

@@ -3,10 +3,12 @@
 // the serial plan and the concurrent candidates are measured in the first steps, and the fastest is kept: concurrency
 // is never slower than serial.
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "runtime/executable.h"
+#include "scheduler/profile.h"
 
 namespace braid {
 
@@ -22,6 +24,7 @@ std::vector<int> widths(int fixed, int max_width);
 
 class PlanCache {
  public:
+  /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.
   PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options);
   ~PlanCache();
 
@@ -38,6 +41,8 @@ class PlanCache {
   std::int64_t hits() const { return hits_; }
   std::size_t arena_bytes() const { return arena_.bytes(); }
   const std::string& choice_report() const { return report_; }
+  /// How many nodes of the newest plan have measured durations.
+  ProfileUse measured() const { return measured_; }
 
  private:
   struct Candidate;
@@ -45,7 +50,7 @@ class PlanCache {
 
   std::unique_ptr<Entry> plan(const StepGraph& graph);
   std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams,
-                                              bool least_workspace = false) const;
+                                              bool least_workspace = false);
   void keep_fastest(Entry& entry);
   /// Makes the arena at least so large. May move it. Throws OutOfMemory.
   void reserve_arena(std::int64_t bytes);
@@ -63,6 +68,8 @@ class PlanCache {
   Buffer arena_;
   std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
   std::string report_;
+  std::optional<Profile> profile_;  // of SessionOptions::costs
+  ProfileUse measured_;
 };
 
 }  // namespace braid

@@ -68,6 +68,7 @@ SessionStats Session::stats() const {
                      .arena_bytes = cache_.arena_bytes(),
                      .captures = captures_,
                      .capture_seconds = capture_seconds_};
+  stats.measured = cache_.measured();
   for (const Parameter* parameter : parameters()) stats.persistent_bytes += parameter->bytes();
   return stats;
 }
@@ -83,13 +84,19 @@ Step::~Step() {
   session_.recording_ = false;
 }
 
-void Step::run() {
+Executable& Step::prepare() {
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
   Session& s = session_;
   s.tape_.close();
   s.streams_->admit();
   Executable& executable = s.cache_.find(s.tape_.graph());
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
+  return executable;
+}
+
+void Step::run() {
+  Executable& executable = prepare();
+  Session& s = session_;
   if (s.cache_.measuring()) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = std::chrono::steady_clock::now();
   if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
@@ -99,6 +106,23 @@ void Step::run() {
   if (!s.cache_.measuring()) return;
   finish();
   s.cache_.add_measurement(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+std::vector<LaunchTime> Step::measure() {
+  Executable& executable = prepare();
+  executable_ = &executable;
+  ++session_.steps_;
+  try {
+    return executable.measure(*session_.streams_);
+  } catch (...) {
+    fault_ = std::current_exception();
+    throw;
+  }
+}
+
+const Choice& Step::chosen(NodeId node) const {
+  BRAID_CHECK(executable_ != nullptr, Error, "[session] the step has no plan before it has run");
+  return executable_->chosen(node);
 }
 
 const Plan& Step::plan() const {

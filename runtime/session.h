@@ -24,6 +24,7 @@ struct SessionOptions {
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
   bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
+  std::string costs = {};     ///< file of measured durations to plan with (scheduler/profile.h)
 };
 
 /// What a session did so far.
@@ -35,6 +36,7 @@ struct SessionStats {
   std::size_t persistent_bytes = 0;  ///< parameters and state
   std::int64_t captures = 0;         ///< CUDA graphs made, of plans or of plans whose arena had moved
   double capture_seconds = 0;        ///< spent on that
+  ProfileUse measured = {};          ///< of the nodes of the newest plan, if SessionOptions::costs is given
 };
 
 class Session;
@@ -49,6 +51,10 @@ class Step final : public ValueReader {
   /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
   /// one before it); throws what went wrong in it. Throws Error if the step has run already.
   void run();
+  /// Like run(), but waits for the step, and tells when each launch ran on its device. Throws what went wrong in it.
+  std::vector<LaunchTime> measure();
+  /// The way that the plan in use runs a node. Throws Error before run().
+  const Choice& chosen(NodeId node) const;
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const Plan& plan() const;
   Array read_value(ValueId value) override;
@@ -56,6 +62,8 @@ class Step final : public ValueReader {
  private:
   friend class Session;
   explicit Step(Session& session);
+  /// Finds or makes the plan and sends the inputs: all that comes before the launch.
+  Executable& prepare();
   /// Waits for the step. Throws its fault, again and again.
   void finish();
 
@@ -67,7 +75,8 @@ class Step final : public ValueReader {
 
 class Session : public Context {
  public:
-  /// Throws DeviceError if the device is not usable, Error on an unknown policy or options out of range.
+  /// Throws DeviceError if the device is not usable or not that of the costs, DataError if these cannot be read, Error
+  /// on an unknown policy or options out of range.
   explicit Session(const SessionOptions& options = {});
   ~Session() override;
 

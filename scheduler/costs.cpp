@@ -15,6 +15,10 @@ void Costs::set_workspace(NodeId node, int choice, std::size_t bytes) {
   choices_[begin_[node] + choice].workspace_bytes = bytes;
 }
 
+void Costs::set_duration(NodeId node, int choice, double microseconds) {
+  choices_[begin_[node] + choice].duration = microseconds;
+}
+
 std::span<const Choice> Costs::choices(NodeId node) const {
   return std::span(choices_).subspan(begin_[node], begin_[node + 1] - begin_[node]);
 }

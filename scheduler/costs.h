@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/device.h"
@@ -16,6 +17,7 @@ struct Choice {
   int width = 1;        ///< cores or SMs, at least 1 and at most the capacity
   double duration = 0;  ///< microseconds
   std::size_t workspace_bytes = 0;
+  std::string implementation = {};  ///< tells the ways of one width apart; empty where there is only one
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -25,6 +27,7 @@ class Costs {
   /// Appends the choices of the next node, in node order.
   void add(std::span<const Choice> choices);
   void set_workspace(NodeId node, int choice, std::size_t bytes);
+  void set_duration(NodeId node, int choice, double microseconds);
 
   std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
   std::span<const Choice> choices(NodeId node) const;

@@ -1,7 +1,6 @@
 #include "train/bench.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <iomanip>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
+#include <utility>
 
 #include "core/median.h"
 #include "train/config_sections.h"
@@ -34,16 +34,46 @@ json to_object(const BenchTimes& times) {
   return {{"steps", times.steps},
           {"seconds", times.seconds},
           {"median_step_seconds", times.median_seconds},
+          {"host_seconds", times.host_seconds},
           {"images_per_second", times.images_per_second}};
 }
 
-/// The N of "run N"; 0 if the line is anything else.
-std::int64_t parse_request(std::string_view line) {
-  constexpr std::string_view kCommand = "run ";
+json to_object(const UnreadTimes& times) { return {{"steps", times.steps}, {"seconds", times.seconds}}; }
+
+json to_object(const BenchSetting& setting) {
+  json object{{"model", setting.model},
+              {"device", setting.device},
+              {"precision", setting.precision},
+              {"batch_size", setting.batch_size},
+              {"policy", setting.policy},
+              {"streams", setting.streams},
+              {"predicted_makespan_us", setting.makespan},
+              {"lower_bound_us", setting.lower_bound},
+              {"nodes", setting.nodes},
+              {"record_us", setting.record_seconds * 1e6},
+              {"arena_bytes", setting.arena_bytes},
+              {"persistent_bytes", setting.persistent_bytes},
+              {"peak_resident_bytes", setting.peak_resident_bytes},
+              {"choice_report", setting.choice_report}};
+  if (setting.costs) {
+    object["measured_nodes"] = setting.measured.known;
+    object["unmeasured_nodes"] = setting.measured.unknown;
+  }
+  return object;
+}
+
+/// The answer to a line of serve().
+json answer(Bench& bench, const std::string& line) {
+  if (line == "setting") return to_object(bench.setting());
+  std::istringstream words(line);
+  std::string run, unread, rest;
   std::int64_t steps = 0;
-  if (!line.starts_with(kCommand)) return 0;
-  const auto [end, error] = std::from_chars(line.data() + kCommand.size(), line.data() + line.size(), steps);
-  return error == std::errc{} && end == line.data() + line.size() ? steps : 0;
+  words >> run >> steps >> unread >> rest;
+  if (run == "run" && steps > 0 && rest.empty()) {
+    if (unread.empty()) return to_object(bench.run(steps));
+    if (unread == "unread") return to_object(bench.run_unread(steps));
+  }
+  return {{"error", "expected 'run N', 'run N unread' or 'setting', with N above 0"}};
 }
 
 }  // namespace
@@ -69,24 +99,35 @@ Bench::Bench(const TrainConfig& config)
       session_(config.session),
       dataset_(DatasetPool().get(config, Split::train)),
       batch_(first_batch(dataset_, config)),
-      learner_(config, session_, *dataset_) {}
+      learner_(config, session_, *dataset_),
+      images_(session_.add("bench.images", {batch_.images.dtype(), batch_.images.shape()}, ValueKind::state)),
+      labels_(session_.add("bench.labels", {batch_.labels.dtype(), batch_.labels.shape()}, ValueKind::state)) {
+  session_.write(images_, batch_.images);
+  session_.write(labels_, batch_.labels);
+}
 
-double Bench::step() {
-  const auto start = std::chrono::steady_clock::now();
-  Step step = session_.step();
-  const Tensor loss = learner_.record(batch_).loss;
+double Bench::start(Step& step, Tensor& loss) {
+  const auto begin = std::chrono::steady_clock::now();
+  loss = learner_.record(images_, labels_).loss;
   const auto recorded = std::chrono::steady_clock::now();
   step.run();
-  loss.item();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto started = std::chrono::steady_clock::now();
   const Plan& plan = step.plan();
   plan_.nodes = session_.tape().graph().node_count();
-  plan_.record_seconds = std::chrono::duration<double>(recorded - start).count();
+  plan_.record_seconds = std::chrono::duration<double>(recorded - begin).count();
   plan_.policy = plan.policy;
   plan_.streams = used_streams(plan);
   plan_.makespan = plan.makespan;
   plan_.lower_bound = plan.bound.bound;
-  return seconds;
+  return std::chrono::duration<double>(started - recorded).count();
+}
+
+double Bench::step() {
+  Step step = session_.step();
+  Tensor loss;
+  const double host_seconds = start(step, loss);
+  loss.item();
+  return host_seconds;
 }
 
 void Bench::warm_up() {
@@ -99,14 +140,32 @@ void Bench::warm_up() {
 
 BenchTimes Bench::run(std::int64_t steps) {
   BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
-  std::vector<double> seconds;
+  std::vector<double> seconds, host_seconds;
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < steps; ++i) seconds.push_back(step());
+  auto before = start;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    host_seconds.push_back(step());
+    const auto now = std::chrono::steady_clock::now();
+    seconds.push_back(std::chrono::duration<double>(now - std::exchange(before, now)).count());
+  }
   BenchTimes times{.steps = steps};
-  times.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  times.seconds = std::chrono::duration<double>(before - start).count();
   times.median_seconds = median(seconds);
+  times.host_seconds = median(host_seconds);
   times.images_per_second = static_cast<double>(batch_.size()) / times.median_seconds;
   return times;
+}
+
+UnreadTimes Bench::run_unread(std::int64_t steps) {
+  BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    Step step = session_.step();
+    Tensor loss;
+    start(step, loss);
+  }
+  session_.synchronize();
+  return {.steps = steps, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
 }
 
 BenchSetting Bench::setting() const {
@@ -117,13 +176,15 @@ BenchSetting Bench::setting() const {
   setting.precision = precision_name(config_.session, config_.dtype);
   setting.batch_size = batch_.size();
   setting.arena_bytes = stats.arena_bytes;
-  setting.persistent_bytes = stats.persistent_bytes;
+  setting.persistent_bytes = stats.persistent_bytes - images_.bytes() - labels_.bytes();
   setting.peak_resident_bytes = peak_resident_bytes();
   setting.choice_report = session_.choice_report();
+  setting.costs = !config_.session.costs.empty();
+  setting.measured = stats.measured;
   return setting;
 }
 
-std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(2) << setting.model << ", batch " << setting.batch_size << ", "
       << setting.precision << ", on " << setting.device << "\n  step      " << times.median_seconds * 1e3
@@ -132,39 +193,29 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times) {
       << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
       << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
       << setting.record_seconds * 1e6 << " us for " << setting.nodes << " nodes\n";
+  out << "  unread    " << unread.seconds / static_cast<double>(unread.steps) * 1e3 << " ms if nobody reads the loss; "
+      << times.host_seconds * 1e6 << " us of the host to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
+  if (setting.costs) {
+    out << "  costs     measured for " << setting.measured.known << " of "
+        << setting.measured.known + setting.measured.unknown << " nodes\n";
+  }
   out << std::setprecision(1) << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, "
       << mebibytes(setting.persistent_bytes) << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes)
       << " MiB resident at most\n";
   return out.str();
 }
 
-std::string to_json(const BenchSetting& setting, const BenchTimes& times) {
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread) {
   json object = to_object(times);
-  object.update({{"model", setting.model},
-                 {"device", setting.device},
-                 {"precision", setting.precision},
-                 {"batch_size", setting.batch_size},
-                 {"policy", setting.policy},
-                 {"streams", setting.streams},
-                 {"predicted_makespan_us", setting.makespan},
-                 {"lower_bound_us", setting.lower_bound},
-                 {"nodes", setting.nodes},
-                 {"record_us", setting.record_seconds * 1e6},
-                 {"arena_bytes", setting.arena_bytes},
-                 {"persistent_bytes", setting.persistent_bytes},
-                 {"peak_resident_bytes", setting.peak_resident_bytes},
-                 {"choice_report", setting.choice_report}});
+  object.update(to_object(setting));
+  object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
   return object.dump();
 }
 
 void serve(Bench& bench, std::istream& in, std::ostream& out) {
   out << json{{"ready", true}}.dump() << std::endl;
-  for (std::string line; std::getline(in, line);) {
-    const std::int64_t steps = parse_request(line);
-    const json answer = steps > 0 ? to_object(bench.run(steps)) : json{{"error", "expected 'run N' with N above 0"}};
-    out << answer.dump() << std::endl;
-  }
+  for (std::string line; std::getline(in, line);) out << answer(bench, line).dump() << std::endl;
 }
 
 }  // namespace braid

@@ -14,7 +14,14 @@ struct BenchTimes {
   std::int64_t steps = 0;
   double seconds = 0;         ///< for all steps
   double median_seconds = 0;  ///< per step: recording, running and reading the loss
+  double host_seconds = 0;    ///< per step, median: in Step::run(), which plans and launches and does not wait
   double images_per_second = 0;
+};
+
+/// Steps whose loss nobody reads, so that the host may run ahead of the device.
+struct UnreadTimes {
+  std::int64_t steps = 0;
+  double seconds = 0;  ///< for all steps, until the device has finished
 };
 
 /// Where the times come from.
@@ -32,6 +39,8 @@ struct BenchSetting {
   std::size_t persistent_bytes = 0;
   std::size_t peak_resident_bytes = 0;  ///< of the process so far; 0 if the system does not tell
   std::string choice_report;            ///< Session::choice_report
+  bool costs = false;                   ///< the session plans with measured costs
+  ProfileUse measured = {};             ///< then how many nodes of the plan have them
 };
 
 class Bench {
@@ -42,9 +51,12 @@ class Bench {
   /// Steps until the plan is chosen and caches are warm.
   void warm_up();
   BenchTimes run(std::int64_t steps);
+  UnreadTimes run_unread(std::int64_t steps);
   BenchSetting setting() const;
 
  private:
+  /// Records a step and starts it. Its time is that of the start.
+  double start(Step& step, Tensor& loss);
   double step();
 
   TrainConfig config_;
@@ -52,6 +64,8 @@ class Bench {
   std::shared_ptr<const Dataset> dataset_;
   Batch batch_;
   Learner learner_;
+  Parameter& images_;  // the batch lives on the device, so that no transfer is timed
+  Parameter& labels_;
   BenchSetting plan_;  ///< what the last step says of its plan
 };
 
@@ -61,11 +75,12 @@ Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& con
 std::size_t used_streams(const Plan& plan);
 
 /// For people and for programs (one line of JSON).
-std::string to_text(const BenchSetting& setting, const BenchTimes& times);
-std::string to_json(const BenchSetting& setting, const BenchTimes& times);
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread);
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread);
 
-/// Reads lines "run N" and answers each with one line of JSON, until the input ends; so that a script can take turns
-/// between several programs on one machine. The first line written is {"ready": true}.
+/// Reads lines "run N" and "run N unread", and answers each with one line of JSON, until the input ends; so that a
+/// script can take turns between several programs on one machine. "setting" asks for the setting without times. The
+/// first line written is {"ready": true}.
 void serve(Bench& bench, std::istream& in, std::ostream& out);
 
 }  // namespace braid

@@ -223,6 +223,7 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   std::int64_t workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
   parent.read("workspace_limit", workspace, between(0, 1 << 20));
   session.workspace_limit = static_cast<std::size_t>(workspace) * kMiB;
+  parent.read("costs", session.costs);
 }
 
 std::string_view precision_name(const SessionOptions& session, DType dtype) {

@@ -25,7 +25,7 @@ struct TrainingSections {
 
   ConfigSection model, data, train, eval, optimizer, schedule;
 };
-/// The keys seed, device, streams, width, threads, policy and deterministic of `parent`.
+/// The keys seed, device, streams, width, threads, policy, deterministic and costs of `parent`.
 void read_session(ConfigSection& parent, SessionOptions& session);
 /// The key precision of `parent`, which tells the session whether f32 means tf32, and models what they compute in.
 void read_precision(ConfigSection& parent, SessionOptions& session, DType& dtype);

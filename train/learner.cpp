@@ -10,10 +10,9 @@ Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dat
   loss_scale_ = make_loss_scale(dtype_, session_);
 }
 
-Learner::Recorded Learner::record(const Batch& batch) {
+Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels) {
   const Context::RandomScope scope(session_, random_);
-  const Tensor labels = batch.labels;
-  const std::vector<Head> heads = model_->heads(cast(batch.images, dtype_));
+  const std::vector<Head> heads = model_->heads(cast(images, dtype_));
   const Recorded recorded{training_loss(heads, labels, label_smoothing_), accuracy(heads.front().logits, labels)};
   backward(loss_scale_ == nullptr ? recorded.loss : (*loss_scale_)(recorded.loss));
   optimizer_->step(loss_scale_.get());

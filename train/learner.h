@@ -21,7 +21,8 @@ class Learner {
     Tensor top1;  ///< share of images whose label has the largest logit, in [0,1]
   };
   /// Records forward pass, backward pass and update on the current step.
-  Recorded record(const Batch& batch);
+  Recorded record(const Batch& batch) { return record(batch.images, batch.labels); }
+  Recorded record(const Tensor& images, const Tensor& labels);
 
   /// Training steps recorded so far.
   std::int64_t steps() const { return random_.step; }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "scheduler/known_devices.h"
+#include "scheduler/profile.h"
 #include "train/bench.h"
 #include "train/learner.h"
 #include "train/units.h"
@@ -88,6 +89,11 @@ void plan(const StepGraph& graph, const Target& target, const SessionOptions& op
   Costs costs = analytic_costs(graph, info, widths(options.width, info.max_width), kernel_target.tf32);
   KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
   if (target.has_kernels) kernels = make_kernels(graph, kernel_target, costs);
+  if (!options.costs.empty()) {
+    const Profile profile = read_profile(options.costs);
+    check_device(profile, options.costs, info.name, info.capacity);
+    report.measured = apply(profile, graph, costs, options.tf32);
+  }
   const Plan plan = make_plan(graph, costs, find_policy(options.policy), options.policy, options.streams, info.capacity,
                               info.shares_units);
   const Plan alone = make_plan(graph, costs, serial, "serial", 1, info.capacity, info.shares_units);
@@ -129,8 +135,10 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.has_kernels = target.has_kernels;
   report.kernels = target.kernels;
 
-  options.device = "cpu";  // to record on: nothing runs
-  Session session(options);
+  SessionOptions recording = options;
+  recording.device = "cpu";  // nothing runs
+  recording.costs.clear();   // they are of the device that is planned for
+  Session session(recording);
   DatasetPool datasets;
   std::deque<Learner> learners;
   for (const JobConfig& job : config.jobs) {
@@ -159,6 +167,10 @@ std::string to_text(const PlanReport& report) {
   out << "step         " << report.nodes << " nodes, " << report.convolutions
       << " of them convolutions and their gradients";
   if (report.candidates > 0) out << ", which can run in " << report.candidates << " ways";
+  if (report.measured != ProfileUse{}) {
+    out << "\ncosts        measured for " << report.measured.known << " of "
+        << report.measured.known + report.measured.unknown << " nodes";
+  }
   out << "\nplan         " << report.policy << ", " << report.used_streams << " of " << report.streams << " streams, "
       << report.waits << " waits\nmakespan     " << milliseconds(report.makespan)
       << " predicted; no plan can need less than " << milliseconds(report.bound.bound) << " ("
@@ -187,6 +199,7 @@ std::string to_json(const PlanReport& report) {
                         {"nodes", report.nodes},
                         {"convolutions", report.convolutions},
                         {"candidates", report.candidates},
+                        {"measured_nodes", report.measured.known},
                         {"policy", report.policy},
                         {"streams", report.streams},
                         {"used_streams", report.used_streams},

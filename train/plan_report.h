@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/profile.h"
 #include "train/config.h"
 
 namespace braid {
@@ -37,6 +38,7 @@ struct PlanReport {
   std::int64_t arena_bytes = 0;
   std::int64_t serial_arena_bytes = 0;
   std::vector<std::int64_t> workspace_bytes;  ///< per stream
+  ProfileUse measured;                        ///< if the session is told costs
   double plan_seconds = 0;                    ///< to make both plans, kernels included
 };
 

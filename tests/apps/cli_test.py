@@ -148,7 +148,7 @@ class CommandLine(unittest.TestCase):
     def test_version_and_help(self):
         self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
         for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["plan", "--help"],
-                          ["devices", "--help"]):
+                          ["profile", "--help"], ["devices", "--help"]):
             result = self.braid(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: ", result.stdout)
@@ -251,6 +251,24 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(answers[1]["steps"], 2)
         self.assertIn("error", answers[2])
         self.assertFalse(self.runs.exists())
+
+    def test_profile_measures_once_and_adds_later(self):
+        result = self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--batch-size", "8")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        profile = json.loads((self.folder / "p.json").read_text())
+        self.assertEqual(profile["version"], 1)
+        self.assertEqual(self.braid("profile", self.config, "-o", "p.json", "--runs", "1").returncode, 0)
+        both = json.loads((self.folder / "p.json").read_text())
+        self.assertGreater(len(both["measurements"]), len(profile["measurements"]))
+        text = self.braid("bench", self.config, "--steps", "1", "--set", "costs=p.json").stdout
+        self.assertRegex(text, r"costs     measured for (\d+) of \1 nodes")
+        result = self.braid("profile", "resnet20", "-o", "p.json", "--runs", "1", "--batch-size", "1",
+                            "--set", "data.image_size=8")
+        self.assertIn("resnet20, batch 1: ", result.stdout)
+        self.assertIn("nope.json: cannot be read", self.fails("train", self.config, "--set", "costs=nope.json"))
+        (self.folder / "p.json").write_text("{")
+        self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))
+        self.assertIn("there is no model 'nope'", self.fails("profile", "nope", "-o", "q.json"))
 
     def jobs(self, *overrides):
         config = self.folder / "jobs.yaml"

@@ -292,7 +292,7 @@ TEST_CASE("mistakes in overrides name the override") {
 TEST_CASE("a resolved config reads as the same config") {
   const std::string adam =
       "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\nprecision: bf16\n"
-      "deterministic: false\n"
+      "deterministic: false\ncosts: \"a b.json\"\n"
       "model: {name: resnet18, zero_init_residual: true, stem: image}\n"
       "data: {name: synthetic, size: 10, test_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
       "       only_classes: [2, 0], prefetch: 2, augment: {crop_padding: 2, flip: true, salt_and_pepper: 0.1}, "
@@ -314,6 +314,7 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.optimizer.epsilon == 1e-7);
   CHECK(config.dtype == DType::bf16);
   CHECK_FALSE(config.session.deterministic);
+  CHECK(config.session.costs == "a b.json");
   CHECK(config.model.options.stem == "image");
   CHECK(config.data.std == std::vector<double>{0.3});
   CHECK(config.data.only_classes == std::vector<std::int64_t>{2, 0});

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "tests/data/files.h"
 #include "train/bench.h"
 #include "train/interrupt.h"
+#include "train/profiling.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -201,6 +203,28 @@ TEST_CASE("progress is one line per update that is due, or one that is redrawn, 
   CHECK(shown(Progress::Mode::redraw) == "\r" + text + "\x1b[K\ndone\n");
 }
 
+TEST_CASE("a profile of training steps knows every node at every width, and a session plans with it") {
+  const TemporaryFolder folder;
+  TrainConfig config = tiny(folder, {"threads=2"});
+  const Profile profile = profile_training(config, 2);
+  const std::vector<int> all = widths(0, profile.capacity);
+  CHECK(profile.measurements.size() % all.size() == 0);
+  for (const int width : all) {
+    CHECK(std::ranges::count(profile.measurements, width, &Measurement::width) * std::ssize(all) ==
+          std::ssize(profile.measurements));
+  }
+  CHECK_THROWS_AS(profile_training(config, 0), Error);
+
+  config.session.costs = folder.path() + "/costs.json";
+  write_profile(config.session.costs, profile);
+  Bench bench(config);
+  bench.warm_up();
+  const BenchSetting setting = bench.setting();
+  CHECK(setting.measured.known > 0);
+  CHECK(setting.measured.unknown == 0);
+  CHECK(to_text(setting, bench.run(1), bench.run_unread(1)).find("costs     measured for ") != std::string::npos);
+}
+
 TEST_CASE("a bench times steps and tells about the plan") {
   const TemporaryFolder folder;
   Bench bench(tiny(folder, {"streams=auto"}));
@@ -209,23 +233,30 @@ TEST_CASE("a bench times steps and tells about the plan") {
   CHECK(times.steps == 3);
   CHECK(times.median_seconds > 0);
   CHECK(times.seconds >= times.median_seconds);
+  CHECK(times.host_seconds > 0);
+  const UnreadTimes unread = bench.run_unread(2);
+  CHECK(unread.steps == 2);
+  CHECK(unread.seconds > 0);
   const BenchSetting setting = bench.setting();
   CHECK(setting.batch_size == 32);
   CHECK(setting.streams >= 1);
   CHECK(setting.arena_bytes > 0);
   CHECK(setting.peak_resident_bytes > setting.arena_bytes);
-  CHECK(nlohmann::json::parse(to_json(setting, times)).at("steps") == 3);
+  CHECK(nlohmann::json::parse(to_json(setting, times, unread)).at("steps") == 3);
   CHECK_THROWS_AS(bench.run(0), Error);
+  CHECK_THROWS_AS(bench.run_unread(0), Error);
 
-  std::istringstream in("run 2\nwalk 2\nrun -1\nrun 2x\n");
+  std::istringstream in("run 2\nwalk 2\nrun -1\nrun 2x\nrun 1 unread\nsetting\nrun 1 unread x\n");
   std::ostringstream out;
   serve(bench, in, out);
   std::istringstream lines(out.str());
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
-  REQUIRE(answers.size() == 5);
+  REQUIRE(answers.size() == 8);
   CHECK(answers[0].at("ready") == true);
   CHECK(answers[1].at("steps") == 2);
-  for (std::size_t i = 2; i < 5; ++i) CHECK(answers[i].contains("error"));
+  for (const std::size_t i : {2, 3, 4, 7}) CHECK(answers[i].contains("error"));
+  CHECK(answers[5].at("seconds") > 0);
+  CHECK(answers[6].at("batch_size") == 32);
   CHECK(std::filesystem::is_empty(folder.path()));
 }

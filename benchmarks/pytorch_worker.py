@@ -1,0 +1,213 @@
+"""PyTorch's side of compare_pytorch.py: the same networks as Braid's, and training steps on request.
+
+Runs in a process of its own, so that its peak memory is its own: pytorch_worker.py OPTIONS, a JSON object. Answers
+"run N", "run N unread" and "setting" in lines of JSON, as `braid bench --serve` does.
+"""
+import json
+import sys
+import time
+
+OWN_MODELS = ("resnet18", "resnet20", "pathnet_conv")  # written out below; the others are torchvision's
+
+
+def resnet(name, classes, channels):
+    """The same networks as models/resnet.cpp, for small images, in plain PyTorch."""
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self, inputs, width, stride):
+            super().__init__()
+            self.conv1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(width)
+            self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(width)
+            self.relu = nn.ReLU(inplace=True)
+            self.downsample = None
+            if stride != 1 or inputs != width:
+                self.downsample = nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+        def forward(self, x):
+            shortcut = x if self.downsample is None else self.downsample(x)
+            y = self.relu(self.bn1(self.conv1(x)))
+            y = self.bn2(self.conv2(y))
+            y += shortcut
+            return self.relu(y)
+
+    blocks, width = {"resnet20": ([3, 3, 3], 16), "resnet18": ([2, 2, 2, 2], 64)}[name]
+    layers = [nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+    inputs = width
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            layers.append(Block(inputs, width << stage, 2 if stage > 0 and block == 0 else 1))
+            inputs = width << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+
+
+def pathnet(modules, classes, channels):
+    """models/pathnet.cpp along one path, which has so many modules in each layer."""
+    from torch import nn
+
+    class Layer(nn.Module):
+        def __init__(self, count, inputs, width):
+            super().__init__()
+            self.branches = nn.ModuleList(
+                nn.Sequential(nn.Conv2d(inputs, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+                for _ in range(count))
+
+        def forward(self, x):
+            return sum(branch(x) for branch in self.branches)
+
+    layers, inputs, width = [], channels, 16
+    for count in modules:
+        layers += [nn.MaxPool2d(2)] * bool(layers) + [Layer(count, inputs, width)]
+        inputs, width = width, 2 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+
+
+def torchvision_model(name, classes, channels, large):
+    """torchvision's networks; for small images, with the stem that Braid's have."""
+    from torch import nn
+    from torchvision import models
+
+    def stem(width):
+        return nn.Conv2d(channels, width, 3, 1, 1, bias=name == "squeezenet1_0")
+
+    options = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    model = getattr(models, name)(num_classes=classes, **options)
+    if large:
+        return model
+    if name == "googlenet":
+        model.conv1.conv = stem(64)
+        model.maxpool1 = nn.Identity()
+    elif name == "densenet121":
+        model.features.conv0 = stem(64)
+        model.features.pool0 = nn.Identity()
+    elif name == "mobilenet_v2":
+        model.features[0][0] = stem(32)
+        model.features[2].conv[1][0].stride = (1, 1)
+    elif name == "squeezenet1_0":
+        model.features[0] = stem(96)
+        model.features[2] = nn.Identity()
+    return model
+
+
+def make_model(options):
+    name, classes, channels = options["model"], options["classes"], options["channels"]
+    if name == "pathnet_conv":
+        return pathnet(options["modules"], classes, channels)
+    if name in OWN_MODELS:
+        return resnet(name, classes, channels)
+    return torchvision_model(name, classes, channels, options["stem"] == "image")
+
+
+class Training:
+    """A model, its optimizer and one batch, on the device; and step(), which trains on it and returns the loss there.
+
+    `mode` is eager, compiled (torch.compile), or graph: the whole step as one CUDA graph.
+    """
+
+    def __init__(self, options):
+        import torch
+        self.torch, self.device, self.mode = torch, torch.device(options["device"]), options["mode"]
+        self.bf16 = options["precision"] == "bf16"
+        cuda = self.device.type == "cuda"
+        if cuda:
+            tf32 = options["precision"] != "f32"
+            torch.set_float32_matmul_precision("high" if tf32 else "highest")
+            torch.backends.cudnn.allow_tf32 = tf32
+            torch.backends.cudnn.benchmark = True
+        else:
+            torch.set_num_threads(options["threads"])
+        torch.manual_seed(1)
+        batch, size, channels, classes = (options[key] for key in ("batch_size", "image_size", "channels", "classes"))
+        self.model = make_model(options).to(self.device, memory_format=torch.channels_last)
+        self.images = torch.randn(batch, channels, size, size).to(self.device, memory_format=torch.channels_last)
+        self.labels = torch.randint(classes, (batch,)).to(self.device)
+        self.sgd = torch.optim.SGD(self.model.parameters(), lr=options["lr"], momentum=options["momentum"],
+                                   fused=True if options["fused"] else None)
+        self.loss_of = self.loss
+        if self.mode == "compiled":
+            self.loss_of = torch.compile(self.loss, mode="max-autotune" if cuda else None)
+        self.graph = None
+        if self.mode == "graph":
+            self.capture()
+
+    def persistent_bytes(self):
+        """Weights, their momentum, and the running statistics of batch norm: what Braid calls persistent."""
+        return (sum(2 * weight.nbytes for weight in self.model.parameters()) +
+                sum(buffer.nbytes for buffer in self.model.buffers() if buffer.is_floating_point()))
+
+    def loss(self, images, labels):
+        # Weights change in every step, so a cache of their casts would only hold memory.
+        with self.torch.autocast(self.device.type, dtype=self.torch.bfloat16, enabled=self.bf16, cache_enabled=False):
+            return self.torch.nn.functional.cross_entropy(self.model(images), labels)
+
+    def issue(self):
+        loss = self.loss_of(self.images, self.labels)
+        loss.backward()
+        self.sgd.step()
+        return loss
+
+    def capture(self):
+        """As PyTorch's notes on whole-network capture say: warm up on another stream, drop the gradients, capture."""
+        stream = self.torch.cuda.Stream()
+        stream.wait_stream(self.torch.cuda.current_stream())
+        with self.torch.cuda.stream(stream):
+            for _ in range(5):
+                self.sgd.zero_grad(set_to_none=True)
+                self.issue()
+        self.torch.cuda.current_stream().wait_stream(stream)
+        self.sgd.zero_grad(set_to_none=True)
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph):
+            self.graph_loss = self.issue()
+        self.graph = graph
+
+    def step(self):
+        if self.graph is not None:
+            self.graph.replay()
+            return self.graph_loss
+        self.sgd.zero_grad(set_to_none=True)
+        return self.issue()
+
+    def synchronize(self):
+        if self.device.type == "cuda":
+            self.torch.cuda.synchronize()
+
+    def run(self, steps):
+        host = []
+        begin = time.perf_counter()
+        for _ in range(steps):
+            start = time.perf_counter()
+            loss = self.step()
+            host.append(time.perf_counter() - start)
+            loss.item()
+        return {"seconds": time.perf_counter() - begin, "host_seconds": sorted(host)[len(host) // 2]}
+
+    def run_unread(self, steps):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        self.synchronize()
+        return {"seconds": time.perf_counter() - begin}
+
+    def setting(self):
+        cuda = self.device.type == "cuda"
+        return {"persistent_bytes": self.persistent_bytes(),
+                "memory_bytes": self.torch.cuda.max_memory_allocated() if cuda else None}
+
+
+def main():
+    training = Training(json.loads(sys.argv[1]))
+    print(json.dumps({"ready": True, "version": training.torch.__version__}), flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words == ["setting"]:
+            answer = training.setting()
+        else:
+            answer = (training.run_unread if words[2:] else training.run)(int(words[1]))
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+#include "runtime/profiler.h"
+
+#include "core/median.h"
+
+namespace braid {
+
+SessionOptions profiling_options(SessionOptions options, int width) {
+  options.streams = 1;
+  options.policy = "serial";
+  options.width = width;
+  options.costs.clear();
+  return options;
+}
+
+Profiler::Profiler(Session& session) : session_(session) {
+  const SessionOptions& options = session.options();
+  BRAID_CHECK(options.streams == 1 && options.width >= 1, Error,
+              "[profiler] expected a session of one stream, where nodes run alone, and a fixed width, got streams = ",
+              options.streams, " and width = ", options.width);
+}
+
+void Profiler::run(Step& step) {
+  const std::vector<LaunchTime> times = step.measure();
+  for (const LaunchTime& time : times) {
+    const Choice& chosen = step.chosen(time.index);
+    Key key{node_signature(session_.tape().graph(), time.index, session_.options().tf32), chosen.width,
+            chosen.implementation};
+    microseconds_[std::move(key)].push_back(time.finish - time.start);
+  }
+}
+
+Profile Profiler::profile() const {
+  const DeviceInfo& device = session_.backend().info();
+  Profile profile{.device = device.name, .capacity = device.capacity, .software = ""};
+  for (const auto& [key, samples] : microseconds_) {
+    const auto& [node, width, implementation] = key;
+    profile.measurements.push_back({.node = node,
+                                    .width = width,
+                                    .implementation = implementation,
+                                    .microseconds = median(samples),
+                                    .samples = static_cast<int>(samples.size())});
+  }
+  return profile;
+}
+
+}  // namespace braid

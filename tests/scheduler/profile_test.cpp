@@ -1,0 +1,205 @@
+#include "scheduler/profile.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+/// A file that goes away with the test.
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path_(std::filesystem::temp_directory_path() / message("braid_profile_", getpid(), '_', count_++, ".json")) {}
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  const std::filesystem::path& path() const { return path_; }
+  void write(std::string_view text) const { std::ofstream(path_) << text; }
+
+ private:
+  static inline int count_ = 0;
+  std::filesystem::path path_;
+};
+
+Profile example() {
+  return {.device = "a \"device\"",
+          .capacity = 4,
+          .software = "braid 1.2.3",
+          .measurements = {{.node = "a", .width = 1, .microseconds = 1.5, .samples = 3},
+                           {.node = "a", .width = 2, .microseconds = 0.75, .samples = 3},
+                           {.node = "b", .width = 1, .implementation = "x", .microseconds = 0, .samples = 1}}};
+}
+
+/// What reading a file with this text complains of.
+std::string complaint(std::string_view text) {
+  const TemporaryFile file;
+  file.write(text);
+  try {
+    read_profile(file.path());
+  } catch (const DataError& error) {
+    CHECK(std::string_view(error.what()).starts_with(file.path().string() + ": "));
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+/// Three nodes: two of different shapes, and a view.
+StepGraph three_nodes() {
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(8));
+  const ValueId first = add(graph, {input}, 16);
+  OutputDesc view = bytes_output(16);
+  view.views = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {first});
+  add(graph, {first}, 24);
+  return graph;
+}
+
+Costs two_widths(const StepGraph& graph) {
+  Costs costs;
+  for (const Node& node : graph.nodes()) {
+    const std::vector<Choice> choices =
+        node.is_view ? std::vector{Choice{}}
+                     : std::vector<Choice>{{.width = 1, .duration = 100}, {.width = 2, .duration = 60}};
+    costs.add(choices);
+  }
+  return costs;
+}
+
+class NamedOp final : public Op {
+ public:
+  explicit NamedOp(int attribute) : attribute_(attribute) {}
+  std::string_view name() const override { return "named"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override {
+    outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape});
+  }
+  void hash(Hash& hash) const override { hash.add(attribute_); }
+
+ private:
+  int attribute_;
+};
+
+}  // namespace
+
+TEST_CASE("a profile comes back from its file as it was") {
+  const TemporaryFile file;
+  write_profile(file.path(), example());
+  CHECK(read_profile(file.path()) == example());
+  write_profile(file.path(), {.device = "other", .capacity = 1, .software = ""});
+  CHECK(read_profile(file.path()).measurements.empty());
+}
+
+TEST_CASE("what is no profile is refused, with the file and what was expected") {
+  CHECK_THROWS_WITH_AS(read_profile("/nowhere/p.json"),
+                       "/nowhere/p.json: cannot be read: expected a profile that 'braid profile' wrote", DataError);
+  CHECK_THROWS_WITH_AS(write_profile("/nowhere/p.json", example()), "/nowhere/p.json: cannot be written", DataError);
+  CHECK(contains(complaint(""), "is not a profile that 'braid profile' wrote"));
+  CHECK(contains(complaint("[1, 2"), "is not a profile"));
+  CHECK(contains(complaint("[]"), "is not a profile"));
+  CHECK(contains(complaint("{}"), "version"));
+  CHECK(contains(complaint(R"({"version": 2})"), "expected version 1, got 2: measure it again"));
+  CHECK(contains(complaint(R"({"version": 1, "device": 3})"), "is not a profile"));
+  const std::string_view start = R"({"version": 1, "device": "d", "capacity": 1, "software": "", "measurements": )";
+  CHECK(complaint(std::string(start) + "[]}").empty());
+  const auto entry = [&](std::string_view width, std::string_view time, std::string_view samples) {
+    return message(start, R"([{"node": "n", "width": )", width, R"(, "implementation": "", "microseconds": )", time,
+                   R"(, "samples": )", samples, "}]}");
+  };
+  CHECK(complaint(entry("1", "0.5", "2")).empty());
+  CHECK(contains(complaint(entry("0", "0.5", "2")), "expected a width"));
+  CHECK(contains(complaint(entry("1", "-1", "2")), "expected a width"));
+  CHECK(contains(complaint(entry("1", "1", "0")), "expected a width"));
+  CHECK(contains(complaint(entry("1", "\"fast\"", "2")), "is not a profile"));
+  CHECK(contains(complaint(entry("1", "null", "2")), "is not a profile"));
+}
+
+TEST_CASE("later measurements take the place of earlier ones") {
+  Profile profile = example();
+  Profile later{.device = profile.device, .capacity = 4, .software = "braid 2.0.0"};
+  later.measurements = {{.node = "c", .width = 1, .microseconds = 9, .samples = 5},
+                        {.node = "a", .width = 2, .microseconds = 7, .samples = 5}};
+  merge(profile, later);
+  CHECK(profile.software == "braid 2.0.0");
+  REQUIRE(profile.measurements.size() == 4);
+  CHECK(profile.measurements[0] == example().measurements[0]);
+  CHECK(profile.measurements[1] == later.measurements[1]);
+  CHECK(profile.measurements[2] == example().measurements[2]);
+  CHECK(profile.measurements[3] == later.measurements[0]);
+}
+
+TEST_CASE("a signature tells op, attributes, dtypes and shapes apart, and nothing else") {
+  StepGraph graph;
+  const ValueId x = graph.add_input({DType::f32, {2, 3}});
+  const ValueId other = graph.add_input({DType::f32, {2, 3}});
+  const ValueId narrow = graph.add_input({DType::bf16, {2, 3}});
+  for (const ValueId input : {x, other, narrow}) graph.add_node(std::make_shared<NamedOp>(1), {input});
+  graph.add_node(std::make_shared<NamedOp>(2), {x});
+  const std::string first = node_signature(graph, 0);
+  CHECK(first.starts_with("named#"));
+  CHECK(first.ends_with(" f32[2,3] -> f32[2,3]"));
+  CHECK(node_signature(graph, 1) == first);
+  CHECK(node_signature(graph, 2) != first);
+  CHECK(node_signature(graph, 3) != first);
+  CHECK(node_signature(graph, 0, true).ends_with(" tf32[2,3] -> tf32[2,3]"));
+  CHECK(node_signature(graph, 2, true) == node_signature(graph, 2));
+}
+
+TEST_CASE("durations of known nodes are replaced, others stay") {
+  const StepGraph graph = three_nodes();
+  Costs costs = two_widths(graph);
+  Profile profile{.device = "d", .capacity = 2, .software = ""};
+  profile.measurements = {{.node = node_signature(graph, 0), .width = 1, .microseconds = 8, .samples = 1},
+                          {.node = node_signature(graph, 0), .width = 2, .microseconds = 5, .samples = 1},
+                          {.node = "of another network", .width = 1, .microseconds = 1, .samples = 1}};
+  CHECK(apply(profile, graph, costs) == ProfileUse{.known = 1, .unknown = 1});
+  CHECK(costs.choice(0, 0).duration == 8);
+  CHECK(costs.choice(0, 1).duration == 5);
+  CHECK(costs.choice(2, 0).duration == 100);
+  CHECK(costs.choice(2, 1).duration == 60);
+}
+
+TEST_CASE("a choice that was not measured keeps its ratio to one that was") {
+  const StepGraph graph = three_nodes();
+  Costs costs = two_widths(graph);
+  Profile profile{.device = "d", .capacity = 2, .software = ""};
+  profile.measurements = {{.node = node_signature(graph, 2), .width = 2, .microseconds = 6, .samples = 1}};
+  CHECK(apply(profile, graph, costs) == ProfileUse{.known = 1, .unknown = 1});
+  CHECK(costs.choice(2, 0).duration == doctest::Approx(10));
+  CHECK(costs.choice(2, 1).duration == 6);
+}
+
+TEST_CASE("implementations of one width are told apart by name") {
+  const StepGraph graph = three_nodes();
+  Costs costs;
+  for (NodeId node = 0; node < 3; ++node) {
+    const std::vector<Choice> choices = {{.width = 1, .duration = 4, .implementation = "fast"},
+                                         {.width = 1, .duration = 8, .implementation = "small"}};
+    costs.add(choices);
+  }
+  Profile profile{.device = "d", .capacity = 2, .software = ""};
+  const std::string node = node_signature(graph, 0);
+  profile.measurements = {{.node = node, .width = 1, .implementation = "small", .microseconds = 20, .samples = 1},
+                          {.node = node, .width = 1, .implementation = "fast", .microseconds = 10, .samples = 1}};
+  CHECK(apply(profile, graph, costs).known == 1);
+  CHECK(costs.choice(0, 0).duration == 10);
+  CHECK(costs.choice(0, 1).duration == 20);
+  profile.measurements.resize(1);
+  Costs others = two_widths(graph);
+  CHECK(apply(profile, graph, others).known == 0);  // nameless choices are none of these
+}
+
+TEST_CASE("a profile of another device is refused") {
+  check_device(example(), "p.json", "a \"device\"", 4);
+  CHECK_THROWS_WITH_AS(check_device(example(), "p.json", "mine", 4),
+                       "p.json: expected a profile of 'mine' with a capacity of 4, this is one of 'a \"device\"' with "
+                       "4: measure one here with 'braid profile'",
+                       DeviceError);
+  CHECK_THROWS_AS(check_device(example(), "p.json", "a \"device\"", 2), DeviceError);
+}
+
+}  // namespace braid::testing

@@ -4,11 +4,19 @@
 #include "core/backend.h"
 #include "core/cuda/cuda_backend.h"
 #include "ops/cpu/onednn.h"
+#include "ops/kernels.h"
 #include "scheduler/known_devices.h"
 
 namespace braid::apps {
 
 namespace {
+
+/// With what cuDNN knows of it.
+DeviceInfo complete_info(const Device& device) {
+  DeviceInfo info = make_backend(device)->info();
+  info.properties = device_properties(device);
+  return info;
+}
 
 void print(const Device& device, std::string_view unit) {
   const std::unique_ptr<Backend> backend = make_backend(device);
@@ -26,7 +34,7 @@ void add_devices(CLI::App& app, int& exit_code) {
   command->callback([json, &exit_code] {
     exit_code = kOk;
     if (!json->empty()) {
-      std::cout << to_json(make_backend(Device::parse(*json))->info()) << '\n';
+      std::cout << to_json(complete_info(Device::parse(*json))) << '\n';
       return;
     }
     print({DeviceType::cpu, 0}, "cores");
@@ -34,8 +42,10 @@ void add_devices(CLI::App& app, int& exit_code) {
     std::cout << (onednn.empty() ? ", without oneDNN" : ", oneDNN " + onednn) << '\n';
     const std::string reason = cuda::unavailable_reason();
     if (reason.empty()) {
-      print({DeviceType::cuda, 0}, "SMs");
-      std::cout << '\n';
+      for (int index = 0; index < cuda::device_count(); ++index) {
+        print({DeviceType::cuda, index}, "SMs");
+        std::cout << '\n';
+      }
     } else {
       std::cout << "cuda: not available: " << reason << '\n';
     }

@@ -9,6 +9,7 @@ std::vector<std::string_view> kernel_names();
 namespace cuda {  // ops/cuda, or ops/cuda/unavailable.cpp
 std::vector<Implementation> make_implementations(const KernelSpec& spec);
 std::vector<std::string_view> kernel_names();
+std::string device_properties(int index);
 }  // namespace cuda
 
 std::vector<Implementation> make_implementations(DeviceType device, const KernelSpec& spec) {
@@ -20,6 +21,10 @@ std::vector<Implementation> make_implementations(DeviceType device, const Kernel
 
 std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec) {
   return std::move(make_implementations(device, spec).front().kernel);
+}
+
+std::string device_properties(const Device& device) {
+  return device.type == DeviceType::cuda ? cuda::device_properties(device.index) : std::string();
 }
 
 std::vector<std::string_view> kernel_names(DeviceType device) {

@@ -39,6 +39,10 @@ std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec);
 /// several, which differ in time and workspace. Throws like make_kernel.
 std::vector<Implementation> make_implementations(DeviceType device, const KernelSpec& spec);
 
+/// A GPU as cuDNN describes it (JSON), to plan for it elsewhere: DeviceInfo::properties. Empty for a CPU. Throws
+/// DeviceError if the device is not there.
+std::string device_properties(const Device& device);
+
 /// Names of the ops that have a kernel on the device, sorted.
 std::vector<std::string_view> kernel_names(DeviceType device);
 

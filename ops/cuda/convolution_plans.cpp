@@ -173,6 +173,20 @@ Descriptor device_properties(const ConvolutionProblem& problem) {
   return device;
 }
 
+}  // namespace
+
+/// For ops/kernels.cpp.
+std::string device_properties(int index) {
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(index));
+  device.finalize();
+  constexpr auto kText = CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+  const std::vector<char> text = device.get_all<char>(kText, device.count(kText, CUDNN_TYPE_CHAR));
+  return std::string(text.begin(), std::ranges::find(text, '\0'));
+}
+
+namespace {
+
 /// Engine configs by rank; none if the graph is beyond the mode.
 std::vector<Descriptor> heuristics(cudnnBackendHeurMode_t mode, const ConvolutionProblem& problem,
                                    const Descriptor& graph, const Descriptor& device) {

@@ -110,9 +110,10 @@ class Descriptor {
   Descriptor get(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const {
     return std::move(get_all(name, type, 1).at(0));
   }
-  std::int64_t count(cudnnBackendAttributeName_t name) const {
+  std::int64_t count(cudnnBackendAttributeName_t name,
+                     cudnnBackendAttributeType_t type = CUDNN_TYPE_BACKEND_DESCRIPTOR) const {
     std::int64_t count = 0;
-    BRAID_CUDA(cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr));
+    BRAID_CUDA(cudnnBackendGetAttribute(descriptor_, name, type, 0, &count, nullptr));
     return count;
   }
 

@@ -10,4 +10,8 @@ std::vector<Implementation> make_implementations(const KernelSpec& spec) {
 
 std::vector<std::string_view> kernel_names() { return {}; }
 
+std::string device_properties(int index) {
+  throw DeviceError(message("[cuda:", index, "] built without CUDA: use device 'cpu'"));
+}
+
 }  // namespace braid::cuda

@@ -167,6 +167,52 @@ TEST_CASE_FIXTURE(Fixture, "a matrix product that cuBLASLt refuses fails the ste
   run_step(*session);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a convolution that cuDNN refuses fails the step") {
+  const Array image = random_array({2, 8, 8, 4}, 1), filter = random_array({4, 3, 3, 4}, 2);
+  const auto convolve = [&] {
+    Step step = session->step();
+    const Tensor x = Tensor(image);
+    conv2d(x, filter, {.padding = 1});
+    step.run();
+    session->synchronize();
+  };
+  convolve();
+  recording::fail_next("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
+  CHECK_THROWS_WITH_AS(convolve(), doctest::Contains("[cudnn] cudnnBackendExecute failed: "), DeviceError);
+  convolve();
+}
+
+TEST_CASE("where memory is short, a plan without concurrency takes over") {
+  const auto arena_of = [](int streams, std::size_t memory) {
+    recording::reset();
+    recording::set_memory(memory);
+    Session session({.device = "cuda", .streams = streams});
+    // Four branches of one large value each: side by side they need four times the memory.
+    Step step = session.step();
+    const Tensor x = Array(DType::f32, {1024, 1024});
+    std::vector<Tensor> ends;
+    for (int branch = 0; branch < 4; ++branch) {
+      Tensor y = relu(linear(x, Array(DType::f32, {1024, 1024})));
+      for (int i = 0; i < 3; ++i) y = linear(y, x);
+      ends.push_back(linear(y, Array(DType::f32, {1, 1024})));
+    }
+    sum(ends);
+    step.run();
+    session.synchronize();
+    CHECK((step.plan().policy == "serial") == session.choice_report().starts_with("plans that need "));
+    return std::pair(step.plan().policy, session.stats().arena_bytes);
+  };
+  const std::size_t plenty = std::size_t{16} << 30;
+  const std::size_t serial = arena_of(1, plenty).second;
+  const auto [policy, concurrent] = arena_of(4, plenty);
+  REQUIRE(concurrent > serial);
+  CHECK(policy == "critical_path");
+  // One byte too little for the arena of the concurrent plan.
+  const auto [kept, bytes] = arena_of(4, concurrent - 1);
+  CHECK(kept == "serial");
+  CHECK(bytes == serial);
+}
+
 TEST_CASE("whatever goes wrong in a capture, the step says so and a later one is captured") {
   struct Failure {
     std::string function;

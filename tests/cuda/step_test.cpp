@@ -8,6 +8,8 @@
 #include <set>
 
 #include "core/cuda/stream_handles.h"
+#include "ops/kernels.h"
+#include "scheduler/known_devices.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
 
@@ -29,6 +31,36 @@ std::set<std::string> functions_of(const std::vector<Call>& calls) {
   std::set<std::string> functions;
   for (const Call& call : calls) functions.insert(call.function);
   return functions;
+}
+
+TEST_CASE("a device can be described to plan for it elsewhere") {
+  recording::reset();
+  Session session({.device = "cuda"});
+  DeviceInfo info = session.backend().info();
+  info.properties = device_properties(session.device());
+  const DeviceInfo known = known_device("h200"), read = device_from_json(to_json(info));
+  const auto letters = [](std::string text) {  // keys may come in any order
+    std::ranges::sort(text);
+    return text;
+  };
+  CHECK(letters(read.properties) == letters(device_from_json(to_json(known)).properties));
+  CHECK(read.capacity == known.capacity);
+  CHECK(read.shares_units);
+}
+
+TEST_CASE("the algorithms of a convolution are timed once, before the step is planned") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 2, .benchmark = true});
+  for (int run = 0; run < 2; ++run) {
+    Step step = session.step();
+    const Tensor x = random_array({2, 8, 8, 4}, 1), w = random_array({4, 3, 3, 4}, 2);
+    conv2d(x, w, {.padding = 1});
+    step.run();
+    session.synchronize();
+  }
+  const auto is_convolution = [](const Call& call) { return call.kernel == "cudnn"; };
+  CHECK(std::ranges::count_if(recording::calls(), is_convolution) > 2 + 4);  // two steps, several ways several times
+  CHECK(recording::mistakes().empty());
 }
 
 TEST_CASE("a step neither allocates nor frees nor waits for what is running, once its plan has run") {

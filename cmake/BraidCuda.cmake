@@ -1,4 +1,4 @@
-# The CUDA backend needs the toolkit (12.4 or newer) and cuDNN 9. BRAID_CUDA=AUTO takes them if both are there and says
+# The CUDA backend needs the toolkit (12.4 or newer) and cuDNN 9.8. BRAID_CUDA=AUTO takes them if both are there and says
 # what is missing if not; ON insists. Besides the usual places they are looked for where pip installs them:
 # site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 and no libcudnn.so.
 #
@@ -38,15 +38,15 @@ find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12
              HINTS ${CUDAToolkit_LIBRARY_DIR} ${cuda_hints} PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_LIBRARY)
 if(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
-  braid_no_cuda("cuDNN 9 was not found; install it or set CUDNN_ROOT to the folder of its include and lib")
+  braid_no_cuda("cuDNN 9.8 or newer was not found; install it or set CUDNN_ROOT to the folder of its include and lib")
 elseif(NOT CUBLASLT_LIBRARY)
   braid_no_cuda("cuBLASLt was not found in ${CUDAToolkit_LIBRARY_DIR}")
 endif()
 file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h CUDNN_VERSION REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
 list(TRANSFORM CUDNN_VERSION REPLACE "[^0-9]+" "")
 list(JOIN CUDNN_VERSION "." CUDNN_VERSION)
-if(CUDNN_VERSION VERSION_LESS 9)
-  braid_no_cuda("cuDNN 9 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
+if(CUDNN_VERSION VERSION_LESS 9.8)
+  braid_no_cuda("cuDNN 9.8 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
 endif()
 
 # The GPU of this machine if it has one, else Hopper, with PTX for what comes after.

@@ -11,6 +11,7 @@ namespace braid {
 
 namespace {
 
+constexpr std::size_t kMiB = std::size_t{1} << 20;
 const std::vector<std::string> kDatasets{"fashion_mnist", "synthetic"};
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kPrecisions{"f32", "tf32", "bf16", "f16"};
@@ -218,6 +219,10 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
   parent.read("policy", session.policy, policy_names());
   parent.read("deterministic", session.deterministic);
+  parent.read("cuda_graphs", session.cuda_graphs);
+  std::int64_t workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
+  parent.read("workspace_limit", workspace, between(0, 1 << 20));
+  session.workspace_limit = static_cast<std::size_t>(workspace) * kMiB;
   parent.read("costs", session.costs);
 }
 

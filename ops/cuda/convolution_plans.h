@@ -27,7 +27,8 @@ struct ConvolutionProblem {
   bool tf32 = false;
   bool deterministic = true;
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes
-  /// Multiprocessors that the kernel should make do with, as a hint to the heuristics; 0: all.
+  /// Multiprocessors that the kernel should make do with, as a target of the heuristics; 0: all. cuDNN 9.19 then has
+  /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases.
   int multiprocessors = 0;
   int device = 0;               ///< CUDA index, if `properties` is empty
   std::string_view properties;  ///< of the device as cuDNN describes it (JSON): then it need not be there

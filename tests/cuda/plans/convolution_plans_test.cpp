@@ -80,6 +80,7 @@ TEST_CASE("a bias is part of the plan, and a ReLU after it for inference") {
 
 TEST_CASE("plans can be asked for that make do with a part of the device") {
   ConvolutionProblem p = problem();
+  p.dtype = DType::bf16;
   p.multiprocessors = 16;
   CHECK_FALSE(cuda::convolution_plans(p).empty());
 }

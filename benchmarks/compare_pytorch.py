@@ -256,8 +256,9 @@ def start_all(config, batch, precision, suite, arguments):
     others are done."""
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
-    settings = {"device": suite.device, "precision": precision, "threads": arguments.threads, "train.batch_size": batch,
-                "data.size": batch, **({"data.image_size": size, "model.stem": "image"} if size else {})}
+    # PyTorch is not deterministic either, as it runs here.
+    settings = {"device": suite.device, "precision": precision, "deterministic": "false", "threads": arguments.threads,
+                "train.batch_size": batch, "data.size": batch, **({"data.image_size": size, "model.stem": "image"} if size else {})}
     command = [arguments.braid, "bench", config, "--serve"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
@@ -265,7 +266,8 @@ def start_all(config, batch, precision, suite, arguments):
 
     def braid(streams):
         name = "Braid, auto" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}"
-        return Program(name, [*command, "--set", f"streams={streams}"])
+        policy = "serial" if streams == "1" else "critical_path"
+        return Program(name, [*command, "--set", f"streams={streams}", "--set", f"policy={policy}"])
 
     programs, failed = [], []
 
@@ -447,11 +449,12 @@ def main():
         results, dropped = run_suite(suite, arguments)
         version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
         print(f"{machine(arguments)}; PyTorch {version}\n\n{gpu_tables(results)}")
-        for config, batch, precision in dropped:
-            print(f"left out for lack of time: {config.stem}, batch {batch}, {precision}")
+        if dropped:
+            print("\nLeft out for lack of time: " + "; ".join(
+                f"{config.stem}, batch {batch}, {precision}" for config, batch, precision in dropped) + ".")
         for result in results:
             for failure in result["failed"]:
-                print(f"failed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}")
+                print(f"\nFailed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}.")
         sys.exit(any(result["failed"] for result in results) or not results)
     if os.getloadavg()[0] > 0.5:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers will mean little", file=sys.stderr)

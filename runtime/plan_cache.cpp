@@ -63,7 +63,7 @@ struct PlanCache::Entry {
 };
 
 PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options)
-    : context_(context), streams_(streams), options_(options) {
+    : context_(context), streams_(streams), options_(options), timer_(context.backend(), streams) {
   if (options.costs.empty()) return;
   const DeviceInfo& device = context.backend().info();
   profile_ = read_profile(options.costs);
@@ -152,6 +152,7 @@ std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, s
   const KernelTarget target = kernel_target(context_, options_);
   Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
   KernelChoices kernels = make_kernels(graph, target, costs);
+  if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
   if (least_workspace) keep_least_workspace(kernels, costs);
   Plan plan = make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.shares_units);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/executable.h"
+#include "runtime/kernel_timer.h"
 #include "scheduler/profile.h"
 
 namespace braid {
@@ -65,6 +66,7 @@ class PlanCache {
   std::unordered_map<Hash, std::unique_ptr<Entry>> entries_;
   Entry* current_ = nullptr;
   bool measuring_ = false;
+  KernelTimer timer_;
   Buffer arena_;
   std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
   std::string report_;

@@ -22,6 +22,8 @@ struct SessionOptions {
   std::uint64_t seed = 1;                ///< of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
+  /// Time the ways to run a node (algorithms, widths) when a plan is made, instead of trusting estimates of them.
+  bool benchmark = false;
   bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
   std::string costs = {};     ///< file of measured durations to plan with (scheduler/profile.h)

@@ -219,6 +219,7 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
   parent.read("policy", session.policy, policy_names());
   parent.read("deterministic", session.deterministic);
+  parent.read("benchmark", session.benchmark);
   parent.read("cuda_graphs", session.cuda_graphs);
   std::int64_t workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
   parent.read("workspace_limit", workspace, between(0, 1 << 20));

@@ -102,8 +102,9 @@ void write(std::ostream& out, const SessionOptions& session, DType dtype) {
   out << "seed: " << session.seed << "\ndevice: " << session.device << "\nstreams: " << streams_of(session)
       << "\nwidth: " << count_or(session.width, "auto") << "\nthreads: " << count_or(session.threads, "all")
       << "\npolicy: " << session.policy << "\nprecision: " << precision_name(session, dtype)
-      << "\ndeterministic: " << flag(session.deterministic) << "\ncuda_graphs: " << flag(session.cuda_graphs)
-      << "\nworkspace_limit: " << (session.workspace_limit >> 20) << "\ncosts: " << as_scalar(session.costs) << '\n';
+      << "\ndeterministic: " << flag(session.deterministic) << "\nbenchmark: " << flag(session.benchmark)
+      << "\ncuda_graphs: " << flag(session.cuda_graphs) << "\nworkspace_limit: " << (session.workspace_limit >> 20)
+      << "\ncosts: " << as_scalar(session.costs) << '\n';
 }
 
 void write(std::ostream& out, const ModelConfig& model) {

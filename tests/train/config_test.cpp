@@ -35,11 +35,12 @@ std::string error_of_override(const std::string& assignment) { return error_in(k
 
 TEST_CASE("what a CUDA device may do is written as it was read") {
   const TrainConfig config =
-      parse_train_config(kMinimal + "deterministic: false\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
+      parse_train_config(kMinimal + "deterministic: false\nbenchmark: true\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
   CHECK_FALSE(config.session.deterministic);
   CHECK_FALSE(config.session.cuda_graphs);
   CHECK(config.session.workspace_limit == std::size_t{64} << 20);
   const TrainConfig again = parse_train_config(to_yaml(config), "y.yaml");
+  CHECK(again.session.benchmark);
   CHECK_FALSE(again.session.cuda_graphs);
   CHECK(again.session.workspace_limit == config.session.workspace_limit);
   CHECK(error_with("workspace_limit: -1").find("x.yaml:5:18: workspace_limit: ") != std::string::npos);

@@ -1,0 +1,74 @@
+#include "runtime/kernel_timer.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/functions.h"
+#include "ops/conv2d.h"
+#include "ops/optimizer.h"
+#include "runtime/session.h"
+
+namespace braid {
+namespace {
+
+/// Two equal convolutions and an update that overwrites its inputs.
+StepGraph small_graph() {
+  StepGraph graph;
+  const ValueId x = graph.add_input({DType::f32, {2, 8, 8, 4}}), w = graph.add_input({DType::f32, {4, 3, 3, 4}});
+  const auto conv = std::make_shared<ops::Conv2d>(Conv2dOptions{.padding = 1});
+  graph.add_node(conv, {graph.add_node(conv, {x, w}), w});
+  const ValueDesc weights{DType::f32, {1000}};
+  const ValueId rate = graph.add_input({DType::f32, {}});
+  const ValueId p = graph.add_persistent(weights, ValueKind::parameter, 0);
+  graph.add_node(std::make_shared<ops::SgdUpdate>(SgdOptions{}), {rate, p, graph.add_input(weights)});
+  return graph;
+}
+
+/// All nodes in `widths` ways, at first with a duration that no kernel has.
+Costs estimates(const StepGraph& graph, std::initializer_list<int> widths) {
+  Costs costs;
+  std::vector<Choice> choices;
+  for (const int width : widths) choices.push_back({.width = width, .duration = 1e9});
+  for (NodeId node = 0; node < graph.node_count(); ++node) costs.add(choices);
+  return costs;
+}
+
+TEST_CASE("the ways to run a node are timed, each once, and nodes with one way are left alone") {
+  const auto backend = make_backend({}, 2);
+  const auto streams = backend->make_streams({});
+  const StepGraph graph = small_graph();
+  KernelTimer timer(*backend, *streams);
+
+  Costs costs = estimates(graph, {1, 2});
+  KernelChoices kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, costs);
+  timer.time(graph, kernels, costs, false);
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    for (const Choice& choice : costs.choices(node)) {
+      CHECK(choice.duration > 0);
+      CHECK(choice.duration < 1e9);
+    }
+  }
+  for (const int i : {0, 1}) CHECK(costs.choice(0, i).duration == costs.choice(1, i).duration);
+
+  Costs again = estimates(graph, {1, 2});
+  kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, again);
+  timer.time(graph, kernels, again, false);
+  for (NodeId node = 0; node < graph.node_count(); ++node) CHECK(again.choice(node, 1) == costs.choice(node, 1));
+
+  Costs single = estimates(graph, {1});
+  kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, single);
+  timer.time(graph, kernels, single, false);
+  CHECK(single.choice(0, 0).duration == 1e9);
+}
+
+TEST_CASE("a session that times kernels computes what it computes without") {
+  const auto loss = [](bool benchmark) {
+    Session session({.device = "cpu", .streams = 2, .threads = 2, .benchmark = benchmark});
+    const Step step = session.step();
+    const Tensor x = Array::from<float>({1, -2, 3, 4}, {2, 2});
+    return cross_entropy(relu(x), Array::from<std::int32_t>({0, 1}, {2})).item();
+  };
+  CHECK(loss(true) == loss(false));
+}
+
+}  // namespace
+}  // namespace braid

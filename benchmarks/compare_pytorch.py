@@ -256,8 +256,8 @@ def start_all(config, batch, precision, suite, arguments):
     others are done."""
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
-    # PyTorch is not deterministic either, as it runs here.
-    settings = {"device": suite.device, "precision": precision, "deterministic": "false", "threads": arguments.threads,
+    # As PyTorch runs here: not deterministic, and with measured algorithms.
+    settings = {"device": suite.device, "precision": precision, "deterministic": "false", "benchmark": "true", "threads": arguments.threads,
                 "train.batch_size": batch, "data.size": batch, **({"data.image_size": size, "model.stem": "image"} if size else {})}
     command = [arguments.braid, "bench", config, "--serve"]
     for key, value in settings.items():

@@ -120,7 +120,7 @@ profile() {
           continue
         fi
         limited 25 "$bin/braid" profile "benchmarks/configs/cuda/$name.yaml" -o "$out/profile.json" --device cuda \
-          --batch-size "$batch" --set precision="$precision" || status=1
+          --batch-size "$batch" --set precision="$precision" --set benchmark=true || status=1
       done
     done
   done

@@ -102,7 +102,9 @@ bench() {
     echo 'bench: skipped (python3 has no torch and torchvision)'
     return 77
   fi
-  limited 190 python3 benchmarks/compare_pytorch.py --device cuda --braid "$bin/braid" --budget 150 \
+  local limit=190
+  if [[ $only == bench ]]; then limit=520; fi
+  limited "$limit" python3 benchmarks/compare_pytorch.py --device cuda --braid "$bin/braid" --budget $((limit - 40)) \
     --json "$out/comparison.json" >"$out/comparison.md"
   local status=$?
   cat "$out/comparison.md"

@@ -44,14 +44,14 @@ class ProgramFailed(Exception):
 class Program:
     """A process that runs training steps when asked to, and, with `stop`, is stopped in between."""
 
-    def __init__(self, name, command, stop=False):
-        self.name, self.stop = name, stop
+    def __init__(self, name, command, stop=False, begin=False):
+        self.name, self.stop, self.begin = name, stop, begin
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.greeting = None
         self.step_seconds, self.unread_seconds, self.host_seconds = [], [], []
 
     def wait_until_ready(self, limit=START_LIMIT):
-        self.greeting = self.read(limit)
+        self.greeting = self.ask("begin", limit) if self.begin else self.read(limit)
         self.pause()
 
     def read(self, limit=None):
@@ -153,7 +153,7 @@ def pytorch_options(path, arguments):
 
 
 def worker(name, options, stop=False, **changes):
-    return Program(name, [sys.executable, WORKER, json.dumps({**options, **changes})], stop)
+    return Program(name, [sys.executable, WORKER, json.dumps({**options, **changes})], stop, begin=True)
 
 
 def check_same_network(config, braid, programs):
@@ -252,12 +252,13 @@ def combinations(configs, suite):
 
 
 def start_all(config, batch, precision, suite, arguments):
-    """Braid's programs and PyTorch's, ready. All start at once; what Braid measures to choose a plan, it measures when the
-    others are done."""
+    """Braid's programs and PyTorch's, ready. One after another, because they measure algorithms and plans."""
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
-    settings = {"device": suite.device, "precision": precision, "threads": arguments.threads, "train.batch_size": batch,
-                "data.size": batch, **({"data.image_size": size, "model.stem": "image"} if size else {})}
+    # As PyTorch runs here: not deterministic, and with measured algorithms.
+    settings = {"device": suite.device, "precision": precision, "deterministic": "false", "benchmark": "true",
+                "threads": arguments.threads, "train.batch_size": batch, "data.size": batch,
+                **({"data.image_size": size, "model.stem": "image"} if size else {})}
     command = [arguments.braid, "bench", config, "--serve"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
@@ -265,26 +266,26 @@ def start_all(config, batch, precision, suite, arguments):
 
     def braid(streams):
         name = "Braid, auto" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}"
-        return Program(name, [*command, "--set", f"streams={streams}"])
+        policy = "serial" if streams == "1" else "critical_path"
+        return Program(name, [*command, "--set", f"streams={streams}", "--set", f"policy={policy}"])
 
     programs, failed = [], []
 
-    def wait(starting, limit=START_LIMIT):
-        for program in starting:
-            try:
-                program.wait_until_ready(limit)
-                program.warm_up(arguments.warm_up, limit)
-                programs.append(program)
-            except ProgramFailed as error:
-                failed.append(str(error))
+    def wait(program, limit=START_LIMIT):
+        try:
+            program.wait_until_ready(limit)
+            program.warm_up(arguments.warm_up, limit)
+            programs.append(program)
+        except ProgramFailed as error:
+            failed.append(str(error))
 
-    streams = suite.few_streams if batch >= LARGE_BATCH else suite.many_streams
-    wait([braid(count) for count in streams if count != "auto"] +
-         [worker(f"PyTorch, {name}", options, mode=mode) for name, mode in suite.modes.items()])
-    if "auto" in streams:
-        wait([braid("auto")])
+    workers = [worker(f"PyTorch, {name}", options, mode=mode) for name, mode in suite.modes.items()]
+    for streams in suite.few_streams if batch >= LARGE_BATCH else suite.many_streams:
+        wait(braid(streams))
+    for program in workers:
+        wait(program)
     if arguments.compile:
-        wait([worker("PyTorch, compiled", options, mode="compiled")], arguments.compile_limit)
+        wait(worker("PyTorch, compiled", options, mode="compiled"), arguments.compile_limit)
     return options, programs, failed
 
 
@@ -447,11 +448,12 @@ def main():
         results, dropped = run_suite(suite, arguments)
         version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
         print(f"{machine(arguments)}; PyTorch {version}\n\n{gpu_tables(results)}")
-        for config, batch, precision in dropped:
-            print(f"left out for lack of time: {config.stem}, batch {batch}, {precision}")
+        if dropped:
+            print("\nLeft out for lack of time: " + "; ".join(
+                f"{config.stem}, batch {batch}, {precision}" for config, batch, precision in dropped) + ".")
         for result in results:
             for failure in result["failed"]:
-                print(f"failed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}")
+                print(f"\nFailed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}.")
         sys.exit(any(result["failed"] for result in results) or not results)
     if os.getloadavg()[0] > 0.5:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers will mean little", file=sys.stderr)

@@ -1,7 +1,8 @@
 """PyTorch's side of compare_pytorch.py: the same networks as Braid's, and training steps on request.
 
 Runs in a process of its own, so that its peak memory is its own: pytorch_worker.py OPTIONS, a JSON object. Answers
-"run N", "run N unread" and "setting" in lines of JSON, as `braid bench --serve` does.
+"run N", "run N unread" and "setting" in lines of JSON, as `braid bench --serve` does; but touches the device only after a
+line "begin", so that several can load PyTorch at once and then have the device to themselves.
 """
 import json
 import sys
@@ -198,6 +199,8 @@ class Training:
 
 
 def main():
+    import torch  # noqa: F401  # takes seconds
+    sys.stdin.readline()
     training = Training(json.loads(sys.argv[1]))
     print(json.dumps({"ready": True, "version": training.torch.__version__}), flush=True)
     for line in sys.stdin:

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Packs a CUDA build into one folder that runs on another x86-64 Linux, for machines with a GPU and without our packages.
+#
+#   scripts/bundle.sh [-o DIR] [--build DIR]
+#
+# The target needs a C library no older than this machine's, a driver, and CUDA's libraries as pip installs them (torch
+# brings them): `run` finds them through python3. All else that the programs link is packed. On the target:
+#
+#   DIR/bin/braid devices
+#   DIR/scripts/gpu_check.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+limit_mib=60
+target=build/bundle
+build=build/cuda
+fail() {
+  printf 'bundle: %s\n' "$*" >&2
+  exit 1
+}
+while (($# > 0)); do
+  case $1 in
+    -o) target=${2:?-o needs a folder} ;;
+    --build) build=${2:?--build needs a folder} ;;
+    *) fail "unknown argument '$1'; usage: scripts/bundle.sh [-o DIR] [--build DIR]" ;;
+  esac
+  shift 2
+done
+[[ -x $build/bin/braid ]] || fail "there is no $build/bin/braid: run cmake --preset cuda && cmake --build --preset cuda"
+[[ ! -e $target || -e $target/run ]] || fail "$target exists and is no bundle: remove it or name another folder with -o"
+
+rm -rf "$target"
+mkdir -p "$target/bin" "$target/programs" "$target/lib" "$target/scripts"
+programs=()
+for name in braid test_gpu; do
+  [[ -x $build/bin/$name ]] || continue
+  programs+=("$build/bin/$name")
+  strip -o "$target/programs/$name" "$build/bin/$name"
+  # shellcheck disable=SC2016  # expanded there, not here
+  printf '#!/bin/sh\nexec "$(dirname "$0")/../run" %s "$@"\n' "$name" >"$target/bin/$name"
+done
+
+# The driver's and the C library's libraries belong to the target, CUDA's to its python3.
+others='^(ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libcuda|libcudart|libcudnn[a-z_]*|libcublas|libcublasLt|libnvrtc.*)\.so'
+while read -r name path; do
+  [[ $name =~ $others ]] || cp -L "$path" "$target/lib/$name"
+done < <(ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u)
+strip --strip-unneeded "$target"/lib/*
+
+cp -r configs benchmarks "$target"
+cp scripts/gpu_check.sh "$target/scripts"
+find "$target" -name __pycache__ -prune -exec rm -r {} +
+
+cat >"$target/run" <<'RUN'
+#!/usr/bin/env bash
+# Runs a program of this bundle with the libraries that it needs, as in: run braid devices
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cuda=$(
+  python3 - <<'PYTHON' || true
+import glob, os, site, sys
+folders = [*sys.path, *site.getsitepackages(), site.getusersitepackages()]
+print(":".join(sorted({lib for folder in folders for lib in glob.glob(os.path.join(folder, "nvidia", "*", "lib"))})))
+PYTHON
+)
+export LD_LIBRARY_PATH=$here/lib${cuda:+:$cuda}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+program=$here/programs/${1:?usage: run PROGRAM [ARGUMENT…]}
+shift
+exec "$program" "$@"
+RUN
+chmod +x "$target/run" "$target"/bin/*
+
+# The data set of the demo, if there is room for it.
+data=/usr/share/datasets/fashion-mnist
+used() { du -sm "$target" | cut -f 1; }
+if [[ -d $data ]] && (($(used) + $(du -sLm "$data" | cut -f 1) <= limit_mib)); then cp -rL "$data" "$target/data"; fi
+(($(used) <= limit_mib)) || fail "$target takes $(used) MiB, more than the $limit_mib MiB that it may"
+printf 'bundle: %s, %d MiB\n' "$target" "$(used)"

@@ -1,0 +1,65 @@
+// What goes wrong on a GPU is told, and does not outlive the session. These tests run last (main.cpp), for one of them
+// destroys the device's context.
+
+#include "autograd/functions.h"
+#include "ops/elementwise.h"
+#include "ops/kernels.h"
+#include "runtime/session.h"
+#include "tests/gpu/gpu_test.h"
+
+namespace braid::testing {
+namespace {
+
+/// A step that works.
+void check_usable(Session& session) {
+  const Step step = session.step();
+  CHECK(relu(Tensor(Array::from<float>({-1, 2}, {2}))).array().as<float>()[1] == 2);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("faults");
+
+GPU_TEST_CASE("memory that is not there is an error with numbers, and the session stays usable") {
+  Session session({.device = "cuda", .streams = 2});
+  const std::size_t memory = session.backend().info().memory_bytes;
+  CHECK_THROWS_AS(session.backend().allocate(2 * memory), OutOfMemory);
+  check_usable(session);
+}
+
+GPU_TEST_CASE("a label out of range is an error of the step, and the session stays usable") {
+  Session session({.device = "cuda", .streams = 2});
+  const Array logits = Array::from<float>({1, 2, 3, 4}, {2, 2});
+  for (int i = 0; i < 5; ++i) {  // before and after the capture
+    Step step = session.step();
+    const Tensor loss = cross_entropy(Tensor(logits), Array::from<std::int32_t>({0, 7}, {2}));
+    step.run();
+    CHECK_THROWS_AS(loss.item(), DataError);
+  }
+  check_usable(session);
+}
+
+GPU_TEST_CASE("an illegal address ends the session with an error, and the next session works") {
+  {
+    const auto backend = make_backend({DeviceType::cuda, 0});
+    const auto streams = backend->make_streams({.count = 1});
+    const ValueDesc desc{DType::f32, {1 << 20}};
+    const ops::Relu relu;
+    const auto kernel = make_kernel(DeviceType::cuda, {.op = relu,
+                                                       .inputs = {&desc, 1},
+                                                       .outputs = {&desc, 1},
+                                                       .device = backend->device(),
+                                                       .info = &backend->info()});
+    void* const nowhere[] = {nullptr};
+    kernel->bind(nowhere, nowhere, nullptr);
+    const Program program{.streams = {{{Instruction::Kind::launch, 0, kernel.get()}}}};
+    CHECK_THROWS_AS((streams->launch(program), streams->synchronize()), DeviceError);
+    CHECK_THROWS_AS(streams->synchronize(), DeviceError);
+  }
+  Session session({.device = "cuda", .streams = 2});
+  check_usable(session);
+}
+
+TEST_SUITE_END();
+
+}  // namespace braid::testing

@@ -1,0 +1,150 @@
+// Every row of the op table on the GPU, in every floating type, against plain loops on the CPU in f64.
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/gpu/gpu_test.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/op_table.h"
+
+namespace braid::testing {
+namespace {
+
+class Gpu {
+ public:
+  Gpu() : backend_(make_backend({DeviceType::cuda, 0})), streams_(backend_->make_streams({.count = 1})) {}
+
+  /// The outputs of an op. Outputs, workspace and what lies behind them hold `garbage` before the run.
+  std::vector<Array> run(const Op& op, const std::vector<Array>& given, bool tf32, std::uint8_t garbage) {
+    std::vector<ValueDesc> input_descs;
+    std::vector<OutputDesc> inferred;
+    std::vector<Buffer> buffers;
+    std::vector<void*> inputs, outputs;
+    for (const Array& array : given) {
+      input_descs.push_back(desc_of(array));
+      inputs.push_back(upload(array, buffers));
+    }
+    op.infer(input_descs, inferred);
+    const std::vector<ValueDesc> output_descs = descs_of(inferred);
+    for (std::size_t i = 0; i < inferred.size(); ++i) {
+      const int shared = inferred[i].overwrites;
+      outputs.push_back(shared >= 0 ? inputs[static_cast<std::size_t>(shared)]
+                                    : upload(filled(output_descs[i].dtype, output_descs[i].shape, garbage), buffers));
+    }
+    const auto kernel = make_kernel(DeviceType::cuda, {.op = op,
+                                                       .inputs = input_descs,
+                                                       .outputs = output_descs,
+                                                       .tf32 = tf32,
+                                                       .device = backend_->device(),
+                                                       .info = &backend_->info()});
+    const auto workspace_bytes = static_cast<std::int64_t>(kernel->workspace_bytes());
+    kernel->bind(inputs, outputs, upload(filled(DType::u8, {workspace_bytes}, garbage), buffers));
+    const Program program{.streams = {{{Instruction::Kind::launch, 0, kernel.get()}}}};
+    streams_->launch(program);
+    streams_->synchronize();
+
+    std::vector<Array> results;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      results.emplace_back(output_descs[i].dtype, output_descs[i].shape);
+      if (results.back().bytes() > 0) {
+        backend_->copy_to_host(results.back().data(), outputs[i], results.back().bytes());
+      }
+    }
+    return results;
+  }
+
+ private:
+  void* upload(const Array& array, std::vector<Buffer>& buffers) {
+    buffers.push_back(backend_->allocate(std::max<std::size_t>(array.bytes(), 1)));
+    if (array.bytes() > 0) backend_->copy_to_device(buffers.back().data(), array.data(), array.bytes());
+    return buffers.back().data();
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<StreamGroup> streams_;
+};
+
+double unit_roundoff(DType dtype, bool tf32) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-53;
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    default: return tf32 ? 0x1p-11 : 0x1p-24;
+  }
+}
+
+double largest(const Array& array) {
+  double value = 0;
+  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
+  return value;
+}
+
+/// The longest chain of additions behind an element of the output, from above.
+double reduction_length(const OpRow& row, const std::vector<ValueDesc>& inputs, const ValueDesc& output) {
+  double total = 1;
+  for (const ValueDesc& input : inputs) total = std::max(total, static_cast<double>(input.shape.size()));
+  return std::max(row.op->work(inputs, std::span(&output, 1)).flops, total) /
+         std::max(1.0, static_cast<double>(output.shape.size()));
+}
+
+/// Rounding errors of a sum of L terms grow as √L and are relative to the terms, so to the largest element and not to
+/// one that is small by cancellation. Inputs and outputs are rounded to the row's type, sums are held in f32.
+void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const std::vector<Array>& outputs,
+                       DType dtype, bool tf32) {
+  std::vector<Array> wide;
+  std::vector<ValueDesc> descs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool fixed = row.inputs[i].data == Data::rate || !is_floating(inputs[i].dtype());
+    wide.push_back(fixed ? inputs[i] : cast(inputs[i], DType::f64));
+    descs.push_back(desc_of(inputs[i]));
+  }
+  const std::vector<Array> exact = run_op(*row.op, wide, {.portable = true});
+  REQUIRE(outputs.size() == exact.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(outputs[i].shape() == exact[i].shape());
+    const double terms = 8 * std::sqrt(reduction_length(row, descs, desc_of(outputs[i])));
+    const double sum = dtype == DType::f64 ? 0x1p-53 : tf32 ? 0x1p-11 : 0x1p-24;
+    const double rounding = std::max(unit_roundoff(dtype, tf32), unit_roundoff(outputs[i].dtype(), tf32));
+    const double tolerance = (2 * rounding + (2 + terms) * sum) * std::max(1.0, largest(exact[i]));
+    double error = 0;
+    for (std::int64_t e = 0; e < outputs[i].size(); ++e) {
+      const double difference = std::abs(element(outputs[i], e) - element(exact[i], e));
+      if (!(difference <= error)) error = difference;  // keeps a NaN
+    }
+    CHECK(error <= tolerance);
+  }
+}
+
+bool runs_in_library(const OpRow& row) {
+  return row.op->name().starts_with("conv2d") || row.op->name().starts_with("linear");
+}
+
+void check_rows(DType dtype, bool tf32 = false) {
+  Gpu gpu;
+  for (const OpRow& row : op_table()) {
+    if (tf32 && !runs_in_library(row)) continue;
+    if (computed_in(dtype) != dtype && !has_low_precision(row)) continue;
+    CAPTURE(describe(row));
+    CAPTURE(dtype);
+    const std::vector<Array> inputs = make_inputs(row, dtype);
+    const std::vector<Array> outputs = gpu.run(*row.op, inputs, tf32, 0xff);
+    check_against_cpu(row, inputs, outputs, dtype, tf32);
+    const std::vector<Array> again = gpu.run(*row.op, inputs, tf32, 0x00);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      CHECK(same_bytes(outputs[i], again[i]));  // deterministic, and nothing of the garbage is left
+    }
+  }
+}
+
+}  // namespace
+
+GPU_TEST_CASE("every CPU kernel has a CUDA kernel") {
+  CHECK(kernel_names(DeviceType::cuda) == kernel_names(DeviceType::cpu));
+}
+GPU_TEST_CASE("CUDA kernels agree with plain loops in f32") { check_rows(DType::f32); }
+GPU_TEST_CASE("CUDA convolutions and matrix products agree with plain loops in tf32") { check_rows(DType::f32, true); }
+GPU_TEST_CASE("CUDA kernels agree with plain loops in bf16") { check_rows(DType::bf16); }
+GPU_TEST_CASE("CUDA kernels agree with plain loops in f16") { check_rows(DType::f16); }
+
+}  // namespace braid::testing

@@ -68,6 +68,9 @@ class StreamGroup {
   /// Copies host data to the device, after everything launched before and ahead of the next launch. The sources may be
   /// reused at once. On CUDA the transfer itself overlaps with what is running.
   virtual void upload(std::span<const Upload> uploads) = 0;
+  /// Begins to copy host data that the next upload will have among its sources, beside what is running; targets do not
+  /// count yet. The data must stay as they are until then. Never needed, and nothing on CPU.
+  virtual void prefetch(std::span<const Upload>) {}
   /// Starts the program on all streams and returns at once. Programs run one after another.
   /// Throws Error if the program wants more streams than there are.
   virtual void launch(const Program& program) = 0;

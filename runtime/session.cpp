@@ -49,6 +49,13 @@ Step Session::step() {
 
 void Session::synchronize() { streams_->synchronize(); }
 
+void Session::prefetch(std::span<const Array> arrays) {
+  std::vector<Upload> uploads;
+  for (const Array& array : arrays) uploads.push_back({nullptr, array.data(), array.bytes()});
+  prefetched_.assign(arrays.begin(), arrays.end());
+  streams_->prefetch(uploads);
+}
+
 void Session::set_observer(LaunchObserver* observer) {
   synchronize();
   streams_->set_observer(observer);
@@ -91,6 +98,7 @@ Executable& Step::prepare() {
   s.streams_->admit();
   Executable& executable = s.cache_.find(s.tape_.graph());
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
+  s.prefetched_.clear();
   return executable;
 }
 

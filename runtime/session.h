@@ -87,6 +87,10 @@ class Session : public Context {
   /// Waits for the running step. Throws what went wrong in it.
   void synchronize() override;
 
+  /// Begins to move arrays to the device that the next step will take as inputs, while this one is still running. They
+  /// must stay as they are until then. Worth it on CUDA only, and never needed.
+  void prefetch(std::span<const Array> arrays);
+
   Tape& tape() { return tape_; }
   const SessionOptions& options() const { return options_; }
   SessionStats stats() const;
@@ -108,6 +112,7 @@ class Session : public Context {
   PlanCache cache_;
   Tape tape_;
   bool recording_ = false;
+  std::vector<Array> prefetched_;  // kept until the next step has taken them
   std::int64_t steps_ = 0;
   std::int64_t captures_ = 0;
   double capture_seconds_ = 0;

@@ -80,6 +80,10 @@ void Job::load_ahead(std::int64_t steps) {
   }
 }
 
+void Job::list_loaded(std::vector<Array>& arrays) const {
+  for (const Batch& batch : batches_) arrays.insert(arrays.end(), {batch.images, batch.labels});
+}
+
 void Job::collect(RunFolder& folder, Progress& progress, std::size_t row) {
   for (const Pending& step : pending_) {
     const double loss = step.recorded.loss.item();  // waits for the step

@@ -37,12 +37,14 @@ class Job {
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return learner_.steps() == total_steps_; }
 
-  // A turn consists of these three, in this order.
+  // A turn consists of these, in this order.
 
   /// Records the next steps of this epoch, at most so many; begins the next epoch if need be.
   void record(std::int64_t steps);
   /// While the device is busy: loads what the next turn will need, if it is in this epoch.
   void load_ahead(std::int64_t steps);
+  /// Appends what load_ahead() has loaded.
+  void list_loaded(std::vector<Array>& arrays) const;
   /// Reads the losses. Throws Error if one is no longer finite; the message names the step.
   void collect(RunFolder& folder, Progress& progress, std::size_t row);
 

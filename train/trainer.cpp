@@ -195,6 +195,11 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       });
     }
     for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
+    std::vector<Array> loaded;
+    for (const Entry* entry : entries) {
+      if (entry->job != nullptr) entry->job->list_loaded(loaded);
+    }
+    session_.prefetch(loaded);
     for (Entry* entry : entries) {
       attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry)); });
     }

@@ -1,6 +1,7 @@
 #include "core/cuda/staging.h"
 
 #include <cstring>
+#include <utility>
 
 namespace braid::cuda {
 
@@ -15,17 +16,34 @@ Staging::Staging() {
   cudaStream_t stream = nullptr;
   BRAID_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   copies_ = StreamHandle(stream);
-  for (Slot& slot : slots_) slot.uploaded = make_event(), slot.consumed = make_event();
+  for (Pair* pair : {&prefetched_, &others_}) {
+    for (Slot& slot : pair->slots) slot.uploaded = make_event(), slot.consumed = make_event();
+  }
 }
 
 void Staging::upload(std::span<const Upload> uploads, cudaStream_t stream) {
+  std::vector<Upload> missing;
+  for (const Upload& upload : uploads) {
+    if (upload.bytes > 0) missing.push_back(upload);
+  }
+  if (ahead_ != nullptr) deliver(*std::exchange(ahead_, nullptr), missing, stream);
+  if (!missing.empty()) deliver(fill(others_, missing), missing, stream);
+}
+
+void Staging::prefetch(std::span<const Upload> uploads) {
+  ahead_ = nullptr;
+  if (!uploads.empty()) ahead_ = &fill(prefetched_, uploads);
+}
+
+Staging::Slot& Staging::fill(Pair& pair, std::span<const Upload> uploads) {
+  Slot& slot = pair.slots[pair.next];
+  pair.next = 1 - pair.next;
+  BRAID_CUDA(cudaEventSynchronize(slot.uploaded));  // what it held last time has left pinned memory
+  BRAID_CUDA(cudaEventSynchronize(slot.consumed));  // and has arrived in the arena
+  slot.held.assign(uploads.begin(), uploads.end());
   std::size_t bytes = 0;
   for (const Upload& upload : uploads) bytes += aligned(upload.bytes);
-  if (bytes == 0) return;
-
-  Slot& slot = slots_[next_];
-  next_ = 1 - next_;
-  BRAID_CUDA(cudaEventSynchronize(slot.consumed));  // what this slot held last time has arrived in the arena
+  if (bytes == 0) return slot;
   reserve(slot, bytes);
 
   std::size_t offset = 0;
@@ -35,14 +53,23 @@ void Staging::upload(std::span<const Upload> uploads, cudaStream_t stream) {
   }
   BRAID_CUDA(cudaMemcpyAsync(slot.device, slot.host, bytes, cudaMemcpyHostToDevice, copies_));
   BRAID_CUDA(cudaEventRecord(slot.uploaded, copies_));
+  return slot;
+}
+
+void Staging::deliver(Slot& slot, std::vector<Upload>& uploads, cudaStream_t stream) {
   BRAID_CUDA(cudaStreamWaitEvent(stream, slot.uploaded, 0));
-  offset = 0;
-  for (const Upload& upload : uploads) {
-    const std::byte* source = static_cast<std::byte*>(slot.device.get()) + offset;
-    if (upload.bytes > 0)
-      BRAID_CUDA(cudaMemcpyAsync(upload.target, source, upload.bytes, cudaMemcpyDeviceToDevice, stream));
-    offset += aligned(upload.bytes);
-  }
+  std::erase_if(uploads, [&](const Upload& upload) {
+    std::size_t offset = 0;
+    for (const Upload& held : slot.held) {
+      if (held.source == upload.source && held.bytes == upload.bytes) {
+        const std::byte* source = static_cast<std::byte*>(slot.device.get()) + offset;
+        BRAID_CUDA(cudaMemcpyAsync(upload.target, source, upload.bytes, cudaMemcpyDeviceToDevice, stream));
+        return true;
+      }
+      offset += aligned(held.bytes);
+    }
+    return false;
+  });
   BRAID_CUDA(cudaEventRecord(slot.consumed, stream));
 }
 

@@ -3,6 +3,7 @@
 // while the step before is still running; then, on the compute stream, into the arena. Two slots take turns.
 
 #include <span>
+#include <vector>
 
 #include "core/backend.h"
 #include "core/cuda/handle.h"
@@ -15,19 +16,34 @@ class Staging {
   /// Copies host data so that work enqueued in `stream` from now on finds it at its targets. The sources may be reused
   /// at once. Waits on the host only if both slots are still on their way.
   void upload(std::span<const Upload> uploads, cudaStream_t stream);
+  /// Does the first part of the way for sources of the next upload, which must stay as they are until then. Only the
+  /// last prefetch before an upload counts.
+  void prefetch(std::span<const Upload> uploads);
 
  private:
   struct Slot {
     Handle<void*, cudaFreeHost> host;
     Handle<void*, cudaFree> device;
     std::size_t bytes = 0;
+    std::vector<Upload> held;  ///< one after another, aligned
     EventHandle uploaded, consumed;
   };
+
+  /// Two slots that take turns.
+  struct Pair {
+    Slot slots[2];
+    int next = 0;
+  };
+
+  /// Sends data into the slot whose turn it is.
+  Slot& fill(Pair& pair, std::span<const Upload> uploads);
   static void reserve(Slot& slot, std::size_t bytes);
+  /// Moves what a slot holds to the targets of those uploads that it holds, and takes these off the list.
+  void deliver(Slot& slot, std::vector<Upload>& uploads, cudaStream_t stream);
 
   StreamHandle copies_;
-  Slot slots_[2];
-  int next_ = 0;
+  Pair prefetched_, others_;
+  Slot* ahead_ = nullptr;  // the slot of the last prefetch, until an upload has had what it wants of it
 };
 
 }  // namespace braid::cuda

@@ -99,6 +99,11 @@ void CudaStreamGroup::upload(std::span<const Upload> uploads) {
   staging_.upload(uploads, streams_[0].stream);
 }
 
+void CudaStreamGroup::prefetch(std::span<const Upload> uploads) {
+  use_device();
+  staging_.prefetch(uploads);
+}
+
 void CudaStreamGroup::launch(const Program& program) {
   use_device();
   reserve_events(program);

@@ -22,6 +22,7 @@ class CudaStreamGroup final : public StreamGroup {
   int size() const override { return static_cast<int>(streams_.size()); }
   void admit() override;
   void upload(std::span<const Upload> uploads) override;
+  void prefetch(std::span<const Upload> uploads) override;
   void launch(const Program& program) override;
   std::unique_ptr<Replay> capture(const Program& program) override;
   void launch(Replay& replay) override;

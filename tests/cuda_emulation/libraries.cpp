@@ -18,5 +18,6 @@ std::vector<Implementation> make_conv2d_backward_filter(const KernelSpec& spec) 
 std::unique_ptr<Kernel> make_linear(const KernelSpec& spec) { refuse(spec); }
 std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec) { refuse(spec); }
 std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec) { refuse(spec); }
+std::string device_properties(int) { throw Error("[cuda] an emulation is no device that cuDNN knows"); }
 
 }  // namespace braid::cuda

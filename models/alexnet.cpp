@@ -9,10 +9,11 @@ AlexNet::AlexNet(Context& context, const AlexNetOptions& options)
       classifier_(add<Sequential>("classifier")) {
   const bool large = options.stem == Stem::image;
   std::int64_t in = options.channels;
-  const auto conv = [&](std::int64_t channels, std::int64_t kernel, const Conv2dOptions& form) {
+  const auto conv = [&](std::int64_t channels, std::int64_t kernel, Conv2dOptions form) {
     const std::int64_t out = scaled(channels, options.width);
+    form.activation = Activation::relu;
     features_.append<ConvLayer>(in, out, kernel, form, Bias::yes, Init::uniform);
-    features_.append<ReluLayer>();
+    features_.skip();  // the ReLU
     in = out;
   };
   const auto pool = [&] { features_.append<MaxPoolLayer>(PoolOptions{.window = 3, .stride = 2}); };

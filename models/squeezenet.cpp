@@ -6,17 +6,20 @@ namespace braid::models {
 
 namespace {
 
+constexpr Conv2dOptions kActivated{.activation = Activation::relu};
+
 class Fire final : public Module {
  public:
   Fire(Context& context, std::int64_t in, std::int64_t squeezed, std::int64_t expanded)
       : Module(context),
-        squeeze_(add<ConvLayer>("squeeze", in, squeezed, 1, Conv2dOptions{}, Bias::yes, Init::he_uniform)),
-        expand1x1_(add<ConvLayer>("expand1x1", squeezed, expanded, 1, Conv2dOptions{}, Bias::yes, Init::he_uniform)),
-        expand3x3_(add<ConvLayer>("expand3x3", squeezed, expanded, 3, Conv2dOptions{.padding = 1}, Bias::yes,
+        squeeze_(add<ConvLayer>("squeeze", in, squeezed, 1, kActivated, Bias::yes, Init::he_uniform)),
+        expand1x1_(add<ConvLayer>("expand1x1", squeezed, expanded, 1, kActivated, Bias::yes, Init::he_uniform)),
+        expand3x3_(add<ConvLayer>("expand3x3", squeezed, expanded, 3,
+                                  Conv2dOptions{.padding = 1, .activation = Activation::relu}, Bias::yes,
                                   Init::he_uniform)) {}
   Tensor forward(const Tensor& x) override {
-    const Tensor y = relu(squeeze_(x));
-    return concat(std::array{relu(expand1x1_(y)), relu(expand3x3_(y))});
+    const Tensor y = squeeze_(x);
+    return concat(std::array{expand1x1_(y), expand3x3_(y)});
   }
 
  private:
@@ -48,10 +51,11 @@ SqueezeNet::SqueezeNet(Context& context, Version version, const SqueezeNetOption
   const bool old = version == Version::v1_0, large = options.stem == Stem::image;
   const PoolOptions pool{.window = 3, .stride = 2, .ceil_mode = true};
   std::int64_t in = scaled(old ? 96 : 64, options.width);
-  features_.append<ConvLayer>(options.channels, in, old && large ? 7 : 3,
-                              Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 0 : 1}, Bias::yes,
-                              Init::he_uniform);
-  features_.append<ReluLayer>();
+  features_.append<ConvLayer>(
+      options.channels, in, old && large ? 7 : 3,
+      Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 0 : 1, .activation = Activation::relu}, Bias::yes,
+      Init::he_uniform);
+  features_.skip();  // the ReLU
   if (large) {
     features_.append<MaxPoolLayer>(pool);
   } else {
@@ -66,14 +70,14 @@ SqueezeNet::SqueezeNet(Context& context, Version version, const SqueezeNetOption
       in = 2 * expanded;
     }
   }
-  classifier_ = &add<ConvLayer>("classifier.1", in, options.classes, 1, Conv2dOptions{}, Bias::yes, Init::normal);
+  classifier_ = &add<ConvLayer>("classifier.1", in, options.classes, 1, kActivated, Bias::yes, Init::normal);
 }
 
 Tensor SqueezeNet::forward(const Tensor& x) {
   const bool old = version_ == Version::v1_0, large = options_.stem == Stem::image;
   const std::int64_t smallest = large ? (old ? 29 : 25) : 6;
   check_images(old ? "squeezenet1_0" : "squeezenet1_1", x, options_.channels, smallest);
-  return global_avg_pool(relu((*classifier_)(dropout_(features_(x)))));
+  return global_avg_pool((*classifier_)(dropout_(features_(x))));
 }
 
 SqueezeNet squeezenet1_0(Context& context, const SqueezeNetOptions& options) {

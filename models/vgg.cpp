@@ -26,13 +26,11 @@ Vgg16::Vgg16(Context& context, Norm norm, const VggOptions& options)
   for (const Stage& stage : kStages) {
     const std::int64_t out = scaled(stage.channels, options.width);
     for (int i = 0; i < stage.convolutions; ++i) {
-      features_.append<ConvLayer>(in, out, 3, Conv2dOptions{.padding = 1}, Bias::yes);
-      if (norm == Norm::batch) {
-        features_.append<BatchNormLayer>(out, Activation::relu);
-        features_.skip();  // the ReLU
-      } else {
-        features_.append<ReluLayer>();
-      }
+      const bool normalised = norm == Norm::batch;
+      const Activation activation = normalised ? Activation::none : Activation::relu;
+      features_.append<ConvLayer>(in, out, 3, Conv2dOptions{.padding = 1, .activation = activation}, Bias::yes);
+      if (normalised) features_.append<BatchNormLayer>(out, Activation::relu);
+      features_.skip();  // the ReLU
       in = out;
     }
     features_.append<MaxPoolLayer>(PoolOptions{.ceil_mode = !large});

@@ -79,12 +79,7 @@ void BatchNormInference::gradient(GradientContext& context) const {
   BRAID_CHECK(!context.needs(1) && !context.needs(2), Error,
               "[batch_norm_inference] has no gradient for scale and shift: freeze them, or put the layer into training "
               "mode");
-  ValueId dy = context.output_gradient(0);
-  if (options_.activation == Activation::relu) {
-    dy = context.emit(std::make_shared<ReluBackward>(), {dy, context.output(0)});
-  } else if (options_.activation == Activation::relu6) {
-    dy = context.emit(std::make_shared<Relu6Backward>(), {dy, context.output(0)});
-  }
+  const ValueId dy = before_activation(context, options_.activation, context.output_gradient(0), context.output(0));
   if (options_.add && context.needs(5)) context.set_input_gradient(5, dy);
   if (!context.needs(0)) return;
   // y is linear in x, so dx is the same map applied to dy, without its constant part.

@@ -4,11 +4,9 @@
 // bound by memory traffic, so fusing them saves two reads and two writes of an activation.
 
 #include "core/op.h"
+#include "ops/activation.h"
 
 namespace braid {
-
-/// What follows a layer in the same node: nothing, max(x, 0), or min(max(x, 0), 6).
-enum class Activation { none, relu, relu6 };
 
 struct BatchNormOptions {
   double epsilon = 1e-5;

@@ -1,6 +1,7 @@
 #include "ops/conv2d.h"
 
 #include "ops/check.h"
+#include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/matrix_work.h"
 
@@ -50,6 +51,8 @@ Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
           options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
       ShapeError, "[conv2d] expected stride, dilation and groups of at least 1 and padding of at least 0, got stride ",
       options.stride, ", dilation ", options.dilation, ", groups ", options.groups, ", padding ", options.padding);
+  BRAID_CHECK(options.activation != Activation::relu6, Error,
+              "[conv2d] expected an activation of none or relu, got relu6: use a node of its own");
 }
 
 void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -66,7 +69,10 @@ void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
       {.dtype = inputs[0].dtype, .shape = output_shape(name(), options_, inputs[0].shape, inputs[1].shape)});
 }
 
-void Conv2d::hash(Hash& hash) const { add_to(hash, options_); }
+void Conv2d::hash(Hash& hash) const {
+  add_to(hash, options_);
+  hash.add(static_cast<int>(options_.activation));
+}
 
 Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const Shape &w = inputs[1].shape, &y = outputs[0].shape;
@@ -75,18 +81,21 @@ Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> 
 }
 
 void Conv2d::gradient(GradientContext& context) const {
-  const ValueId x = context.input(0), w = context.input(1), dy = context.output_gradient(0);
+  const ValueId x = context.input(0), w = context.input(1);
+  const ValueId dy = before_activation(context, options_.activation, context.output_gradient(0), context.output(0));
+  Conv2dOptions linear = options_;
+  linear.activation = Activation::none;
   // The bias first, while dy is in the caches; then backward-data, which the rest of the backward pass waits for.
   if (context.input_count() == 3 && context.needs(2)) {
     context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
   }
   if (context.needs(0)) {
     context.set_input_gradient(
-        0, context.emit(std::make_shared<Conv2dBackwardData>(options_, context.desc(x).shape), {dy, w}));
+        0, context.emit(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, w}));
   }
   if (context.needs(1)) {
     context.set_input_gradient(
-        1, context.emit(std::make_shared<Conv2dBackwardFilter>(options_, context.desc(w).shape), {x, dy}));
+        1, context.emit(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {x, dy}));
   }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
-// Two-dimensional convolution and its two gradients. The gradients are nodes of their own: backward-data is on the
-// critical path, backward-filter is not, and the scheduler may run both at once.
+// Two-dimensional convolution, optionally fused with the bias and the ReLU that follow it, and its two gradients. The
+// gradients are nodes of their own: backward-data is on the critical path, backward-filter is not, and the scheduler
+// may run both at once.
 
 #include "core/op.h"
+#include "ops/activation.h"
 #include "ops/extent.h"
 
 namespace braid {
@@ -12,13 +14,16 @@ struct Conv2dOptions {
   Extent2d padding = 0;  ///< zeros added on both sides
   Extent2d dilation = 1;
   std::int64_t groups = 1;
+  Activation activation = Activation::none;  ///< of the output, after the bias: none or relu
   friend bool operator==(const Conv2dOptions&, const Conv2dOptions&) = default;
 };
 
 namespace ops {
 
-/// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y [N,P,Q,K], P = (H + 2·padding − dilation·(R−1) − 1) / stride
-/// + 1. Throws ShapeError if the shapes do not agree.
+/// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y = act(x * w + bias) [N,P,Q,K],
+/// P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1. Throws ShapeError if the shapes do not agree.
+/// What becomes of a NaN in the ReLU depends on the library: with oneDNN it may become an infinity; cuDNN promises
+/// nothing.
 class Conv2d final : public Op {
  public:
   explicit Conv2d(const Conv2dOptions& options);
@@ -33,7 +38,7 @@ class Conv2d final : public Op {
   Conv2dOptions options_;
 };
 
-/// Convolution gradient with respect to the input.
+/// Convolution gradient with respect to the input. The activation is not part of it: dy is the gradient before it.
 /// dy [N,P,Q,K], w [K,R,S,C/groups] → dx [N,H,W,C].
 class Conv2dBackwardData final : public Op {
  public:
@@ -49,7 +54,7 @@ class Conv2dBackwardData final : public Op {
   Shape x_;
 };
 
-/// Convolution gradient with respect to the filter.
+/// Convolution gradient with respect to the filter, again without the activation.
 /// x [N,H,W,C], dy [N,P,Q,K] → dw [K,R,S,C/groups], same dtype as x.
 /// Independent of the gradient with respect to x, so the scheduler may run both at once.
 class Conv2dBackwardFilter final : public Op {

@@ -30,7 +30,7 @@ void Relu::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 void Relu::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<ReluBackward>(), {context.output_gradient(0), context.output(0)}));
+      0, before_activation(context, Activation::relu, context.output_gradient(0), context.output(0)));
 }
 
 void ReluBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -44,11 +44,19 @@ void Relu6::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 void Relu6::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<Relu6Backward>(), {context.output_gradient(0), context.output(0)}));
+      0, before_activation(context, Activation::relu6, context.output_gradient(0), context.output(0)));
 }
 
 void Relu6Backward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   infer_activation_gradient(name(), inputs, outputs);
+}
+
+ValueId before_activation(GradientContext& context, Activation activation, ValueId dy, ValueId y) {
+  switch (activation) {
+    case Activation::relu: return context.emit(std::make_shared<ReluBackward>(), {dy, y});
+    case Activation::relu6: return context.emit(std::make_shared<Relu6Backward>(), {dy, y});
+    default: return dy;
+  }
 }
 
 void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

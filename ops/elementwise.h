@@ -2,6 +2,7 @@
 // Elementwise ops: ReLU, ReLU6, scale by a constant or a value, sum of many inputs, cast, fill.
 
 #include "core/op.h"
+#include "ops/activation.h"
 
 namespace braid::ops {
 
@@ -34,6 +35,10 @@ class Relu6Backward final : public Op {
   std::string_view name() const override { return "relu6_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
 };
+
+/// For the gradient rules of layers with an activation: from dy, the gradient of the output y = act(z), to that of z.
+/// Emits a node if there is an activation.
+ValueId before_activation(GradientContext& context, Activation activation, ValueId dy, ValueId y);
 
 /// y = factor·x, any shape.
 class Scale final : public Op {

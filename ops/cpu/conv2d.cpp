@@ -4,6 +4,7 @@
 
 #include "ops/conv2d.h"
 
+#include "ops/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/depthwise.h"
 #include "ops/cpu/multiply_add.h"
@@ -93,6 +94,7 @@ void forward_row(const Geometry& g, std::int64_t image, std::int64_t out, const 
       }
     }
   }
+  if (g.options.activation == Activation::relu) std::transform(y, y + g.q * g.k, y, arithmetic::Relu<T>{});
 }
 
 /// One row [W,C] of the input's gradient: gathers from every output row that saw it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/arithmetic.h"
 #include "ops/conv2d.h"
 #include "ops/cpu/depthwise_vectors.h"
 #include "ops/cpu/loops.h"
@@ -117,8 +118,8 @@ struct Problem {
         columns(std::move(column_runs)),
         bands(to[0], to[1], 4 * to[3] * (to[2] + from[2])) {}
 
-  /// Calls body(region, is_first) for the regions of a band and up to 3x3 taps at a time; is_first for the first taps
-  /// of a region. A region that sees no tap comes with no taps.
+  /// Calls body(region, is_first, is_last) for the regions of a band and up to 3x3 taps at a time; is_first and is_last
+  /// for the first and the last taps of a region. A region that sees no tap comes with no taps.
   template <class Body>
   void for_regions(std::int64_t band, const float* from, float* to, float* taps, const Body& body) const {
     const std::int64_t image = band / bands.per_image() * bands.band_images;
@@ -130,7 +131,8 @@ struct Problem {
       for (const Run& w : columns) {
         for (std::int64_t i = 0; i == 0 || i < h.taps; i += kMaxTaps) {
           for (std::int64_t j = 0; j == 0 || j < w.taps; j += kMaxTaps) {
-            body(region(image, images, h, w, i, j, from, to, taps), i + j == 0);
+            const bool is_last = i + kMaxTaps >= h.taps && j + kMaxTaps >= w.taps;
+            body(region(image, images, h, w, i, j, from, to, taps), i + j == 0, is_last);
           }
         }
       }
@@ -184,7 +186,7 @@ void transpose_filter(int threads, std::int64_t channels, std::int64_t taps, con
 }
 
 /// The bias is null or [C].
-void fill_unseen(const Region& region, const float* bias) {
+void fill_unseen(const Region& region, const float* bias, bool relu) {
   for (std::int64_t n = 0; n < region.count[0]; ++n) {
     for (std::int64_t p = 0; p < region.count[1]; ++p) {
       for (std::int64_t q = 0; q < region.count[2]; ++q) {
@@ -194,13 +196,14 @@ void fill_unseen(const Region& region, const float* bias) {
         } else {
           std::copy_n(bias, region.channels, y);
         }
+        if (relu) std::transform(y, y + region.channels, y, arithmetic::Relu<float>{});
       }
     }
   }
 }
 
-/// Inputs are the image, the filter and perhaps a bias.
-std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps) {
+/// Inputs are the image, the filter and perhaps a bias, after which there may be a ReLU.
+std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, bool relu) {
   const std::int64_t channels = problem.y[3];
   const std::size_t bytes = static_cast<std::size_t>(taps * channels) * sizeof(float);
   return function_kernel(
@@ -209,11 +212,11 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
         float *y = at<float>(outputs, 0), *w = static_cast<float*>(workspace);
         transpose_filter(width, channels, taps, at<const float>(inputs, 1), w);
         parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t) {
-          problem.for_regions(band, x, y, w, [&](const Region& region, bool is_first) {
+          problem.for_regions(band, x, y, w, [&](const Region& region, bool is_first, bool is_last) {
             if (region.taps[0] == 0) {
-              fill_unseen(region, bias);
+              fill_unseen(region, bias, relu);
             } else {
-              convolve(region, !is_first, bias);
+              convolve(region, !is_first, bias, relu && is_last);
             }
           });
         });
@@ -236,7 +239,7 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
           std::fill_n(sum, size, 0.0f);
           for (std::int64_t band = begin; band < end; ++band) {
             // Regions serve both directions; here y is only read.
-            problem.for_regions(band, x, const_cast<float*>(dy), sum, [](const Region& region, bool) {
+            problem.for_regions(band, x, const_cast<float*>(dy), sum, [](const Region& region, bool, bool) {
               if (region.taps[0] > 0) add_products(region);
             });
           }
@@ -257,7 +260,8 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
   if (!applies(spec, options, x, y) || !pays(y, w, false)) return nullptr;
   const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
-  return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2]);
+  return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
+                     options.activation == Activation::relu);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
@@ -265,7 +269,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op).options();
   if (!applies(spec, options, dx, dy) || !pays(dy, w, false)) return nullptr;
   const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
-  return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2]);
+  return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2], false);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {

@@ -26,8 +26,9 @@ struct Region {
   std::int64_t w_tap[2];
 };
 
-/// y = start + Σ x·w over the taps; start is y itself, if `add`, else the bias, or zero if that is null.
-void convolve(const Region& region, bool add, const float* bias);
+/// y = start + Σ x·w over the taps, and then perhaps ReLU; start is y itself, if `add`, else the bias, or zero if that
+/// is null.
+void convolve(const Region& region, bool add, const float* bias, bool relu);
 
 /// w += Σ x·y over the outputs, for every tap.
 void add_products(const Region& region);

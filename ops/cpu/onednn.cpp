@@ -82,9 +82,9 @@ std::unique_ptr<Kernel> product(const KernelSpec& spec, std::array<std::size_t, 
     if (spec.inputs.size() == 3) {
       const memory::desc bias = matrix(1, spec.inputs[2].shape[0]);
       arguments.insert({DNNL_ARG_BIAS, kernel.input(2, bias)});
-      kernel.add<dnnl::matmul>(describe<dnnl::matmul>(a, b, bias, c), std::move(arguments));
+      kernel.add<dnnl::matmul>(describe<dnnl::matmul>(user_scratchpad(), a, b, bias, c), std::move(arguments));
     } else {
-      kernel.add<dnnl::matmul>(describe<dnnl::matmul>(a, b, c), std::move(arguments));
+      kernel.add<dnnl::matmul>(describe<dnnl::matmul>(user_scratchpad(), a, b, c), std::move(arguments));
     }
   });
 }

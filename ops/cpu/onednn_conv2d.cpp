@@ -1,6 +1,8 @@
 // Direct convolutions. Activations stay NHWC, on which oneDNN is as fast as on its blocked layouts. Filters are stored
 // KRSC; oneDNN chooses the layout it computes with, and copies to and from it take a few percent of the time.
 
+#include <limits>
+
 #include "ops/conv2d.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/onednn_kernel.h"
@@ -42,14 +44,15 @@ struct Problem {
 
   memory::desc bias() const { return {{y[1]}, memory::data_type::f32, memory::format_tag::x}; }
 
-  auto forward_with_bias() const {
-    return describe<dnnl::convolution_forward>(prop_kind::forward_training, algorithm::convolution_direct, nhwc(x),
-                                               any_filter(), bias(), nhwc(y), stride, dilation, padding, padding);
+  auto forward_with_bias(const dnnl::primitive_attr& attributes) const {
+    return describe<dnnl::convolution_forward>(attributes, prop_kind::forward_training, algorithm::convolution_direct,
+                                               nhwc(x), any_filter(), bias(), nhwc(y), stride, dilation, padding,
+                                               padding);
   }
   /// Backward primitives ask for the description of the forward one that they belong to.
-  auto forward() const {
-    return describe<dnnl::convolution_forward>(prop_kind::forward_training, algorithm::convolution_direct, nhwc(x),
-                                               any_filter(), nhwc(y), stride, dilation, padding, padding);
+  auto forward(const dnnl::primitive_attr& attributes = user_scratchpad()) const {
+    return describe<dnnl::convolution_forward>(attributes, prop_kind::forward_training, algorithm::convolution_direct,
+                                               nhwc(x), any_filter(), nhwc(y), stride, dilation, padding, padding);
   }
   auto backward_data() const {
     return describe_backward<dnnl::convolution_backward_data>(
@@ -61,14 +64,26 @@ struct Problem {
   }
 };
 
+/// oneDNN's own ReLU, max(x, 0), turns a NaN into 0, because it takes the second of two operands if one is a NaN. This
+/// is −min(max(−x, −∞), 0), which turns it into ∞, so that it is not lost.
+dnnl::post_ops relu() {
+  dnnl::post_ops steps;
+  append(steps, algorithm::eltwise_linear, -1, 0);
+  append(steps, algorithm::eltwise_clip, -std::numeric_limits<float>::infinity(), 0);
+  append(steps, algorithm::eltwise_linear, -1, 0);
+  return steps;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const bool has_bias = spec.inputs.size() == 3;
   const auto& op = dynamic_cast<const ops::Conv2d&>(spec.op);
   const Problem problem(op.options(), spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
+  dnnl::primitive_attr attributes = user_scratchpad();
+  if (op.options().activation == Activation::relu) attributes.set_post_ops(relu());
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
-    const auto description = has_bias ? problem.forward_with_bias() : problem.forward();
+    const auto description = has_bias ? problem.forward_with_bias(attributes) : problem.forward(attributes);
     const memory x = kernel.input(0, problem.nhwc(problem.x));
     const memory w = kernel.reordered(kernel.input(1, problem.krsc()), description.weights_desc());
     const memory y = kernel.output(0, problem.nhwc(problem.y));

@@ -38,18 +38,24 @@ inline dnnl::primitive_attr user_scratchpad() {
 }
 
 #if DNNL_VERSION_MAJOR >= 3
+inline void append(dnnl::post_ops& steps, dnnl::algorithm function, float alpha, float beta) {
+  steps.append_eltwise(function, alpha, beta);
+}
 template <class Primitive, class... Arguments>
-auto describe(const Arguments&... arguments) {
-  return typename Primitive::primitive_desc(engine(), arguments..., user_scratchpad());
+auto describe(const dnnl::primitive_attr& attributes, const Arguments&... arguments) {
+  return typename Primitive::primitive_desc(engine(), arguments..., attributes);
 }
 template <class Primitive, class Forward, class... Arguments>
 auto describe_backward(const Forward& forward, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(engine(), arguments..., forward, user_scratchpad());
 }
 #else
+inline void append(dnnl::post_ops& steps, dnnl::algorithm function, float alpha, float beta) {
+  steps.append_eltwise(1, function, alpha, beta);
+}
 template <class Primitive, class... Arguments>
-auto describe(const Arguments&... arguments) {
-  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), user_scratchpad(), engine());
+auto describe(const dnnl::primitive_attr& attributes, const Arguments&... arguments) {
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes, engine());
 }
 template <class Primitive, class Forward, class... Arguments>
 auto describe_backward(const Forward& forward, const Arguments&... arguments) {

@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include <limits>
+
 // What follows is compiled for AVX-512, whatever the rest is compiled for; only vectors_available() is not.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
@@ -205,13 +207,15 @@ template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2
 template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
 
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride,
-                  const float* bias) {
+                  const float* bias, bool relu) {
   const std::int64_t column = y.channels, row = y.width * column;
   const Grid<float> out{y.data + (tile.n * y.height + tile.h) * row + tile.w * column, row, column};
   const std::int64_t rows = y.height - tile.h, columns = y.width - tile.w;
   const Vector offset = bias == nullptr ? Vector{} : load(bias);
+  const Vector least = _mm512_set1_ps(relu ? 0 : -std::numeric_limits<float>::infinity());
   apply_2d<OutputMap>({m, kPatch * point_stride, point_stride}, [=](int i, int j, Vector value) {
-    if (i < rows && j < columns) store(out.at(i, j), value + offset);
+    const Vector sum = value + offset;
+    if (i < rows && j < columns) store(out.at(i, j), sum < least ? least : sum);
   });
 }
 

@@ -1,13 +1,14 @@
 #pragma once
-// For convolutions that cuDNN cannot fuse with their bias.
+// For convolutions that cuDNN cannot fuse with their bias and activation.
 
 #include "core/cuda/stream_handles.h"
 #include "core/dtype.h"
+#include "ops/activation.h"
 
 namespace braid::cuda {
 
-/// y [rows,channels] += bias [channels], in the given floating dtype.
-void add_bias(const StreamHandles& stream, void* y, const void* bias, std::int64_t rows, std::int64_t channels,
-              DType dtype);
+/// y [rows,channels] = act(y + bias) in the given floating dtype, with none or relu. The bias is null or [channels].
+void add_bias(const StreamHandles& stream, void* y, const void* bias, Activation activation, std::int64_t rows,
+              std::int64_t channels, DType dtype);
 
 }  // namespace braid::cuda

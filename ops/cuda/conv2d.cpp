@@ -25,9 +25,12 @@ class ConvolutionKernel final : public Kernel {
   ConvolutionKernel(std::shared_ptr<const ConvolutionPlan> plan, std::vector<std::int64_t> ids)
       : plan_(std::move(plan)), ids_(std::move(ids)) {}
 
-  /// Adds the bias after the plan, which leaves it out. It is the node's last input, and not among the ids.
-  void add_bias_afterwards(const ValueDesc& y) {
-    bias_after_ = true;
+  /// Adds the bias, if there is one, and activates after the plan, which leaves both out. The bias is the node's last
+  /// input, and not among the ids.
+  void finish_afterwards(bool bias, Activation activation, const ValueDesc& y) {
+    finish_ = true;
+    has_bias_ = bias;
+    activation_ = activation;
     dtype_ = y.dtype;
     channels_ = y.shape[3];
     rows_ = y.shape.size() / channels_;
@@ -37,7 +40,7 @@ class ConvolutionKernel final : public Kernel {
 
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     std::vector<void*> addresses(inputs.begin(), inputs.end());
-    if (bias_after_) {
+    if (has_bias_) {
       bias_ = addresses.back();
       addresses.pop_back();
     }
@@ -53,14 +56,15 @@ class ConvolutionKernel final : public Kernel {
   void launch(const LaunchContext& context) override {
     const StreamHandles& stream = handles(context);
     BRAID_CUDA(cudnnBackendExecute(stream.cudnn, plan_->plan.get(), pack_.get()));
-    if (bias_after_) add_bias(stream, y_, bias_, rows_, channels_, dtype_);
+    if (finish_) add_bias(stream, y_, bias_, activation_, rows_, channels_, dtype_);
   }
 
  private:
   std::shared_ptr<const ConvolutionPlan> plan_;
   std::vector<std::int64_t> ids_;
   Descriptor pack_;
-  bool bias_after_ = false;
+  bool finish_ = false, has_bias_ = false;
+  Activation activation_ = Activation::none;
   DType dtype_ = DType::f32;
   std::int64_t rows_ = 0, channels_ = 0;
   void* bias_ = nullptr;
@@ -88,17 +92,23 @@ std::vector<Implementation> one_way(std::unique_ptr<Kernel> kernel) {
   return ways;
 }
 
+/// `prepare(kernel)` is called for the kernel of each plan.
+template <class Prepare>
 std::vector<Implementation> implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids,
-                                            const ValueDesc* bias_after = nullptr) {
+                                            const Prepare& prepare) {
   std::vector<Implementation> ways;
   for (const auto& plan : plans) {
     auto kernel = std::make_unique<ConvolutionKernel>(plan, ids);
-    if (bias_after != nullptr) kernel->add_bias_afterwards(*bias_after);
+    prepare(*kernel);
     ways.push_back({.kernel = std::move(kernel),
                     .relative_time = (1 + kTimePerRank * plan->rank) / (1 + kTimePerRank * plans.front()->rank),
                     .name = plan->name});
   }
   return ways;
+}
+
+std::vector<Implementation> implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids) {
+  return implementations(plans, ids, [](ConvolutionKernel&) {});
 }
 
 std::vector<Implementation> gradient(const ConvolutionProblem& problem, const std::vector<std::int64_t>& ids) {
@@ -111,20 +121,25 @@ std::vector<Implementation> gradient(const ConvolutionProblem& problem, const st
 
 std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
   if (is_empty(spec)) return one_way(zeros(spec));
-  ConvolutionProblem problem =
-      problem_of(spec, Direction::forward, dynamic_cast<const ops::Conv2d&>(spec.op).options());
+  const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
+  const bool bias = spec.inputs.size() == 3, activates = options.activation != Activation::none;
+  ConvolutionProblem problem = problem_of(spec, Direction::forward, options);
   problem.x = spec.inputs[0].shape;
   problem.w = spec.inputs[1].shape;
   problem.y = spec.outputs[0].shape;
-  problem.bias = spec.inputs.size() == 3;
-  if (problem.bias) {
-    const ConvolutionPlans fused = convolution_plans(problem);
-    if (!fused.empty()) return implementations(fused, {kX, kW, kBias, kY});
-    problem.bias = false;
+  problem.bias = bias;
+  problem.relu = activates;
+  const ConvolutionPlans whole = convolution_plans(problem);
+  if (!whole.empty()) {
+    return implementations(whole,
+                           bias ? std::vector<std::int64_t>{kX, kW, kBias, kY} : std::vector<std::int64_t>{kX, kW, kY});
   }
-  const ConvolutionPlans plans = convolution_plans(problem);
-  if (plans.empty()) throw DeviceError(why_no_plan(problem));
-  return implementations(plans, {kX, kW, kY}, spec.inputs.size() == 3 ? &spec.outputs[0] : nullptr);
+  problem.bias = problem.relu = false;
+  const ConvolutionPlans plain = bias || activates ? convolution_plans(problem) : whole;
+  if (plain.empty()) throw DeviceError(why_no_plan(problem));
+  return implementations(plain, {kX, kW, kY}, [&](ConvolutionKernel& kernel) {
+    kernel.finish_afterwards(bias, options.activation, spec.outputs[0]);
+  });
 }
 
 std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec) {

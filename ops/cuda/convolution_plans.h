@@ -23,7 +23,7 @@ struct ConvolutionProblem {
   Shape x, w, y;             ///< [N,H,W,C], [K,R,S,C/groups], [N,P,Q,K]
   Conv2dOptions options;
   bool bias = false;  ///< forward: add a bias [K]
-  bool relu = false;  ///< forward: ReLU after the bias, for inference
+  bool relu = false;  ///< forward: ReLU after the bias (what `options` says of an activation is not looked at)
   bool tf32 = false;
   bool deterministic = true;
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes

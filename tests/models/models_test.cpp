@@ -8,6 +8,7 @@
 
 #include "models/registry.h"
 #include "models/resnet.h"
+#include "ops/conv2d.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 
@@ -256,6 +257,27 @@ TEST_CASE("the tape knows which layer recorded a node, also in the backward pass
   CHECK(ops["layer1.0.bn1"] == std::vector<std::string>{"batch_norm", "batch_norm_backward"});
   CHECK(ops["fc"].front() == "linear");
   CHECK(ops[""].front() == "global_avg_pool");
+}
+
+TEST_CASE("a ReLU after a convolution with bias is part of its node") {
+  for (const char* name : {"vgg16", "alexnet", "squeezenet1_0", "squeezenet1_1", "lenet5"}) {
+    CAPTURE(name);
+    Session session({.device = "cpu", .streams = 1});
+    const auto model = models::make_model(name, session, {.classes = 10, .image_shape = {32, 32, 3}, .width = 0.125});
+    const Step step = session.step();
+    model->heads(Array(DType::f32, {1, 32, 32, 3}));
+    const StepGraph& graph = session.tape().graph();
+    int activated = 0;
+    for (NodeId id = 0; id < graph.node_count(); ++id) {
+      const Op& op = *graph.node(id).op;
+      const auto* conv = dynamic_cast<const ops::Conv2d*>(&op);
+      activated += conv != nullptr && conv->options().activation == Activation::relu;
+      if (op.name() != "relu") continue;
+      const Op& before = *graph.node(graph.value(graph.inputs(id).front()).producer).op;
+      CHECK(before.name() == "linear");
+    }
+    CHECK(activated >= 2);
+  }
 }
 
 TEST_CASE("layers of a sequence are numbered, may be added later, and may leave numbers out") {

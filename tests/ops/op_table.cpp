@@ -43,6 +43,25 @@ void add_conv2d_rows(Rows& rows) {
   rows.push_back({biased, {{{2, 5, 6, 3}}, {{4, 3, 3, 3}}, {{4}}}, {0, 1, 2}});
   rows.push_back({biased, {{{2, 9, 9, 32}}, {{48, 3, 3, 32}}, {{48}}}});
   rows.push_back({make<ops::Conv2d>(Conv2dOptions{.padding = 1}), {{{3, 9, 14, 16}}, {{48, 3, 3, 16}}, {{48}}}});
+  const Activation relu = Activation::relu;
+  const auto add_activated = [&](const Conv2dOptions& options, const Shape& x, const Shape& w, bool differentiable) {
+    const auto op = make<ops::Conv2d>(options);
+    rows.push_back({op, {{x}, {w}}, differentiable ? std::vector{0, 1} : std::vector<int>{}});
+    rows.push_back({op, {{x}, {w}, {{w[0]}}}, differentiable ? std::vector{0, 1, 2} : std::vector<int>{}});
+  };
+  add_activated({.activation = relu}, {2, 5, 4, 3}, {4, 1, 1, 3}, true);
+  add_activated({.stride = 2, .padding = 1, .activation = relu}, {2, 5, 6, 3}, {2, 3, 3, 3}, true);
+  add_activated({.padding = 1, .groups = 2, .activation = relu}, {2, 4, 5, 4}, {6, 3, 3, 2}, true);
+  add_activated({.padding = 1, .groups = 3, .activation = relu}, {1, 4, 5, 3}, {3, 3, 3, 1}, true);  // depthwise
+  add_activated({.padding = 1, .activation = relu}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);              // no image
+  add_activated({.activation = relu}, {3, 13, 11, 48}, {40, 1, 1, 48}, false);
+  add_activated({.stride = 2, .padding = 3, .activation = relu}, {2, 33, 31, 3}, {17, 7, 7, 3}, false);
+  add_activated({.padding = 1, .groups = 4, .activation = relu}, {2, 9, 9, 32}, {64, 3, 3, 8}, false);
+  add_activated({.padding = 1, .activation = relu}, {3, 14, 15, 32}, {48, 3, 3, 32},
+                false);  // for Winograd's algorithm
+  // Depthwise: taps in blocks of 3x3, windows of padding only.
+  add_activated({.padding = 3, .groups = 17, .activation = relu}, {2, 17, 16, 17}, {17, 7, 7, 1}, false);
+  add_activated({.padding = 4, .groups = 35, .activation = relu}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
   add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});

@@ -78,7 +78,8 @@ TEST_CASE("the portable convolution is the definition of a convolution") {
         for (std::int64_t q = 0; q < shape[2]; ++q) {
           for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
             const double bias = inputs.size() == 3 ? element(inputs[2], k) : 0;
-            const double expected = bias + convolved(conv->options(), inputs[0], inputs[1], n, p, q, k);
+            double expected = bias + convolved(conv->options(), inputs[0], inputs[1], n, p, q, k);
+            if (conv->options().activation == Activation::relu) expected = std::max(expected, 0.0);
             error = std::max(error, std::abs(element(y, i) - expected));
           }
         }
@@ -86,6 +87,48 @@ TEST_CASE("the portable convolution is the definition of a convolution") {
     }
     CHECK(error < 1e-11);
   }
+}
+
+/// Calls check(row, whether in plain loops) for every convolution with an activation, fast and portable.
+template <class Check>
+void for_activated_convolutions(const Check& check) {
+  int found = 0;
+  for (const OpRow& row : op_table()) {
+    const auto* conv = dynamic_cast<const ops::Conv2d*>(row.op.get());
+    if (conv == nullptr || conv->options().activation == Activation::none) continue;
+    CAPTURE(describe(row));
+    for (const bool portable : {false, true}) {
+      CAPTURE(portable);
+      check(row, conv->options(), portable);
+    }
+    ++found;
+  }
+  CHECK(found > 0);
+}
+
+TEST_CASE("a convolution with ReLU is the convolution, then the ReLU, bit for bit") {
+  for_activated_convolutions([](const OpRow& row, Conv2dOptions options, bool portable) {
+    const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    options.activation = Activation::none;
+    const Array y = run_op(ops::Conv2d(options), inputs, {.width = 2, .portable = portable})[0];
+    const Array fused = run_op(*row.op, inputs, {.width = 2, .portable = portable})[0];
+    CHECK(same_bytes(fused, run_op(ops::Relu(), {y})[0]));
+  });
+}
+
+TEST_CASE("a NaN or an infinity is not lost in the ReLU of a convolution") {
+  for_activated_convolutions([](const OpRow& row, const Conv2dOptions&, bool portable) {
+    std::vector<Array> inputs = make_inputs(row, DType::f32);
+    if (inputs[0].size() == 0) return;
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      inputs.back().as<float>()[0] = bad;  // of the bias, or of the filter: in every pixel of channel 0 that sees it
+      const Array y = run_op(*row.op, inputs, {.width = 2, .portable = portable})[0];
+      std::int64_t lost = 0, channels = y.shape()[3];
+      for (std::int64_t i = 0; i < y.size(); i += channels) lost += std::isfinite(element(y, i));
+      if (inputs.size() == 3) CHECK(lost == 0);
+      CHECK(lost < y.size() / channels);
+    }
+  });
 }
 
 TEST_CASE("batch norm normalises with the biased variance and keeps the unbiased one, as PyTorch does") {

@@ -69,13 +69,16 @@ TEST_CASE("candidates that round f32 or sum in any order are left out unless the
   CHECK(unordered > 0);
 }
 
-TEST_CASE("a bias is part of the plan, and a ReLU after it for inference") {
-  ConvolutionProblem p = problem();
-  p.dtype = DType::bf16;
-  p.bias = true;
-  CHECK_FALSE(cuda::convolution_plans(p).empty());
-  p.relu = true;
-  CHECK_FALSE(cuda::convolution_plans(p).empty());
+TEST_CASE("a bias is part of the plan, and a ReLU after it") {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    CAPTURE(dtype);
+    ConvolutionProblem p = problem();
+    p.dtype = dtype;
+    p.bias = true;
+    CHECK_FALSE(cuda::convolution_plans(p).empty());
+    p.relu = true;
+    CHECK_FALSE(cuda::convolution_plans(p).empty());
+  }
 }
 
 TEST_CASE("plans can be asked for that make do with a part of the device") {

@@ -32,9 +32,9 @@ file(GLOB pip_folders LIST_DIRECTORIES TRUE
      /usr/lib/python3*/site-packages/nvidia/cudnn /usr/local/lib/python3*/*-packages/nvidia/cudnn)
 set(cuda_hints ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR} ${pip_folders})
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${cuda_hints} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
-find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_hints} ${CUDAToolkit_LIBRARY_DIR}
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 NAMES_PER_DIR HINTS ${cuda_hints} ${CUDAToolkit_LIBRARY_DIR}
              PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
-find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12
+find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12 NAMES_PER_DIR
              HINTS ${CUDAToolkit_LIBRARY_DIR} ${cuda_hints} PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_LIBRARY)
 if(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)

@@ -44,6 +44,8 @@ json to_object(const BenchSetting& setting) {
   json object{{"model", setting.model},
               {"device", setting.device},
               {"precision", setting.precision},
+              {"captures", setting.captures},
+              {"capture_seconds", setting.capture_seconds},
               {"batch_size", setting.batch_size},
               {"policy", setting.policy},
               {"streams", setting.streams},
@@ -181,6 +183,8 @@ BenchSetting Bench::setting() const {
   setting.choice_report = session_.choice_report();
   setting.costs = !config_.session.costs.empty();
   setting.measured = stats.measured;
+  setting.captures = stats.captures;
+  setting.capture_seconds = stats.capture_seconds;
   return setting;
 }
 
@@ -196,6 +200,9 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
   out << "  unread    " << unread.seconds / static_cast<double>(unread.steps) * 1e3 << " ms if nobody reads the loss; "
       << times.host_seconds * 1e6 << " us of the host to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
+  if (setting.captures > 0) {
+    out << "  captured  " << setting.captures << " CUDA graphs, " << setting.capture_seconds * 1e3 << " ms in all\n";
+  }
   if (setting.costs) {
     out << "  costs     measured for " << setting.measured.known << " of "
         << setting.measured.known + setting.measured.unknown << " nodes\n";

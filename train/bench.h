@@ -41,6 +41,8 @@ struct BenchSetting {
   std::string choice_report;            ///< Session::choice_report
   bool costs = false;                   ///< the session plans with measured costs
   ProfileUse measured = {};             ///< then how many nodes of the plan have them
+  std::int64_t captures = 0;            ///< CUDA graphs made so far
+  double capture_seconds = 0;           ///< spent on that
 };
 
 class Bench {

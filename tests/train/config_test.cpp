@@ -34,8 +34,8 @@ std::string error_of_override(const std::string& assignment) { return error_in(k
 }  // namespace
 
 TEST_CASE("what a CUDA device may do is written as it was read") {
-  const TrainConfig config =
-      parse_train_config(kMinimal + "deterministic: false\nbenchmark: true\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
+  const TrainConfig config = parse_train_config(
+      kMinimal + "deterministic: false\nbenchmark: true\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
   CHECK_FALSE(config.session.deterministic);
   CHECK_FALSE(config.session.cuda_graphs);
   CHECK(config.session.workspace_limit == std::size_t{64} << 20);

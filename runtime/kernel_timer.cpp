@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/align.h"
 #include "scheduler/profile.h"
 
 namespace braid {
@@ -13,7 +14,7 @@ namespace {
 constexpr int kRuns = 4;
 constexpr double kUnknown = -1;
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+std::size_t aligned(std::size_t bytes) { return align_up(bytes, std::size_t{kArenaAlignment}); }
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/align.h"
 #include "scheduler/plan.h"
 
 namespace braid {
@@ -22,7 +23,7 @@ namespace {
 constexpr std::size_t kThoroughBlocks = 8000;
 constexpr std::int32_t kEnd = std::numeric_limits<std::int32_t>::max();
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+std::int64_t aligned(std::int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 /// What the command lists say about the order of nodes.
 struct Order {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/align.h"
 #include "core/cpu/stream_group.h"
 #include "core/error.h"
 
@@ -59,7 +60,7 @@ class CpuBackend final : public Backend {
   Buffer allocate(std::size_t bytes) override {
     constexpr std::size_t kPage = std::size_t{2} << 20;
     if (bytes < kPage) {
-      void* data = std::aligned_alloc(256, (std::max<std::size_t>(bytes, 1) + 255) / 256 * 256);
+      void* data = std::aligned_alloc(256, align_up(std::max<std::size_t>(bytes, 1), std::size_t{256}));
       if (data == nullptr) throw_out_of_memory(bytes);
       std::memset(data, 0, bytes);
       return {data, bytes, [](void* p, std::size_t) { std::free(p); }};

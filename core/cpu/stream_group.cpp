@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/launch_times.h"
 
 namespace braid::cpu {
 
@@ -70,9 +71,7 @@ class Stopwatch final : public LaunchObserver {
   std::vector<LaunchTime> times() const {
     std::vector<LaunchTime> all;
     for (const auto& list : times_) all.insert(all.end(), list.begin(), list.end());
-    std::ranges::sort(all, {}, &LaunchTime::start);
-    const double zero = all.empty() ? 0 : all.front().start;
-    for (LaunchTime& time : all) time.start -= zero, time.finish -= zero;
+    count_from_first_start(all);
     return all;
   }
 

@@ -82,9 +82,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(int device) : device_(device) {
     open_device(device);
     info_ = describe(device);
-    cudaStream_t stream = nullptr;
-    BRAID_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    stream_ = StreamHandle(stream);
+    stream_ = make_stream();
     ++backends;
   }
   ~CudaBackend() override { --backends; }

@@ -3,19 +3,19 @@
 #include <cstring>
 #include <utility>
 
+#include "core/align.h"
+
 namespace braid::cuda {
 
 namespace {
 
 /// Where the next input begins within a slot.
-std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+std::size_t aligned(std::size_t bytes) { return align_up(bytes, std::size_t{256}); }
 
 }  // namespace
 
 Staging::Staging() {
-  cudaStream_t stream = nullptr;
-  BRAID_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  copies_ = StreamHandle(stream);
+  copies_ = make_stream();
   for (Pair* pair : {&prefetched_, &others_}) {
     for (Slot& slot : pair->slots) slot.uploaded = make_event(), slot.consumed = make_event();
   }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "core/launch_times.h"
 
 namespace braid::cuda {
 
@@ -176,9 +177,7 @@ std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
     }
     times.push_back(time);
   }
-  std::ranges::sort(times, {}, &LaunchTime::start);
-  const double first = times.empty() ? 0 : times.front().start;
-  for (LaunchTime& time : times) time.start -= first, time.finish -= first;
+  count_from_first_start(times);
   return times;
 }
 

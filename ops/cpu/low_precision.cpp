@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/align.h"
+
 namespace braid::cpu {
 
 namespace {
@@ -83,7 +85,7 @@ class LowPrecisionKernel final : public Kernel {
   std::size_t reserve(const ValueDesc& value) {
     const std::size_t bytes = size_of(value.dtype) * static_cast<std::size_t>(value.shape.size());
     const std::size_t offset = copies_bytes_;
-    copies_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    copies_bytes_ += align_up(bytes, kAlignment);
     return offset;
   }
 

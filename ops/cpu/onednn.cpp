@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "core/align.h"
 #include "ops/cpu/onednn_kernel.h"
 
 namespace braid::cpu::onednn {
@@ -27,7 +28,7 @@ dnnl::memory PrimitiveKernel::place(Home home, std::size_t position, const dnnl:
 dnnl::memory PrimitiveKernel::scratch(const dnnl::memory::desc& desc) {
   constexpr std::size_t kAlignment = 64;
   const std::size_t offset = workspace_bytes_;
-  workspace_bytes_ += (desc.get_size() + kAlignment - 1) / kAlignment * kAlignment;
+  workspace_bytes_ += align_up(desc.get_size(), kAlignment);
   return place(Home::workspace, offset, desc);
 }
 

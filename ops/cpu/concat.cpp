@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/byte_rows.h"
 #include "ops/cpu/channel_rows.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
@@ -9,18 +10,6 @@
 namespace braid::cpu {
 
 namespace {
-
-/// A tensor [...,C] as rows of bytes.
-struct ByteRows {
-  std::int64_t rows;
-  std::int64_t bytes;
-
-  explicit ByteRows(const ValueDesc& desc) {
-    const std::int64_t channels = desc.shape[desc.shape.rank() - 1];
-    rows = channels == 0 ? 0 : desc.shape.size() / channels;
-    bytes = channels * static_cast<std::int64_t>(size_of(desc.dtype));
-  }
-};
 
 /// Copies `bytes` per row between rows that are `from_pitch` and `to_pitch` apart.
 void copy_rows(std::int64_t rows, std::int64_t bytes, const std::byte* from, std::int64_t from_pitch, std::byte* to,

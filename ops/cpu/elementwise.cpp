@@ -5,6 +5,7 @@
 #include "ops/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/floating.h"
 
 namespace braid::cpu {
 
@@ -66,16 +67,6 @@ To convert(From x) {
     return static_cast<To>(x);
   } else {
     return static_cast<To>(static_cast<float>(x));
-  }
-}
-
-template <class Make>
-auto for_any_float(DType dtype, const Make& make) {
-  switch (dtype) {
-    case DType::f64: return make(double{});
-    case DType::f16: return make(Half{});
-    case DType::bf16: return make(BFloat16{});
-    default: return make(float{});
   }
 }
 

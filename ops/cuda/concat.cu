@@ -1,3 +1,4 @@
+#include "ops/byte_rows.h"
 #include "ops/concat.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/factories.h"
@@ -93,18 +94,6 @@ void copy_columns(const StreamHandles& stream, std::string_view op, int units, s
     for (std::size_t i = first; i < last; ++i) to += parts[i].bytes;
   }
 }
-
-/// A tensor [...,C] as a matrix of bytes.
-struct ByteRows {
-  std::int64_t rows;
-  std::int64_t bytes;
-
-  explicit ByteRows(const ValueDesc& desc) {
-    const std::int64_t channels = desc.shape[desc.shape.rank() - 1];
-    rows = channels == 0 ? 0 : desc.shape.size() / channels;
-    bytes = channels * static_cast<std::int64_t>(size_of(desc.dtype));
-  }
-};
 
 /// Inputs of a slice sum that one launch adds.
 template <class T>

@@ -27,11 +27,12 @@ class ConvolutionKernel final : public Kernel {
 
   /// Adds the bias, if there is one, and activates after the plan, which leaves both out. The bias is the node's last
   /// input, and not among the ids.
-  void finish_afterwards(bool bias, Activation activation, const ValueDesc& y) {
+  void finish_afterwards(bool bias, Activation activation, const ValueDesc& y, int units) {
     finish_ = true;
     has_bias_ = bias;
     activation_ = activation;
     dtype_ = y.dtype;
+    units_ = units;
     channels_ = y.shape[3];
     rows_ = y.shape.size() / channels_;
   }
@@ -56,7 +57,7 @@ class ConvolutionKernel final : public Kernel {
   void launch(const LaunchContext& context) override {
     const StreamHandles& stream = handles(context);
     BRAID_CUDA(cudnnBackendExecute(stream.cudnn, plan_->plan.get(), pack_.get()));
-    if (finish_) add_bias(stream, y_, bias_, activation_, rows_, channels_, dtype_);
+    if (finish_) add_bias(stream, units_, y_, bias_, activation_, rows_, channels_, dtype_);
   }
 
  private:
@@ -66,6 +67,7 @@ class ConvolutionKernel final : public Kernel {
   bool finish_ = false, has_bias_ = false;
   Activation activation_ = Activation::none;
   DType dtype_ = DType::f32;
+  int units_ = 1;
   std::int64_t rows_ = 0, channels_ = 0;
   void* bias_ = nullptr;
   void* y_ = nullptr;
@@ -138,7 +140,7 @@ std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
   const ConvolutionPlans plain = bias || activates ? convolution_plans(problem) : whole;
   if (plain.empty()) throw DeviceError(why_no_plan(problem));
   return implementations(plain, {kX, kW, kY}, [&](ConvolutionKernel& kernel) {
-    kernel.finish_afterwards(bias, options.activation, spec.outputs[0]);
+    kernel.finish_afterwards(bias, options.activation, spec.outputs[0], spec.info->capacity);
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/cuda/launch.h"
 #include "ops/cuda/cuda_kernel.h"
+#include "ops/floating.h"
 
 namespace braid::cuda {
 
@@ -128,18 +129,7 @@ void for_row_groups(std::string_view op, std::int64_t rows, std::int64_t row_siz
   for (std::int64_t first = 0; first < rows; first += group) launch_rows(first, std::min(group, rows - first));
 }
 
-/// Calls make(T{}) with the C++ type of a floating dtype.
-template <class Make>
-auto for_any_float(DType dtype, const Make& make) {
-  switch (dtype) {
-    case DType::f64: return make(double{});
-    case DType::f16: return make(Half{});
-    case DType::bf16: return make(BFloat16{});
-    default: return make(float{});
-  }
-}
-
-/// The same for types that are computed in. Throws Error for f16 and bf16.
+/// Calls make(T{}) with float or double. Throws Error for f16 and bf16.
 template <class Make>
 auto for_computed_float(const KernelSpec& spec, DType dtype, const Make& make) {
   BRAID_CHECK(computed_in(dtype) == dtype, Error, "[", spec.op.name(), "] expected f32 or f64, got ", dtype);

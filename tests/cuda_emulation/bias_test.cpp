@@ -14,7 +14,7 @@ TEST_CASE("a bias is added to every row and the sum activated, in whatever preci
     std::vector<T> y, bias;
     for (int i = 0; i < kRows * kChannels; ++i) y.push_back(T(static_cast<float>(i % 64 - 30)));
     for (int i = 0; i < kChannels; ++i) bias.push_back(T(static_cast<float>(i) * 0.5f));
-    cuda::add_bias({}, y.data(), has_bias ? bias.data() : nullptr, activation, kRows, kChannels, dtype);
+    cuda::add_bias({}, 1, y.data(), has_bias ? bias.data() : nullptr, activation, kRows, kChannels, dtype);
     for (int i = 0; i < kRows * kChannels; ++i) {
       float expected = static_cast<float>(i % 64 - 30);
       if (has_bias) expected += static_cast<float>(i % kChannels) * 0.5f;

@@ -1,0 +1,19 @@
+#pragma once
+// From a floating dtype to its C++ type, for kernels of both backends.
+
+#include "core/dtype.h"
+
+namespace braid {
+
+/// Calls make(T{}) with the C++ type of a floating dtype.
+template <class Make>
+auto for_any_float(DType dtype, const Make& make) {
+  switch (dtype) {
+    case DType::f64: return make(double{});
+    case DType::f16: return make(Half{});
+    case DType::bf16: return make(BFloat16{});
+    default: return make(float{});
+  }
+}
+
+}  // namespace braid

@@ -20,6 +20,7 @@
 #include "ops/weighted_sum.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
+#include "tests/ops/rounding.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -130,21 +131,6 @@ std::vector<const OpRow*> rows_in(DType dtype) {
     if (!runs_in_library(row) && (computed_in(dtype) == dtype || has_low_precision(row))) rows.push_back(&row);
   }
   return rows;
-}
-
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 0x1p-53;
-    case DType::f16: return 0x1p-11;
-    case DType::bf16: return 0x1p-8;
-    default: return 0x1p-24;
-  }
-}
-
-double largest(const Array& array) {
-  double value = 0;
-  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
-  return value;
 }
 
 /// The longest chain of additions behind an element of the output, from above.

@@ -6,6 +6,7 @@
 #include "tests/gpu/gpu_test.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
+#include "tests/ops/rounding.h"
 
 namespace braid::testing {
 namespace {
@@ -65,26 +66,7 @@ class Gpu {
 };
 
 double unit_roundoff(DType dtype, bool tf32) {
-  switch (dtype) {
-    case DType::f64: return 0x1p-53;
-    case DType::f16: return 0x1p-11;
-    case DType::bf16: return 0x1p-8;
-    default: return tf32 ? 0x1p-11 : 0x1p-24;
-  }
-}
-
-double largest(const Array& array) {
-  double value = 0;
-  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
-  return value;
-}
-
-/// The longest chain of additions behind an element of the output, from above.
-double reduction_length(const OpRow& row, const std::vector<ValueDesc>& inputs, const ValueDesc& output) {
-  double total = 1;
-  for (const ValueDesc& input : inputs) total = std::max(total, static_cast<double>(input.shape.size()));
-  return std::max(row.op->work(inputs, std::span(&output, 1)).flops, total) /
-         std::max(1.0, static_cast<double>(output.shape.size()));
+  return tf32 && dtype == DType::f32 ? 0x1p-11 : testing::unit_roundoff(dtype);
 }
 
 /// Rounding errors of a sum of L terms grow as √L and are relative to the terms, so to the largest element and not to

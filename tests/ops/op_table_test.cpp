@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "tests/ops/interpreter.h"
+#include "tests/ops/rounding.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -33,30 +34,6 @@ std::vector<TypedRow> rows_in(std::initializer_list<DType> dtypes) {
     }
   }
   return list;
-}
-
-double largest(const Array& array) {
-  double value = 0;
-  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
-  return value;
-}
-
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return 0x1p-11;
-    case DType::bf16: return 0x1p-8;
-    default: return 0x1p-24;
-  }
-}
-
-/// The longest chain of additions behind an element of the output, from above: the products of a convolution, all
-/// elements of a channel, or everything.
-double reduction_length(const OpRow& row, std::span<const ValueDesc> inputs, const ValueDesc& output) {
-  const double elements = std::max(1.0, static_cast<double>(output.shape.size()));
-  double total = 1;
-  for (const ValueDesc& input : inputs) total = std::max(total, static_cast<double>(input.shape.size()));
-  const double flops = row.op->work(inputs, std::span(&output, 1)).flops;
-  return std::max(flops, total) / elements;
 }
 
 /// The row's loss, a random projection of output 0, in f64.

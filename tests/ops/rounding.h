@@ -1,0 +1,38 @@
+#pragma once
+// How far a result in floating point may lie from the exact one.
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/ops/interpreter.h"
+#include "tests/ops/op_table.h"
+
+namespace braid::testing {
+
+/// Half the distance of 1 to the next number.
+inline double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-53;
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    default: return 0x1p-24;
+  }
+}
+
+inline double largest(const Array& array) {
+  double value = 0;
+  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
+  return value;
+}
+
+/// The longest chain of additions behind an element of the output, from above: the products of a convolution, all
+/// elements of a channel, or everything.
+inline double reduction_length(const OpRow& row, std::span<const ValueDesc> inputs, const ValueDesc& output) {
+  const double elements = std::max(1.0, static_cast<double>(output.shape.size()));
+  double total = 1;
+  for (const ValueDesc& input : inputs) total = std::max(total, static_cast<double>(input.shape.size()));
+  const double flops = row.op->work(inputs, std::span(&output, 1)).flops;
+  return std::max(flops, total) / elements;
+}
+
+}  // namespace braid::testing

@@ -43,7 +43,10 @@ void throw_faults(std::string_view policy, const std::vector<std::string>& fault
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
                int capacity, bool shares_units) {
   const Edges edges = graph.edges();
-  const Problem problem{graph, edges, costs, streams, capacity, shares_units};
+  return make_plan({graph, edges, costs, streams, capacity, shares_units}, policy, policy_name);
+}
+
+Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
   check_problem(problem);
   const Schedule schedule = policy(problem);
 
@@ -52,10 +55,10 @@ Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::s
   plan.placements = schedule.placements;
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;
-  plan.bound = lower_bound(edges, costs, capacity);
-  add_commands(edges, schedule, streams, plan);
-  plan_memory(graph, costs, plan);
-  const std::vector<std::string> faults = verify(graph, costs, plan);
+  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity);
+  add_commands(problem.edges, schedule, problem.streams, plan);
+  plan_memory(problem.graph, problem.costs, plan);
+  const std::vector<std::string> faults = verify(problem.graph, problem.costs, plan);
   if (!faults.empty()) throw_faults(policy_name, faults);
   return plan;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scheduler/costs.h"
+#include "scheduler/slow_downs.h"
 
 namespace braid {
 
@@ -21,6 +22,7 @@ struct Problem {
   /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does: then nothing needs to
   /// keep them apart.
   bool shares_units = false;
+  const SlowDowns* slow_downs = nullptr;  ///< what is known of nodes that hinder each other; may be null
 };
 
 struct Placement {

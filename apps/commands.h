@@ -19,7 +19,7 @@ void add_profile(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 
-/// Adds the options that all commands with a config share: the file itself, and --set.
+/// Adds the options that all commands with a config share: the file itself, --set and --costs.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides;
@@ -29,6 +29,11 @@ struct ConfigArguments {
         ->type_name("KEY.PATH=VALUE")
         ->allow_extra_args(false)
         ->take_all();
+    command
+        .add_option_function<std::string>(
+            "--costs", [this](const std::string& file) { overrides.push_back("costs=" + file); },
+            "Plan with the durations of this file of 'braid profile'; the same as --set costs=FILE")
+        ->type_name("FILE");
   }
 };
 

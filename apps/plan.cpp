@@ -1,3 +1,4 @@
+#include <charconv>
 #include <iostream>
 #include <memory>
 
@@ -6,6 +7,34 @@
 #include "train/plan_report.h"
 
 namespace braid::apps {
+
+namespace {
+
+constexpr int kMostStreams = 64;
+
+/// "4" or "1..16".
+std::vector<int> parse_streams(const std::string& text) {
+  const auto parse = [&](std::string_view part) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || end != part.data() + part.size() || number < 1 || number > kMostStreams) {
+      throw CLI::ValidationError("--streams", message("expected a number from 1 to ", kMostStreams,
+                                                      " or a range like 1..16, got '", text, "'"));
+    }
+    return number;
+  };
+  const std::size_t dots = text.find("..");
+  const int first = parse(std::string_view(text).substr(0, dots));
+  const int last = dots == std::string::npos ? first : parse(std::string_view(text).substr(dots + 2));
+  std::vector<int> streams;
+  for (int count = first; count <= last; ++count) streams.push_back(count);
+  if (streams.empty()) {
+    throw CLI::ValidationError("--streams", message("expected an ascending range, got '", text, "'"));
+  }
+  return streams;
+}
+
+}  // namespace
 
 void add_plan(CLI::App& app, int& exit_code) {
   struct Arguments {
@@ -23,9 +52,12 @@ void add_plan(CLI::App& app, int& exit_code) {
       "--device", request.device,
       "auto, cpu, cuda, cuda:N, h200, or a file as of 'braid devices --json cuda', named *.json; default: "
       "the config's");
-  command->add_option("--streams", request.streams, "Streams to plan for; default: the config's, or 4")
-      ->check(CLI::Range(1, 64));
-  command->add_option("--policy", request.policy, "How nodes are placed on streams; default: the config's");
+  command
+      ->add_option_function<std::string>(
+          "--streams", [&request](const std::string& text) { request.streams = parse_streams(text); },
+          "Streams to plan for, or a range of them; default: the config's, or 4")
+      ->type_name("N or A..B");
+  command->add_option("--policy", request.policy, "Show this policy only, beside serial; default: all policies");
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", arguments->json, "Print one line of JSON");

@@ -1,17 +1,13 @@
 #include "train/plan_report.h"
 
-#include <algorithm>
 #include <chrono>
-#include <deque>
-#include <fstream>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "scheduler/known_devices.h"
-#include "scheduler/profile.h"
+#include "scheduler/simulator.h"
 #include "train/bench.h"
-#include "train/learner.h"
+#include "train/table.h"
 #include "train/units.h"
 
 namespace braid {
@@ -21,198 +17,153 @@ namespace {
 /// Planned for where the config leaves the choice to measurements.
 constexpr int kStreams = 4;
 
-/// A device, and whether this process can tell what its kernels need.
-struct Target {
-  Device device;
-  DeviceInfo info;
-  bool has_kernels = false;
-  std::string kernels = {};  // see PlanReport
-};
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  BRAID_CHECK(file, Error, path, ": cannot read the description of a device");
-  return text.str();
-}
-
-Target absent_target(DeviceInfo info) {
-  Target target{.device = {info.shares_units ? DeviceType::cuda : DeviceType::cpu, 0}, .info = std::move(info)};
-  if (target.device.type == DeviceType::cpu) {
-    target.kernels = "by the analytic model alone: kernels of another CPU are not known here";
-  } else if (kernel_names(DeviceType::cuda).empty()) {
-    target.kernels = "by the analytic model alone: this build of Braid has no CUDA backend to ask for workspaces";
-  } else if (target.info.properties.empty()) {
-    target.kernels = "by the analytic model alone: the description lacks the properties that cuDNN asks for";
-  } else {
-    target.has_kernels = true;
-    target.kernels = "with cuDNN's plans and their workspaces";
+/// Capacity in use over the time of a run, 0 to 1.
+double utilisation(const Problem& problem, const Plan& plan, const Simulation& simulation) {
+  double work = 0;
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    const Choice& choice = problem.costs.choice(node, plan.placements[static_cast<std::size_t>(node)].choice);
+    work += choice.width * choice.duration;
   }
-  return target;
+  return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
-Target present_target(const std::string& name) {
-  const Device device = Device::parse(name);
-  const DeviceInfo info = make_backend(device)->info();
-  return {.device = device, .info = info, .has_kernels = true, .kernels = "with the kernels of the device"};
-}
-
-Target find_target(const std::string& name) {
-  const std::vector<std::string> known = known_device_names();
-  if (std::ranges::find(known, name) != known.end()) return absent_target(known_device(name));
-  if (!name.ends_with(".json")) return present_target(name);
-  try {
-    return absent_target(device_from_json(read_file(name)));
-  } catch (const Error& error) {
-    throw Error(name + ": " + error.what());
-  }
-}
-
-void count_convolutions(const StepGraph& graph, const KernelChoices& kernels, PlanReport& report) {
-  for (NodeId id = 0; id < graph.node_count(); ++id) {
-    if (!graph.node(id).op->name().starts_with("conv2d")) continue;
-    ++report.convolutions;
-    report.candidates += static_cast<std::int32_t>(kernels[static_cast<std::size_t>(id)].size());
-  }
-}
-
-void plan(const StepGraph& graph, const Target& target, const SessionOptions& options, PlanReport& report) {
+PlanRow plan_row(const Problem& problem, const std::string& policy) {
   const auto start = std::chrono::steady_clock::now();
-  const DeviceInfo& info = target.info;
-  const KernelTarget kernel_target{.device = target.device,
-                                   .info = info,
-                                   .tf32 = options.tf32,
-                                   .deterministic = options.deterministic,
-                                   .workspace_limit = options.workspace_limit,
-                                   .partial = target.device.type == DeviceType::cuda};
-  Costs costs = analytic_costs(graph, info, widths(options.width, info.max_width), kernel_target.tf32);
-  KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
-  if (target.has_kernels) kernels = make_kernels(graph, kernel_target, costs);
-  if (!options.costs.empty()) {
-    const Profile profile = read_profile(options.costs);
-    check_device(profile, options.costs, info.name, info.capacity);
-    report.measured = apply(profile, graph, costs, options.tf32);
-  }
-  const Plan plan = make_plan(graph, costs, find_policy(options.policy), options.policy, options.streams, info.capacity,
-                              info.shares_units);
-  const Plan alone = make_plan(graph, costs, serial, "serial", 1, info.capacity, info.shares_units);
-  report.plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-
-  report.nodes = graph.node_count();
-  count_convolutions(graph, kernels, report);
-  report.policy = plan.policy;
-  report.streams = plan.streams.size();
-  report.used_streams = used_streams(plan);
-  report.waits = plan.waits();
-  report.makespan = plan.makespan;
-  report.bound = plan.bound;
-  report.serial_makespan = alone.makespan;
-  report.arena_bytes = plan.arena_bytes;
-  report.serial_arena_bytes = alone.arena_bytes;
-  for (const ArenaSlice& slice : plan.workspaces) report.workspace_bytes.push_back(slice.bytes);
+  const Plan plan = make_plan(problem, find_policy(policy), policy);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const Simulation simulation = simulate(problem, plan);
+  PlanRow row{.policy = plan.policy,
+              .streams = plan.streams.size(),
+              .used_streams = used_streams(plan),
+              .makespan = simulation.makespan,
+              .bound = plan.bound.bound,
+              .utilisation = utilisation(problem, plan, simulation),
+              .waits = plan.waits(),
+              .arena_bytes = plan.arena_bytes,
+              .naive_bytes = plan.naive_bytes,
+              .workspace_bytes = {},
+              .plan_seconds = seconds.count()};
+  for (const ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
+  return row;
 }
 
-std::string milliseconds(double microseconds) {
+void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
+  const StepGraph& graph = report.step.graph;
+  const DeviceInfo& info = report.target.info;
+  const Edges edges = graph.edges();
+  const std::vector<int> counts = request.streams.empty() ? std::vector{streams} : request.streams;
+  Problem problem{graph, edges, report.costs.costs, 1, info.capacity, info.shares_units, &report.costs.slow_downs};
+  report.rows.push_back(plan_row(problem, "serial"));
+  const bool all = request.policy.empty() && counts.size() == 1;
+  for (const int count : counts) {
+    problem.streams = count;
+    for (const std::string& policy : all ? policy_names() : std::vector{configured}) {
+      if (policy != "serial") report.rows.push_back(plan_row(problem, policy));
+      if (policy == configured) report.configured = report.rows.size() - 1;
+    }
+  }
+}
+
+std::string number(double value, int digits) {
   std::ostringstream out;
-  out << std::setprecision(3) << microseconds / 1e3 << " ms";
+  out << std::fixed << std::setprecision(digits) << value;
   return out.str();
 }
 
-double mebibytes(std::int64_t bytes) { return braid::mebibytes(static_cast<std::size_t>(bytes)); }
+/// With three digits, as far as there are any after the point.
+std::string milliseconds(double microseconds) {
+  const double value = microseconds / 1e3;
+  return number(value, value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3) + " ms";
+}
+
+std::string mebibytes(std::int64_t bytes, int digits) {
+  return number(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
+}
+
+std::vector<std::string> cells(const PlanRow& row, double serial_makespan) {
+  return {row.policy,
+          message(row.used_streams, " of ", row.streams),
+          milliseconds(row.makespan),
+          number(row.makespan / row.bound, 2),
+          number(serial_makespan / row.makespan, 2),
+          number(100 * row.utilisation, 0) + " %",
+          std::to_string(row.waits),
+          mebibytes(row.arena_bytes, 1),
+          mebibytes(row.naive_bytes, 1),
+          milliseconds(row.plan_seconds * 1e6)};
+}
 
 }  // namespace
 
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
-  SessionOptions options = config.jobs.front().training.session;
-  if (!request.policy.empty()) options.policy = request.policy;
-  if (request.streams > 0) options.streams = request.streams;
-  if (options.streams == 0) options.streams = kStreams;
-  const Target target = find_target(request.device.empty() ? options.device : request.device);
+  const SessionOptions& options = config.jobs.front().training.session;
   PlanReport report;
-  report.device = target.info.name;
-  report.capacity = target.info.capacity;
-  report.has_kernels = target.has_kernels;
-  report.kernels = target.kernels;
-
-  SessionOptions recording = options;
-  recording.device = "cpu";  // nothing runs
-  recording.costs.clear();   // they are of the device that is planned for
-  Session session(recording);
-  DatasetPool datasets;
-  std::deque<Learner> learners;
-  for (const JobConfig& job : config.jobs) {
-    const auto dataset = datasets.get(job.training, Split::train);
-    learners.emplace_back(job.training, session, *dataset);
-    const Shape image = dataset->image_shape();
-    report.models.push_back(job.training.model.name);
-    report.inputs.push_back(
-        {request.batch_size > 0 ? request.batch_size : job.training.batch_size, image[0], image[1], image[2]});
-  }
-  const Step step = session.step();
-  for (std::size_t i = 0; i < learners.size(); ++i) {
-    // What the images show does not matter.
-    learners[i].record({Array(DType::f32, report.inputs[i]), Array(DType::i32, {report.inputs[i][0]})});
-  }
-  plan(with_kept_results(session.tape().graph()), target, options, report);
+  report.target = find_plan_target(request.device.empty() ? options.device : request.device);
+  report.step = record_step(config, request.batch_size);
+  report.costs = target_costs(report.step.graph, report.target, options);
+  add_rows(request.policy.empty() ? options.policy : request.policy, request,
+           options.streams > 0 ? options.streams : kStreams, report);
   return report;
 }
 
 std::string to_text(const PlanReport& report) {
+  const TargetCosts& costs = report.costs;
   std::ostringstream out;
-  for (std::size_t i = 0; i < report.models.size(); ++i) {
-    out << (i == 0 ? "" : " and ") << report.models[i] << ", images " << report.inputs[i];
-  }
-  out << "\nplanned for " << report.device << ' ' << report.kernels << "\n\n" << std::fixed << std::setprecision(2);
-  out << "step         " << report.nodes << " nodes, " << report.convolutions
+  out << describe(report.step) << "\nplanned for " << report.target.info.name << ' ' << report.target.kernels << '\n'
+      << report.step.graph.node_count() << " nodes, " << costs.convolutions
       << " of them convolutions and their gradients";
-  if (report.candidates > 0) out << ", which can run in " << report.candidates << " ways";
-  if (report.measured != ProfileUse{}) {
-    out << "\ncosts        measured for " << report.measured.known << " of "
-        << report.measured.known + report.measured.unknown << " nodes";
+  if (costs.candidates > 0) out << ", which can run in " << costs.candidates << " ways";
+  out << '\n';
+  if (costs.measured != ProfileUse{}) {
+    out << "durations were measured for " << costs.measured.known << " of "
+        << costs.measured.known + costs.measured.unknown << " nodes\n";
   }
-  out << "\nplan         " << report.policy << ", " << report.used_streams << " of " << report.streams << " streams, "
-      << report.waits << " waits\nmakespan     " << milliseconds(report.makespan)
-      << " predicted; no plan can need less than " << milliseconds(report.bound.bound) << " ("
-      << report.makespan / report.bound.bound << " times that)\nserial       " << milliseconds(report.serial_makespan)
-      << " on one stream, " << report.serial_makespan / report.makespan << " times as long\n"
-      << std::setprecision(1) << "memory       " << mebibytes(report.arena_bytes) << " MiB arena, "
-      << mebibytes(report.serial_arena_bytes) << " MiB on one stream";
-  if (report.has_kernels) {
-    out << "\nworkspaces  ";
-    for (const std::int64_t bytes : report.workspace_bytes) out << ' ' << mebibytes(bytes);
-    out << " MiB, by stream";
+  out << '\n';
+
+  std::vector<std::vector<std::string>> table{{"policy", "streams", "makespan", "x bound", "x serial", "in use",
+                                               "waits", "arena, MiB", "naive, MiB", "planned in"}};
+  for (const PlanRow& row : report.rows) table.push_back(cells(row, report.rows.front().makespan));
+  write_table(out, table, 2);
+
+  const PlanRow& configured = report.rows[report.configured];
+  out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
+      << " can need less than " << milliseconds(configured.bound) << ".\n";
+  if (report.target.has_kernels) {
+    out << "Workspaces of " << configured.policy << ", by stream:";
+    for (const std::int64_t bytes : configured.workspace_bytes) out << ' ' << mebibytes(bytes, 1);
+    out << " MiB.\n";
   }
-  out << "\nplanned in   " << milliseconds(report.plan_seconds * 1e6) << '\n';
   return out.str();
 }
 
 std::string to_json(const PlanReport& report) {
-  nlohmann::json jobs;
-  for (std::size_t i = 0; i < report.models.size(); ++i) {
-    jobs.push_back({{"model", report.models[i]}, {"input", report.inputs[i].extents()}});
+  nlohmann::json jobs, rows;
+  for (std::size_t i = 0; i < report.step.models.size(); ++i) {
+    jobs.push_back({{"model", report.step.models[i]}, {"input", report.step.inputs[i].extents()}});
+  }
+  for (const PlanRow& row : report.rows) {
+    rows.push_back({{"policy", row.policy},
+                    {"streams", row.streams},
+                    {"used_streams", row.used_streams},
+                    {"makespan_us", row.makespan},
+                    {"lower_bound_us", row.bound},
+                    {"utilisation", row.utilisation},
+                    {"waits", row.waits},
+                    {"arena_bytes", row.arena_bytes},
+                    {"naive_bytes", row.naive_bytes},
+                    {"workspace_bytes", row.workspace_bytes},
+                    {"plan_seconds", row.plan_seconds}});
   }
   return nlohmann::json{{"jobs", jobs},
-                        {"device", report.device},
-                        {"capacity", report.capacity},
-                        {"has_kernels", report.has_kernels},
-                        {"nodes", report.nodes},
-                        {"convolutions", report.convolutions},
-                        {"candidates", report.candidates},
-                        {"measured_nodes", report.measured.known},
-                        {"policy", report.policy},
-                        {"streams", report.streams},
-                        {"used_streams", report.used_streams},
-                        {"waits", report.waits},
-                        {"makespan_us", report.makespan},
-                        {"lower_bound_us", report.bound.bound},
-                        {"depth_us", report.bound.depth},
-                        {"work_us", report.bound.work},
-                        {"serial_makespan_us", report.serial_makespan},
-                        {"arena_bytes", report.arena_bytes},
-                        {"serial_arena_bytes", report.serial_arena_bytes},
-                        {"workspace_bytes", report.workspace_bytes},
-                        {"plan_seconds", report.plan_seconds}}
+                        {"device", report.target.info.name},
+                        {"capacity", report.target.info.capacity},
+                        {"has_kernels", report.target.has_kernels},
+                        {"nodes", report.step.graph.node_count()},
+                        {"convolutions", report.costs.convolutions},
+                        {"candidates", report.costs.candidates},
+                        {"measured_nodes", report.costs.measured.known},
+                        {"configured", report.configured},
+                        {"plans", rows}}
       .dump();
 }
 

@@ -1,45 +1,43 @@
 #pragma once
-// A training step planned, not run, for a device that need not be there: what concurrency would bring on it, by the
-// models of the scheduler, and what memory it would take.
+// A training step planned by every policy, not run, for a device that need not be there: what concurrency would bring
+// on it, by the models of the scheduler, and what memory it would take.
 
 #include <string>
 #include <vector>
 
-#include "scheduler/profile.h"
-#include "train/config.h"
+#include "train/plan_target.h"
+#include "train/recorded_step.h"
 
 namespace braid {
 
 /// What takes the place of the config's settings.
 struct PlanRequest {
-  std::string device;           ///< as in configs, a name of known_devices.h, or a file that describes a device
-  int streams = 0;              ///< 0: the config's, or 4 if it leaves the choice to measurements
-  std::string policy;           ///< empty: the config's
+  std::string device;           ///< see find_plan_target()
+  std::vector<int> streams;     ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
+  std::string policy;           ///< the only one to compare with serial; empty: all if `streams` is one number
   std::int64_t batch_size = 0;  ///< of every job; 0: the config's
 };
 
-struct PlanReport {
-  std::vector<std::string> models;  ///< one per job
-  std::vector<Shape> inputs;        ///< [N,H,W,C] of each
-  std::string device;
-  int capacity = 1;
-  /// Where workspaces and the ways to run a node come from; or why there are none, and times alone are planned.
-  bool has_kernels = false;
-  std::string kernels;
-
-  std::int32_t nodes = 0;
-  std::int32_t convolutions = 0;  ///< nodes: forward, backward-data and backward-filter
-  std::int32_t candidates = 0;    ///< ways to run them, all together; 0 without kernels
+/// What one policy makes of the step.
+struct PlanRow {
   std::string policy;
-  std::size_t streams = 0, used_streams = 0;
+  std::size_t streams = 1;       ///< that it was given
+  std::size_t used_streams = 1;  ///< that have work
+  double makespan = 0;           ///< simulated, microseconds
+  double bound = 0;              ///< no plan on so many streams can be faster
+  double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1
   std::int32_t waits = 0;
-  double makespan = 0, serial_makespan = 0;  ///< predicted, microseconds
-  LowerBound bound;
-  std::int64_t arena_bytes = 0;
-  std::int64_t serial_arena_bytes = 0;
+  std::int64_t arena_bytes = 0, naive_bytes = 0;
   std::vector<std::int64_t> workspace_bytes;  ///< per stream
-  ProfileUse measured;                        ///< if the session is told costs
-  double plan_seconds = 0;                    ///< to make both plans, kernels included
+  double plan_seconds = 0;                    ///< policy, waits, memory and verification
+};
+
+struct PlanReport {
+  RecordedStep step;
+  PlanTarget target;
+  TargetCosts costs;
+  std::vector<PlanRow> rows;   ///< serial comes first
+  std::size_t configured = 0;  ///< the row of the config's or the requested policy
 };
 
 /// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.

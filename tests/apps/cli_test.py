@@ -342,18 +342,21 @@ class CommandLine(unittest.TestCase):
         small = ["--set", "data.image_size=32", "--set", "data.classes=10"]
         plan = self.plan("resnet20", *small, "--device", "h200", "--streams", 3, "--batch-size", 2)
         self.assertEqual(plan["jobs"], [{"model": "resnet20", "input": [2, 32, 32, 3]}])
-        self.assertEqual((plan["device"], plan["capacity"], plan["streams"]), ("NVIDIA H200", 132, 3))
+        self.assertEqual((plan["device"], plan["capacity"]), ("NVIDIA H200", 132))
         self.assertEqual(plan["convolutions"], 21 + 20 + 21)  # forward, backward-data (not of the images), backward-filter
-        self.assertGreaterEqual(plan["makespan_us"], plan["lower_bound_us"])
-        self.assertLessEqual(plan["makespan_us"], plan["serial_makespan_us"])
-        self.assertEqual(len(plan["workspace_bytes"]), 3)
+        serial, configured = plan["plans"][0], plan["plans"][plan["configured"]]
+        self.assertEqual((serial["policy"], serial["streams"], serial["waits"]), ("serial", 1, 0))
+        self.assertEqual((configured["policy"], configured["streams"]), ("critical_path", 3))
+        self.assertGreaterEqual(configured["makespan_us"], configured["lower_bound_us"])
+        self.assertLessEqual(configured["makespan_us"], serial["makespan_us"])
+        self.assertEqual(len(configured["workspace_bytes"]), 3)
         text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
         self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
         if plan["has_kernels"]:
             self.assertGreaterEqual(plan["candidates"], 2 * plan["convolutions"])
             self.assertIn(" with cuDNN's plans and their workspaces\n", text)
         else:
-            self.assertEqual((plan["candidates"], sum(plan["workspace_bytes"])), (0, 0))
+            self.assertEqual((plan["candidates"], sum(configured["workspace_bytes"])), (0, 0))
             self.assertIn(" by the analytic model alone: this build of Braid has no CUDA backend", text)
 
     def test_plan_for_the_cpu_and_for_a_described_device(self):
@@ -368,6 +371,15 @@ class CommandLine(unittest.TestCase):
                          "device.json: [device] the key 'name' is missing")
         self.assertIn("expected one of", self.fails("plan", "tiny.yaml", "--policy", "best"))
         self.assertIn("none.json", self.fails("plan", "tiny.yaml", "--device", "none.json"))
+        self.assertEqual(self.fails("plan", "tiny.yaml", "--costs", "none.json"),
+                         "none.json: cannot be read: expected a profile that 'braid profile' wrote")
+
+    def test_plan_for_several_numbers_of_streams(self):
+        plan = self.plan("tiny.yaml", "--device", "h200", "--streams", "1..3")
+        self.assertEqual([(row["policy"], row["streams"]) for row in plan["plans"]],
+                         [("serial", 1), ("critical_path", 1), ("critical_path", 2), ("critical_path", 3)])
+        for wrong in ("0", "65", "3..1", "1..", "two"):
+            self.assertIn(f"got '{wrong}'", self.braid("plan", "tiny.yaml", "--streams", wrong).stderr)
 
     def test_plan_of_jobs_is_one_plan(self):
         (self.folder / "jobs.yaml").write_text(JOBS)

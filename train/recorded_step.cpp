@@ -1,0 +1,45 @@
+#include "train/recorded_step.h"
+
+#include <deque>
+#include <sstream>
+
+#include "train/learner.h"
+
+namespace braid {
+
+RecordedStep record_step(const RunConfig& config, std::int64_t batch_size) {
+  SessionOptions options = config.jobs.front().training.session;
+  options.device = "cpu";  // nothing runs
+  options.costs.clear();   // they are of the device that is planned for
+  Session session(options);
+  DatasetPool datasets;
+  std::deque<Learner> learners;
+  RecordedStep recorded;
+  for (const JobConfig& job : config.jobs) {
+    const auto dataset = datasets.get(job.training, Split::train);
+    learners.emplace_back(job.training, session, *dataset);
+    const Shape image = dataset->image_shape();
+    const std::int64_t images = batch_size > 0 ? batch_size : job.training.batch_size;
+    recorded.models.push_back(job.training.model.name);
+    recorded.inputs.push_back({images, image[0], image[1], image[2]});
+  }
+  const Step step = session.step();
+  for (std::size_t i = 0; i < learners.size(); ++i) {
+    // What the images show does not matter.
+    learners[i].record({Array(DType::f32, recorded.inputs[i]), Array(DType::i32, {recorded.inputs[i][0]})});
+  }
+  const Tape& tape = session.tape();
+  recorded.graph = with_kept_results(tape.graph());
+  for (NodeId node = 0; node < recorded.graph.node_count(); ++node) recorded.layers.emplace_back(tape.layer(node));
+  return recorded;
+}
+
+std::string describe(const RecordedStep& step) {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < step.models.size(); ++i) {
+    out << (i == 0 ? "" : " and ") << step.models[i] << ", images " << step.inputs[i];
+  }
+  return out.str();
+}
+
+}  // namespace braid

@@ -12,8 +12,10 @@ namespace {
 
 /// Plans kept at most; beyond, the one unused for longest goes. PathNet-like training sees a new structure per step.
 constexpr std::size_t kMaxEntries = 512;
-/// Runs per candidate before the fastest is kept. The first one warms caches and libraries and does not count.
-constexpr std::size_t kMeasuredRuns = 6;
+/// Runs per candidate before one is kept. The first one warms caches and libraries and does not count.
+constexpr std::size_t kMeasuredRuns = 10;
+/// A concurrent plan is kept only if it is so much faster than the serial one: what is less may be noise.
+constexpr double kLeastGain = 0.02;
 
 }  // namespace
 
@@ -52,6 +54,20 @@ struct PlanCache::Candidate {
   std::vector<double> seconds;
 
   double median_seconds() const { return median({seconds.begin() + 1, seconds.end()}); }
+
+  /// Median of the ratios between runs that came right after one another, so that a machine whose speed drifts is as
+  /// fair to both.
+  double time_relative_to(const Candidate& other) const {
+    std::vector<double> ratios;
+    for (std::size_t run = 1; run < seconds.size(); ++run) ratios.push_back(seconds[run] / other.seconds[run]);
+    return median(ratios);
+  }
+
+  /// As "critical_path on 2 streams".
+  std::string name() const {
+    const Plan& plan = executable->plan();
+    return plan.streams.size() > 1 ? message(plan.policy, " on ", plan.streams.size(), " streams") : plan.policy;
+  }
 };
 
 struct PlanCache::Entry {
@@ -128,13 +144,13 @@ bool PlanCache::use_less_memory(Entry& entry, std::int64_t bytes) {
 std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   auto entry = std::make_unique<Entry>(graph);
   const int capacity = context_.backend().info().capacity;
-  if (options_.streams > 0) {
+  if (options_.streams > 0 && options_.policy != "auto") {
     entry->candidates.push_back({make_executable(entry->graph, options_.policy, options_.streams), {}});
     return entry;
   }
   entry->candidates.push_back({make_executable(entry->graph, "serial", 1), {}});
   if (capacity == 1) return entry;
-  for (const int streams : {2, 4, 8}) {
+  for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
     if (streams > streams_.size()) break;
     auto concurrent = make_executable(entry->graph, options_.policy, streams);
     const Plan& plan = concurrent->plan();
@@ -165,16 +181,25 @@ void PlanCache::add_measurement(double seconds) {
 }
 
 void PlanCache::keep_fastest(Entry& entry) {
+  const Candidate& serial = entry.candidates.front();
+  const auto relative_time = [&](const Candidate& candidate) { return candidate.time_relative_to(serial); };
+  auto kept = std::ranges::min_element(entry.candidates, {}, relative_time);
+  const double gain = 1 - relative_time(*kept);
+  if (gain < kLeastGain) kept = entry.candidates.begin();
+
   std::ostringstream report;
   report << std::setprecision(3);
   for (const Candidate& candidate : entry.candidates) {
-    const Plan& plan = candidate.executable->plan();
-    report << (report.tellp() > 0 ? ", " : "") << plan.policy;
-    if (plan.streams.size() > 1) report << " on " << plan.streams.size() << " streams";
-    report << ": " << candidate.median_seconds() * 1e3 << " ms";
+    report << (report.tellp() > 0 ? ", " : "") << candidate.name() << ": " << candidate.median_seconds() * 1e3 << " ms";
+  }
+  report << "; kept " << kept->name();
+  if (kept == entry.candidates.begin()) {
+    report << ", as the best of the others gains less than " << kLeastGain * 100 << " %";
+  } else {
+    report << ", which gains " << std::fixed << std::setprecision(1) << gain * 100 << " %";
   }
   report_ = report.str();
-  Candidate fastest = std::move(*std::ranges::min_element(entry.candidates, {}, &Candidate::median_seconds));
+  Candidate fastest = std::move(*kept);
   fastest.seconds.clear();
   entry.candidates.clear();
   entry.candidates.push_back(std::move(fastest));

@@ -1,7 +1,7 @@
 #pragma once
-// From step graph to executable. A structure seen before is found by its hash; a new one is planned. With streams = 0,
-// the serial plan and the concurrent candidates are measured in the first steps, and the fastest is kept: concurrency
-// is never slower than serial.
+// From step graph to executable. A structure seen before is found by its hash; a new one is planned. With streams = 0
+// or the policy auto, the serial plan and the concurrent candidates are measured in the first steps, and the fastest is
+// kept: concurrency is never slower than serial.
 
 #include <optional>
 #include <string>

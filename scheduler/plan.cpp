@@ -51,7 +51,7 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   const Schedule schedule = policy(problem);
 
   Plan plan;
-  plan.policy = policy_name;
+  plan.policy = schedule.kept.empty() ? std::string(policy_name) : message(policy_name, " (", schedule.kept, ")");
   plan.placements = schedule.placements;
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;

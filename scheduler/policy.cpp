@@ -1,19 +1,21 @@
 #include "scheduler/policy.h"
 
+#include <limits>
+
 namespace braid {
 namespace {
 
-struct Named {
-  std::string_view name;
-  Policy policy;
-};
-constexpr Named kPolicies[] = {{"serial", serial}, {"critical_path", critical_path}};
+constexpr std::int32_t kAnySize = std::numeric_limits<std::int32_t>::max();
+constexpr NamedPolicy kPolicies[] = {
+    {"serial", serial, kAnySize}, {"critical_path", critical_path, kAnySize}, {"auto", automatic, kAnySize}};
 
 }  // namespace
 
+std::span<const NamedPolicy> policies() { return kPolicies; }
+
 Policy find_policy(std::string_view name) {
   std::string known;
-  for (const Named& candidate : kPolicies) {
+  for (const NamedPolicy& candidate : kPolicies) {
     if (candidate.name == name) return candidate.policy;
     known += (known.empty() ? "" : ", ") + std::string(candidate.name);
   }
@@ -22,7 +24,7 @@ Policy find_policy(std::string_view name) {
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
-  for (const Named& candidate : kPolicies) names.emplace_back(candidate.name);
+  for (const NamedPolicy& candidate : kPolicies) names.emplace_back(candidate.name);
   return names;
 }
 

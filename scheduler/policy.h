@@ -41,6 +41,8 @@ struct Schedule {
   /// than the capacity do not run at once.
   std::vector<std::pair<NodeId, NodeId>> extra_edges;
   double makespan = 0;  ///< microseconds
+  /// Of a policy that chooses among others: the one that made this schedule. Else empty.
+  std::string_view kept = {};
 };
 
 using Policy = Schedule (*)(const Problem&);
@@ -56,6 +58,16 @@ Schedule critical_path(const Problem& problem);
 /// Orders nodes that use the same capacity one after the other by extra edges, so that the schedule stays within the
 /// capacity whatever the real durations are (scheduler/capacity.cpp). Throws PlanError if it is beyond it as predicted.
 void add_capacity_edges(const Problem& problem, Schedule& schedule);
+
+/// The schedule of all other policies that the simulator finds fastest; of equals the one with fewer waits.
+Schedule automatic(const Problem& problem);
+
+struct NamedPolicy {
+  std::string_view name;  ///< in configs
+  Policy policy;
+  std::int32_t max_nodes;  ///< steps with more than so many nodes are beyond it
+};
+std::span<const NamedPolicy> policies();
 
 /// A policy by its name in configs. Throws Error with the list of names if there is none.
 Policy find_policy(std::string_view name);

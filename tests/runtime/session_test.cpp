@@ -271,6 +271,15 @@ TEST_CASE("with automatic streams the fastest plan is measured and kept") {
   const std::string& report = session.choice_report();
   CHECK(report.starts_with("serial: "));
   CHECK(report.find("critical_path on 2 streams: ") != std::string::npos);
+  CHECK(report.find("; kept ") != std::string::npos);
+}
+
+TEST_CASE("with the automatic policy the best plan on the given streams is measured against the serial one") {
+  Session session({.device = "cpu", .streams = 2, .policy = "auto", .width = 1, .threads = 2});
+  models::ResNet model(session, 20, {});
+  train(session, model, 30);
+  CHECK_MESSAGE(session.choice_report().starts_with("serial: "), session.choice_report());
+  CHECK_MESSAGE(session.choice_report().find("auto (") != std::string::npos, session.choice_report());
 }
 
 TEST_CASE("with one core there is nothing to choose from") {

@@ -1,0 +1,45 @@
+// No policy is the best on every graph. This one runs all others, plays their command lists in the simulator, which
+// knows of nodes that hinder each other and of hardware that interleaves, and takes the fastest. The serial schedule is
+// among them, so under the simulator it is never slower than one stream.
+
+#include "scheduler/simulator.h"
+
+namespace braid {
+namespace {
+
+struct Candidate {
+  Schedule schedule;
+  double makespan = 0;
+  std::int32_t waits = 0;
+};
+
+Candidate candidate(const Problem& problem, const NamedPolicy& named) {
+  Candidate result{.schedule = named.policy(problem)};
+  Plan plan;
+  plan.placements = result.schedule.placements;
+  add_commands(problem.edges, result.schedule, problem.streams, plan);
+  result.makespan = simulate(problem, plan).makespan;
+  result.waits = plan.waits();
+  result.schedule.kept = named.name;
+  return result;
+}
+
+bool better(const Candidate& a, const Candidate& b) {
+  constexpr double kRounding = 1e-9;
+  if (a.makespan < b.makespan * (1 - kRounding)) return true;
+  return a.makespan <= b.makespan * (1 + kRounding) && a.waits < b.waits;
+}
+
+}  // namespace
+
+Schedule automatic(const Problem& problem) {
+  Candidate best = candidate(problem, policies().front());
+  for (const NamedPolicy& named : policies().subspan(1)) {
+    if (named.policy == automatic || problem.graph.node_count() > named.max_nodes) continue;
+    Candidate next = candidate(problem, named);
+    if (better(next, best)) best = std::move(next);
+  }
+  return std::move(best.schedule);
+}
+
+}  // namespace braid

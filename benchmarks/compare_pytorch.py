@@ -17,13 +17,12 @@ import math
 import os
 import pathlib
 import re
-import select
-import signal
 import statistics
 import subprocess
 import sys
 import time
 
+from program import START_LIMIT, Program, ProgramFailed
 from pytorch_worker import OWN_MODELS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -34,91 +33,6 @@ CONFIGS = {
     "cuda": [ROOT / f"benchmarks/configs/cuda/{name}.yaml"
              for name in ("googlenet", "inception_v3", "resnet50", "pathnet_conv")]}
 BASELINE = "PyTorch"
-START_LIMIT = 300  # seconds until a program must be ready
-
-
-class ProgramFailed(Exception):
-    pass
-
-
-class Program:
-    """A process that runs training steps when asked to, and, with `stop`, is stopped in between."""
-
-    def __init__(self, name, command, stop=False, begin=False):
-        self.name, self.stop, self.begin = name, stop, begin
-        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.greeting = None
-        self.step_seconds, self.unread_seconds, self.host_seconds = [], [], []
-
-    def wait_until_ready(self, limit=START_LIMIT):
-        self.greeting = self.ask("begin", limit) if self.begin else self.read(limit)
-        self.pause()
-
-    def read(self, limit=None):
-        """The next line of JSON; one answer follows one request, so nothing is left in a buffer."""
-        if not select.select([self.process.stdout], [], [], limit)[0]:
-            self.process.kill()
-            raise ProgramFailed(f"{self.name} gave no answer in {limit:.0f} s")
-        line = self.process.stdout.readline()
-        if not line:
-            raise ProgramFailed(f"{self.name} ended with exit status {self.process.wait()}")
-        return json.loads(line)
-
-    def ask(self, request, limit=None):
-        try:
-            self.process.stdin.write(f"{request}\n".encode())
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # read() says how the process ended
-        return self.read(limit)
-
-    def pause(self):
-        if self.stop:
-            os.kill(self.process.pid, signal.SIGSTOP)
-
-    def resume(self):
-        if self.stop:
-            os.kill(self.process.pid, signal.SIGCONT)
-
-    def take_turn(self, seconds, unread=False):
-        """Runs for about so long; the first step, which finds cold caches, is not counted."""
-        self.resume()
-        steps = max(3, math.ceil(seconds / self.ask("run 1")["seconds"]))
-        answer = self.ask(f"run {steps}")
-        self.step_seconds.append(answer["seconds"] / steps)
-        self.host_seconds.append(answer["host_seconds"])
-        if unread:
-            self.unread_seconds.append(self.ask(f"run {steps} unread")["seconds"] / steps)
-        self.pause()
-
-    def warm_up(self, steps, limit=None):
-        self.resume()
-        self.ask(f"run {steps}", limit)
-        self.pause()
-
-    def setting(self):
-        self.resume()
-        answer = self.ask("setting")
-        self.pause()
-        return answer
-
-    def peak_bytes(self):
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-
-    def close(self):
-        if self.process.poll() is not None:
-            return
-        self.resume()
-        self.process.stdin.close()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-    def result(self):
-        return {"name": self.name, "step_seconds": self.step_seconds, "unread_seconds": self.unread_seconds,
-                "host_seconds": self.host_seconds}
 
 
 def read_config(path):

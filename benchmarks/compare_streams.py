@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Times training steps of `streams: auto` with `policy: auto` against the serial plan, on the CPU.
+
+    benchmarks/compare_streams.py [CONFIG ...] [--batch-size N] [--threads N] [--json FILE]
+
+Two processes take turns, and while one computes the other is stopped. Without arguments, every network that configs/ trains
+on Fashion-MNIST. Ratios are those within a turn, so that slow drifts of the machine hit both alike.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+
+from program import Program, ProgramFailed
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAME = "_fashion_mnist"
+
+
+def start(config, arguments, streams, policy):
+    settings = {"streams": streams, "policy": policy, "device": "cpu", "threads": arguments.threads,
+                "train.batch_size": arguments.batch_size}
+    command = [arguments.braid, "bench", config, "--serve"]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    return Program(policy, command, stop=True)
+
+
+def compare(config, arguments):
+    programs = []
+    try:
+        for streams, policy in (("1", "serial"), ("auto", "auto")):
+            programs.append(start(config, arguments, streams, policy))
+            programs[-1].wait_until_ready()
+        for turn in range(arguments.turns):
+            for program in programs if turn % 2 == 0 else reversed(programs):
+                program.take_turn(arguments.seconds)
+        serial, auto = programs
+        return {"config": config.stem.removesuffix(NAME), "choice": auto.setting()["choice_report"],
+                "serial_seconds": serial.step_seconds, "auto_seconds": auto.step_seconds}
+    finally:
+        for program in programs:
+            program.close()
+
+
+def relative_time(result):
+    return statistics.median(a / s for a, s in zip(result["auto_seconds"], result["serial_seconds"]))
+
+
+def table(results):
+    lines = ["| network | serial | auto | auto / serial | kept |", "|---|---|---|---|---|"]
+    for result in results:
+        kept = result["choice"].partition("; kept ")[2].partition(", ")[0] or "serial"
+        lines.append(f"| {result['config']} | {1e3 * statistics.median(result['serial_seconds']):.1f} ms | "
+                     f"{1e3 * statistics.median(result['auto_seconds']):.1f} ms | {relative_time(result):.3f} | {kept} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("configs", nargs="*", type=pathlib.Path, metavar="CONFIG")
+    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid", help="the program to measure")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--threads", default="all")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement")
+    arguments = parser.parse_args()
+
+    results, failed = [], False
+    for config in arguments.configs or sorted((ROOT / "configs").glob(f"*{NAME}.yaml")):
+        try:
+            results.append(compare(config, arguments))
+        except ProgramFailed as error:
+            print(f"{config.stem}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        print(f"{results[-1]['config']}: auto / serial = {relative_time(results[-1]):.3f}  ({results[-1]['choice']})",
+              file=sys.stderr)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
+    print(table(results))
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -17,7 +18,7 @@ struct Arguments {
   ConfigArguments config;
   std::string output, device;
   std::int64_t batch_size = 0;
-  int runs = 5;
+  ProfilingOptions profiling;
 
   std::vector<TrainConfig> configs() const {
     std::vector<TrainConfig> result;
@@ -37,6 +38,23 @@ std::string software() {
   return message("braid " BRAID_VERSION, onednn.empty() ? "" : ", oneDNN " + onednn);
 }
 
+/// A line every few seconds while pairs are measured.
+class PairPrinter {
+ public:
+  explicit PairPrinter(std::string label) : label_(std::move(label)) {}
+  void operator()(PairProgress progress) {
+    constexpr std::chrono::seconds kPause(5);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kPause) return;
+    last_ = now;
+    std::cout << label_ << progress.done << " of " << progress.total << " pairs" << std::endl;
+  }
+
+ private:
+  std::string label_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 void profile(const Arguments& arguments) {
   // What is wrong with the file should be known before anything is measured.
   Profile all;
@@ -47,10 +65,13 @@ void profile(const Arguments& arguments) {
       const auto backend = make_backend(Device::parse(config.session.device), config.session.threads);
       check_device(all, arguments.output, backend->info().name, backend->info().capacity);
     }
-    Profile measured = profile_training(config, arguments.runs);
+    const std::string label = message(config.model.name, ", batch ", config.batch_size, ": ");
+    ProfilingOptions options = arguments.profiling;
+    options.on_pair = PairPrinter(label);
+    Profile measured = profile_training(config, options);
     measured.software = software();
-    std::cout << config.model.name << ", batch " << config.batch_size << ": " << measured.measurements.size()
-              << " measurements on " << measured.device << std::endl;
+    std::cout << label << measured.measurements.size() << " measurements and " << measured.pairs.size()
+              << " slow-downs on " << measured.device << std::endl;
     if (all.measurements.empty()) {
       all = std::move(measured);
     } else {
@@ -64,7 +85,8 @@ void profile(const Arguments& arguments) {
 
 void add_profile(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("profile", "Measure every node of a training step alone, to plan with");
+  CLI::App* command =
+      app.add_subcommand("profile", "Measure the nodes of a training step, alone and beside each other, to plan with");
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
   command->add_option("-o,--output", arguments->output, "Profile (JSON); measurements are added to those it has")
@@ -72,9 +94,18 @@ void add_profile(CLI::App& app, int& exit_code) {
   command->add_option("--device", arguments->device, "Device, in place of the config's");
   command->add_option("--batch-size", arguments->batch_size, "Batch size, in place of the config's")
       ->check(CLI::Range(1, 1000000));
-  command->add_option("--runs", arguments->runs, "Measured steps at every width")
+  command->add_option("--runs", arguments->profiling.runs, "Measured steps at every width")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command
+      ->add_option("--pairs", arguments->profiling.pairs,
+                   "Pairs of nodes that run at once, to measure their slow-downs; the longest overlaps first; 0: none")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command
+      ->add_option("--streams", arguments->profiling.streams,
+                   "Streams of the plans that say which nodes run at once; default: 2, 4 and 8")
+      ->check(CLI::Range(1, 64));
   command->callback([arguments, &exit_code] {
     profile(*arguments);
     exit_code = kOk;

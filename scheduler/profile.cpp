@@ -4,18 +4,20 @@
 #include <cmath>
 #include <fstream>
 #include <iomanip>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <tuple>
 
 namespace braid {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kVersionWithoutPairs = 1;
 
 auto key_of(const Measurement& m) { return std::tie(m.node, m.width, m.implementation); }
+auto key_of(const PairMeasurement& p) { return std::tie(p.slowed, p.beside); }
 
 void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
   for (const ValueDesc& desc : descs) {
@@ -23,26 +25,66 @@ void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
   }
 }
 
+/// The JSON library would round 1.5 and take true for 1.
+int positive(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  BRAID_CHECK(value.is_number_integer() && value > 0 && value <= std::numeric_limits<int>::max(), DataError,
+              "expected a '", key, "' of at least 1, got ", value.dump(), " in ", json.dump());
+  return value;
+}
+
+double number(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  BRAID_CHECK(value.is_number() && std::isfinite(value.get<double>()), DataError, "expected a number for '", key,
+              "', got ", value.dump(), " in ", json.dump());
+  return value;
+}
+
+const Json& list(const Json& json, const char* key) {
+  BRAID_CHECK(json.at(key).is_array(), DataError, "expected a list for '", key, "', got ", json.at(key).dump());
+  return json.at(key);
+}
+
 Measurement measurement_from(const Json& json) {
   const Measurement m{.node = json.at("node"),
-                      .width = json.at("width"),
+                      .width = positive(json, "width"),
                       .implementation = json.at("implementation"),
-                      .microseconds = json.at("microseconds"),
-                      .samples = json.at("samples")};
-  BRAID_CHECK(m.width >= 1 && m.samples >= 1 && std::isfinite(m.microseconds) && m.microseconds >= 0, DataError,
-              "expected a width and samples of at least 1 and a time of at least 0, got ", json.dump());
+                      .microseconds = number(json, "microseconds"),
+                      .samples = positive(json, "samples")};
+  BRAID_CHECK(m.microseconds >= 0, DataError, "expected a time of at least 0, got ", json.dump());
   return m;
 }
 
+PairMeasurement::Way way_from(const Json& json) {
+  return {.node = json.at("node"), .width = positive(json, "width"), .implementation = json.at("implementation")};
+}
+
+PairMeasurement pair_from(const Json& json) {
+  const PairMeasurement p{.slowed = way_from(json),
+                          .beside = way_from(json.at("beside")),
+                          .factor = number(json, "factor"),
+                          .samples = positive(json, "samples")};
+  BRAID_CHECK(p.factor > 0, DataError, "expected a factor above 0, got ", json.dump());
+  return p;
+}
+
 Profile profile_from(const Json& json) {
-  const int version = json.at("version");
-  BRAID_CHECK(version == kVersion, DataError, "expected version ", kVersion, ", got ", version,
-              ": measure it again with 'braid profile' into a new file");
-  Profile profile{.device = json.at("device"), .capacity = json.at("capacity"), .software = json.at("software")};
-  BRAID_CHECK(profile.capacity >= 1, DataError, "expected a capacity of at least 1, got ", profile.capacity);
-  for (const Json& entry : json.at("measurements")) profile.measurements.push_back(measurement_from(entry));
-  std::ranges::sort(profile.measurements, {}, key_of);
+  const int version = positive(json, "version");
+  BRAID_CHECK(version == kVersion || version == kVersionWithoutPairs, DataError, "expected version ", kVersion,
+              ", got ", version, ": measure it again with 'braid profile' into a new file");
+  Profile profile{.device = json.at("device"), .capacity = positive(json, "capacity"), .software = json.at("software")};
+  for (const Json& entry : list(json, "measurements")) profile.measurements.push_back(measurement_from(entry));
+  std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  if (version == kVersionWithoutPairs) return profile;
+  for (const Json& entry : list(json, "pairs")) profile.pairs.push_back(pair_from(entry));
+  std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   return profile;
+}
+
+double rounded(double number) { return std::round(number * 1e3) / 1e3; }
+
+Json to_json(const PairMeasurement::Way& way) {
+  return {{"node", way.node}, {"width", way.width}, {"implementation", way.implementation}};
 }
 
 /// One line per measurement, so that people can read it and diff can compare it.
@@ -56,8 +98,18 @@ void print(std::ostream& out, const Profile& profile) {
         << Json{{"node", m.node},
                 {"width", m.width},
                 {"implementation", m.implementation},
-                {"microseconds", std::round(m.microseconds * 1e3) / 1e3},
+                {"microseconds", rounded(m.microseconds)},
                 {"samples", m.samples}};
+    separator = ",\n  ";
+  }
+  out << "\n ],\n \"pairs\": [";
+  separator = "\n  ";
+  for (const PairMeasurement& p : profile.pairs) {
+    Json entry = to_json(p.slowed);
+    entry["beside"] = to_json(p.beside);
+    entry["factor"] = rounded(p.factor);
+    entry["samples"] = p.samples;
+    out << separator << entry;
     separator = ",\n  ";
   }
   out << "\n ]\n}\n";
@@ -105,19 +157,56 @@ ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, b
   return use;
 }
 
+SlowDowns slow_downs(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity, bool tf32) {
+  SlowDowns result;
+  if (profile.pairs.empty()) return result;
+  std::map<PairMeasurement::Way, std::int32_t> kinds;
+  const auto kind = [&](const PairMeasurement::Way& way) {
+    return kinds.try_emplace(way, static_cast<std::int32_t>(kinds.size())).first->second;
+  };
+  for (const PairMeasurement& p : profile.pairs) {
+    const double share = std::max(1.0, static_cast<double>(p.slowed.width + p.beside.width) / capacity);
+    result.set_factor(kind(p.slowed), kind(p.beside), p.factor / share);
+  }
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    if (graph.node(node).is_view) continue;
+    PairMeasurement::Way way{.node = node_signature(graph, node, tf32)};
+    for (int i = 0; i < static_cast<int>(costs.choices(node).size()); ++i) {
+      way.width = costs.choice(node, i).width;
+      way.implementation = costs.choice(node, i).implementation;
+      const auto found = kinds.find(way);
+      if (found != kinds.end()) result.set_kind(node, i, found->second);
+    }
+  }
+  return result;
+}
+
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity) {
   BRAID_CHECK(profile.device == device && profile.capacity == capacity, DeviceError, source,
               ": expected a profile of '", device, "' with a capacity of ", capacity, ", this is one of '",
               profile.device, "' with ", profile.capacity, ": measure one here with 'braid profile'");
 }
 
+namespace {
+
+/// Both lists, sorted; where a key is in both, the later entry.
+template <typename Entry>
+void merge_lists(std::vector<Entry>& list, const std::vector<Entry>& later) {
+  std::vector<Entry> all = later;
+  all.insert(all.end(), list.begin(), list.end());
+  const auto less = [](const Entry& a, const Entry& b) { return key_of(a) < key_of(b); };
+  const auto equal = [](const Entry& a, const Entry& b) { return key_of(a) == key_of(b); };
+  std::ranges::stable_sort(all, less);
+  all.erase(std::unique(all.begin(), all.end(), equal), all.end());
+  list = std::move(all);
+}
+
+}  // namespace
+
 void merge(Profile& profile, const Profile& later) {
-  std::map<std::tuple<std::string, int, std::string>, Measurement> all;
-  for (const Measurement& m : profile.measurements) all[key_of(m)] = m;
-  for (const Measurement& m : later.measurements) all[key_of(m)] = m;
   profile.software = later.software;
-  profile.measurements.clear();
-  for (auto& [key, m] : all) profile.measurements.push_back(std::move(m));
+  merge_lists(profile.measurements, later.measurements);
+  merge_lists(profile.pairs, later.pairs);
 }
 
 Profile read_profile(const std::filesystem::path& path) {

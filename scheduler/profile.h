@@ -1,12 +1,13 @@
 #pragma once
-// Measured durations of nodes, kept in a file. A profile of one machine can drive the planning for it on another, and
-// spares a session the analytic model's guesses.
+// Measured durations of nodes, and how much pairs of them hinder each other, kept in a file. A profile of one machine
+// can drive the planning for it on another, and spares a session the analytic model's guesses.
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "scheduler/costs.h"
+#include "scheduler/slow_downs.h"
 
 namespace braid {
 
@@ -20,11 +21,27 @@ struct Measurement {
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
+/// How many times as long as alone a node takes in one way while another runs beside it all the time.
+struct PairMeasurement {
+  struct Way {
+    std::string node;  ///< node_signature()
+    int width = 1;
+    std::string implementation = {};
+    friend auto operator<=>(const Way&, const Way&) = default;
+  };
+  Way slowed;
+  Way beside;
+  double factor = 1;  ///< median over the samples
+  int samples = 0;
+  friend bool operator==(const PairMeasurement&, const PairMeasurement&) = default;
+};
+
 struct Profile {
   std::string device;    ///< DeviceInfo::name
   int capacity = 1;      ///< its cores or SMs
   std::string software;  ///< versions of Braid and its libraries, for the reader of the file
   std::vector<Measurement> measurements = {};
+  std::vector<PairMeasurement> pairs = {};
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
@@ -43,14 +60,19 @@ struct ProfileUse {
 /// keep their ratio to the nearest known one.
 ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32 = false);
 
+/// What the pairs of a profile tell of a graph's nodes, on a device with this capacity: a factor that was measured
+/// holds the sharing of capacity too, which is taken out of it.
+SlowDowns slow_downs(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity,
+                     bool tf32 = false);
+
 /// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);
 
-/// Adds the measurements of `later`, in place of older ones of the same nodes, and takes its software. Keeps them
-/// sorted.
+/// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software. Keeps
+/// them sorted.
 void merge(Profile& profile, const Profile& later);
 
-/// Throws DataError if the file cannot be read or is no profile of this version.
+/// Throws DataError if the file cannot be read or is no profile. Version 1, which knew no pairs, is read too.
 Profile read_profile(const std::filesystem::path& path);
 /// Throws DataError if the file cannot be written; an older file then stays as it was.
 void write_profile(const std::filesystem::path& path, const Profile& profile);

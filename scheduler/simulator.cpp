@@ -1,7 +1,8 @@
 #include "scheduler/simulator.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
+#include <numeric>
 
 namespace braid {
 namespace {
@@ -16,14 +17,10 @@ class Simulator {
   }
 
   Simulation run() {
-    advance_streams();
-    while (!running_.empty()) {
+    for (advance_streams(); !running_.empty(); advance_streams()) {
       set_rates();
-      const double step = std::ranges::min(running_, {}, &Running::remaining_time).remaining_time();
-      now_ += step;
-      for (Running& running : running_) running.work -= step * running.rate;
+      now_ = std::ranges::min(running_, {}, &Running::finish).finish;
       finish_nodes();
-      advance_streams();
     }
     for (std::size_t s = 0; s < streams_.size(); ++s) {
       BRAID_CHECK(streams_[s].next == plan_.streams[s].size(), PlanError, "[simulator] stream ", s,
@@ -47,9 +44,8 @@ class Simulator {
   struct Running {
     NodeId node;
     int stream;
-    double work;      // microseconds left if nothing else ran
-    double rate = 1;  // work done in a microsecond
-    double remaining_time() const { return work / rate; }
+    double finish;    // if nothing starts or ends until then
+    double rate = 1;  // its progress relative to running alone
   };
 
   /// Plays every stream up to a launch or a wait for something that is still running.
@@ -79,7 +75,7 @@ class Simulator {
       result_.runs[command.index].start = now_;
       cause_[command.index] = stream.gate;
       stream.busy = true;
-      running_.push_back({command.index, static_cast<int>(s), duration});
+      running_.push_back({command.index, static_cast<int>(s), now_ + duration});
     }
     return true;
   }
@@ -91,25 +87,35 @@ class Simulator {
 
   const Choice& choice(NodeId node) const { return problem_.costs.choice(node, plan_.placements[node].choice); }
 
+  /// The rates of what runs now. Where a rate is what it was, so is the finish: rounding errors do not add up.
   void set_rates() {
     int demand = 0;
     for (const Running& running : running_) demand += choice(running.node).width;
     const double share = std::min(1.0, static_cast<double>(problem_.capacity) / demand);
     for (Running& running : running_) {
-      running.rate = share;
-      if (problem_.slow_downs == nullptr) continue;
-      for (const Running& other : running_) {
-        if (&other == &running) continue;
-        running.rate /= problem_.slow_downs->factor(running.node, plan_.placements[running.node].choice, other.node,
-                                                    plan_.placements[other.node].choice);
-      }
+      const double rate = std::min(1.0, share / slow_down(running));
+      if (rate == running.rate) continue;
+      running.finish = now_ + (running.finish - now_) * (running.rate / rate);
+      running.rate = rate;
     }
   }
 
+  /// By all that run beside it.
+  double slow_down(const Running& running) const {
+    double factor = 1;
+    if (problem_.slow_downs == nullptr || problem_.slow_downs->empty()) return factor;
+    for (const Running& other : running_) {
+      if (other.node == running.node) continue;
+      factor *= problem_.slow_downs->factor(running.node, plan_.placements[running.node].choice, other.node,
+                                            plan_.placements[other.node].choice);
+    }
+    return factor;
+  }
+
   void finish_nodes() {
+    constexpr double kRounding = 1e-12;  // relative
     std::erase_if(running_, [&](const Running& running) {
-      constexpr double kRounding = 1e-9;  // microseconds
-      if (running.work > kRounding) return false;
+      if (running.finish > now_ * (1 + kRounding)) return false;
       Simulation::Run& run = result_.runs[running.node];
       run.finish = now_;
       result_.busy[running.stream] += run.finish - run.start;
@@ -140,5 +146,25 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const Problem& problem, const Plan& plan) { return Simulator(problem, plan).run(); }
+
+std::vector<Overlap> overlaps(const Simulation& simulation) {
+  const auto& runs = simulation.runs;
+  std::vector<NodeId> by_start(runs.size());
+  std::iota(by_start.begin(), by_start.end(), 0);
+  std::ranges::stable_sort(by_start, {}, [&](NodeId node) { return runs[node].start; });
+  std::vector<Overlap> pairs;
+  std::vector<NodeId> running;
+  for (const NodeId node : by_start) {
+    if (runs[node].finish <= runs[node].start) continue;  // takes no time
+    std::erase_if(running, [&](NodeId other) { return runs[other].finish <= runs[node].start; });
+    for (const NodeId other : running) {
+      const double until = std::min(runs[node].finish, runs[other].finish);
+      pairs.push_back({std::min(node, other), std::max(node, other), until - runs[node].start});
+    }
+    running.push_back(node);
+  }
+  std::ranges::stable_sort(pairs, std::greater(), &Overlap::microseconds);
+  return pairs;
+}
 
 }  // namespace braid

@@ -24,6 +24,15 @@ struct Simulation {
   std::vector<NodeId> critical_path;
 };
 
+/// Two nodes that run at once.
+struct Overlap {
+  NodeId first = kNoNode, second = kNoNode;  ///< first < second
+  double microseconds = 0;
+  friend bool operator==(const Overlap&, const Overlap&) = default;
+};
+/// All of them, the longest overlaps first.
+std::vector<Overlap> overlaps(const Simulation& simulation);
+
 /// Throws PlanError if the plan deadlocks. Looks at graph, costs, capacity and slow-downs of the problem.
 Simulation simulate(const Problem& problem, const Plan& plan);
 

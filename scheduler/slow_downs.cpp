@@ -2,19 +2,26 @@
 
 namespace braid {
 
-std::size_t SlowDowns::KeyHash::operator()(const Key& key) const {
-  const auto mix = [](std::size_t hash, int part) {
-    return (hash ^ static_cast<std::size_t>(part)) * 0x9E3779B97F4A7C15u;
-  };
-  return mix(mix(mix(mix(0, key.node), key.other), key.choice), key.other_choice);
+void SlowDowns::set_kind(NodeId node, int choice, std::int32_t kind) {
+  const auto n = static_cast<std::size_t>(node), c = static_cast<std::size_t>(choice);
+  if (kinds_.size() <= n) kinds_.resize(n + 1);
+  if (kinds_[n].size() <= c) kinds_[n].resize(c + 1, kUnknown);
+  kinds_[n][c] = kind;
 }
 
-void SlowDowns::set(NodeId node, int choice, NodeId other, int other_choice, double factor) {
-  factors_[{node, other, choice, other_choice}] = factor;
+void SlowDowns::set_factor(std::int32_t kind, std::int32_t other, double factor) {
+  factors_[key(kind, other)] = factor;
+}
+
+std::int32_t SlowDowns::kind(NodeId node, int choice) const {
+  const auto n = static_cast<std::size_t>(node), c = static_cast<std::size_t>(choice);
+  return n < kinds_.size() && c < kinds_[n].size() ? kinds_[n][c] : kUnknown;
 }
 
 double SlowDowns::factor(NodeId node, int choice, NodeId other, int other_choice) const {
-  const auto found = factors_.find({node, other, choice, other_choice});
+  const std::int32_t first = kind(node, choice), second = kind(other, other_choice);
+  if (first == kUnknown || second == kUnknown) return 1;
+  const auto found = factors_.find(key(first, second));
   return found == factors_.end() ? 1 : found->second;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // How much nodes hinder each other beyond the sharing of capacity: by memory bandwidth, caches, clocks. Measured, pair
-// by pair (scheduler/profile.h); pairs that were not measured do not hinder each other.
+// by pair (scheduler/profile.h); pairs that were not measured do not hinder each other. Nodes that are alike (same op,
+// shapes and way to run) are of one kind, so that what was measured of one pair holds for all like it.
 
 #include <cstdint>
 #include <unordered_map>
@@ -12,22 +13,25 @@ namespace braid {
 
 class SlowDowns {
  public:
-  /// While `node` runs in way `choice` beside `other` in way `other_choice`, it takes so many times as long as alone.
-  void set(NodeId node, int choice, NodeId other, int other_choice, double factor);
+  /// Says of which kind a node is when it runs in way `choice`.
+  void set_kind(NodeId node, int choice, std::int32_t kind);
+  /// While a node of one kind runs beside one of the other, it takes so many times as long as its share of the capacity
+  /// would make it take. Below 1 the two share better than in proportion, but never faster than each alone.
+  void set_factor(std::int32_t kind, std::int32_t other, double factor);
+
   /// 1 if nothing is known.
   double factor(NodeId node, int choice, NodeId other, int other_choice) const;
   bool empty() const { return factors_.empty(); }
 
  private:
-  struct Key {
-    NodeId node, other;
-    int choice, other_choice;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
-  std::unordered_map<Key, double, KeyHash> factors_;
+  static constexpr std::int32_t kUnknown = -1;
+  static std::uint64_t key(std::int32_t kind, std::int32_t other) {
+    return std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | static_cast<std::uint32_t>(other);
+  }
+  std::int32_t kind(NodeId node, int choice) const;
+
+  std::vector<std::vector<std::int32_t>> kinds_;  // per node and choice
+  std::unordered_map<std::uint64_t, double> factors_;
 };
 
 }  // namespace braid

@@ -25,17 +25,35 @@ Profile profile_width(const TrainConfig& config, const Dataset& dataset, const B
   return profiler.profile();
 }
 
+/// The pairs of a step that is recorded and not run.
+std::vector<PairMeasurement> profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batch& batch,
+                                           const Profile& profile, const ProfilingOptions& options) {
+  SessionOptions recording = config.session;
+  recording.costs.clear();
+  Session session(recording);
+  Learner learner(config, session, dataset);
+  const Step step = session.step();
+  learner.record(batch);
+  std::vector<int> streams = {2, 4, 8};
+  if (options.streams > 0) streams = {options.streams};
+  std::erase_if(streams, [&](int count) { return count > session.backend().info().capacity; });
+  return profile_pairs(session, profile, streams, static_cast<std::size_t>(options.pairs), options.on_pair);
+}
+
 }  // namespace
 
-Profile profile_training(const TrainConfig& config, int runs) {
-  BRAID_CHECK(runs >= 1, Error, "[profile] expected at least 1 run, got ", runs);
+Profile profile_training(const TrainConfig& config, const ProfilingOptions& options) {
+  BRAID_CHECK(options.runs >= 1, Error, "[profile] expected at least 1 run, got ", options.runs);
+  BRAID_CHECK(options.pairs >= 0, Error, "[profile] expected at least 0 pairs, got ", options.pairs);
+  BRAID_CHECK(options.streams >= 0, Error, "[profile] expected at least 0 streams, got ", options.streams);
   const auto dataset = DatasetPool().get(config, Split::train);
   const Batch batch = first_batch(dataset, config);
   const std::unique_ptr<Backend> backend = make_backend(Device::parse(config.session.device), config.session.threads);
   Profile profile{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""};
   for (const int width : widths(config.session.width, backend->info().max_width)) {
-    merge(profile, profile_width(config, *dataset, batch, width, runs));
+    merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }
+  if (options.pairs > 0) profile.pairs = profile_pairs(config, *dataset, batch, profile, options);
   return profile;
 }
 

@@ -256,7 +256,7 @@ class CommandLine(unittest.TestCase):
         result = self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--batch-size", "8")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         profile = json.loads((self.folder / "p.json").read_text())
-        self.assertEqual(profile["version"], 1)
+        self.assertEqual(profile["version"], 2)
         self.assertEqual(self.braid("profile", self.config, "-o", "p.json", "--runs", "1").returncode, 0)
         both = json.loads((self.folder / "p.json").read_text())
         self.assertGreater(len(both["measurements"]), len(profile["measurements"]))

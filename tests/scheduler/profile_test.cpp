@@ -30,7 +30,11 @@ Profile example() {
           .software = "braid 1.2.3",
           .measurements = {{.node = "a", .width = 1, .microseconds = 1.5, .samples = 3},
                            {.node = "a", .width = 2, .microseconds = 0.75, .samples = 3},
-                           {.node = "b", .width = 1, .implementation = "x", .microseconds = 0, .samples = 1}}};
+                           {.node = "b", .width = 1, .implementation = "x", .microseconds = 0, .samples = 1}},
+          .pairs = {{.slowed = {.node = "a", .width = 1},
+                     .beside = {.node = "b", .width = 1, .implementation = "x"},
+                     .factor = 1.25,
+                     .samples = 7}}};
 }
 
 /// What reading a file with this text complains of.
@@ -102,7 +106,7 @@ TEST_CASE("what is no profile is refused, with the file and what was expected") 
   CHECK(contains(complaint("[1, 2"), "is not a profile"));
   CHECK(contains(complaint("[]"), "is not a profile"));
   CHECK(contains(complaint("{}"), "version"));
-  CHECK(contains(complaint(R"({"version": 2})"), "expected version 1, got 2: measure it again"));
+  CHECK(contains(complaint(R"({"version": 3})"), "expected version 2, got 3: measure it again"));
   CHECK(contains(complaint(R"({"version": 1, "device": 3})"), "is not a profile"));
   const std::string_view start = R"({"version": 1, "device": "d", "capacity": 1, "software": "", "measurements": )";
   CHECK(complaint(std::string(start) + "[]}").empty());
@@ -111,11 +115,49 @@ TEST_CASE("what is no profile is refused, with the file and what was expected") 
                    R"(, "samples": )", samples, "}]}");
   };
   CHECK(complaint(entry("1", "0.5", "2")).empty());
-  CHECK(contains(complaint(entry("0", "0.5", "2")), "expected a width"));
-  CHECK(contains(complaint(entry("1", "-1", "2")), "expected a width"));
-  CHECK(contains(complaint(entry("1", "1", "0")), "expected a width"));
-  CHECK(contains(complaint(entry("1", "\"fast\"", "2")), "is not a profile"));
-  CHECK(contains(complaint(entry("1", "null", "2")), "is not a profile"));
+  CHECK(contains(complaint(entry("0", "0.5", "2")), "expected a 'width' of at least 1, got 0"));
+  CHECK(contains(complaint(entry("1.5", "0.5", "2")), "expected a 'width'"));
+  CHECK(contains(complaint(entry("true", "0.5", "2")), "expected a 'width'"));
+  CHECK(contains(complaint(entry("5000000000", "0.5", "2")), "expected a 'width'"));
+  CHECK(contains(complaint(entry("1", "-1", "2")), "expected a time of at least 0"));
+  CHECK(contains(complaint(entry("1", "1", "0")), "expected a 'samples' of at least 1"));
+  CHECK(contains(complaint(entry("1", "\"fast\"", "2")), "expected a number for 'microseconds', got \"fast\""));
+  CHECK(contains(complaint(entry("1", "null", "2")), "expected a number for 'microseconds'"));
+  CHECK(contains(complaint(entry("1", "1e999", "2")), "is not a profile"));
+}
+
+TEST_CASE("pairs of nodes that make no sense are refused") {
+  const auto file_with = [](std::string_view pairs) {
+    return message(R"({"version": 2, "device": "d", "capacity": 1, "software": "", "measurements": [])", pairs, '}');
+  };
+  const std::string good = R"({"node": "n", "width": 1, "implementation": "",
+    "beside": {"node": "m", "width": 2, "implementation": ""}, "factor": 1.5, "samples": 3})";
+  const auto changed = [&](std::string_view from, std::string_view to) {
+    std::string entry = good;
+    REQUIRE(contains(entry, from));
+    return complaint(file_with(R"(, "pairs": [)" + entry.replace(entry.find(from), from.size(), to) + "]"));
+  };
+  CHECK(changed("1.5", "2").empty());
+  CHECK(contains(changed("1.5", "0"), "expected a factor above 0"));
+  CHECK(contains(changed("1.5", "-1"), "expected a factor above 0"));
+  CHECK(contains(changed("1.5", "1e999"), "is not a profile"));
+  CHECK(contains(changed("1.5", "\"slow\""), "expected a number for 'factor'"));
+  CHECK(contains(changed("\"samples\": 3", "\"samples\": 0"), "expected a 'samples'"));
+  CHECK(contains(changed("\"width\": 2", "\"width\": 0"), "expected a 'width'"));
+  CHECK(contains(changed("\"m\"", "7"), "is not a profile"));
+  CHECK(contains(changed("\"factor\": 1.5,", ""), "factor"));
+  CHECK(contains(changed("\"beside\"", "\"besides\""), "beside"));
+  CHECK(contains(complaint(file_with(R"(, "pairs": {})")), "expected a list for 'pairs'"));
+  CHECK(contains(complaint(file_with("")), "pairs"));  // version 2 has them, if only none
+}
+
+TEST_CASE("a file of version 1, which knew no pairs, is still read") {
+  const TemporaryFile file;
+  file.write(R"({"version": 1, "device": "d", "capacity": 2, "software": "s", "measurements": [
+    {"node": "n", "width": 1, "implementation": "", "microseconds": 3, "samples": 2}]})");
+  const Profile profile = read_profile(file.path());
+  CHECK(profile.measurements.size() == 1);
+  CHECK(profile.pairs.empty());
 }
 
 TEST_CASE("later measurements take the place of earlier ones") {
@@ -130,6 +172,17 @@ TEST_CASE("later measurements take the place of earlier ones") {
   CHECK(profile.measurements[1] == later.measurements[1]);
   CHECK(profile.measurements[2] == example().measurements[2]);
   CHECK(profile.measurements[3] == later.measurements[0]);
+}
+
+TEST_CASE("later measurements of pairs take the place of earlier ones") {
+  const PairMeasurement old = example().pairs[0];
+  PairMeasurement newer = old, reverse = old;
+  newer.factor = 2;
+  std::swap(reverse.slowed, reverse.beside);
+  Profile profile = example(), later = example();
+  later.pairs = {reverse, newer};
+  merge(profile, later);
+  CHECK(profile.pairs == std::vector{newer, reverse});
 }
 
 TEST_CASE("a signature tells op, attributes, dtypes and shapes apart, and nothing else") {
@@ -191,6 +244,28 @@ TEST_CASE("implementations of one width are told apart by name") {
   profile.measurements.resize(1);
   Costs others = two_widths(graph);
   CHECK(apply(profile, graph, others).known == 0);  // nameless choices are none of these
+}
+
+TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sharing of capacity") {
+  StepGraph graph;  // two nodes of one kind, one of another
+  const ValueId input = graph.add_input(bytes_desc(8));
+  for (const std::int64_t bytes : {16, 16, 24}) add(graph, {input}, bytes);
+  const Costs costs = two_widths(graph);
+  Profile profile{.device = "d", .capacity = 2, .software = ""};
+  CHECK(slow_downs(profile, graph, costs, 2).empty());
+  const std::string small = node_signature(graph, 0), large = node_signature(graph, 2);
+  profile.pairs = {{.slowed = {small, 1}, .beside = {large, 1}, .factor = 1.25, .samples = 3},
+                   {.slowed = {small, 2}, .beside = {large, 2}, .factor = 3, .samples = 3},
+                   {.slowed = {small, 1}, .beside = {"of another network", 1}, .factor = 9, .samples = 3}};
+  const SlowDowns found = slow_downs(profile, graph, costs, 2);
+  for (const NodeId node : {0, 1}) {
+    CHECK(found.factor(node, 0, 2, 0) == 1.25);
+    CHECK(found.factor(node, 1, 2, 1) == 1.5);  // 4 units share 2: twice as long is what the capacity explains
+    CHECK(found.factor(2, 0, node, 0) == 1);
+    CHECK(found.factor(node, 0, 2, 1) == 1);
+  }
+  CHECK(found.factor(0, 0, 1, 0) == 1);
+  CHECK(slow_downs(profile, graph, costs, 2, true).factor(0, 0, 2, 0) == 1.25);  // bytes are no tf32
 }
 
 TEST_CASE("a profile of another device is refused") {

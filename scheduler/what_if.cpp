@@ -1,0 +1,142 @@
+#include "scheduler/what_if.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace braid {
+namespace {
+
+/// Microseconds of a node of this width that do not depend on what it computes.
+double launch_microseconds(const DeviceInfo& device, int width) {
+  return 1e6 * (device.launch_seconds + (width > 1 ? device.fork_seconds : 0));
+}
+
+DeviceInfo with_units(DeviceInfo device, int units) {
+  if (!device.shares_units)
+    device.max_width = device.max_width == device.capacity ? units : std::min(device.max_width, units);
+  device.capacity = units;
+  return device;
+}
+
+/// The analytic model, asked for single durations.
+class Model {
+ public:
+  Model(const StepGraph& graph, DeviceInfo device, const std::vector<int>& widths, bool tf32)
+      : device_(std::move(device)), widths_(widths) {
+    if (!device_.shares_units) device_.max_width = widths_.back();
+    costs_ = analytic_costs(graph, device_, widths_, tf32);
+  }
+
+  /// Microseconds of computing; a device that shares its units has one width for a node, whatever `width` is.
+  double work(NodeId node, int width) const {
+    const Choice& choice = costs_.choice(node, index(node, width));
+    return std::max(0.0, choice.duration - launch_microseconds(device_, choice.width));
+  }
+  int width(NodeId node) const { return costs_.choice(node, 0).width; }
+
+ private:
+  int index(NodeId node, int width) const {
+    if (costs_.choices(node).size() == 1) return 0;
+    return static_cast<int>(std::ranges::lower_bound(widths_, width) - widths_.begin());
+  }
+
+  DeviceInfo device_;
+  std::vector<int> widths_;
+  Costs costs_;
+};
+
+class Changer {
+ public:
+  Changer(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, const WhatIf& change, bool tf32)
+      : graph_(graph),
+        costs_(costs),
+        device_(device),
+        launch_scale_(change.launch_scale),
+        changed_(with_units(device, change.units > 0 ? change.units : device.capacity)),
+        widths_(all_widths()),
+        before_(graph, device_, widths_, tf32),
+        after_(graph, changed_, widths_, tf32) {}
+
+  Scenario run() {
+    Scenario scenario;
+    std::vector<Choice> choices;
+    for (NodeId node = 0; node < graph_.node_count(); ++node) {
+      choices.assign(costs_.choices(node).begin(), costs_.choices(node).end());
+      if (!graph_.node(node).is_view) change(node, choices);
+      scenario.costs.add(choices);
+    }
+    scenario.device = changed_;
+    scenario.device.launch_seconds *= launch_scale_;
+    scenario.device.fork_seconds *= launch_scale_;
+    return scenario;
+  }
+
+ private:
+  /// Those of the costs, and those that more units would offer.
+  std::vector<int> all_widths() const {
+    std::set<int> widths = {changed_.capacity};
+    for (NodeId node = 0; node < costs_.node_count(); ++node) {
+      for (const Choice& choice : costs_.choices(node)) widths.insert(choice.width);
+    }
+    for (int width = device_.max_width; width < changed_.max_width; width *= 2) widths.insert(width);
+    return {widths.begin(), widths.end()};
+  }
+
+  void change(NodeId node, std::vector<Choice>& choices) const {
+    const Choice widest = choices.back();
+    if (device_.shares_units) {
+      for (Choice& choice : choices) {
+        const double wider = static_cast<double>(after_.width(node)) / before_.width(node);
+        choice = at_width(node, choice,
+                          std::clamp(static_cast<int>(std::lround(wider * choice.width)), 1, changed_.capacity));
+      }
+      return;
+    }
+    const Choice narrowest = choices.front();
+    std::erase_if(choices, [&](const Choice& choice) { return choice.width > changed_.capacity; });
+    for (Choice& choice : choices) choice = at_width(node, choice, choice.width);
+    if (choices.empty()) choices.push_back(at_width(node, narrowest, changed_.capacity));
+    const bool free_to_choose = costs_.choices(node).size() > 1 || device_.max_width == 1;
+    if (widest.width != device_.max_width || !free_to_choose) return;
+    for (const int width : widths_) {
+      if (width > widest.width && width <= changed_.max_width) choices.push_back(at_width(node, widest, width));
+    }
+  }
+
+  /// What becomes of a choice if it gets so many units of the changed device.
+  Choice at_width(NodeId node, const Choice& choice, int width) const {
+    const double launch = std::min(choice.duration, launch_microseconds(device_, choice.width));
+    const double extra_fork = launch_microseconds(device_, width) - launch_microseconds(device_, choice.width);
+    const double before = before_.work(node, choice.width), after = after_.work(node, width);
+    Choice result = choice;
+    result.width = width;
+    result.duration = (choice.duration - launch) * (before > 0 ? after / before : 1) +
+                      std::max(0.0, launch + extra_fork) * launch_scale_;
+    return result;
+  }
+
+  const StepGraph& graph_;
+  const Costs& costs_;
+  const DeviceInfo& device_;
+  const double launch_scale_;
+  const DeviceInfo changed_;  // but for its launches
+  const std::vector<int> widths_;
+  const Model before_, after_;
+};
+
+}  // namespace
+
+Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, const WhatIf& change,
+                 bool tf32) {
+  constexpr int kMostUnits = 1 << 20;
+  BRAID_CHECK(change.units >= 0 && change.units <= kMostUnits, Error, "[what if] expected 1 to ", kMostUnits,
+              " units, got ", change.units);
+  BRAID_CHECK(std::isfinite(change.launch_scale) && change.launch_scale >= 0, Error,
+              "[what if] expected a launch scale of at least 0, got ", change.launch_scale);
+  BRAID_CHECK(costs.node_count() == graph.node_count(), Error, "[what if] expected costs of ", graph.node_count(),
+              " nodes, got ", costs.node_count());
+  return Changer(graph, costs, device, change, tf32).run();
+}
+
+}  // namespace braid

@@ -1,0 +1,308 @@
+#include "scheduler/simulator.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+using Kind = Command::Kind;
+using Nodes = std::vector<NodeId>;
+
+/// One way to run each node.
+Costs costs_of(const std::vector<Choice>& nodes) {
+  Costs costs;
+  for (const Choice& choice : nodes) costs.add({&choice, 1});
+  return costs;
+}
+
+/// A graph of unconnected nodes.
+StepGraph independent(int nodes) {
+  StepGraph graph;
+  for (int i = 0; i < nodes; ++i) add(graph, {});
+  return graph;
+}
+
+/// The commands for node i on stream streams[i], in recording order.
+Plan on_streams(const StepGraph& graph, const std::vector<int>& streams) {
+  Schedule schedule;
+  for (const int stream : streams) {
+    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
+    schedule.placements.push_back({.stream = stream});
+  }
+  Plan plan;
+  plan.placements = schedule.placements;
+  add_commands(graph.edges(), schedule, 1 + std::ranges::max(streams), plan);
+  return plan;
+}
+
+Simulation simulate_on(const StepGraph& graph, const Costs& costs, const Plan& plan, int capacity,
+                       const SlowDowns* slow_downs = nullptr) {
+  const Edges edges = graph.edges();
+  return simulate({.graph = graph,
+                   .edges = edges,
+                   .costs = costs,
+                   .streams = static_cast<int>(plan.streams.size()),
+                   .capacity = capacity,
+                   .slow_downs = slow_downs},
+                  plan);
+}
+
+bool ran(const Simulation& simulation, NodeId node, double start, double finish) {
+  const Simulation::Run& run = simulation.runs[static_cast<std::size_t>(node)];
+  return run.start == doctest::Approx(start) && run.finish == doctest::Approx(finish);
+}
+
+/// What a step costs if everything takes `factor` times as long.
+Costs scaled(const Costs& costs, double factor) {
+  Costs result = costs;
+  for (NodeId node = 0; node < costs.node_count(); ++node) {
+    for (int i = 0; i < static_cast<int>(costs.choices(node).size()); ++i)
+      result.set_duration(node, i, factor * costs.choice(node, i).duration);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a chain takes the sum of its durations, on one stream or several") {
+  StepGraph graph;
+  add(graph, {add(graph, {add(graph, {})})});
+  const Costs costs = costs_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
+  for (const std::vector<int>& streams : {std::vector{0, 0, 0}, {0, 1, 0}, {2, 1, 0}}) {
+    const Simulation simulation = simulate_on(graph, costs, on_streams(graph, streams), 4);
+    CHECK(simulation.makespan == 9);
+    CHECK(ran(simulation, 0, 0, 2));
+    CHECK(ran(simulation, 1, 2, 5));
+    CHECK(ran(simulation, 2, 5, 9));
+    CHECK(simulation.critical_path == Nodes{0, 1, 2});
+  }
+}
+
+TEST_CASE("the branches of a diamond run together and the longer one is critical") {
+  StepGraph graph;
+  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+  add(graph, {b, c});
+  const Costs costs = costs_of({{.duration = 1}, {.duration = 2}, {.duration = 5}, {.duration = 1}});
+  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 0, 1, 0}), 2);
+  CHECK(simulation.makespan == 7);
+  CHECK(ran(simulation, 1, 1, 3));
+  CHECK(ran(simulation, 2, 1, 6));
+  CHECK(ran(simulation, 3, 6, 7));
+  CHECK(simulation.busy == std::vector<double>{4, 5});
+  CHECK(simulation.critical_path == Nodes{0, 2, 3});
+}
+
+TEST_CASE("an event serves every stream that waits for it, and is over when its stream's past is") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  for (int i = 0; i < 3; ++i) add(graph, {a});
+  const Plan plan = on_streams(graph, {0, 0, 1, 2});
+  REQUIRE(plan.events == 1);
+  const Costs costs = costs_of({{.duration = 3}, {.duration = 9}, {.duration = 1}, {.duration = 2}});
+  const Simulation simulation = simulate_on(graph, costs, plan, 4);
+  CHECK(ran(simulation, 1, 3, 12));
+  CHECK(ran(simulation, 2, 3, 4));
+  CHECK(ran(simulation, 3, 3, 5));
+}
+
+TEST_CASE("an event recorded after a wait hands on what was waited for") {
+  const StepGraph graph = independent(2);
+  Plan plan;
+  plan.placements = {{.stream = 0}, {.stream = 2}};
+  plan.events = 2;
+  plan.streams = {{{Kind::launch, 0}, {Kind::record, 0}},
+                  {{Kind::wait, 0}, {Kind::record, 1}},
+                  {{Kind::wait, 1}, {Kind::launch, 1}}};
+  const Simulation simulation = simulate_on(graph, costs_of({{.duration = 4}, {.duration = 2}}), plan, 4);
+  CHECK(ran(simulation, 1, 4, 6));
+  CHECK(simulation.critical_path == Nodes{0, 1});
+}
+
+TEST_CASE("a record before everything else lets others start at once") {
+  const StepGraph graph = independent(2);
+  Plan plan;
+  plan.placements = {{.stream = 0}, {.stream = 1}};
+  plan.events = 1;
+  plan.streams = {{{Kind::record, 0}, {Kind::launch, 0}}, {{Kind::wait, 0}, {Kind::launch, 1}}};
+  const Simulation simulation = simulate_on(graph, costs_of({{.duration = 4}, {.duration = 5}}), plan, 4);
+  CHECK(simulation.makespan == 5);
+  CHECK(simulation.critical_path == Nodes{1});
+}
+
+TEST_CASE("nodes that ask for more than the capacity slow each other in proportion") {
+  const StepGraph graph = independent(2);
+  const Plan plan = on_streams(graph, {0, 1});
+  // Together they ask for 6 of 4: two thirds of the speed until the first is over.
+  const Costs costs = costs_of({{.width = 2, .duration = 4}, {.width = 4, .duration = 8}});
+  const Simulation simulation = simulate_on(graph, costs, plan, 4);
+  CHECK(ran(simulation, 0, 0, 6));
+  CHECK(ran(simulation, 1, 0, 10));
+  CHECK(simulate_on(graph, costs, plan, 6).makespan == 8);
+}
+
+TEST_CASE("a pair's slow-down holds while both run, each way for itself, and beyond the sharing of capacity") {
+  const StepGraph graph = independent(2);
+  const Plan plan = on_streams(graph, {0, 1});
+  SlowDowns slow_downs;
+  for (const NodeId node : {0, 1}) slow_downs.set_kind(node, 0, node);
+  slow_downs.set_factor(0, 1, 1.5);
+  slow_downs.set_factor(1, 0, 2);
+  const Costs costs = costs_of({{.duration = 4}, {.duration = 8}});
+  Simulation simulation = simulate_on(graph, costs, plan, 2, &slow_downs);
+  CHECK(ran(simulation, 0, 0, 6));
+  CHECK(ran(simulation, 1, 0, 6 + 5));
+  simulation = simulate_on(graph, costs, plan, 1, &slow_downs);
+  CHECK(ran(simulation, 0, 0, 12));
+  CHECK(ran(simulation, 1, 0, 12 + 5));
+
+  // A pair that shares better than in proportion does so, but is never faster than alone.
+  slow_downs.set_factor(0, 1, 0.75);
+  slow_downs.set_factor(1, 0, 0.1);
+  simulation = simulate_on(graph, costs, plan, 1, &slow_downs);
+  CHECK(ran(simulation, 0, 0, 6));
+  CHECK(ran(simulation, 1, 0, 8));
+}
+
+TEST_CASE("the slow-downs of several neighbours multiply, and unknown pairs have none") {
+  const StepGraph graph = independent(4);
+  SlowDowns slow_downs;
+  for (const NodeId node : {0, 1, 2}) slow_downs.set_kind(node, 0, node);
+  slow_downs.set_factor(0, 1, 2);
+  slow_downs.set_factor(0, 2, 3);
+  CHECK(slow_downs.factor(0, 0, 1, 0) == 2);
+  CHECK(slow_downs.factor(1, 0, 0, 0) == 1);
+  CHECK(slow_downs.factor(0, 0, 3, 0) == 1);
+  CHECK(slow_downs.factor(0, 1, 1, 0) == 1);
+  const Costs costs = costs_of({{.duration = 2}, {.duration = 6}, {.duration = 6}, {.duration = 6}});
+  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 2, 3}), 4, &slow_downs);
+  CHECK(ran(simulation, 0, 0, 6 + 1));
+  CHECK(ran(simulation, 1, 0, 6));
+}
+
+TEST_CASE("nodes of one kind hinder each other alike") {
+  const StepGraph graph = independent(4);
+  SlowDowns slow_downs;
+  for (const NodeId node : {0, 1, 2, 3}) slow_downs.set_kind(node, 0, 0);
+  slow_downs.set_factor(0, 0, 2);
+  const Costs costs = costs_of(std::vector<Choice>(4, {.duration = 3}));
+  CHECK(simulate_on(graph, costs, on_streams(graph, {0, 1, 0, 1}), 2, &slow_downs).makespan == doctest::Approx(12));
+}
+
+TEST_CASE("nodes of no duration take none, but keep the order") {
+  StepGraph graph;
+  const ValueId a = add(graph, {}), b = add(graph, {a});
+  add(graph, {b});
+  const Costs costs = costs_of({{.duration = 0}, {.duration = 0}, {.duration = 3}});
+  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 0}), 1);
+  CHECK(simulation.makespan == 3);
+  CHECK(ran(simulation, 1, 0, 0));
+  CHECK(ran(simulation, 2, 0, 3));
+  CHECK(simulation.critical_path.back() == 2);
+  CHECK(simulate_on(graph, unit_costs(graph, 0), on_streams(graph, {0, 1, 0}), 1).makespan == 0);
+}
+
+TEST_CASE("nothing to run takes no time") {
+  const StepGraph graph;
+  Plan plan;
+  plan.streams.resize(2);
+  const Simulation simulation = simulate_on(graph, Costs(), plan, 1);
+  CHECK(simulation.makespan == 0);
+  CHECK(simulation.critical_path.empty());
+  CHECK(simulation.busy == std::vector<double>{0, 0});
+}
+
+TEST_CASE("streams that wait for each other are a deadlock") {
+  const StepGraph graph = independent(2);
+  Plan plan;
+  plan.placements = {{.stream = 0}, {.stream = 1}};
+  plan.events = 2;
+  plan.streams = {{{Kind::wait, 1}, {Kind::launch, 0}, {Kind::record, 0}},
+                  {{Kind::wait, 0}, {Kind::launch, 1}, {Kind::record, 1}}};
+  CHECK_THROWS_WITH_AS(simulate_on(graph, unit_costs(graph), plan, 2),
+                       "[simulator] stream 0 waits for ever at command 0", PlanError);
+}
+
+TEST_CASE("nodes overlap for as long as both run, pairs with the longest overlap first") {
+  StepGraph graph;
+  const ValueId a = add(graph, {});
+  add(graph, {});
+  add(graph, {a});
+  const Costs costs = costs_of({{.duration = 2}, {.duration = 5}, {.duration = 9}});
+  const Plan plan = on_streams(graph, {0, 1, 0});
+  const Simulation simulation = simulate_on(graph, costs, plan, 2);
+  CHECK(overlaps(simulation) == std::vector<Overlap>{{1, 2, 3}, {0, 1, 2}});
+  CHECK(overlaps(simulate_on(graph, costs, on_streams(graph, {0, 0, 0}), 2)).empty());
+}
+
+TEST_CASE("on random steps, what is simulated is what was scheduled, or shorter, and never below the bound") {
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    CAPTURE(seed);
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    for (const std::string& policy : policy_names()) {
+      CAPTURE(policy);
+      const int streams = 1 + static_cast<int>(seed % 5);
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Plan plan = make_plan(problem, find_policy(policy), policy);
+      const Simulation simulation = simulate(problem, plan);
+      const double rounding = 1e-9 * plan.makespan;
+      CHECK(simulation.makespan >= plan.bound.bound - rounding);
+      CHECK(simulation.makespan <= plan.makespan + rounding);
+      double sum = 0, last = 0;
+      for (NodeId id = 0; id < step.graph.node_count(); ++id) {
+        const Simulation::Run& run = simulation.runs[id];
+        const double duration = step.costs.choice(id, plan.placements[id].choice).duration;
+        if (step.graph.node(id).is_view) continue;
+        CHECK(run.finish - run.start >= duration - rounding);
+        for (const NodeId before : edges.predecessors(id)) {
+          if (!step.graph.node(before).is_view) CHECK(simulation.runs[before].finish <= run.start + rounding);
+        }
+        sum += duration;
+        last = std::max(last, run.finish);
+      }
+      CHECK(simulation.makespan == last);
+      if (streams == 1) CHECK(simulation.makespan == doctest::Approx(sum));
+      CHECK(std::ranges::max(simulation.busy) <= simulation.makespan + rounding);
+    }
+  }
+}
+
+TEST_CASE("on random steps, the critical path runs from the start to the end without a gap, also if they are slowed") {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    CAPTURE(seed);
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    // Sharing units: nothing keeps the nodes within the capacity, and pairs slow each other too.
+    SlowDowns slow_downs;
+    for (NodeId id = 0; id < step.graph.node_count(); ++id) {
+      for (int i = 0; i < static_cast<int>(step.costs.choices(id).size()); ++i) slow_downs.set_kind(id, i, id % 3);
+    }
+    for (int kind = 0; kind < 3; ++kind) slow_downs.set_factor(kind, (kind + 1) % 3, 1 + 0.3 * kind);
+    const Problem problem{step.graph, edges, step.costs, 4, step.capacity, true, &slow_downs};
+    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    const Simulation simulation = simulate(problem, plan);
+    double now = 0;
+    for (const NodeId id : simulation.critical_path) {
+      CHECK(simulation.runs[id].start == now);
+      now = simulation.runs[id].finish;
+    }
+    CHECK(now == simulation.makespan);
+    CHECK(simulation.makespan >= plan.bound.bound * (1 - 1e-9));
+
+    // Another unit of time changes nothing but the unit.
+    for (const double factor : {1e-9, 1e9}) {
+      const Costs other = scaled(step.costs, factor);
+      const Problem again{step.graph, edges, other, 4, step.capacity, true, &slow_downs};
+      const Simulation simulated = simulate(again, plan);
+      CHECK(simulated.makespan == doctest::Approx(factor * simulation.makespan).epsilon(1e-9));
+      for (NodeId id = 0; id < step.graph.node_count(); ++id) {
+        const auto [start, finish] = simulation.runs[id];
+        CHECK(ran(simulated, id, factor * start, factor * finish));
+      }
+    }
+  }
+}
+
+}  // namespace braid::testing

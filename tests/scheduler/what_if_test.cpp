@@ -1,0 +1,158 @@
+#include "scheduler/what_if.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "scheduler/plan.h"
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+DeviceInfo four_cores() {
+  return {.name = "four cores",
+          .capacity = 4,
+          .flops_per_unit = 1e9,
+          .bytes_per_second = 2.5e9,
+          .bytes_per_second_unit = 1e9,
+          .launch_seconds = 1e-6,
+          .fork_seconds = 2e-6,
+          .max_width = 4};
+}
+
+DeviceInfo ten_multiprocessors() {
+  return {.name = "ten multiprocessors",
+          .capacity = 10,
+          .flops_per_unit = 1e9,
+          .bytes_per_second = 5e9,
+          .bytes_per_second_unit = 1e9,
+          .launch_seconds = 1e-6,
+          .shares_units = true};
+}
+
+/// Nodes bound by arithmetic, by memory, and by nothing, and a view.
+StepGraph some_work() {
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(8));
+  const auto add_work = [&](Work work) {
+    graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
+  };
+  add_work({.flops = 40e3, .blocks = 1000});
+  add_work({.flops = 12e3, .blocks = 3});
+  add_work({.bytes = 1 << 20});
+  add_work({});
+  OutputDesc view = bytes_output(8);
+  view.views = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {input});
+  return graph;
+}
+
+void check_equal(const Costs& costs, const Costs& expected) {
+  REQUIRE(costs.node_count() == expected.node_count());
+  for (NodeId node = 0; node < costs.node_count(); ++node) {
+    CAPTURE(node);
+    REQUIRE(costs.choices(node).size() == expected.choices(node).size());
+    for (int i = 0; i < static_cast<int>(costs.choices(node).size()); ++i) {
+      CHECK(costs.choice(node, i).width == expected.choice(node, i).width);
+      CHECK(costs.choice(node, i).duration == doctest::Approx(expected.choice(node, i).duration));
+    }
+  }
+}
+
+/// What the analytic model says of `before` changed is what it says of `after`.
+void check_analytic(const DeviceInfo& before, const std::vector<int>& widths, const WhatIf& change,
+                    const DeviceInfo& after, const std::vector<int>& new_widths) {
+  const StepGraph graph = some_work();
+  const Scenario scenario = what_if(graph, analytic_costs(graph, before, widths), before, change);
+  check_equal(scenario.costs, analytic_costs(graph, after, new_widths));
+  CHECK(scenario.device.capacity == after.capacity);
+  CHECK(scenario.device.max_width == after.max_width);
+  CHECK(scenario.device.launch_seconds == after.launch_seconds);
+  CHECK(scenario.device.fork_seconds == after.fork_seconds);
+}
+
+}  // namespace
+
+TEST_CASE("analytic costs change to what the model says of the changed device") {
+  const std::vector<int> widths{1, 2, 4};
+  check_analytic(four_cores(), widths, {}, four_cores(), widths);
+
+  DeviceInfo after = four_cores();
+  after.launch_seconds *= 0.5;
+  after.fork_seconds *= 0.5;
+  check_analytic(four_cores(), widths, {.launch_scale = 0.5}, after, widths);
+
+  after = four_cores();
+  after.capacity = after.max_width = 2;
+  check_analytic(four_cores(), widths, {.units = 2}, after, {1, 2});
+  after.capacity = after.max_width = 12;
+  check_analytic(four_cores(), widths, {.units = 12}, after, {1, 2, 4, 8, 12});
+
+  for (const int units : {1, 5, 40, 2000}) {
+    after = ten_multiprocessors();
+    after.capacity = units;
+    after.launch_seconds = 0;
+    check_analytic(ten_multiprocessors(), {1}, {.units = units, .launch_scale = 0}, after, {1});
+  }
+}
+
+TEST_CASE("a core that was the only one gets wider nodes, which pay for the fork") {
+  DeviceInfo one = four_cores(), two = four_cores();
+  one.capacity = one.max_width = 1;
+  two.capacity = two.max_width = 2;
+  check_analytic(one, {1}, {.units = 2}, two, {1, 2});
+}
+
+TEST_CASE("a width that is fixed stays, as far as the units allow") {
+  const StepGraph graph = some_work();
+  const Costs fixed = analytic_costs(graph, four_cores(), std::vector{4});
+  check_equal(what_if(graph, fixed, four_cores(), {.units = 8}).costs, fixed);
+  DeviceInfo three = four_cores();
+  three.capacity = three.max_width = 3;
+  check_equal(what_if(graph, fixed, four_cores(), {.units = 3}).costs, analytic_costs(graph, three, std::vector{3}));
+}
+
+TEST_CASE("measured durations change in the ratio of the model, their launches apart") {
+  const StepGraph graph = some_work();
+  const DeviceInfo gpu = ten_multiprocessors();
+  Costs costs = analytic_costs(graph, gpu, {});
+  costs.set_duration(0, 0, 1 + 100);  // 25 times the arithmetic of the model
+  costs.set_duration(3, 0, 0.25);     // less than a launch
+  costs.set_workspace(0, 0, 77);
+  const Scenario half = what_if(graph, costs, gpu, {.units = 5});
+  CHECK(half.costs.choice(0, 0).duration == doctest::Approx(1 + 200));
+  CHECK(half.costs.choice(0, 0).width == 5);
+  CHECK(half.costs.choice(0, 0).workspace_bytes == 77);
+  CHECK(half.costs.choice(1, 0).duration == doctest::Approx(1 + 4));
+  CHECK(half.costs.choice(3, 0).duration == doctest::Approx(0.25));
+  const Scenario slow_launches = what_if(graph, costs, gpu, {.launch_scale = 3});
+  CHECK(slow_launches.costs.choice(0, 0).duration == doctest::Approx(3 + 100));
+  CHECK(slow_launches.costs.choice(3, 0).duration == doctest::Approx(0.75));
+  CHECK(slow_launches.costs.choice(4, 0).duration == 0);  // a view
+}
+
+TEST_CASE("on random steps the changed costs can be planned for the changed device") {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    const RandomStep step = random_step(seed);
+    DeviceInfo device = four_cores();
+    device.capacity = device.max_width = step.capacity;
+    const WhatIf change{.units = 1 + static_cast<int>(seed % 9), .launch_scale = 0.5};
+    const Scenario scenario = what_if(step.graph, step.costs, device, change);
+    const Plan plan = make_plan(step.graph, scenario.costs, critical_path, "critical_path", 3, change.units);
+    CHECK(plan.makespan >= plan.bound.bound * (1 - 1e-9));
+  }
+}
+
+TEST_CASE("changes that make no sense are refused") {
+  const StepGraph graph = some_work();
+  const Costs costs = unit_costs(graph);
+  CHECK_THROWS_WITH_AS(what_if(graph, costs, four_cores(), {.units = -1}),
+                       "[what if] expected 1 to 1048576 units, got -1", Error);
+  CHECK_THROWS_AS(what_if(graph, costs, four_cores(), {.launch_scale = -1}), Error);
+  CHECK_THROWS_AS(what_if(graph, costs, four_cores(), {.launch_scale = std::nan("")}), Error);
+  CHECK_THROWS_AS(what_if(graph, Costs(), four_cores(), {}), Error);
+}
+
+}  // namespace braid::testing

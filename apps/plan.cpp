@@ -60,6 +60,12 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--policy", request.policy, "Show this policy only, beside serial; default: all policies");
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--sms", request.what_if.units, "What if the device had so many SMs or cores?")
+      ->check(CLI::Range(1, 1 << 16));
+  command
+      ->add_option("--scale-launch", request.what_if.launch_scale,
+                   "What if launching a node cost so many times as much?")
+      ->check(CLI::Range(0.0, 1000.0));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);

@@ -101,6 +101,9 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
   report.step = record_step(config, request.batch_size);
   report.costs = target_costs(report.step.graph, report.target, options);
+  Scenario scenario = what_if(report.step.graph, report.costs.costs, report.target.info, request.what_if, options.tf32);
+  report.target.info = std::move(scenario.device);
+  report.costs.costs = std::move(scenario.costs);
   add_rows(request.policy.empty() ? options.policy : request.policy, request,
            options.streams > 0 ? options.streams : kStreams, report);
   return report;

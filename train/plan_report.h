@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/what_if.h"
 #include "train/plan_target.h"
 #include "train/recorded_step.h"
 
@@ -16,6 +17,7 @@ struct PlanRequest {
   std::vector<int> streams;     ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
   std::string policy;           ///< the only one to compare with serial; empty: all if `streams` is one number
   std::int64_t batch_size = 0;  ///< of every job; 0: the config's
+  WhatIf what_if = {};          ///< a device a little different
 };
 
 /// What one policy makes of the step.

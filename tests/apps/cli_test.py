@@ -381,6 +381,17 @@ class CommandLine(unittest.TestCase):
         for wrong in ("0", "65", "3..1", "1..", "two"):
             self.assertIn(f"got '{wrong}'", self.braid("plan", "tiny.yaml", "--streams", wrong).stderr)
 
+    def test_plan_for_a_device_a_little_different(self):
+        def makespan(*arguments):
+            return self.plan("tiny.yaml", "--device", "h200", *arguments)["plans"][0]["makespan_us"]
+
+        self.assertEqual(makespan(), makespan("--sms", 132, "--scale-launch", 1))
+        self.assertGreater(makespan("--sms", 2), makespan())
+        self.assertLess(makespan("--scale-launch", 0), makespan())
+        self.assertEqual(self.plan("tiny.yaml", "--device", "h200", "--sms", 7)["capacity"], 7)
+        self.assertIn("--sms", self.braid("plan", "tiny.yaml", "--sms", 0).stderr)
+        self.assertIn("--scale-launch", self.braid("plan", "tiny.yaml", "--scale-launch", -1).stderr)
+
     def test_plan_of_jobs_is_one_plan(self):
         (self.folder / "jobs.yaml").write_text(JOBS)
         plan = self.plan("jobs.yaml", "--device", "h200")

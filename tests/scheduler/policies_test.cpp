@@ -14,8 +14,12 @@ using Edge = std::pair<NodeId, NodeId>;
 TEST_CASE("policies are found by name, and an unknown name is answered with the list") {
   CHECK((find_policy("serial") == &serial));
   CHECK((find_policy("critical_path") == &critical_path));
-  CHECK(policy_names() == std::vector<std::string>{"serial", "critical_path"});
-  CHECK_THROWS_WITH_AS(find_policy("fifo"), "[policy] expected one of serial, critical_path, got 'fifo'", Error);
+  CHECK(policy_names() ==
+        std::vector<std::string>{"serial", "critical_path", "round_robin", "matching", "stages", "resource_order"});
+  CHECK_THROWS_WITH_AS(
+      find_policy("fifo"),
+      "[policy] expected one of serial, critical_path, round_robin, matching, stages, resource_order, got 'fifo'",
+      Error);
 }
 
 TEST_CASE("serial runs every node on stream 0 in recording order at its fastest width") {

@@ -7,7 +7,11 @@ namespace {
 
 constexpr std::int32_t kAnySize = std::numeric_limits<std::int32_t>::max();
 constexpr NamedPolicy kPolicies[] = {
-    {"serial", serial, kAnySize}, {"critical_path", critical_path, kAnySize}, {"auto", automatic, kAnySize}};
+    {"serial", serial, kAnySize},           {"critical_path", critical_path, kAnySize},
+    {"round_robin", round_robin, kAnySize}, {"matching", matching, kAnySize},
+    {"stages", stages, kAnySize},           {"resource_order", resource_order, kAnySize},
+    {"auto", automatic, kAnySize},
+};
 
 }  // namespace
 

@@ -12,8 +12,7 @@
 
 #include "core/backend.h"
 #include "scheduler/step_protocols.h"
-#include "tests/scheduler/oracle.h"
-#include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/training_step.h"
 
 namespace braid::testing {
 namespace {
@@ -32,79 +31,6 @@ std::string joined(const std::vector<std::string>& faults) {
   for (const std::string& fault : faults) text += fault + '\n';
   return text;
 }
-
-/// Which operations come before which, by transitive closure over what the rules say, one rule at a time.
-Relation closure(const Sequence& sequence) {
-  if (sequence.size() > kMaxOracle) throw Error("the oracle is for small sequences only");
-  Relation relation(sequence.size());
-  for (std::size_t b = 0; b < sequence.size(); ++b) {
-    for (std::size_t a = 0; a < b; ++a) {
-      if (sequence[a].queue == sequence[b].queue || sequence[a].queue == kHost) relation[a].set(b);
-      const bool meets =
-          sequence[a].kind == Kind::record && sequence[b].kind == Kind::wait && sequence[a].event == sequence[b].event;
-      const auto again = [&](const Operation& later) {
-        return later.kind == Kind::record && later.event == sequence[b].event;
-      };
-      if (meets && std::none_of(sequence.begin() + a + 1, sequence.begin() + b, again)) relation[a].set(b);
-    }
-  }
-  close(relation);
-  return relation;
-}
-
-/// Whether two operations that touch the same bytes, one of them writing, are not ordered. All pairs.
-bool has_race(const Sequence& sequence) {
-  const Relation before = closure(sequence);
-  for (std::size_t b = 0; b < sequence.size(); ++b) {
-    for (std::size_t a = 0; a < b; ++a) {
-      if (before[a][b]) continue;
-      for (const Access& x : sequence[a].accesses) {
-        for (const Access& y : sequence[b].accesses) {
-          if ((x.writes || y.writes) && std::max(x.begin, y.begin) < std::min(x.end, y.end)) return true;
-        }
-      }
-    }
-  }
-  return false;
-}
-
-/// Places node i on stream kStreams[i], in recording order.
-Schedule placed_by_hand(const Problem& problem) {
-  constexpr int kStreams[] = {0, 1, 2, 0, 1, 2, 0};
-  Schedule schedule;
-  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-    schedule.placements.push_back({.stream = kStreams[node], .start = 2.0 * node, .finish = 2.0 * node + 2});
-    schedule.order.push_back(node);
-  }
-  return schedule;
-}
-
-/// A training step in small, in which every wait counts: each stream begins with a node that waits for nobody and reads
-/// the input and a parameter, and ends with one that nobody waits for and makes a value to keep. Node 3 updates the
-/// parameter. Every node has a workspace.
-struct Training {
-  StepGraph graph;
-  Costs costs;
-  Plan plan;
-
-  explicit Training(bool with_input = true) {
-    const ValueId weight = graph.add_persistent(bytes_desc(1000), ValueKind::parameter, 0);
-    std::vector<ValueId> read{weight};
-    if (with_input) read.push_back(graph.add_input(bytes_desc(700)));
-    const ValueId a = add(graph, read), b = add(graph, read), c = add(graph, read);
-    OutputDesc next = bytes_output(1000);
-    next.overwrites = 0;
-    graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weight, a});
-    for (const auto& [left, right] : {std::pair(a, b), std::pair(b, c), std::pair(a, c)}) {
-      graph.keep(add(graph, {left, right}));
-    }
-    for (NodeId node = 0; node < graph.node_count(); ++node) {
-      const Choice choice{.width = 1, .duration = 2, .workspace_bytes = 300};
-      costs.add({&choice, 1});
-    }
-    plan = make_plan(graph, costs, placed_by_hand, "by hand", 3, 3);
-  }
-};
 
 /// A sequence without the operations that a name matches, in every step or in one.
 Sequence without(Sequence sequence, std::string_view text, std::string_view step = "") {
@@ -278,24 +204,14 @@ TEST_CASE("a wait that is issued before the record of its step binds to that of 
   int swapped = 0;
   for (std::size_t r = 0; r < sequence.size(); ++r) {
     if (sequence[r].kind != Kind::record) continue;
-    for (std::size_t w = r + 1; w < sequence.size(); ++w) {
-      const Operation wait = sequence[w];
-      if (wait.kind != Kind::wait || wait.event != sequence[r].event || wait.occurrence == 0) continue;
-      Sequence early = sequence;  // the wait just before the record
-      early.erase(early.begin() + static_cast<std::ptrdiff_t>(w));
-      early.insert(early.begin() + static_cast<std::ptrdiff_t>(r), wait);
-      INFO(wait.name);
-      const std::vector<std::string> faults = verify_operations(early);
-      if (named(wait, "step 0")) {
-        CHECK(mentions(faults, "before the event was ever recorded"));
-      } else {
-        CHECK((mentions(faults, "is bound to record") || mentions(faults, "ever recorded")));
-      }
-      for (Operation& operation : early) operation.occurrence = 0;  // nobody says which record is meant
-      CHECK(mentions(verify_operations(early), "not ordered"));
-      ++swapped;
-      break;
-    }
+    Sequence early = waiting_too_early(sequence, r);
+    if (early.empty()) continue;
+    INFO(early[r].name);
+    const std::vector<std::string> faults = verify_operations(early);
+    CHECK((mentions(faults, "before the event was ever recorded") || mentions(faults, "is bound to record")));
+    for (Operation& operation : early) operation.occurrence = 0;  // nobody says which record is meant
+    CHECK(mentions(verify_operations(early), "not ordered"));
+    ++swapped;
   }
   CHECK(swapped > 10);
 }

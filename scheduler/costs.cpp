@@ -42,10 +42,26 @@ double roofline_microseconds(const Work& work, const DeviceInfo& device, int wid
 /// Bytes that one thread block reads and writes where nothing better is known: 256 threads, a few vectors each.
 constexpr double kBlockBytes = 32 << 10;
 
-/// Units that the thread blocks of a node occupy.
-int occupied_units(const Work& work, const DeviceInfo& device) {
-  const double blocks = work.blocks > 0 ? work.blocks : std::ceil(work.bytes / kBlockBytes);
-  return static_cast<int>(std::clamp(blocks, 1.0, static_cast<double>(device.capacity)));
+double thread_blocks(const Work& work) {
+  return work.blocks > 0 ? work.blocks : std::max(1.0, std::ceil(work.bytes / kBlockBytes));
+}
+
+/// Units on which the thread blocks of a node run: the hardware gives every unit one before any gets a second.
+int spread_units(const Work& work, const DeviceInfo& device) {
+  return static_cast<int>(std::clamp(thread_blocks(work), 1.0, static_cast<double>(device.capacity)));
+}
+
+/// The width of a node that runs for so many microseconds on so many units: its share of what concurrent nodes share,
+/// counted in units. A block of a library's matrix kernel fills a unit's registers and shared memory, so the share is
+/// that of the units. Blocks of Braid's own kernels leave room for others, and hardly compute; their share is that of
+/// the block slots that they hold, blocks / (units * blocks per unit), or of the memory's bandwidth that they draw
+/// while they run, whichever is larger ("dominant share": Ghodsi et al., "Dominant resource fairness", 2011). Kernels
+/// that together ask for less than the device has of both do not slow each other, on however few units they may meet.
+int occupied_units(const Work& work, const DeviceInfo& device, int units, double microseconds) {
+  if (work.blocks > 0) return units;
+  const double slots = thread_blocks(work) / device.blocks_per_unit;
+  const double bandwidth = device.capacity * work.bytes / (1e-6 * microseconds * device.bytes_per_second);
+  return static_cast<int>(std::clamp(std::ceil(std::max(slots, bandwidth)), 1.0, double(device.capacity)));
 }
 
 /// FLOP/s of one unit. Tensor cores take f16 and bf16, and tf32 at half the rate.
@@ -58,9 +74,10 @@ double compute_rate(DType dtype, const DeviceInfo& device, bool tf32) {
 
 /// The one choice of a node on a device that shares its units.
 Choice occupying_choice(const Work& work, std::span<const ValueDesc> inputs, const DeviceInfo& device, bool tf32) {
-  const int width = occupied_units(work, device);
+  const int units = spread_units(work, device);
   const double rate = compute_rate(inputs.empty() ? DType::f32 : inputs[0].dtype, device, tf32);
-  return {.width = width, .duration = roofline_microseconds(work, device, width, rate)};
+  const double duration = roofline_microseconds(work, device, units, rate);
+  return {.width = occupied_units(work, device, units, duration), .duration = duration};
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ DeviceInfo h200() {
           .launch_seconds = 2e-6,                                      // a kernel within a CUDA graph
           .matrix_flops_per_unit = kComputeShare * 989e12 / kMultiprocessors,
           .shares_units = true,
+          .blocks_per_unit = 5,  // core/cuda/occupancy.h
           .properties = std::string(kH200Properties)};
 }
 
@@ -105,6 +106,7 @@ std::string to_json(const DeviceInfo& device) {
                {"fork_seconds", device.fork_seconds},
                {"max_width", device.max_width},
                {"shares_units", device.shares_units},
+               {"blocks_per_unit", device.blocks_per_unit},
                {"properties", nullptr}};
   if (!device.properties.empty()) json["properties"] = Json::parse(device.properties);
   return json.dump(2);
@@ -131,6 +133,7 @@ DeviceInfo device_from_json(std::string_view text) {
   device.fork_seconds = reader.number("fork_seconds", 0);
   device.max_width = reader.units("max_width");
   device.shares_units = shares_units.get<bool>();
+  device.blocks_per_unit = reader.units("blocks_per_unit");
   if (properties.is_object()) device.properties = properties.dump();
   reader.finish();
   return device;

@@ -27,8 +27,11 @@ class Verifier {
       check_reads();
       collect_accesses();
       check_versions();
-      if (check_ranges()) sweep_addresses();
-      check_workspaces();
+      check_workspace_sizes();
+      if (check_ranges() && check_workspace_ranges()) {
+        sweep_addresses();
+        check_workspace_overlaps();
+      }
     }
     return std::move(faults_);
   }
@@ -88,8 +91,7 @@ class Verifier {
       }
     }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (graph_.node(id).is_view) continue;
-      if (launches[id] != 1) fault(describe(id), " is launched ", launches[id], " times.");
+      if (launches[id] != 1 && !graph_.node(id).is_view) fault(describe(id), " is launched ", launches[id], " times.");
       const int choice = plan_.placements[id].choice;
       if (choice < 0 || choice >= static_cast<int>(costs_.choices(id).size())) {
         fault(describe(id), " is to run in way ", choice, " of ", costs_.choices(id).size(), ".");
@@ -241,8 +243,8 @@ class Verifier {
         const ValueId root = graph_.value(id).root;
         if (offset != plan_.offsets[root]) fault("Value ", id, " is a view of value ", root, " at another address.");
       } else if (offset < 0 || offset > plan_.arena_bytes - bytes(id)) {
-        fault("Value ", id, " at [", offset, ", ", offset + bytes(id), ") is not inside the arena of ",
-              plan_.arena_bytes, " bytes.");
+        fault("Value ", id, " of ", bytes(id), " bytes at ", offset, " is not inside the arena of ", plan_.arena_bytes,
+              " bytes.");
       } else if (offset % kArenaAlignment != 0) {
         fault("Value ", id, " at ", offset, " is not aligned to ", kArenaAlignment, " bytes.");
       }
@@ -278,16 +280,26 @@ class Verifier {
     }
   }
 
-  void check_workspaces() {
-    const auto overlap = [](const ArenaSlice& a, const ArenaSlice& b) {
-      return a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-    };
+  // Workspaces. Nodes of one stream never run at once, so a slice each is enough; nothing else may be there, ever.
+
+  bool check_workspace_ranges() {
+    const std::size_t faults = faults_.size();
     for (std::size_t s = 0; s < plan_.workspaces.size(); ++s) {
       const ArenaSlice& slice = plan_.workspaces[s];
       if (slice.offset < 0 || slice.bytes < 0 || slice.offset > plan_.arena_bytes - slice.bytes) {
         fault("The workspace of stream ", s, " is not inside the arena.");
       }
       if (slice.offset % kArenaAlignment != 0) fault("The workspace of stream ", s, " is not aligned.");
+    }
+    return faults_.size() == faults;
+  }
+
+  void check_workspace_overlaps() {
+    const auto overlap = [](const ArenaSlice& a, const ArenaSlice& b) {
+      return a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+    };
+    for (std::size_t s = 0; s < plan_.workspaces.size(); ++s) {
+      const ArenaSlice& slice = plan_.workspaces[s];
       for (std::size_t t = 0; t < s; ++t) {
         if (overlap(slice, plan_.workspaces[t])) fault("The workspaces of streams ", t, " and ", s, " overlap.");
       }
@@ -296,6 +308,9 @@ class Verifier {
         fault("Value ", id, " overlaps the workspace of stream ", s, ".");
       }
     }
+  }
+
+  void check_workspace_sizes() {
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (graph_.node(id).is_view) continue;
       const Placement& placement = plan_.placements[id];

@@ -14,6 +14,7 @@ packages=(
   libstb-dev             # PNG and JPEG
   zlib1g-dev             # compressed data files
   doctest-dev            # tests
+  librapidcheck-dev      # tests of properties
   dataset-fashion-mnist  # the data set of the demo
 )
 cmake_needed=3.25
@@ -27,7 +28,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   cat >&2 <<'TEXT'
 setup: this is not a Debian or Ubuntu system. Please install, with headers:
   a C++20 compiler with OpenMP (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
-  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, stb, zlib, doctest,
+  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, stb, zlib, doctest, rapidcheck,
   and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.
 Then set BRAID_SETUP=skip, and the scripts will take your word for it.
 TEXT

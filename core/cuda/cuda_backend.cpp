@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/cuda/handle.h"
+#include "core/cuda/occupancy.h"
 #include "core/cuda/stream_group.h"
 #include "core/error.h"
 
@@ -48,6 +49,7 @@ DeviceInfo describe(int device) {
   info.capacity = properties.multiProcessorCount;
   info.memory_bytes = properties.totalGlobalMem;
   info.shares_units = true;
+  info.blocks_per_unit = std::max(1, resident_blocks(properties, kOwnBlocks));
 
   const double clock = 1e3 * attribute(cudaDevAttrClockRate, device);
   const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);

@@ -16,6 +16,16 @@ DeviceInfo four_cores() {
           .max_width = 4};
 }
 
+DeviceInfo ten_multiprocessors() {
+  return {.name = "ten multiprocessors",
+          .capacity = 10,
+          .flops_per_unit = 1e9,
+          .bytes_per_second = 5e9,
+          .bytes_per_second_unit = 1e9,
+          .launch_seconds = 1e-6,
+          .shares_units = true};
+}
+
 ValueId add_work(StepGraph& graph, ValueId input, Work work) {
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
 }
@@ -41,30 +51,56 @@ TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost")
   CHECK(costs.least_work(0) == costs.choice(0, 0).duration);
 }
 
-TEST_CASE("on a device that shares its units a node is as wide as its thread blocks, whatever widths are offered") {
-  const DeviceInfo gpu{.name = "ten multiprocessors",
-                       .capacity = 10,
-                       .flops_per_unit = 1e9,
-                       .bytes_per_second = 5e9,
-                       .bytes_per_second_unit = 1e9,
-                       .launch_seconds = 1e-6,
-                       .shares_units = true};
+TEST_CASE("on a device that shares its units a matrix kernel is as wide as its thread blocks, whatever is offered") {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(8));
   add_work(graph, input, {.flops = 12e3, .blocks = 3});     // fills three
   add_work(graph, input, {.flops = 40e3, .blocks = 1000});  // fills all, and more
-  add_work(graph, input, {.bytes = 64 << 10});              // two blocks of 32 KiB
   add_work(graph, input, {});                               // nothing to do still takes a launch
   const int widths[] = {1, 2};
-  const Costs costs = analytic_costs(graph, gpu, widths);
-  for (NodeId node = 0; node < 4; ++node) REQUIRE(costs.choices(node).size() == 1);
+  const Costs costs = analytic_costs(graph, ten_multiprocessors(), widths);
+  for (NodeId node = 0; node < 3; ++node) REQUIRE(costs.choices(node).size() == 1);
   CHECK(costs.choice(0, 0).width == 3);
   CHECK(costs.choice(0, 0).duration == doctest::Approx(1 + 4));
   CHECK(costs.choice(1, 0).width == 10);
   CHECK(costs.choice(1, 0).duration == doctest::Approx(1 + 4));
-  CHECK(costs.choice(2, 0).width == 2);
-  CHECK(costs.choice(2, 0).duration == doctest::Approx(1 + 65.536 / 2));
-  CHECK(costs.choice(3, 0) == Choice{.width = 1, .duration = 1});
+  CHECK(costs.choice(2, 0) == Choice{.width = 1, .duration = 1});
+}
+
+TEST_CASE("Braid's own kernels are as wide as their share of block slots or of bandwidth, whichever is larger") {
+  constexpr double kBlock = 32 << 10;  // bytes of a thread block
+  DeviceInfo gpu = ten_multiprocessors();
+  const auto cost = [&](double blocks) {
+    StepGraph graph;
+    add_work(graph, graph.add_input(bytes_desc(8)), {.bytes = blocks * kBlock});
+    return analytic_costs(graph, gpu, {}).choice(0, 0);
+  };
+  // Two blocks run on two units, of which each can draw a fifth of the bandwidth: four units' worth.
+  CHECK(cost(2).duration == doctest::Approx(1 + kBlock / 1e3));
+  CHECK(cost(2).width == 4);
+  CHECK(cost(10).width == 10);
+  gpu.launch_seconds = 1;  // the memory is idle almost all the time
+  CHECK(cost(2).width == 2);
+  CHECK(cost(100).width == 10);
+  gpu.blocks_per_unit = 8;  // which leave their units to others as well
+  CHECK(cost(2).width == 1);
+  CHECK(cost(17).width == 3);
+  CHECK(cost(80).width == 10);
+  CHECK(cost(1000).width == 10);
+  gpu.bytes_per_second = gpu.bytes_per_second_unit = 1e6;  // the bytes take long
+  gpu.launch_seconds = 1e-6;
+  CHECK(cost(2).width == 10);
+}
+
+TEST_CASE("the widths of kernels that fill the memory's bandwidth add up to the time that the bytes need") {
+  DeviceInfo gpu = ten_multiprocessors();
+  gpu.blocks_per_unit = 8;
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(8));
+  for (int i = 0; i < 20; ++i) add_work(graph, input, {.bytes = 100e6});
+  const Costs costs = analytic_costs(graph, gpu, {});
+  const double bound = lower_bound(graph.edges(), costs, gpu.capacity).bound;
+  CHECK(bound == doctest::Approx(20 * 100e6 / gpu.bytes_per_second * 1e6).epsilon(0.01));
 }
 
 TEST_CASE("tensor cores take f16 and bf16, tf32 at half the rate if it is allowed, and f32 never") {

@@ -17,6 +17,7 @@ TEST_CASE("a device that is known by name has what planning needs") {
     CHECK(device.flops_per_unit > 0);
     CHECK(device.matrix_flops_per_unit > device.flops_per_unit);
     CHECK(device.bytes_per_second > device.bytes_per_second_unit);
+    CHECK(device.blocks_per_unit > 1);
     CHECK_FALSE(device.properties.empty());
   }
   CHECK_THROWS_WITH_AS(known_device("h300"), "[device] expected one of h200, got 'h300'", Error);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
@@ -149,7 +151,7 @@ TEST_CASE("offsets must be aligned, inside the arena and outside the workspaces"
   }
   SUBCASE("negative") {
     d.plan.offsets[0] = -256;
-    CHECK(mentions(d.faults(), "Value 0 at [-256, 0) is not inside the arena"));
+    CHECK(mentions(d.faults(), "Value 0 of 256 bytes at -256 is not inside the arena of "));
   }
   SUBCASE("beyond the end") {
     d.plan.offsets[0] = d.plan.arena_bytes;
@@ -174,6 +176,29 @@ TEST_CASE("workspaces must be disjoint and large enough") {
   SUBCASE("outside") {
     d.plan.workspaces[1].offset = d.plan.arena_bytes;
     CHECK(mentions(d.faults(), "workspace of stream 1 is not inside the arena"));
+  }
+}
+
+TEST_CASE("numbers out of any range are faults, not overflows") {
+  constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 256 * 256;
+  Diamond d;
+  SUBCASE("a workspace") {
+    d.plan.workspaces[0].offset = kFar;
+    CHECK(mentions(d.faults(), "workspace of stream 0 is not inside the arena"));
+  }
+  SUBCASE("a value") {
+    d.plan.offsets[0] = kFar;
+    CHECK(mentions(d.faults(), "is not inside the arena"));
+  }
+  SUBCASE("the way to run a view") {
+    OutputDesc view = bytes_output(256);
+    view.views = 0;
+    d.graph.add_node(std::make_shared<TestOp>(std::vector{view}), {0});
+    const Choice choice;
+    d.costs.add({&choice, 1});
+    d.plan = make_plan(d.graph, d.costs, critical_path, "critical_path", 2, 2);
+    d.plan.placements[4].choice = 1;
+    CHECK(mentions(d.faults(), "is to run in way 1 of 1"));
   }
 }
 

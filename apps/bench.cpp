@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/config_or_model.h"
 #include "train/joint_bench.h"
 
 namespace braid::apps {
@@ -18,13 +19,14 @@ void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("bench", "Time training steps on one batch; of several jobs, together and one after another");
   arguments->config.add_to(*command);
+  command->get_option("config")->description(kConfigOrModel);
   command->add_option("--steps", arguments->steps, "Steps to time; with several jobs, turns")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON");
   command->callback([arguments, &exit_code] {
-    const RunConfig config = read_run_config(arguments->config.path, arguments->config.overrides);
+    const RunConfig config = read_config_or_model(arguments->config);
     exit_code = kOk;
     if (config.together) {
       BRAID_CHECK(!arguments->serve, ConfigError, "--serve expects the config of a single job, got a list of jobs");

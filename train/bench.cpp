@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <istream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <utility>
@@ -34,6 +35,7 @@ json to_object(const BenchTimes& times) {
   return {{"steps", times.steps},
           {"seconds", times.seconds},
           {"median_step_seconds", times.median_seconds},
+          {"run_seconds", times.run_seconds},
           {"host_seconds", times.host_seconds},
           {"images_per_second", times.images_per_second}};
 }
@@ -50,6 +52,7 @@ json to_object(const BenchSetting& setting) {
               {"policy", setting.policy},
               {"streams", setting.streams},
               {"predicted_makespan_us", setting.makespan},
+              {"simulated_makespan_us", setting.simulated},
               {"lower_bound_us", setting.lower_bound},
               {"nodes", setting.nodes},
               {"record_us", setting.record_seconds * 1e6},
@@ -91,6 +94,27 @@ Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& con
   return batch;
 }
 
+Simulation simulate(const Step& step, const StepGraph& graph, const DeviceInfo& device, const Profile* profile,
+                    bool tf32) {
+  Costs costs;  // the choices that the plan has made are the only ones
+  Plan plan = step.plan();
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    costs.add(std::span(&step.chosen(node), 1));
+    plan.placements[static_cast<std::size_t>(node)].choice = 0;
+  }
+  SlowDowns pairs;
+  if (profile != nullptr) pairs = slow_downs(*profile, graph, costs, device.capacity, tf32);
+  const Edges edges = graph.edges();
+  return simulate({.graph = graph,
+                   .edges = edges,
+                   .costs = costs,
+                   .streams = static_cast<int>(plan.streams.size()),
+                   .capacity = device.capacity,
+                   .shares_units = device.shares_units,
+                   .slow_downs = &pairs},
+                  plan);
+}
+
 std::size_t used_streams(const Plan& plan) {
   return static_cast<std::size_t>(
       std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); }));
@@ -124,12 +148,29 @@ double Bench::start(Step& step, Tensor& loss) {
   return std::chrono::duration<double>(started - recorded).count();
 }
 
-double Bench::step() {
+Bench::StepTimes Bench::step() {
   Step step = session_.step();
   Tensor loss;
-  const double host_seconds = start(step, loss);
+  StepTimes times;
+  times.host_seconds = start(step, loss);
+  const auto started = std::chrono::steady_clock::now();
   loss.item();
-  return host_seconds;
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - started;
+  times.run_seconds = times.host_seconds + waited.count();
+  return times;
+}
+
+double Bench::simulated_makespan() {
+  const SessionOptions& options = session_.options();
+  std::optional<Profile> profile;
+  if (!options.costs.empty()) profile = read_profile(options.costs);
+  Step step = session_.step();
+  Tensor loss;
+  start(step, loss);
+  const Simulation simulation = simulate(step, session_.tape().graph(), session_.backend().info(),
+                                         profile.has_value() ? &*profile : nullptr, options.tf32);
+  loss.item();
+  return simulation.makespan;
 }
 
 void Bench::warm_up() {
@@ -138,21 +179,25 @@ void Bench::warm_up() {
     step();
   } while (session_.choosing());
   for (int i = 0; i < kWarm; ++i) step();
+  plan_.simulated = simulated_makespan();
 }
 
 BenchTimes Bench::run(std::int64_t steps) {
   BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
-  std::vector<double> seconds, host_seconds;
+  std::vector<double> seconds, run_seconds, host_seconds;
   const auto start = std::chrono::steady_clock::now();
   auto before = start;
   for (std::int64_t i = 0; i < steps; ++i) {
-    host_seconds.push_back(step());
+    const StepTimes step_times = step();
+    run_seconds.push_back(step_times.run_seconds);
+    host_seconds.push_back(step_times.host_seconds);
     const auto now = std::chrono::steady_clock::now();
     seconds.push_back(std::chrono::duration<double>(now - std::exchange(before, now)).count());
   }
   BenchTimes times{.steps = steps};
   times.seconds = std::chrono::duration<double>(before - start).count();
   times.median_seconds = median(seconds);
+  times.run_seconds = median(run_seconds);
   times.host_seconds = median(host_seconds);
   times.images_per_second = static_cast<double>(batch_.size()) / times.median_seconds;
   return times;
@@ -195,8 +240,9 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
       << " ms (median of " << times.steps << "), " << std::setprecision(0) << times.images_per_second
       << " images/s\n  plan      " << setting.policy << ", " << setting.streams
       << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
-      << setting.makespan / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
-      << setting.record_seconds * 1e6 << " us for " << setting.nodes << " nodes\n";
+      << setting.makespan / 1e3 << " ms, simulated " << setting.simulated / 1e3 << " ms, lower bound "
+      << setting.lower_bound / 1e3 << " ms\n  recording " << setting.record_seconds * 1e6 << " us for " << setting.nodes
+      << " nodes\n";
   out << "  unread    " << unread.seconds / static_cast<double>(unread.steps) * 1e3 << " ms if nobody reads the loss; "
       << times.host_seconds * 1e6 << " us of the host to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';

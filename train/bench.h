@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/simulator.h"
 #include "train/learner.h"
 
 namespace braid {
@@ -14,6 +15,7 @@ struct BenchTimes {
   std::int64_t steps = 0;
   double seconds = 0;         ///< for all steps
   double median_seconds = 0;  ///< per step: recording, running and reading the loss
+  double run_seconds = 0;     ///< per step, median: from the call of Step::run() until the loss is there
   double host_seconds = 0;    ///< per step, median: in Step::run(), which plans and launches and does not wait
   double images_per_second = 0;
 };
@@ -31,7 +33,8 @@ struct BenchSetting {
   std::int64_t batch_size = 0;
   std::string policy;         ///< of the plan in use
   std::size_t streams = 0;    ///< that have work in the plan in use
-  double makespan = 0;        ///< predicted, microseconds
+  double makespan = 0;        ///< predicted by the policy, microseconds
+  double simulated = 0;       ///< makespan predicted by the simulator, microseconds
   double lower_bound = 0;     ///< of the makespan, microseconds
   std::int32_t nodes = 0;     ///< recorded in one step
   double record_seconds = 0;  ///< to record them, in the last step
@@ -57,9 +60,13 @@ class Bench {
   BenchSetting setting() const;
 
  private:
+  struct StepTimes {
+    double run_seconds = 0, host_seconds = 0;  // as in BenchTimes
+  };
   /// Records a step and starts it. Its time is that of the start.
   double start(Step& step, Tensor& loss);
-  double step();
+  StepTimes step();
+  double simulated_makespan();
 
   TrainConfig config_;
   Session session_;
@@ -71,6 +78,10 @@ class Bench {
   BenchSetting plan_;  ///< what the last step says of its plan
 };
 
+/// What the simulator predicts for a step that has run or is running, with slow-downs of a profile if there is one.
+/// The graph is the one recorded.
+Simulation simulate(const Step& step, const StepGraph& graph, const DeviceInfo& device, const Profile* profile,
+                    bool tf32);
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.
 Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
 /// Streams of a plan that have work.

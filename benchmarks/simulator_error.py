@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Compares the step times that the simulator predicts with those measured, for every network.
+
+    benchmarks/simulator_error.py [MODEL ...] [--braid build/release/bin/braid] [--json FILE]
+
+For each network it profiles the step (braid profile), starts one process that runs the serial plan and one that runs
+critical_path on several streams, both planned with these costs, and lets them take turns. Nothing else should run on the
+machine. Images are small, so that the whole takes minutes; --set gives other settings to both sides.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = ["mlp", "lenet5", "alexnet", "vgg16", "vgg16_bn", "resnet18", "resnet20", "resnet50", "resnext50_32x4d",
+          "googlenet", "inception_v3", "squeezenet1_0", "squeezenet1_1", "densenet121", "mobilenet_v2", "randwire",
+          "nasnet_a_mobile", "pathnet_linear", "pathnet_conv"]
+
+
+class Bench:
+    """A process that runs training steps when asked to."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seconds = []
+        self.read()  # it is ready
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"failed: {' '.join(self.process.args)}")
+        return json.loads(line)
+
+    def ask(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(model, arguments):
+    settings = [f"data.image_size={arguments.image_size}", "data.classes=10", f"data.size={arguments.batch_size}",
+                f"train.batch_size={arguments.batch_size}", *arguments.set]
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    plans = {"serial": ["streams=1", "policy=serial"],
+             f"critical_path, {arguments.streams} streams": [f"streams={arguments.streams}", "policy=critical_path"]}
+    with tempfile.TemporaryDirectory() as folder:
+        costs = f"{folder}/costs.json"
+        subprocess.run([arguments.braid, "profile", model, "-o", costs, "--streams", str(arguments.streams),
+                        "--pairs", str(arguments.pairs), "--runs", str(arguments.runs), *overrides],
+                       check=True, stdout=subprocess.DEVNULL)
+        benches = {name: Bench([arguments.braid, "bench", model, "--serve", *overrides,
+                                *(word for setting in [f"costs={costs}", *plan] for word in ("--set", setting))])
+                   for name, plan in plans.items()}
+        for _ in range(arguments.turns):
+            for bench in benches.values():
+                bench.seconds.append(bench.ask(f"run {arguments.steps}")["run_seconds"])
+        results = []
+        for name, bench in benches.items():
+            setting = bench.ask("setting")
+            bench.close()
+            measured = statistics.median(bench.seconds)
+            predicted = setting["simulated_makespan_us"] * 1e-6
+            results.append({"model": model, "plan": name, "used_streams": setting["streams"],
+                            "predicted_seconds": predicted, "measured_seconds": measured,
+                            "turns": bench.seconds, "error": predicted / measured - 1})
+        return results
+
+
+def row(result):
+    return (f"| {result['model']} | {result['plan']} | {result['predicted_seconds'] * 1e3:.2f} ms "
+            f"| {result['measured_seconds'] * 1e3:.2f} ms | {result['error'] * 100:+.1f} % |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
+    parser.add_argument("--braid", default=str(ROOT / "build/release/bin/braid"))
+    parser.add_argument("--image-size", type=int, default=32)
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--streams", type=int, default=2, help="of the concurrent plan")
+    parser.add_argument("--pairs", type=int, default=100, help="of nodes to measure at most")
+    parser.add_argument("--runs", type=int, default=9, help="measured steps of the profile")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=5, help="of a turn")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of braid")
+    parser.add_argument("--json", metavar="FILE", help="every number")
+    arguments = parser.parse_args()
+    print("| network | plan | predicted | measured | error |\n|---|---|---|---|---|", flush=True)
+    results = []
+    for model in arguments.models:
+        for result in measure(model, arguments):
+            results.append(result)
+            print(row(result), flush=True)
+    errors = [abs(result["error"]) for result in results]
+    print(f"\nmedian error {statistics.median(errors) * 100:.1f} %, largest {max(errors) * 100:.1f} %")
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -38,6 +38,8 @@ struct Plan {
   double makespan = 0;  ///< predicted, microseconds
   LowerBound bound;
   std::int64_t naive_bytes = 0;  ///< arena if every value had bytes of its own
+  /// The most arena bytes in use at one time if it runs as predicted: no arena of this plan can be smaller.
+  std::int64_t live_bytes = 0;
 
   std::int32_t waits() const;
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -58,6 +60,14 @@ void add_commands(const Edges& edges, const Schedule& schedule, int streams, Pla
 /// Fills offsets, workspaces and sizes. Lifetimes are taken from the partial order of the commands: two values share
 /// bytes only if every use of one happens before the write of the other (scheduler/memory.cpp).
 void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan);
+
+/// What the bytes in use are for at the time when most of them are, and what is there besides the arena.
+struct MemoryUse {
+  std::int64_t activations = 0, gradients = 0, inputs = 0, workspaces = 0;
+  std::int64_t persistent = 0;  ///< parameters and optimizer state
+};
+/// All but the persistent bytes add up to Plan::live_bytes.
+MemoryUse memory_use(const StepGraph& graph, const Plan& plan);
 
 /// Every fault of a plan, as sentences; empty if it is safe. Independent of the policies and planners: it derives the
 /// order from the commands alone (vector clocks) and the conflicts from bytes alone (scheduler/verifier.cpp).

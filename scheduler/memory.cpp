@@ -143,21 +143,21 @@ class Placer {
   const std::span<const Block> blocks_;
 };
 
-/// One slice a stream, large enough for every node in it: nodes of one stream never run at once.
-void place_workspaces(const Costs& costs, Plan& plan) {
-  const std::int64_t value_bytes = plan.arena_bytes;
+/// One slice a stream behind the values, large enough for every node in it: nodes of one stream never run at once.
+void append_workspaces(const Costs& costs, Plan& plan) {
   plan.workspaces.clear();
   for (const auto& commands : plan.streams) {
-    std::size_t bytes = 0;
+    std::size_t most = 0;
     for (const auto& [kind, index] : commands) {
       if (kind != Command::Kind::launch) continue;
-      bytes = std::max(bytes, costs.choice(index, plan.placements[index].choice).workspace_bytes);
+      most = std::max(most, costs.choice(index, plan.placements[index].choice).workspace_bytes);
     }
-    plan.workspaces.push_back({plan.arena_bytes, static_cast<std::int64_t>(bytes)});
-    plan.arena_bytes += aligned(plan.workspaces.back().bytes);
+    const auto bytes = static_cast<std::int64_t>(most);
+    plan.workspaces.push_back({plan.arena_bytes, bytes});
+    plan.arena_bytes += aligned(bytes);
+    plan.naive_bytes += aligned(bytes);
+    plan.live_bytes += aligned(bytes);
   }
-  plan.live_bytes += plan.arena_bytes - value_bytes;
-  plan.naive_bytes += plan.arena_bytes - value_bytes;
 }
 
 }  // namespace
@@ -175,7 +175,16 @@ void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan) {
     plan.offsets.push_back(block < 0 ? -1 : block_offsets[block]);
     if (block >= 0 && value.root == id) plan.naive_bytes += aligned(static_cast<std::int64_t>(value.bytes()));
   }
-  place_workspaces(costs, plan);
+  append_workspaces(costs, plan);
+}
+
+void replace_workspaces(const StepGraph& graph, const Costs& costs, Plan& plan) {
+  for (const ArenaSlice& old : plan.workspaces) {
+    plan.arena_bytes -= aligned(old.bytes);
+    plan.naive_bytes -= aligned(old.bytes);
+  }
+  plan.live_bytes = Lifetimes(graph, plan).peak().bytes;
+  append_workspaces(costs, plan);
 }
 
 MemoryUse memory_use(const StepGraph& graph, const Plan& plan) {

@@ -167,4 +167,13 @@ std::vector<Overlap> overlaps(const Simulation& simulation) {
   return pairs;
 }
 
+void take_simulated_times(const Problem& problem, Plan& plan) {
+  const Simulation simulation = simulate(problem, plan);
+  for (std::size_t node = 0; node < plan.placements.size(); ++node) {
+    plan.placements[node].start = simulation.runs[node].start;
+    plan.placements[node].finish = simulation.runs[node].finish;
+  }
+  plan.makespan = simulation.makespan;
+}
+
 }  // namespace braid

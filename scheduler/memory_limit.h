@@ -1,0 +1,27 @@
+#pragma once
+// Plans that keep to a limit of memory. What is traded for it: concurrency, by letting fewer nodes be in
+// flight at once and on fewer streams, down to one node after another; then the order in which nodes run, so that
+// values are freed earlier; then workspace, by slower kernels that need less of it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/plan.h"
+
+namespace braid {
+
+struct LimitedPlan {
+  Plan plan;                        ///< verified
+  std::vector<std::string> traded;  ///< what was given up for memory, for people; empty if nothing was
+  bool fits = false;                ///< plan.arena_bytes <= limit
+};
+
+/// Of the plans tried the one with the smallest predicted makespan whose arena is within `limit` bytes; if none is, the
+/// one with the fewest live bytes, as a start for those who know other ways to save memory. A larger limit never gives
+/// a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in the arena. Throws
+/// PlanError if the limit is not positive.
+LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
+
+}  // namespace braid

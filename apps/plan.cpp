@@ -3,6 +3,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "apps/plan_files.h"
 #include "train/plan_report.h"
 
 namespace braid::apps {
@@ -12,6 +13,7 @@ void add_plan(CLI::App& app, int& exit_code) {
     ConfigArguments config;
     PlanRequest request;
     bool json = false;
+    PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
@@ -29,9 +31,12 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
+  arguments->files.add_to(*command);
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
-    const PlanReport report = report_plan(config, arguments->request);
+    PlanView view;
+    const PlanReport report = report_plan(config, arguments->request, &view);
+    arguments->files.write(view);
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report));
     exit_code = kOk;
   });

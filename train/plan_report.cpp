@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/trace.h"
 #include "scheduler/known_devices.h"
 #include "scheduler/profile.h"
 #include "train/bench.h"
@@ -77,7 +78,8 @@ void count_convolutions(const StepGraph& graph, const KernelChoices& kernels, Pl
   }
 }
 
-void plan(const StepGraph& graph, const Target& target, const SessionOptions& options, PlanReport& report) {
+void plan(const StepGraph& graph, const Target& target, const SessionOptions& options, PlanReport& report,
+          PlanView* view) {
   const auto start = std::chrono::steady_clock::now();
   const DeviceInfo& info = target.info;
   const KernelTarget kernel_target{.device = target.device,
@@ -111,6 +113,16 @@ void plan(const StepGraph& graph, const Target& target, const SessionOptions& op
   report.arena_bytes = plan.arena_bytes;
   report.serial_arena_bytes = alone.arena_bytes;
   for (const ArenaSlice& slice : plan.workspaces) report.workspace_bytes.push_back(slice.bytes);
+  if (view == nullptr) return;
+  *view = view_of({graph, graph.edges(), costs, options.streams, info.capacity, info.shares_units}, plan);
+}
+
+std::string title(const PlanReport& report) {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < report.models.size(); ++i) {
+    out << (i == 0 ? "" : " and ") << report.models[i] << ", images " << report.inputs[i];
+  }
+  return out.str();
 }
 
 std::string milliseconds(double microseconds) {
@@ -123,7 +135,7 @@ double mebibytes(std::int64_t bytes) { return braid::mebibytes(static_cast<std::
 
 }  // namespace
 
-PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
+PlanReport report_plan(const RunConfig& config, const PlanRequest& request, PlanView* view) {
   SessionOptions options = config.jobs.front().training.session;
   if (!request.policy.empty()) options.policy = request.policy;
   if (request.streams > 0) options.streams = request.streams;
@@ -154,15 +166,18 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
     // What the images show does not matter.
     learners[i].record({Array(DType::f32, report.inputs[i]), Array(DType::i32, {report.inputs[i][0]})});
   }
-  plan(with_kept_results(session.tape().graph()), target, options, report);
+  plan(with_kept_results(session.tape().graph()), target, options, report, view);
+  if (view != nullptr) {
+    view->title = title(report);
+    view->device = report.device;
+    view->layers = layers_of(session.tape());
+  }
   return report;
 }
 
 std::string to_text(const PlanReport& report) {
   std::ostringstream out;
-  for (std::size_t i = 0; i < report.models.size(); ++i) {
-    out << (i == 0 ? "" : " and ") << report.models[i] << ", images " << report.inputs[i];
-  }
+  out << title(report);
   out << "\nplanned for " << report.device << ' ' << report.kernels << "\n\n" << std::fixed << std::setprecision(2);
   out << "step         " << report.nodes << " nodes, " << report.convolutions
       << " of them convolutions and their gradients";

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/plan_view.h"
 #include "scheduler/profile.h"
 #include "train/config.h"
 
@@ -42,8 +43,9 @@ struct PlanReport {
   double plan_seconds = 0;                    ///< to make both plans, kernels included
 };
 
-/// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.
-PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
+/// Records one training step of all jobs and plans it. If there is a view, it becomes that of the plan. Throws Error if
+/// there is no such device, policy or model.
+PlanReport report_plan(const RunConfig& config, const PlanRequest& request, PlanView* view = nullptr);
 
 /// For people and for programs (one line of JSON).
 std::string to_text(const PlanReport& report);

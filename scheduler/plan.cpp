@@ -56,7 +56,7 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;
   plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity);
-  add_commands(problem.edges, schedule, problem.streams, plan);
+  add_commands(problem.edges, schedule, problem.streams, plan, problem.log);
   plan_memory(problem.graph, problem.costs, plan);
   const std::vector<std::string> faults = verify(problem.graph, problem.costs, plan);
   if (!faults.empty()) throw_faults(policy_name, faults);

@@ -52,8 +52,8 @@ Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::s
                int capacity, bool shares_units = false);
 
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
-/// order or other waits already imply it (scheduler/waits.cpp).
-void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan);
+/// order or other waits already imply it (scheduler/waits.cpp). If there is a log, it is told which and why.
+void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan, ScheduleLog* log = nullptr);
 
 /// Fills offsets, workspaces and sizes. Lifetimes are taken from the partial order of the commands: two values share
 /// bytes only if every use of one happens before the write of the other (scheduler/memory.cpp).

@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/text_table.h"
 #include "train/factories.h"
 
 namespace braid {
@@ -66,23 +67,6 @@ std::string grouped(double value) {
   return digits;
 }
 
-/// Columns as wide as their widest cell, the numbers from `first_number` on to the right.
-void write_table(std::ostream& out, const std::vector<std::vector<std::string>>& cells, std::size_t first_number) {
-  std::vector<std::size_t> widths(cells.front().size());
-  for (const auto& row : cells) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : cells) {
-    std::ostringstream line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line << (i == 0 ? "" : "  ") << (i < first_number ? std::left : std::right)
-           << std::setw(static_cast<int>(widths[i])) << row[i];
-    }
-    const std::string text = line.str();
-    out << text.substr(0, text.find_last_not_of(' ') + 1) << '\n';
-  }
-}
-
 }  // namespace
 
 Summary summarize(const TrainConfig& config, int depth) {
@@ -128,7 +112,7 @@ std::string to_text(const Summary& summary) {
   }
   std::ostringstream out;
   out << summary.model << ", images " << summary.input << "\n\n";
-  write_table(out, cells, 3);
+  out << text_table(cells, "lllrr");
   out << "\nparameters  " << grouped(static_cast<double>(summary.parameters)) << "\nMACs        "
       << grouped(summary.macs) << " an image\nstep        " << summary.nodes << " nodes: forward, backward and update"
       << std::fixed << std::setprecision(1) << "\nW           " << summary.work / 1e3

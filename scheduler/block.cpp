@@ -62,7 +62,7 @@ class Extraction {
     std::vector<ValueId> made, needed;
     std::vector<OutputDesc> outputs;
     for (const ValueId value : step_.inputs(node)) {
-      if (copy_[value] != kNoValue || !late(value) || inside_[producer(value)]) continue;
+      if (copy_[value] != kNoValue || !late(value) || inside_[producer(value)] || is_persistent(value)) continue;
       if (std::ranges::find(made, value) != made.end()) continue;
       made.push_back(value);
       const ValueDesc& desc = step_.value(value).desc;
@@ -74,7 +74,9 @@ class Extraction {
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
     for (const ValueId value : needed) leaves_[step_.value(value).root] = step_.value(value).kept;
     std::vector<ValueId> inputs;
-    for (const ValueId value : needed) inputs.push_back(copy_[value]);
+    for (const ValueId value : needed) {
+      if (!block_.graph.is_overwritten(copy_[value])) inputs.push_back(copy_[value]);
+    }
     const ValueId first =
         block_.graph.add_node(std::make_shared<RestOfStep>(outputs), inputs, step_.value(made[0]).kind);
     for (std::size_t i = 0; i < made.size(); ++i) copy_[made[i]] = first + static_cast<ValueId>(i);
@@ -124,12 +126,13 @@ class Extraction {
     }
   }
 
+  bool is_persistent(ValueId id) const { return step_.value(id).slot >= 0 && step_.value(id).root == id; }
+
+  /// Versions of a parameter that come from outside are parameters of their own, so that the block may overwrite them.
   ValueId add_input(ValueId id) {
     const Value& value = step_.value(id);
-    const bool first_seen = std::ranges::find(slots_, value.slot) == slots_.end();
-    if (value.slot < 0 || value.root != id || !first_seen) return block_.graph.add_input(value.desc);
-    slots_.push_back(value.slot);
-    return block_.graph.add_persistent(value.desc, value.kind, value.slot);
+    if (!is_persistent(id)) return block_.graph.add_input(value.desc);
+    return block_.graph.add_persistent(value.desc, value.kind, next_slot_++);
   }
 
   const StepGraph& step_;
@@ -137,7 +140,7 @@ class Extraction {
   std::vector<bool> inside_, depends_;  // per node
   std::vector<ValueId> copy_;           // per value: the same in the block
   std::vector<bool> leaves_;            // per value: whether it is kept in the block
-  std::vector<std::int32_t> slots_;     // that have a persistent value in the block
+  std::int32_t next_slot_ = 0;
   Block block_;
 };
 

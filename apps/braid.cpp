@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   add_summary(app, exit_code);
   add_profile(app, exit_code);
   add_plan(app, exit_code);
+  add_explain(app, exit_code);
   add_devices(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -17,6 +17,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_summary(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 
 /// Adds the options that all commands with a config share: the file itself, --set and --costs.

@@ -4,6 +4,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "apps/plan_files.h"
 #include "train/plan_report.h"
 
 namespace braid::apps {
@@ -41,6 +42,7 @@ void add_plan(CLI::App& app, int& exit_code) {
     ConfigArguments config;
     PlanRequest request;
     bool json = false;
+    PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
@@ -67,9 +69,11 @@ void add_plan(CLI::App& app, int& exit_code) {
                    "What if launching a node cost so many times as much?")
       ->check(CLI::Range(0.0, 1000.0));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
+  arguments->files.add_to(*command);
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);
+    arguments->files.write(view_of(report));
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report));
     exit_code = kOk;
   });

@@ -49,7 +49,7 @@ Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;
   plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity);
-  add_commands(problem.edges, schedule, problem.streams, plan);
+  add_commands(problem.edges, schedule, problem.streams, plan, problem.log);
   return plan;
 }
 

@@ -59,8 +59,8 @@ void check_problem(const Problem& problem);
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
 
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
-/// order or other waits already imply it (scheduler/waits.cpp).
-void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan);
+/// order or other waits already imply it (scheduler/waits.cpp). If there is a log, it is told which and why.
+void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan, ScheduleLog* log = nullptr);
 
 /// Fills offsets, workspaces and sizes. Lifetimes are taken from the partial order of the commands: two values share
 /// bytes only if every use of one happens before the write of the other (scheduler/memory.cpp).

@@ -12,6 +12,8 @@
 
 namespace braid {
 
+struct ScheduleLog;
+
 /// Everything a policy sees.
 struct Problem {
   const StepGraph& graph;
@@ -23,6 +25,7 @@ struct Problem {
   /// keep them apart.
   bool shares_units = false;
   const SlowDowns* slow_downs = nullptr;  ///< what is known of nodes that hinder each other; may be null
+  ScheduleLog* log = nullptr;             ///< told what is decided and why; may be null
 };
 
 struct Placement {

@@ -27,8 +27,11 @@ double SlowDowns::factor(NodeId node, int choice, NodeId other, int other_choice
 
 SlowDowns SlowDowns::renamed(std::span<const NodeId> names) const {
   SlowDowns result;
-  for (const auto& [key, factor] : factors_) {
-    result.set(names[key.node], key.choice, names[key.other], key.other_choice, factor);
+  result.factors_ = factors_;
+  for (std::size_t node = 0; node < kinds_.size(); ++node) {
+    for (std::size_t choice = 0; choice < kinds_[node].size(); ++choice) {
+      result.set_kind(names[node], static_cast<int>(choice), kinds_[node][choice]);
+    }
   }
   return result;
 }

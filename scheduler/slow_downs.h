@@ -4,6 +4,7 @@
 // shapes and way to run) are of one kind, so that what was measured of one pair holds for all like it.
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 

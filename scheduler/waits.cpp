@@ -5,16 +5,18 @@
 // the transitive reduction of the graph with the streams' own order added.
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/plan.h"
+#include "scheduler/schedule_log.h"
 
 namespace braid {
 namespace {
 
 class WaitPlanner {
  public:
-  WaitPlanner(const Edges& edges, const Schedule& schedule, int streams)
-      : edges_(edges), schedule_(schedule), streams_(streams), nodes_(schedule.placements.size()) {
+  WaitPlanner(const Edges& edges, const Schedule& schedule, int streams, ScheduleLog* log)
+      : edges_(edges), schedule_(schedule), streams_(streams), log_(log), nodes_(schedule.placements.size()) {
     for (const auto& [before, after] : schedule.extra_edges) nodes_[after].extra_predecessors.push_back(before);
     clocks_.resize(nodes_.size() * streams);
   }
@@ -42,6 +44,10 @@ class WaitPlanner {
   std::span<std::int32_t> clock(NodeId id) { return std::span(clocks_).subspan(std::size_t(id) * streams_, streams_); }
   bool covers(std::span<const std::int32_t> clock, NodeId id) const { return clock[stream(id)] > nodes_[id].position; }
 
+  void note(NodeId before, NodeId after, ScheduleLog::Order order, NodeId by = kNoNode) {
+    if (log_ != nullptr) log_->dependences.push_back({before, after, order, by});
+  }
+
   void find_waits(NodeId id, NodeId previous) {
     NodeState& node = nodes_[id];
     const auto now = clock(id);
@@ -51,8 +57,13 @@ class WaitPlanner {
     std::vector<NodeId> latest(streams_, kNoNode);
     const auto require = [&](NodeId before) {
       NodeId& other = latest[stream(before)];
-      if (covers(now, before)) return;
-      if (other == kNoNode || nodes_[before].position > nodes_[other].position) other = before;
+      if (covers(now, before)) {
+        return note(before, id, stream(before) == stream(id) ? ScheduleLog::Order::stream : ScheduleLog::Order::known);
+      }
+      if (other == before) return;
+      const bool is_later = other == kNoNode || nodes_[before].position > nodes_[other].position;
+      const NodeId earlier = is_later ? std::exchange(other, before) : before;
+      if (earlier != kNoNode) note(earlier, id, ScheduleLog::Order::later, other);
     };
     for (const NodeId before : edges_.predecessors(id)) require(before);
     for (const NodeId before : node.extra_predecessors) require(before);
@@ -60,8 +71,10 @@ class WaitPlanner {
     // Of these, the ones that no other covers.
     std::erase(latest, kNoNode);
     for (const NodeId before : latest) {
-      const bool implied =
-          std::ranges::any_of(latest, [&](NodeId other) { return other != before && covers(clock(other), before); });
+      const auto by =
+          std::ranges::find_if(latest, [&](NodeId other) { return other != before && covers(clock(other), before); });
+      const bool implied = by != latest.end();
+      note(before, id, implied ? ScheduleLog::Order::implied : ScheduleLog::Order::wait, implied ? *by : kNoNode);
       if (implied) continue;
       node.waits.push_back(before);
       nodes_[before].awaited = true;
@@ -85,13 +98,14 @@ class WaitPlanner {
   const Edges& edges_;
   const Schedule& schedule_;
   const int streams_;
+  ScheduleLog* const log_;
   std::vector<NodeState> nodes_;
   std::vector<std::int32_t> clocks_;  // node × stream
 };
 
 }  // namespace
 
-void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan) {
+void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan, ScheduleLog* log) {
   for (const NodeId id : schedule.order) {
     const int stream = schedule.placements[id].stream;
     BRAID_CHECK(stream >= 0 && stream < streams, PlanError, "[waits] node ", id, " is placed on stream ", stream,
@@ -99,7 +113,7 @@ void add_commands(const Edges& edges, const Schedule& schedule, int streams, Pla
   }
   plan.streams.assign(streams, {});
   plan.events = 0;
-  WaitPlanner(edges, schedule, streams).run(plan);
+  WaitPlanner(edges, schedule, streams, log).run(plan);
 }
 
 }  // namespace braid

@@ -59,6 +59,10 @@ void File::sync() {
   if (fsync(descriptor_) != 0) fail("cannot write to disk");
 }
 
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  File(path, O_WRONLY | O_CREAT | O_TRUNC).write(text);
+}
+
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), file_(temporary_name(path_), O_WRONLY | O_CREAT | O_TRUNC) {}
 

@@ -35,6 +35,9 @@ class File {
   int descriptor_;
 };
 
+/// Makes or empties the file, and writes the text.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
 /// A file that appears under its name all at once.
 class AtomicFile {
  public:

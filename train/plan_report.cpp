@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "scheduler/simulator.h"
+#include "core/text_table.h"
 #include "train/bench.h"
-#include "train/table.h"
 #include "train/units.h"
 
 namespace braid {
@@ -27,9 +26,10 @@ double utilisation(const Problem& problem, const Plan& plan, const Simulation& s
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
-PlanRow plan_row(const Problem& problem, const std::string& policy) {
+/// Plans, and says what came of it.
+PlanRow plan_row(const Problem& problem, const std::string& policy, Plan& plan) {
   const auto start = std::chrono::steady_clock::now();
-  const Plan plan = make_plan(problem, find_policy(policy), policy);
+  plan = make_plan(problem, find_policy(policy), policy);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const Simulation simulation = simulate(problem, plan);
   PlanRow row{.policy = plan.policy,
@@ -41,25 +41,42 @@ PlanRow plan_row(const Problem& problem, const std::string& policy) {
               .waits = plan.waits(),
               .arena_bytes = plan.arena_bytes,
               .naive_bytes = plan.naive_bytes,
+              .live_bytes = plan.live_bytes,
               .workspace_bytes = {},
               .plan_seconds = seconds.count()};
   for (const ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
   return row;
 }
 
-void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
-  const StepGraph& graph = report.step.graph;
+/// Policies that can plan a step of so many nodes.
+std::vector<std::string> suitable_policies(std::int32_t nodes) {
+  std::vector<std::string> names;
+  for (const NamedPolicy& named : policies()) {
+    if (nodes <= named.max_nodes) names.emplace_back(named.name);
+  }
+  return names;
+}
+
+Problem problem_of(const PlanReport& report, const Edges& edges, int streams) {
   const DeviceInfo& info = report.target.info;
-  const Edges edges = graph.edges();
+  return {report.step.graph,       edges, report.costs.costs, streams, info.capacity, info.shares_units,
+          &report.costs.slow_downs};
+}
+
+void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
+  const Edges edges = report.step.graph.edges();
   const std::vector<int> counts = request.streams.empty() ? std::vector{streams} : request.streams;
-  Problem problem{graph, edges, report.costs.costs, 1, info.capacity, info.shares_units, &report.costs.slow_downs};
-  report.rows.push_back(plan_row(problem, "serial"));
   const bool all = request.policy.empty() && counts.size() == 1;
+  Plan plan;
+  report.rows.push_back(plan_row(problem_of(report, edges, 1), "serial", plan));
+  if (configured == "serial") report.plan = plan;
   for (const int count : counts) {
-    problem.streams = count;
-    for (const std::string& policy : all ? policy_names() : std::vector{configured}) {
-      if (policy != "serial") report.rows.push_back(plan_row(problem, policy));
-      if (policy == configured) report.configured = report.rows.size() - 1;
+    for (const std::string& policy : all ? suitable_policies(edges.node_count()) : std::vector{configured}) {
+      if (policy == "serial") continue;
+      report.rows.push_back(plan_row(problem_of(report, edges, count), policy, plan));
+      if (policy != configured) continue;
+      report.configured = report.rows.size() - 1;
+      report.plan = plan;
     }
   }
 }
@@ -89,6 +106,7 @@ std::vector<std::string> cells(const PlanRow& row, double serial_makespan) {
           number(100 * row.utilisation, 0) + " %",
           std::to_string(row.waits),
           mebibytes(row.arena_bytes, 1),
+          mebibytes(row.live_bytes, 1),
           mebibytes(row.naive_bytes, 1),
           milliseconds(row.plan_seconds * 1e6)};
 }
@@ -109,6 +127,15 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   return report;
 }
 
+PlanView view_of(const PlanReport& report) {
+  const Edges edges = report.step.graph.edges();
+  PlanView view = view_of(problem_of(report, edges, static_cast<int>(report.plan.streams.size())), report.plan);
+  view.title = describe(report.step);
+  view.device = report.target.info.name;
+  view.layers = report.step.layers;
+  return view;
+}
+
 std::string to_text(const PlanReport& report) {
   const TargetCosts& costs = report.costs;
   std::ostringstream out;
@@ -126,7 +153,7 @@ std::string to_text(const PlanReport& report) {
   std::vector<std::vector<std::string>> table{{"policy", "streams", "makespan", "x bound", "x serial", "in use",
                                                "waits", "arena, MiB", "naive, MiB", "planned in"}};
   for (const PlanRow& row : report.rows) table.push_back(cells(row, report.rows.front().makespan));
-  write_table(out, table, 2);
+  out << text_table(table, "llrrrrrrrrr");
 
   const PlanRow& configured = report.rows[report.configured];
   out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
@@ -154,6 +181,7 @@ std::string to_json(const PlanReport& report) {
                     {"waits", row.waits},
                     {"arena_bytes", row.arena_bytes},
                     {"naive_bytes", row.naive_bytes},
+                    {"live_bytes", row.live_bytes},
                     {"workspace_bytes", row.workspace_bytes},
                     {"plan_seconds", row.plan_seconds}});
   }

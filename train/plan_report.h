@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/plan_view.h"
 #include "scheduler/what_if.h"
 #include "train/plan_target.h"
 #include "train/recorded_step.h"
@@ -29,9 +30,9 @@ struct PlanRow {
   double bound = 0;              ///< no plan on so many streams can be faster
   double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1
   std::int32_t waits = 0;
-  std::int64_t arena_bytes = 0, naive_bytes = 0;
-  std::vector<std::int64_t> workspace_bytes;  ///< per stream
-  double plan_seconds = 0;                    ///< policy, waits, memory and verification
+  std::int64_t arena_bytes = 0, naive_bytes = 0, live_bytes = 0;  ///< see Plan
+  std::vector<std::int64_t> workspace_bytes;                      ///< per stream
+  double plan_seconds = 0;                                        ///< policy, waits, memory and verification
 };
 
 struct PlanReport {
@@ -40,10 +41,14 @@ struct PlanReport {
   TargetCosts costs;
   std::vector<PlanRow> rows;   ///< serial comes first
   std::size_t configured = 0;  ///< the row of the config's or the requested policy
+  Plan plan;                   ///< of that row
 };
 
 /// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
+
+/// To be drawn: the configured plan.
+PlanView view_of(const PlanReport& report);
 
 /// For people and for programs (one line of JSON).
 std::string to_text(const PlanReport& report);

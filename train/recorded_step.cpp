@@ -3,6 +3,7 @@
 #include <deque>
 #include <sstream>
 
+#include "runtime/trace.h"
 #include "train/learner.h"
 
 namespace braid {
@@ -28,9 +29,8 @@ RecordedStep record_step(const RunConfig& config, std::int64_t batch_size) {
     // What the images show does not matter.
     learners[i].record({Array(DType::f32, recorded.inputs[i]), Array(DType::i32, {recorded.inputs[i][0]})});
   }
-  const Tape& tape = session.tape();
-  recorded.graph = with_kept_results(tape.graph());
-  for (NodeId node = 0; node < recorded.graph.node_count(); ++node) recorded.layers.emplace_back(tape.layer(node));
+  recorded.graph = with_kept_results(session.tape().graph());
+  recorded.layers = layers_of(session.tape());
   return recorded;
 }
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "core/text_table.h"
 #include "train/factories.h"
-#include "train/table.h"
 
 namespace braid {
 
@@ -112,7 +112,7 @@ std::string to_text(const Summary& summary) {
   }
   std::ostringstream out;
   out << summary.model << ", images " << summary.input << "\n\n";
-  write_table(out, cells, 3);
+  out << text_table(cells, "lllrr");
   out << "\nparameters  " << grouped(static_cast<double>(summary.parameters)) << "\nMACs        "
       << grouped(summary.macs) << " an image\nstep        " << summary.nodes << " nodes: forward, backward and update"
       << std::fixed << std::setprecision(1) << "\nW           " << summary.work / 1e3

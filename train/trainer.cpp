@@ -1,11 +1,16 @@
 #include "train/trainer.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "core/median.h"
+#include "runtime/trace.h"
+#include "scheduler/chrome_trace.h"
 #include "train/balance.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
@@ -20,6 +25,8 @@ using nlohmann::json;
 /// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. Of a short
 /// training, no more than a quarter is spent on them.
 constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
+/// Steps with a settled plan before one is traced.
+constexpr int kStepsBeforeTrace = 3;
 
 }  // namespace
 
@@ -40,6 +47,8 @@ Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config
     }
   }
 }
+
+void Trainer::trace_to(const std::filesystem::path& path) { trace_.emplace(path, O_WRONLY | O_CREAT | O_TRUNC); }
 
 RunResult Trainer::run(Progress& progress) {
   const InterruptGuard interrupt;
@@ -179,6 +188,21 @@ std::vector<Trainer::Entry*> Trainer::running() {
   return entries;
 }
 
+void Trainer::run_step(Step& step, bool all) {
+  const Hash structure = session_.tape().graph().hash();
+  const bool as_before = structure == last_step_;
+  last_step_ = structure;
+  if (trace_ && all && as_before && settled_steps_ >= kStepsBeforeTrace) {
+    const std::vector<LaunchTime> times = step.measure();
+    PlanView view = view_of(session_, step, times);
+    view.title = config_.name;
+    trace_text_ = chrome_trace(view);
+    return;
+  }
+  step.run();
+  settled_steps_ = as_before && !session_.choosing() ? settled_steps_ + 1 : 0;
+}
+
 Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& progress,
                                  const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
@@ -190,7 +214,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       // Whoever comes first runs the step for all. What goes wrong in there is everyone's failure.
       attempt(*entry, progress, [&] {
         if (turn.arena_bytes > 0) return;
-        step.run();
+        run_step(step, entries.size() == running().size());
         turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
       });
     }
@@ -205,6 +229,12 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     }
   }
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!trace_text_.empty()) {
+    trace_->write(std::exchange(trace_text_, {}));
+    progress.print(message("a step is traced in ", trace_->path().string()));
+    trace_.reset();
+    traced_ = true;
+  }
   for (Entry* entry : entries) {
     if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry, progress, stop);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "train/files.h"
 #include "train/job.h"
 
 namespace braid {
@@ -25,6 +26,13 @@ class Trainer {
   /// Builds everything but the run folders. Throws ConfigError, DataError or DeviceError if that cannot be done; with a
   /// list of jobs, one that cannot be built only fails itself.
   explicit Trainer(RunConfig config);
+
+  /// Once the plan of a step has settled and has been in use for a while, one step is measured, and what it did is
+  /// written to the file beside what the plan meant it to do (scheduler/chrome_trace.h). Training itself stays as it
+  /// is, bit by bit. Throws Error now if the file cannot be written.
+  void trace_to(const std::filesystem::path& path);
+  /// Whether a step has been written to that file.
+  bool traced() const { return traced_; }
 
   /// Trains; after each of its epochs a job is evaluated and saved. Ctrl-C ends the training after the current step,
   /// with metrics and models saved. A job that fails, for instance because its loss is no longer finite, leaves the
@@ -55,6 +63,8 @@ class Trainer {
   void measure_alone(Progress& progress, const std::function<bool()>& stop);
   void balance(Progress& progress);
   std::vector<Entry*> running();
+  /// Runs the recorded step, or measures it for the trace.
+  void run_step(Step& step, bool all);
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
   void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
@@ -70,6 +80,12 @@ class Trainer {
   DatasetPool datasets_;
   std::vector<Entry> entries_;
   std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
+
+  std::optional<File> trace_;  // still to be written
+  std::string trace_text_;     // ready to be written
+  bool traced_ = false;
+  Hash last_step_;         // its structure
+  int settled_steps_ = 0;  // of that structure, since its plan was chosen
 };
 
 /// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model.

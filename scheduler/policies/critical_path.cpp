@@ -11,6 +11,7 @@
 #include <set>
 
 #include "scheduler/policy.h"
+#include "scheduler/schedule_log.h"
 
 namespace braid {
 namespace {
@@ -21,6 +22,11 @@ enum class Sharing {
   balanced,  ///< equal shares, or one wide node after another where that finishes the ready nodes sooner
   fastest,   ///< every node at the width that finishes it first
 };
+
+const char* name_of(Sharing sharing) {
+  constexpr const char* kNames[] = {"equal shares", "balanced", "fastest"};
+  return kNames[static_cast<int>(sharing)];
+}
 
 /// Ready nodes weighed or passed over in one decision: bounds the time spent where thousands are ready.
 constexpr int kLookahead = 16;
@@ -65,7 +71,9 @@ class ListScheduler {
     for (auto it = ready_.begin(); it != ready_.end() && passed_over < kLookahead;) {
       if (free_units_ == 0 || free_streams() == 0) return;
       const NodeId node = it->second;
-      const Start start = best_start(node, in_turn ? problem_.capacity : share(), reserved);
+      const int limit = in_turn ? problem_.capacity : share();
+      const Start start = best_start(node, limit, reserved);
+      if (problem_.log != nullptr) note(node, start, limit, in_turn, reserved);
       if (start.time == now_) {
         launch(node, start);
         it = ready_.erase(it);
@@ -128,7 +136,12 @@ class ListScheduler {
 
   void launch(NodeId node, const Start& start) {
     const int width = problem_.costs.choice(node, start.choice).width;
-    const int stream = choose_stream(node, width);
+    const auto [stream, reason] = choose_stream(node, width);
+    if (problem_.log != nullptr) {
+      ScheduleLog::Pick& pick = problem_.log->attempts.back().picks.back();
+      pick.stream = stream;
+      pick.reason = reason;
+    }
     schedule_.placements[node] = {stream, start.choice, now_, start.finish};
     schedule_.order.push_back(node);
     busy_[stream] = true;
@@ -139,8 +152,9 @@ class ListScheduler {
 
   /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads. Others, and all
   /// on a GPU, follow the predecessor that finished last, which saves a wait.
-  int choose_stream(NodeId node, int width) const {
-    if (width > 1 && !busy_[0] && !problem_.shares_units) return 0;
+  std::pair<int, ScheduleLog::StreamReason> choose_stream(NodeId node, int width) const {
+    using enum ScheduleLog::StreamReason;
+    if (width > 1 && !busy_[0] && !problem_.shares_units) return {0, wide};
     int stream = -1;
     double latest = -1;
     for (const NodeId predecessor : problem_.edges.predecessors(node)) {
@@ -150,8 +164,24 @@ class ListScheduler {
         stream = before.stream;
       }
     }
-    if (stream >= 0) return stream;
-    return static_cast<int>(std::ranges::find(busy_, false) - busy_.begin());
+    if (stream >= 0) return {stream, after_predecessor};
+    return {static_cast<int>(std::ranges::find(busy_, false) - busy_.begin()), first_free};
+  }
+
+  /// Tells the log of a decision, before anything starts by it.
+  void note(NodeId node, const Start& start, int limit, bool in_turn, double reserved) const {
+    ScheduleLog::Pick pick{.time = now_,
+                           .free_units = free_units_,
+                           .free_streams = free_streams(),
+                           .node = node,
+                           .limit = limit,
+                           .in_turn = in_turn,
+                           .reserved = reserved,
+                           .choice = start.choice,
+                           .start = start.time,
+                           .finish = start.finish};
+    for (const auto& [level, ready] : ready_) pick.ready.emplace_back(ready, -level);
+    problem_.log->attempts.back().picks.push_back(std::move(pick));
   }
 
   /// Moves the clock to the next finish.
@@ -185,10 +215,15 @@ class ListScheduler {
 Schedule critical_path(const Problem& problem) {
   Schedule best = serial(problem);
   const std::vector<double> levels = bottom_levels(problem.edges, problem.costs);
+  if (problem.log != nullptr) problem.log->attempts = {{.rule = "serial", .picks = {}, .makespan = best.makespan}};
   for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
+    if (problem.log != nullptr) problem.log->attempts.push_back({.rule = name_of(sharing)});
     Schedule schedule = ListScheduler(problem, levels, sharing).run();
+    if (problem.log != nullptr) problem.log->attempts.back().makespan = schedule.makespan;
     // A gain within rounding is none: then the simpler schedule stays.
-    if (schedule.makespan < best.makespan * (1 - 1e-9)) best = std::move(schedule);
+    if (schedule.makespan >= best.makespan * (1 - 1e-9)) continue;
+    best = std::move(schedule);
+    if (problem.log != nullptr) problem.log->kept = problem.log->attempts.size() - 1;
   }
   if (!problem.shares_units) add_capacity_edges(problem, best);
   return best;

@@ -40,8 +40,9 @@ TEST_CASE("the automatic policy stays on one stream where concurrency hinders mo
   SlowDowns slow_downs;
   Problem problem{graph, edges, costs, 2, 2, false, &slow_downs};
   CHECK(make_plan(problem, automatic, "auto").policy != "auto (serial)");
-  slow_downs.set(0, 0, 1, 0, 2.5);
-  slow_downs.set(1, 0, 0, 0, 2.5);
+  slow_downs.set_kind(0, 0, 0);
+  slow_downs.set_kind(1, 0, 0);
+  slow_downs.set_factor(0, 0, 2.5);
   CHECK(make_plan(problem, automatic, "auto").policy == "auto (serial)");
 }
 

@@ -1,0 +1,77 @@
+#pragma once
+// All that it takes to show a plan to people, and what can be read from it: scheduler/chrome_trace.h and
+// scheduler/plan_page.h draw it, scheduler/explain.h tells how it came about.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+#include "scheduler/simulator.h"
+
+namespace braid {
+
+/// When a node runs.
+using Run = Simulation::Run;
+
+struct PlanView {
+  std::string title;   ///< as "resnet20, images [64,28,28,1]"
+  std::string device;  ///< as "NVIDIA H200"
+  StepGraph graph;
+  Costs costs;
+  int capacity = 1;
+  bool shares_units = false;        ///< as in Problem: the units are SMs and not cores
+  std::vector<std::string> layers;  ///< per node: the layer that it belongs to, or nothing; empty if none are known
+  Plan plan;
+  Simulation simulation;
+  std::vector<Run> measured;  ///< per node, as it really ran; empty if it did not
+
+  std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[node]; }
+  const Choice& choice(NodeId node) const { return costs.choice(node, plan.placements[node].choice); }
+};
+
+/// The view of a plan of this problem, with a simulated run. Title, device, layers and real times are the caller's.
+PlanView view_of(const Problem& problem, Plan plan);
+
+/// Real times in the order of nodes.
+std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count);
+
+/// Which part of a training step a node belongs to: an update makes a parameter's next version, what belongs to the
+/// backward pass makes gradients.
+enum class Phase { forward, backward, update };
+Phase phase_of(const StepGraph& graph, NodeId node);
+std::string_view name_of(Phase phase);
+
+/// One node that waits for another of a different stream.
+struct NodeWait {
+  NodeId before, after;
+  friend auto operator<=>(const NodeWait&, const NodeWait&) = default;
+};
+/// The waits of a plan, stream by stream.
+std::vector<NodeWait> waits_of(const Plan& plan);
+
+/// The nodes that determine how long a run took, first to last: each had to wait for the one ahead of it, be it in its
+/// own stream or by an event.
+std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs);
+
+/// Bytes of the arena, and for how long they are in use: those of a value from its first write to its last use, or
+/// those of a node's workspace.
+struct ArenaUse {
+  ValueId value = kNoValue;  ///< kNoValue: a workspace
+  NodeId node = kNoNode;     ///< writes the value (kNoNode: the host), or uses the workspace
+  std::int64_t offset = 0, bytes = 0;
+  double begin = 0, end = 0;  ///< microseconds
+};
+/// By begin. A value that is written over another in place takes its bytes over as its producer starts.
+std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs);
+
+/// Bytes in use from a time on, until the next entry.
+struct BytesInUse {
+  double time;
+  std::int64_t bytes;
+};
+std::vector<BytesInUse> bytes_in_use(std::span<const ArenaUse> uses);
+/// No arena can be smaller for this run.
+std::int64_t peak_bytes(std::span<const BytesInUse> in_use);
+
+}  // namespace braid

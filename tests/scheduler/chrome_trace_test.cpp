@@ -1,0 +1,144 @@
+#include "scheduler/chrome_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/scheduler/random_view.h"
+
+namespace braid::testing {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int kPlanned = 1, kMeasured = 2;
+
+std::vector<Json> events_of(const Json& trace, std::string_view type, int process = kPlanned) {
+  std::vector<Json> events;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == type && event["pid"] == process) events.push_back(event);
+  }
+  return events;
+}
+
+/// What Perfetto asks of any event, strictly.
+void check_format(const Json& trace) {
+  const std::set<std::string> types{"M", "X", "s", "f", "C"};
+  for (const Json& event : trace["traceEvents"]) {
+    REQUIRE(types.contains(event.at("ph").get<std::string>()));
+    REQUIRE(event.at("name").is_string());
+    REQUIRE(event.at("pid").is_number_integer());
+    REQUIRE(event.at("tid").is_number_integer());
+    REQUIRE(event.at("ts").get<double>() >= 0);
+    const auto type = event["ph"].get<std::string>();
+    if (type == "X") REQUIRE(event.at("dur").get<double>() >= 0);
+    if (type == "s" || type == "f") {
+      REQUIRE(event.at("id").is_number_integer());
+      REQUIRE(event.at("cat") == "wait");
+    }
+    if (type == "f") REQUIRE(event.at("bp") == "e");
+    if (type == "C") REQUIRE(event.at("args").at("bytes").is_number_integer());
+  }
+}
+
+void check_nodes(const PlanView& view, const Json& trace, int process, std::span<const Run> runs,
+                 std::span<const NodeId> path) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> critical;
+  for (const Json& slice : events_of(trace, "X", process)) {
+    const Json& args = slice["args"];
+    if (slice["cat"] == "critical path") {
+      REQUIRE(slice["tid"] == view.plan.streams.size());
+      critical.push_back(args["of_node"]);
+      continue;
+    }
+    const NodeId node = args["node"];
+    REQUIRE(seen.insert(node).second);
+    REQUIRE(slice["tid"] == view.plan.placements[node].stream);
+    REQUIRE(slice["ts"] == runs[node].start);
+    REQUIRE(slice["dur"] == runs[node].finish - runs[node].start);
+    REQUIRE(args["width"] == view.choice(node).width);
+    REQUIRE(args["critical"] == (std::ranges::find(path, node) != path.end()));
+  }
+  for (NodeId node = 0; node < view.graph.node_count(); ++node) {
+    REQUIRE(seen.contains(node) == !view.graph.node(node).is_view);
+  }
+  REQUIRE(std::ranges::equal(critical, path));
+}
+
+}  // namespace
+
+TEST_CASE("a trace shows every node once, in its stream and at its time, and the critical path on its own") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    const Json trace = Json::parse(chrome_trace(view));
+    check_format(trace);
+    check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
+    REQUIRE(events_of(trace, "X", kMeasured).empty());
+  }
+}
+
+TEST_CASE("a trace with real times has them in a process of their own, beside the plan") {
+  PlanView view = random_view(7);
+  view.measured = view.simulation.runs;
+  for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
+  const Json trace = Json::parse(chrome_trace(view));
+  check_format(trace);
+  check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
+  check_nodes(view, trace, kMeasured, view.measured, critical_path(view.plan, view.measured));
+}
+
+TEST_CASE("the arrows of a trace are the waits of the plan, and leave and reach the slices of their nodes") {
+  std::size_t total = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    const Json trace = Json::parse(chrome_trace(view));
+    std::map<int, Json> tails;
+    for (const Json& tail : events_of(trace, "s")) REQUIRE(tails.emplace(tail["id"], tail).second);
+    const std::vector<Json> heads = events_of(trace, "f");
+    REQUIRE(heads.size() == tails.size());
+    REQUIRE(heads.size() == static_cast<std::size_t>(view.plan.waits()));
+    std::vector<NodeWait> arrows;
+    for (const Json& head : heads) {
+      const Json& tail = tails.at(head["id"]);
+      const NodeWait arrow{tail["args"]["node"], head["args"]["node"]};
+      const Run& before = view.simulation.runs[arrow.before];
+      REQUIRE(tail["tid"] == view.plan.placements[arrow.before].stream);
+      REQUIRE(head["tid"] == view.plan.placements[arrow.after].stream);
+      REQUIRE(before.start <= tail["ts"].get<double>());
+      REQUIRE(tail["ts"].get<double>() <= before.finish);
+      REQUIRE(head["ts"] == view.simulation.runs[arrow.after].start);
+      arrows.push_back(arrow);
+    }
+    std::vector<NodeWait> waits = waits_of(view.plan);
+    std::ranges::sort(arrows);
+    std::ranges::sort(waits);
+    REQUIRE(arrows == waits);
+    total += waits.size();
+  }
+  CHECK(total > 500);
+}
+
+TEST_CASE("the counter of a trace never exceeds the arena and ends at what is kept") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    for (const Json& counter : events_of(Json::parse(chrome_trace(view)), "C")) {
+      const auto bytes = counter["args"]["bytes"].get<std::int64_t>();
+      REQUIRE(bytes >= 0);
+      REQUIRE(bytes <= view.plan.arena_bytes);
+    }
+  }
+}
+
+TEST_CASE("names that are no UTF-8 do not spoil a trace") {
+  PlanView view = random_view(1);
+  view.title = "a \"quoted\" \xff title";
+  const Json trace = Json::parse(chrome_trace(view));
+  CHECK(trace["otherData"]["title"] == "a \"quoted\" \uFFFD title");
+}
+
+}  // namespace braid::testing

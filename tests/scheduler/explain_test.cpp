@@ -1,0 +1,164 @@
+#include "scheduler/explain.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "scheduler/block.h"
+#include "tests/scheduler/random_view.h"
+
+namespace braid::testing {
+namespace {
+
+/// What explain_block throws.
+std::string refusal(const PlanView& view, const std::string& block) {
+  try {
+    explain_block(view, block);
+    return "nothing";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a log changes no plan") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    INFO("seed ", seed);
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    Problem problem{step.graph, edges, step.costs, 3, step.capacity};
+    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    ScheduleLog log;
+    problem.log = &log;
+    REQUIRE(make_plan(problem, critical_path, "critical_path") == plan);
+  }
+}
+
+TEST_CASE("the picks of the log are the schedule: who starts when, where, how, of those that were ready") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    INFO("seed ", seed);
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    ScheduleLog log;
+    Problem problem{step.graph, edges, step.costs, 3, step.capacity};
+    problem.log = &log;
+    const Schedule schedule = critical_path(problem);
+    REQUIRE(log.attempts[log.kept].makespan == schedule.makespan);
+    for (const ScheduleLog::Attempt& attempt : log.attempts)
+      REQUIRE(attempt.makespan >= schedule.makespan * (1 - 1e-9));
+    std::set<NodeId> started;
+    for (const ScheduleLog::Pick& pick : log.attempts[log.kept].picks) {
+      REQUIRE(std::ranges::find(pick.ready, pick.node, &std::pair<NodeId, double>::first) != pick.ready.end());
+      REQUIRE(std::ranges::is_sorted(pick.ready, std::greater{}, &std::pair<NodeId, double>::second));
+      for (const auto& [node, level] : pick.ready) {
+        for (const NodeId before : edges.predecessors(node)) REQUIRE(started.contains(before));
+      }
+      if (pick.stream < 0) continue;
+      REQUIRE(started.insert(pick.node).second);
+      const Placement expected{pick.stream, pick.choice, pick.time, pick.finish};
+      REQUIRE(schedule.placements[pick.node] == expected);
+    }
+    if (log.kept > 0) REQUIRE(started.size() == schedule.order.size());
+  }
+}
+
+TEST_CASE("the log tells of every order to keep, and keeps those waits that the plan has") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    INFO("seed ", seed);
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    ScheduleLog log;
+    Problem problem{step.graph, edges, step.costs, 4, step.capacity};
+    problem.log = &log;
+    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    std::vector<NodeWait> kept;
+    std::set<NodeWait> told;
+    for (const auto& [before, after, order, by] : log.dependences) {
+      REQUIRE(told.insert({before, after}).second);
+      const bool same_stream = plan.placements[before].stream == plan.placements[after].stream;
+      REQUIRE(same_stream == (order == ScheduleLog::Order::stream));
+      if (order == ScheduleLog::Order::wait) kept.push_back({before, after});
+      if (order == ScheduleLog::Order::later) REQUIRE(plan.placements[by].stream == plan.placements[before].stream);
+    }
+    std::set<NodeWait> orders;
+    for (const auto& [before, after] : plan.extra_edges) orders.insert({before, after});
+    for (NodeId node = 0; node < step.graph.node_count(); ++node) {
+      for (const NodeId before : edges.predecessors(node)) orders.insert({before, node});
+    }
+    REQUIRE(told == orders);
+    std::vector<NodeWait> waits = waits_of(plan);
+    std::ranges::sort(waits);
+    std::ranges::sort(kept);
+    REQUIRE(kept == waits);
+  }
+}
+
+TEST_CASE("a block has its nodes' costs and orders, and the rest of the step where they depend on it") {
+  int rests = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    INFO("seed ", seed);
+    const RandomStep step = random_step(seed);
+    std::vector<NodeId> nodes;
+    for (NodeId node = 0; node < step.graph.node_count(); ++node) {
+      if ((node / 5) % 2 == 0) nodes.push_back(node);
+    }
+    const Block block = extract_block(step.graph, step.costs, nodes);
+    std::vector<NodeId> of(step.graph.node_count(), kNoNode);
+    for (NodeId node = 0; node < block.graph.node_count(); ++node) {
+      const NodeId origin = block.origin[node];
+      if (origin == kNoNode) {
+        ++rests;
+        REQUIRE(block.graph.node(node).op->name() == kRestOfStep);
+        continue;
+      }
+      of[origin] = node;
+      REQUIRE(block.graph.node(node).op == step.graph.node(origin).op);
+      REQUIRE(std::ranges::equal(block.costs.choices(node), step.costs.choices(origin)));
+    }
+    for (const NodeId node : nodes) {
+      REQUIRE(of[node] != kNoNode);
+      const auto inputs = step.graph.inputs(node);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const NodeId producer = step.graph.value(inputs[i]).producer;
+        if (producer == kNoNode || of[producer] == kNoNode) continue;
+        REQUIRE(block.graph.value(block.graph.inputs(of[node])[i]).producer == of[producer]);
+      }
+    }
+    make_plan(block.graph, block.costs, critical_path, "critical_path", 3, step.capacity);  // throws if it is unsafe
+  }
+  CHECK(rests > 100);
+}
+
+TEST_CASE("an explanation names every node of the block and no other") {
+  const PlanView view = random_view(11);
+  REQUIRE(view.graph.node_count() > 20);
+  const Explanation explanation = explain_block(view, "block1");
+  int nodes = 0;
+  for (const std::string& layer : explanation.view.layers) nodes += layer.starts_with("layer") ? 1 : 0;
+  CHECK(nodes == 10);
+  const std::string text = to_text(explanation);
+  for (const char* heading : {"1. The tape", "2. The graph", "3. Costs and bottom levels", "4. List scheduling",
+                              "5. Waits", "6. Memory", "7. Verification and simulation"}) {
+    CHECK(text.find(heading) != std::string::npos);
+  }
+  CHECK(text.find("no fault found") != std::string::npos);
+  CHECK(text.find("layer9") != std::string::npos);
+}
+
+TEST_CASE("a block that is not there, or is too large, is refused with names that would do") {
+  PlanView view = random_view(11);
+  CHECK(refusal(view, "block11").starts_with("[explain] no layer is 'block11' or within it (did you mean 'block1'?)"));
+  CHECK(refusal(view, "block").find("there are block0, block1") != std::string::npos);
+  CHECK(refusal(view, "").starts_with("[explain] no layer is ''"));
+
+  const ValueId input = view.graph.add_input(bytes_desc(1));
+  while (view.graph.node_count() < 200) {
+    add(view.graph, {input});
+    view.layers.push_back("large.inner");
+  }
+  CHECK(refusal(view, "large").find("too many to be told one by one, at most 120. Within it there are large.inner") !=
+        std::string::npos);
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,101 @@
+#include "scheduler/plan_page.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/scheduler/random_view.h"
+
+namespace braid::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+bool overlap(double a_begin, double a_end, double b_begin, double b_end) { return a_begin < b_end && b_begin < a_end; }
+
+}  // namespace
+
+TEST_CASE("the data of a page are the plan: every node, edge and wait, and the numbers") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    const Json data = Json::parse(plan_page_data(view));
+    const auto launched = std::ranges::count(view.graph.nodes(), false, &Node::is_view);
+    REQUIRE(data["nodes"].size() == static_cast<std::size_t>(launched));
+    for (const Json& node : data["nodes"]) {
+      const NodeId id = node["id"];
+      REQUIRE(node["planned"] == Json{view.simulation.runs[id].start, view.simulation.runs[id].finish});
+      REQUIRE(node["stream"] == view.plan.placements[id].stream);
+    }
+    REQUIRE(data["edges"].size() == view.graph.edges().predecessor.size());
+    REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.waits()));
+    REQUIRE(data["critical"].get<std::vector<NodeId>>() == view.simulation.critical_path);
+    const Json& numbers = data["numbers"];
+    REQUIRE(numbers["makespan_us"] == view.plan.makespan);
+    REQUIRE(numbers["arena_bytes"] == view.plan.arena_bytes);
+    REQUIRE(numbers["waits"] == view.plan.waits());
+    REQUIRE(numbers["peak_bytes"].get<std::int64_t>() <= view.plan.arena_bytes);
+  }
+}
+
+TEST_CASE("no two rectangles of the memory map overlap, and all lie within the arena") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    const std::vector<ArenaUse> uses = arena_uses(view, view.simulation.runs);
+    for (const ArenaUse& a : uses) {
+      REQUIRE(a.begin <= a.end);
+      REQUIRE(a.offset + a.bytes <= view.plan.arena_bytes);
+      for (const ArenaUse& b : uses) {
+        if (&a == &b || !overlap(a.begin, a.end, b.begin, b.end)) continue;
+        REQUIRE_FALSE(overlap(static_cast<double>(a.offset), static_cast<double>(a.offset + a.bytes),
+                              static_cast<double>(b.offset), static_cast<double>(b.offset + b.bytes)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a page needs nothing but itself, whatever a plan is called") {
+  PlanView view = random_view(3);
+  view.title = "</script><script>alert(1)</script>";
+  const std::string page = plan_page(view);
+  CHECK(page.starts_with("<!DOCTYPE html>"));
+  CHECK(page.find("alert(1)</script>") == std::string::npos);
+  CHECK(page.find(kPageData) == std::string::npos);
+  CHECK(page.find("src=") == std::string::npos);
+  CHECK(page.find("href=") == std::string::npos);
+  CHECK(page.find("@import") == std::string::npos);
+}
+
+TEST_CASE("the critical path found in a run's times is as long as the run, without a gap") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    const std::vector<NodeId> path = critical_path(view.plan, view.simulation.runs);
+    double time = 0;
+    for (const NodeId node : path) {
+      REQUIRE(view.simulation.runs[node].start == doctest::Approx(time).epsilon(1e-9));
+      time = view.simulation.runs[node].finish;
+    }
+    REQUIRE(time == view.simulation.makespan);
+  }
+}
+
+TEST_CASE("a node that writes a parameter is an update, one that makes gradients is of the backward pass") {
+  StepGraph graph;
+  const ValueId weight = graph.add_persistent(bytes_desc(8), ValueKind::parameter, 0);
+  const ValueId running = graph.add_persistent(bytes_desc(8), ValueKind::state, 1);
+  OutputDesc next_version = bytes_output(8);
+  next_version.overwrites = 0;
+  add(graph, {weight});
+  const ValueId gradient =
+      graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}), {weight}, ValueKind::gradient);
+  graph.add_node(std::make_shared<TestOp>(std::vector{next_version}), {weight, gradient});
+  graph.add_node(std::make_shared<TestOp>(std::vector{next_version}), {running});
+  CHECK(phase_of(graph, 0) == Phase::forward);
+  CHECK(phase_of(graph, 1) == Phase::backward);
+  CHECK(phase_of(graph, 2) == Phase::update);
+  CHECK(phase_of(graph, 3) == Phase::forward);
+}
+
+}  // namespace braid::testing

@@ -35,8 +35,8 @@ void profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batc
   const Step step = session.step();
   learner.record(batch);
   std::vector<int> streams = {2, 4, 8};
-  if (options.streams > 0) streams = {options.streams};
   std::erase_if(streams, [&](int count) { return count > session.backend().info().capacity; });
+  if (options.streams > 0) streams = {options.streams};
   profile_pairs(session, streams, static_cast<std::size_t>(options.pairs), options.on_pair, profile);
 }
 

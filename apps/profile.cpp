@@ -71,7 +71,7 @@ void profile(const Arguments& arguments) {
     Profile measured = profile_training(config, options);
     measured.software = software();
     std::cout << label << measured.measurements.size() << " measurements and " << measured.pairs.size()
-              << " slow-downs on " << measured.device << std::endl;
+              << " slow-downs, waits of " << measured.wait_microseconds << " us, on " << measured.device << std::endl;
     if (all.measurements.empty()) {
       all = std::move(measured);
     } else {

@@ -97,12 +97,16 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& cos
   return list;
 }
 
-PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
-                                   Kernel& second_kernel) {
+void PairTimer::bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel) {
   const Scratch first_scratch(graph, first, first_kernel), second_scratch(graph, second, second_kernel);
   reserve_scratch(backend_, scratch_, first_scratch.bytes() + second_scratch.bytes());
   first_scratch.bind(first_kernel, scratch_.data());
   second_scratch.bind(second_kernel, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
+}
+
+PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
+                                   Kernel& second_kernel) {
+  bind(graph, first, first_kernel, second, second_kernel);
 
   const auto durations_alone = [&](const std::vector<Instruction>& launches, int stream) {
     Program program{.streams = std::vector<std::vector<Instruction>>(2)};
@@ -139,8 +143,27 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   return {factor(first_beside, first_alone), factor(second_beside, second_alone)};
 }
 
-std::vector<PairMeasurement> profile_pairs(Session& session, const Profile& profile, std::span<const int> streams,
-                                           std::size_t most, const std::function<void(PairProgress)>& on_progress) {
+double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
+                                    Kernel& second_kernel) {
+  bind(graph, first, first_kernel, second, second_kernel);
+  constexpr int kTurns = 16;
+  Program program{.streams = std::vector<std::vector<Instruction>>(2), .events = 2 * kTurns};
+  for (int turn = 0; turn < 2 * kTurns; ++turn) {
+    auto& stream = program.streams[static_cast<std::size_t>(turn % 2)];
+    if (turn > 0) stream.push_back({Instruction::Kind::wait, turn - 1});
+    stream.push_back({Instruction::Kind::launch, turn, turn % 2 == 0 ? &first_kernel : &second_kernel});
+    stream.push_back({Instruction::Kind::record, turn});
+  }
+  std::vector<double> gaps;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<LaunchTime> times = streams_->measure(program);  // by start: they take turns
+    for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(std::max(0.0, times[i].start - times[i - 1].finish));
+  }
+  return gaps.empty() ? 0 : median(gaps);
+}
+
+void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
+                   const std::function<void(PairProgress)>& on_progress, Profile& profile) {
   const SessionOptions& options = session.options();
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, options);
@@ -153,7 +176,7 @@ std::vector<PairMeasurement> profile_pairs(Session& session, const Profile& prof
 
   PairTimer timer(session.backend());
   const std::vector<std::string> signatures = signatures_of(graph, target.tf32);
-  std::vector<PairMeasurement> measured;
+  profile.pairs.clear();
   for (const NodePair& pair : pairs) {
     on_progress({static_cast<std::size_t>(&pair - pairs.data()), pairs.size()});
     const auto kernel = [&](NodeId node, int choice) -> Kernel& {
@@ -161,19 +184,22 @@ std::vector<PairMeasurement> profile_pairs(Session& session, const Profile& prof
     };
     PairTimer::Factors factors;
     try {
-      factors = timer.time(graph, pair.first, kernel(pair.first, pair.first_choice), pair.second,
-                           kernel(pair.second, pair.second_choice));
+      Kernel& first = kernel(pair.first, pair.first_choice);
+      Kernel& second = kernel(pair.second, pair.second_choice);
+      if (&pair == pairs.data()) {
+        profile.wait_microseconds = timer.wait_microseconds(graph, pair.first, first, pair.second, second);
+      }
+      factors = timer.time(graph, pair.first, first, pair.second, second);
     } catch (const OutOfMemory&) {
       continue;
     }
     const Way first = way_of(signatures, costs, pair.first, pair.first_choice);
     const Way second = way_of(signatures, costs, pair.second, pair.second_choice);
-    if (factors.first) measured.push_back({first, second, factors.first->factor, factors.first->samples});
+    if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
-      measured.push_back({second, first, factors.second->factor, factors.second->samples});
+      profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});
     }
   }
-  return measured;
 }
 
 }  // namespace braid

@@ -38,8 +38,14 @@ class PairTimer {
     std::optional<Factor> first, second;
   };
   Factors time(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel);
+  /// Microseconds from the end of a node to the start of another that waits for it in the other stream; the median.
+  /// Throws OutOfMemory.
+  double wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
+                           Kernel& second_kernel);
 
  private:
+  void bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel);
+
   Backend& backend_;
   std::unique_ptr<StreamGroup> streams_;
   Buffer scratch_;
@@ -50,8 +56,9 @@ struct PairProgress {
 };
 
 /// Measures up to `most` pairs of the step that the session has recorded and that has not run, planned with the
-/// profile's durations. Pairs for which memory is too short are left out.
-std::vector<PairMeasurement> profile_pairs(Session& session, const Profile& profile, std::span<const int> streams,
-                                           std::size_t most, const std::function<void(PairProgress)>& on_progress);
+/// profile's durations, and what a wait takes. They take the place of the profile's pairs. Pairs for which memory is
+/// too short are left out.
+void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
+                   const std::function<void(PairProgress)>& on_progress, Profile& profile);
 
 }  // namespace braid

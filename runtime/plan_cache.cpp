@@ -172,10 +172,13 @@ std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, s
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
   if (least_workspace) keep_least_workspace(kernels, costs);
   SlowDowns pairs;
-  if (profile_.has_value()) pairs = slow_downs(*profile_, graph, costs, device.capacity, target.tf32);
   const Edges edges = graph.edges();
-  Plan plan = make_plan({graph, edges, costs, streams, device.capacity, device.shares_units, &pairs},
-                        find_policy(policy), policy);
+  Problem problem{graph, edges, costs, streams, device.capacity, device.shares_units, &pairs};
+  if (profile_.has_value()) {
+    pairs = slow_downs(*profile_, graph, costs, device.capacity, target.tf32);
+    problem.wait_microseconds = profile_->wait_microseconds;
+  }
+  Plan plan = make_plan(problem, find_policy(policy), policy);
   return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels), costs);
 }
 

@@ -25,6 +25,7 @@ struct Problem {
   /// keep them apart.
   bool shares_units = false;
   const SlowDowns* slow_downs = nullptr;  ///< what is known of nodes that hinder each other; may be null
+  double wait_microseconds = 0;           ///< from an event to the start of a stream that is waiting for it
   ScheduleLog* log = nullptr;             ///< told what is decided and why; may be null
 };
 

@@ -76,6 +76,9 @@ Profile profile_from(const Json& json) {
   for (const Json& entry : list(json, "measurements")) profile.measurements.push_back(measurement_from(entry));
   std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   if (version == kVersionWithoutPairs) return profile;
+  profile.wait_microseconds = number(json, "wait_microseconds");
+  BRAID_CHECK(profile.wait_microseconds >= 0, DataError, "expected 'wait_microseconds' of at least 0, got ",
+              profile.wait_microseconds);
   for (const Json& entry : list(json, "pairs")) profile.pairs.push_back(pair_from(entry));
   std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   return profile;
@@ -91,7 +94,7 @@ Json to_json(const PairMeasurement::Way& way) {
 void print(std::ostream& out, const Profile& profile) {
   out << "{\n \"version\": " << kVersion << ",\n \"device\": " << Json(profile.device)
       << ",\n \"capacity\": " << profile.capacity << ",\n \"software\": " << Json(profile.software)
-      << ",\n \"measurements\": [";
+      << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds) << ",\n \"measurements\": [";
   const char* separator = "\n  ";
   for (const Measurement& m : profile.measurements) {
     out << separator
@@ -205,6 +208,7 @@ void merge_lists(std::vector<Entry>& list, const std::vector<Entry>& later) {
 
 void merge(Profile& profile, const Profile& later) {
   profile.software = later.software;
+  if (later.wait_microseconds > 0) profile.wait_microseconds = later.wait_microseconds;
   merge_lists(profile.measurements, later.measurements);
   merge_lists(profile.pairs, later.pairs);
 }

@@ -42,6 +42,7 @@ struct Profile {
   std::string software;  ///< versions of Braid and its libraries, for the reader of the file
   std::vector<Measurement> measurements = {};
   std::vector<PairMeasurement> pairs = {};
+  double wait_microseconds = 0;  ///< from an event to the start of a stream that is waiting for it; 0: not measured
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
@@ -68,8 +69,8 @@ SlowDowns slow_downs(const Profile& profile, const StepGraph& graph, const Costs
 /// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);
 
-/// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software. Keeps
-/// them sorted.
+/// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software,
+/// and its waits if it measured them. Keeps the lists sorted.
 void merge(Profile& profile, const Profile& later);
 
 /// Throws DataError if the file cannot be read or is no profile. Version 1, which knew no pairs, is read too.

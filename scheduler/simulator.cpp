@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -33,8 +34,9 @@ class Simulator {
 
  private:
   struct StreamState {
-    std::size_t next = 0;  // its next command
-    bool busy = false;
+    std::size_t next = 0;   // its next command
+    bool busy = false;      // running a node, or waking up
+    bool waiting = false;   // for an event that was not there
     NodeId gate = kNoNode;  // the node, in this stream or awaited, that was over last
   };
   struct EventState {
@@ -42,7 +44,7 @@ class Simulator {
     NodeId gate = kNoNode;
   };
   struct Running {
-    NodeId node;
+    NodeId node;  // kNoNode for a stream that is waking up
     int stream;
     double finish;    // if nothing starts or ends until then
     double rate = 1;  // its progress relative to running alone
@@ -68,16 +70,22 @@ class Simulator {
     if (command.kind == Command::Kind::record) {
       events_[command.index] = {true, stream.gate};
     } else if (command.kind == Command::Kind::wait) {
-      if (!events_[command.index].recorded) return false;
+      const bool recorded = events_[command.index].recorded;
+      const bool waited = std::exchange(stream.waiting, !recorded);
+      if (!recorded) return false;
       stream.gate = later(stream.gate, events_[command.index].gate);
+      if (waited && problem_.wait_microseconds > 0) start(s, kNoNode, problem_.wait_microseconds);
     } else {
-      const double duration = choice(command.index).duration;
       result_.runs[command.index].start = now_;
       cause_[command.index] = stream.gate;
-      stream.busy = true;
-      running_.push_back({command.index, static_cast<int>(s), now_ + duration});
+      start(s, command.index, choice(command.index).duration);
     }
     return true;
+  }
+
+  void start(std::size_t stream, NodeId node, double microseconds) {
+    streams_[stream].busy = true;
+    running_.push_back({node, static_cast<int>(stream), now_ + microseconds});
   }
 
   NodeId later(NodeId a, NodeId b) const {
@@ -90,9 +98,10 @@ class Simulator {
   /// The rates of what runs now. Where a rate is what it was, so is the finish: rounding errors do not add up.
   void set_rates() {
     int demand = 0;
-    for (const Running& running : running_) demand += choice(running.node).width;
-    const double share = std::min(1.0, static_cast<double>(problem_.capacity) / demand);
+    for (const Running& running : running_) demand += running.node == kNoNode ? 0 : choice(running.node).width;
+    const double share = demand > problem_.capacity ? static_cast<double>(problem_.capacity) / demand : 1;
     for (Running& running : running_) {
+      if (running.node == kNoNode) continue;
       const double rate = std::min(1.0, share / slow_down(running));
       if (rate == running.rate) continue;
       running.finish = now_ + (running.finish - now_) * (running.rate / rate);
@@ -105,7 +114,7 @@ class Simulator {
     double factor = 1;
     if (problem_.slow_downs == nullptr || problem_.slow_downs->empty()) return factor;
     for (const Running& other : running_) {
-      if (other.node == running.node) continue;
+      if (other.node == running.node || other.node == kNoNode) continue;
       factor *= problem_.slow_downs->factor(running.node, plan_.placements[running.node].choice, other.node,
                                             plan_.placements[other.node].choice);
     }
@@ -116,10 +125,11 @@ class Simulator {
     constexpr double kRounding = 1e-12;  // relative
     std::erase_if(running_, [&](const Running& running) {
       if (running.finish > now_ * (1 + kRounding)) return false;
+      streams_[running.stream].busy = false;
+      if (running.node == kNoNode) return true;
       Simulation::Run& run = result_.runs[running.node];
       run.finish = now_;
       result_.busy[running.stream] += run.finish - run.start;
-      streams_[running.stream].busy = false;
       streams_[running.stream].gate = running.node;
       return true;
     });

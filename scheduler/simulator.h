@@ -1,7 +1,7 @@
 #pragma once
 // Predicts a run of a plan by playing its commands, event by event. Streams are in order and wait for events; nodes
 // that run together and ask for more than the capacity slow each other in proportion, and pairs known to hinder each
-// other slow each other further.
+// other slow each other further. A stream that has to wait loses a little time before it goes on.
 
 #include <vector>
 
@@ -19,8 +19,8 @@ struct Simulation {
   std::vector<Run> runs;  ///< per node; 0 for views
   double makespan = 0;
   std::vector<double> busy;  ///< per stream: how long it was running a node
-  /// The nodes that determine the makespan, first to last: each could not start before the one ahead of it was over, be
-  /// it in its own stream or by an event.
+  /// The nodes that determine the makespan, first to last: each starts as soon as the one ahead of it is over, be it in
+  /// its own stream or, after what a wait takes, by an event.
   std::vector<NodeId> critical_path;
 };
 
@@ -33,7 +33,7 @@ struct Overlap {
 /// All of them, the longest overlaps first.
 std::vector<Overlap> overlaps(const Simulation& simulation);
 
-/// Throws PlanError if the plan deadlocks. Looks at graph, costs, capacity and slow-downs of the problem.
+/// Throws PlanError if the plan deadlocks. Looks at graph, costs, capacity, slow-downs and waits of the problem.
 Simulation simulate(const Problem& problem, const Plan& plan);
 
 /// Replaces the times that a policy predicted by those of a simulated run.

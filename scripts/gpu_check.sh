@@ -122,7 +122,7 @@ profile() {
           continue
         fi
         limited 25 "$bin/braid" profile "benchmarks/configs/cuda/$name.yaml" -o "$out/profile.json" --device cuda \
-          --batch-size "$batch" --set precision="$precision" --set benchmark=true || status=1
+          --batch-size "$batch" --pairs 20 --set precision="$precision" --set benchmark=true || status=1
       done
     done
   done

@@ -111,7 +111,8 @@ Simulation simulate(const Step& step, const StepGraph& graph, const DeviceInfo& 
                    .streams = static_cast<int>(plan.streams.size()),
                    .capacity = device.capacity,
                    .shares_units = device.shares_units,
-                   .slow_downs = &pairs},
+                   .slow_downs = &pairs,
+                   .wait_microseconds = profile != nullptr ? profile->wait_microseconds : 0},
                   plan);
 }
 

@@ -26,8 +26,8 @@ Profile profile_width(const TrainConfig& config, const Dataset& dataset, const B
 }
 
 /// The pairs of a step that is recorded and not run.
-std::vector<PairMeasurement> profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batch& batch,
-                                           const Profile& profile, const ProfilingOptions& options) {
+void profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batch& batch,
+                   const ProfilingOptions& options, Profile& profile) {
   SessionOptions recording = config.session;
   recording.costs.clear();
   Session session(recording);
@@ -35,9 +35,9 @@ std::vector<PairMeasurement> profile_pairs(const TrainConfig& config, const Data
   const Step step = session.step();
   learner.record(batch);
   std::vector<int> streams = {2, 4, 8};
-  if (options.streams > 0) streams = {options.streams};
   std::erase_if(streams, [&](int count) { return count > session.backend().info().capacity; });
-  return profile_pairs(session, profile, streams, static_cast<std::size_t>(options.pairs), options.on_pair);
+  if (options.streams > 0) streams = {options.streams};
+  profile_pairs(session, streams, static_cast<std::size_t>(options.pairs), options.on_pair, profile);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Profile profile_training(const TrainConfig& config, const ProfilingOptions& opti
   for (const int width : widths(config.session.width, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }
-  if (options.pairs > 0) profile.pairs = profile_pairs(config, *dataset, batch, profile, options);
+  if (options.pairs > 0) profile_pairs(config, *dataset, batch, options, profile);
   return profile;
 }
 

@@ -253,18 +253,24 @@ class CommandLine(unittest.TestCase):
         self.assertFalse(self.runs.exists())
 
     def test_profile_measures_once_and_adds_later(self):
-        result = self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--batch-size", "8")
+        result = self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--batch-size", "8", "--pairs", "4",
+                            "--streams", "2")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         profile = json.loads((self.folder / "p.json").read_text())
         self.assertEqual(profile["version"], 2)
-        self.assertEqual(self.braid("profile", self.config, "-o", "p.json", "--runs", "1").returncode, 0)
+        self.assertLessEqual(len(profile["pairs"]), 8)
+        for pair in profile["pairs"]:
+            self.assertGreater(pair["factor"], 0)
+        self.assertEqual(self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--pairs", "0").returncode, 0)
         both = json.loads((self.folder / "p.json").read_text())
         self.assertGreater(len(both["measurements"]), len(profile["measurements"]))
         text = self.braid("bench", self.config, "--steps", "1", "--set", "costs=p.json").stdout
         self.assertRegex(text, r"costs     measured for (\d+) of \1 nodes")
         result = self.braid("profile", "resnet20", "-o", "p.json", "--runs", "1", "--batch-size", "1",
-                            "--set", "data.image_size=8")
+                            "--pairs", "1", "--set", "data.image_size=8")
         self.assertIn("resnet20, batch 1: ", result.stdout)
+        for option in ("--pairs", "--streams"):
+            self.assertEqual(self.braid("profile", self.config, "-o", "q.json", option, "-1").returncode, 2)
         self.assertIn("nope.json: cannot be read", self.fails("train", self.config, "--set", "costs=nope.json"))
         (self.folder / "p.json").write_text("{")
         self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))

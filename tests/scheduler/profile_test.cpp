@@ -34,7 +34,8 @@ Profile example() {
           .pairs = {{.slowed = {.node = "a", .width = 1},
                      .beside = {.node = "b", .width = 1, .implementation = "x"},
                      .factor = 1.25,
-                     .samples = 7}}};
+                     .samples = 7}},
+          .wait_microseconds = 12.5};
 }
 
 /// What reading a file with this text complains of.
@@ -128,7 +129,9 @@ TEST_CASE("what is no profile is refused, with the file and what was expected") 
 
 TEST_CASE("pairs of nodes that make no sense are refused") {
   const auto file_with = [](std::string_view pairs) {
-    return message(R"({"version": 2, "device": "d", "capacity": 1, "software": "", "measurements": [])", pairs, '}');
+    return message(R"({"version": 2, "device": "d", "capacity": 1, "software": "", "wait_microseconds": 0,
+                       "measurements": [])",
+                   pairs, '}');
   };
   const std::string good = R"({"node": "n", "width": 1, "implementation": "",
     "beside": {"node": "m", "width": 2, "implementation": ""}, "factor": 1.5, "samples": 3})";
@@ -148,6 +151,9 @@ TEST_CASE("pairs of nodes that make no sense are refused") {
   CHECK(contains(changed("\"factor\": 1.5,", ""), "factor"));
   CHECK(contains(changed("\"beside\"", "\"besides\""), "beside"));
   CHECK(contains(complaint(file_with(R"(, "pairs": {})")), "expected a list for 'pairs'"));
+  CHECK(contains(complaint(R"({"version": 2, "device": "d", "capacity": 1, "software": "", "measurements": [],
+                              "pairs": [], "wait_microseconds": -1})"),
+                 "expected 'wait_microseconds' of at least 0, got -1"));
   CHECK(contains(complaint(file_with("")), "pairs"));  // version 2 has them, if only none
 }
 
@@ -181,7 +187,12 @@ TEST_CASE("later measurements of pairs take the place of earlier ones") {
   std::swap(reverse.slowed, reverse.beside);
   Profile profile = example(), later = example();
   later.pairs = {reverse, newer};
+  later.wait_microseconds = 0;
   merge(profile, later);
+  CHECK(profile.wait_microseconds == 12.5);
+  later.wait_microseconds = 3;
+  merge(profile, later);
+  CHECK(profile.wait_microseconds == 3);
   CHECK(profile.pairs == std::vector{newer, reverse});
 }
 

@@ -190,6 +190,27 @@ TEST_CASE("nodes of one kind hinder each other alike") {
   CHECK(simulate_on(graph, costs, on_streams(graph, {0, 1, 0, 1}), 2, &slow_downs).makespan == doctest::Approx(12));
 }
 
+TEST_CASE("a stream that has to wait loses time, one whose event is there already does not") {
+  StepGraph graph;  // a diamond
+  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+  add(graph, {b, c});
+  const Plan plan = on_streams(graph, {0, 0, 1, 0});
+  const Edges edges = graph.edges();
+  const auto simulation = [&](double left, double right) {
+    const Costs costs = costs_of({{.duration = 2}, {.duration = left}, {.duration = right}, {.duration = 1}});
+    return simulate(
+        {.graph = graph, .edges = edges, .costs = costs, .streams = 2, .capacity = 2, .wait_microseconds = 0.5}, plan);
+  };
+  const Simulation short_branch = simulation(6, 3), long_branch = simulation(3, 6);
+  CHECK(ran(short_branch, 2, 2.5, 5.5));
+  CHECK(ran(short_branch, 3, 8, 9));
+  CHECK(short_branch.critical_path == Nodes{0, 1, 3});
+  CHECK(ran(long_branch, 2, 2.5, 8.5));
+  CHECK(ran(long_branch, 3, 9, 10));
+  CHECK(long_branch.critical_path == Nodes{0, 2, 3});
+  CHECK(long_branch.busy == std::vector<double>{6, 6});
+}
+
 TEST_CASE("nodes of no duration take none, but keep the order") {
   StepGraph graph;
   const ValueId a = add(graph, {}), b = add(graph, {a});

@@ -206,14 +206,21 @@ TEST_CASE("progress is one line per update that is due, or one that is redrawn, 
 TEST_CASE("a profile of training steps knows every node at every width, and a session plans with it") {
   const TemporaryFolder folder;
   TrainConfig config = tiny(folder, {"threads=2"});
-  const Profile profile = profile_training(config, 2);
+  std::size_t calls = 0;
+  const Profile profile = profile_training(config, {.runs = 2, .pairs = 3, .on_pair = [&](PairProgress) { ++calls; }});
   const std::vector<int> all = widths(0, profile.capacity);
   CHECK(profile.measurements.size() % all.size() == 0);
   for (const int width : all) {
     CHECK(std::ranges::count(profile.measurements, width, &Measurement::width) * std::ssize(all) ==
           std::ssize(profile.measurements));
   }
-  CHECK_THROWS_AS(profile_training(config, 0), Error);
+  CHECK(calls <= 3);
+  CHECK((profile.capacity == 1 || calls > 0));
+  CHECK(profile.pairs.size() <= 2 * calls);
+  CHECK_THROWS_AS(profile_training(config, {.runs = 0}), Error);
+  CHECK_THROWS_AS(profile_training(config, {.pairs = -1}), Error);
+  CHECK_THROWS_AS(profile_training(config, {.streams = -1}), Error);
+  CHECK(profile_training(config, {.runs = 1, .pairs = 0}).pairs.empty());
 
   config.session.costs = folder.path() + "/costs.json";
   write_profile(config.session.costs, profile);
@@ -222,6 +229,7 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   const BenchSetting setting = bench.setting();
   CHECK(setting.measured.known > 0);
   CHECK(setting.measured.unknown == 0);
+  CHECK(setting.simulated >= setting.lower_bound * (1 - 1e-9));
   CHECK(to_text(setting, bench.run(1), bench.run_unread(1)).find("costs     measured for ") != std::string::npos);
 }
 
@@ -234,6 +242,8 @@ TEST_CASE("a bench times steps and tells about the plan") {
   CHECK(times.median_seconds > 0);
   CHECK(times.seconds >= times.median_seconds);
   CHECK(times.host_seconds > 0);
+  CHECK(times.run_seconds >= times.host_seconds);
+  CHECK(times.run_seconds <= times.seconds);
   const UnreadTimes unread = bench.run_unread(2);
   CHECK(unread.steps == 2);
   CHECK(unread.seconds > 0);

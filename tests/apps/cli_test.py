@@ -413,7 +413,7 @@ class CommandLine(unittest.TestCase):
             self.assertGreater(sum(event["dur"] for event in slices["measured"]), 0)
 
     def test_jobs_are_traced_together(self):
-        both = ["train.epochs=20", "jobs.wide.train.epochs=20", "streams=2"]
+        both = ["train.epochs=20", "jobs.wide.train.epochs=20", "streams=2", "width=1"]
         self.assertEqual(self.jobs(*both).returncode, 0)
         (self.runs / "jobs-1").rename(self.runs / "untraced")
         settings = [word for setting in both for word in ("--set", setting)]

@@ -31,7 +31,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
-  arguments->files.add_to(*command);
+  arguments->files.add_to(*command, "the plan");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     PlanView view;

@@ -488,7 +488,7 @@ function layout() {
   }
 
   // The chart shows a rectangle of the drawing. A small graph is shown whole, of a large one the beginning.
-  const kTallest = 640;
+  const kTallest = 760;
   const scale = Math.min(1, Math.max(width_of(chart) / full.width, 0.4));
   chart.setAttribute('height', Math.min(kTallest, Math.max(160, full.height * scale)));
   const shown = {};

@@ -131,6 +131,17 @@ class PlanPage(unittest.TestCase):
         hidden = {e["id"] for e in page.elements if e["tag"] == "section" and "hidden" in e}
         self.assertEqual(hidden, {"numbers", "gantt", "memory", "words"})
 
+    def test_the_page_of_a_training_has_the_real_times_beside_the_planned_ones(self):
+        command = [BRAID, "train", "tiny.yaml", "-q", "--set", "train.epochs=10", "--set", "streams=2", "--set", "width=1",
+                   "--html", "plan.html"]
+        subprocess.run(command, cwd=self.folder, check=True, timeout=300)
+        page, data = self.browse(), self.data()
+        for run, path in (("planned", data["critical"]), ("measured", data["measured_critical"])):
+            bars = [e for e in page.of_class("bar") if e["data-run"] == run]
+            self.assertEqual(len(bars), len(data["nodes"]))
+            marked = [int(e["data-node"]) for e in bars if "critical" in e["class"].split()]
+            self.assertEqual(sorted(marked), sorted(path))
+
     def test_a_mistake_in_the_script_would_be_seen(self):
         self.plan("tiny.yaml")
         path = self.folder / "plan.html"

@@ -33,7 +33,7 @@ void add_explain(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 64));
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
-  arguments->files.add_to(*command);
+  arguments->files.add_to(*command, "the plan of the block");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);

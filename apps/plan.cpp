@@ -69,7 +69,7 @@ void add_plan(CLI::App& app, int& exit_code) {
                    "What if launching a node cost so many times as much?")
       ->check(CLI::Range(0.0, 1000.0));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
-  arguments->files.add_to(*command);
+  arguments->files.add_to(*command, "the plan");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);

@@ -6,10 +6,16 @@
 
 namespace braid::apps {
 
-void PlanFiles::add_to(CLI::App& command) {
-  command.add_option("--trace", trace, "Write the plan as a Chrome trace (JSON), which ui.perfetto.dev opens")
+void PlanFiles::add_to(CLI::App& command, const std::string& what) {
+  command.add_option("--trace", trace, "Show " + what + ": as a Chrome trace (JSON), which ui.perfetto.dev opens")
       ->type_name("FILE");
-  command.add_option("--html", html, "Write the plan as a page for a browser")->type_name("FILE");
+  command.add_option("--html", html, "Show " + what + ": as a page for a browser")->type_name("FILE");
+}
+
+void PlanFiles::write_nothing() const {
+  for (const std::string& path : {trace, html}) {
+    if (!path.empty()) write_file(path, "");
+  }
 }
 
 void PlanFiles::write(const PlanView& view) const {

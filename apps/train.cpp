@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/plan_files.h"
 #include "train/pathnet_run.h"
 #include "train/trainer.h"
 
@@ -11,32 +12,32 @@ void add_train(CLI::App& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
     bool quiet = false;
-    std::string trace;
+    PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its jobs");
   arguments->config.add_to(*command);
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but errors");
-  command
-      ->add_option("--trace", arguments->trace,
-                   "Write what one step does beside what was planned, as a Chrome trace (JSON)")
-      ->type_name("FILE");
+  arguments->files.add_to(*command, "one step as it was planned and as it really ran");
   command->callback([arguments, &exit_code] {
     const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
     const ConfigNode tree = read_config_file(path);
     if (const auto pathnet = read_pathnet_config(tree, overrides)) {
-      BRAID_CHECK(arguments->trace.empty(), ConfigError,
-                  "--trace expects a config whose steps are alike; paths through a PathNet are not");
+      BRAID_CHECK(!arguments->files.wanted(), ConfigError,
+                  "--trace and --html expect a config whose steps are alike; paths through a PathNet are not");
       exit_code = run_pathnet(*pathnet, progress).interrupted ? kInterrupted : kOk;
       return;
     }
     Trainer trainer(read_run_config(tree, overrides));
-    if (!arguments->trace.empty()) trainer.trace_to(arguments->trace);
+    const PlanFiles& files = arguments->files;
+    if (files.wanted()) {
+      files.write_nothing();
+      trainer.show_a_step([&files](const PlanView& view) { files.write(view); });
+    }
     const RunResult result = trainer.run(progress);
-    if (!arguments->trace.empty() && !trainer.traced()) {
-      std::cerr << "braid: warning: " << arguments->trace
-                << " is empty: the training was over before a plan was settled\n";
+    if (files.wanted() && !trainer.shown()) {
+      std::cerr << "braid: warning: the training was over before its plan had settled: no step is shown\n";
     }
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';

@@ -260,7 +260,7 @@ class Teller {
     if (choices.size() == 1) return message(units(taken.width), ", the only way to run it");
     std::string way = units(taken.width);
     if (!taken.implementation.empty()) way += " by " + taken.implementation;
-    if (!pick.in_turn && taken.width == pick.limit) return message(way, ", its share of what is free");
+    if (!pick.in_turn && taken.width == std::max(pick.limit, 1)) return message(way, ", its share of what is free");
     return message(way, ", with which it is over first");
   }
 

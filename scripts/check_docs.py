@@ -2,7 +2,8 @@
 """Checks that the documents keep what they promise: check_docs.py PROGRAM.
 
 Every relative link in a Markdown file leads to a file; the YAML in README.md is that of a config; the example in
-docs/configuration.md runs; every key in its tables is one that the program knows, those of PathNet in a PathNet config.
+docs/configuration.md runs; every key in its tables is one that the program knows, those of PathNet in a PathNet config; what
+docs/scheduling.md quotes is what its command prints.
 """
 import pathlib
 import re
@@ -12,6 +13,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
+SCHEDULING = ROOT / "docs/scheduling.md"
 PATHNET = ROOT / "configs/pathnet_transfer.yaml"
 
 
@@ -64,10 +66,24 @@ def configuration_mistakes(program):
                 yield f"docs/configuration.md describes {key}: {complaint.strip()}"
 
 
+def outdated_quotations(program):
+    """Indented lines are commands or, line by line, what the command after the dollar sign prints."""
+    quoted = [line.strip() for line in SCHEDULING.read_text().splitlines() if line.startswith("    ")]
+    command = next(line for line in quoted if line.startswith("$ braid "))
+    run = subprocess.run([program, *command.split()[2:]], cwd=ROOT, capture_output=True, text=True)
+    if run.returncode != 0:
+        yield f"docs/scheduling.md: {command} fails: {run.stderr.strip()}"
+    printed = {line.strip() for line in run.stdout.splitlines()}
+    for line in quoted:
+        if line not in printed and line != "…" and not line.startswith(("$ braid", "braid ")):
+            yield f"docs/scheduling.md quotes what is no longer printed: {line}"
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: check_docs.py PROGRAM")
-    mistakes = [*broken_links(), *outdated_examples(), *configuration_mistakes(pathlib.Path(sys.argv[1]).resolve())]
+    program = pathlib.Path(sys.argv[1]).resolve()
+    mistakes = [*broken_links(), *outdated_examples(), *configuration_mistakes(program), *outdated_quotations(program)]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

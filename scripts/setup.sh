@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that Braid is built from and tested with, if any is missing (Debian and Ubuntu).
 # Does nothing, quickly, if all are there. BRAID_SETUP=skip says that they are, by other means than packages.
+# With --tests, also what some tests need that are skipped without it, as far as the system has it.
 set -euo pipefail
 
 if [[ ${BRAID_SETUP-} == skip ]]; then exit 0; fi
@@ -35,11 +36,23 @@ TEXT
   exit 1
 fi
 
+for_tests=(
+  chromium-headless-shell  # opens the page of a plan
+)
+
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
   [[ $status == 'install ok installed' ]] || missing+=("$package")
 done
+
+if [[ ${1-} == --tests ]]; then
+  for package in "${for_tests[@]}"; do
+    status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+    [[ $status == 'install ok installed' ]] && continue
+    if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
+  done
+fi
 
 if ((${#missing[@]} > 0)); then
   printf 'setup: installing %s\n' "${missing[*]}"

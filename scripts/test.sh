@@ -22,7 +22,7 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 # Test programs run side by side: a thread that waits must not keep a core from the others.
 export OMP_WAIT_POLICY=passive
 
-scripts/setup.sh
+scripts/setup.sh --tests
 cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_WERROR=ON
 cmake --build --preset "$preset"
 

@@ -1,7 +1,5 @@
 #include "train/trainer.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -10,7 +8,6 @@
 
 #include "core/median.h"
 #include "runtime/trace.h"
-#include "scheduler/chrome_trace.h"
 #include "train/balance.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
@@ -25,8 +22,8 @@ using nlohmann::json;
 /// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. Of a short
 /// training, no more than a quarter is spent on them.
 constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
-/// Steps with a settled plan before one is traced.
-constexpr int kStepsBeforeTrace = 3;
+/// Steps with a settled plan before one is shown.
+constexpr int kStepsBeforeShown = 3;
 
 }  // namespace
 
@@ -47,8 +44,6 @@ Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config
     }
   }
 }
-
-void Trainer::trace_to(const std::filesystem::path& path) { trace_.emplace(path, O_WRONLY | O_CREAT | O_TRUNC); }
 
 RunResult Trainer::run(Progress& progress) {
   const InterruptGuard interrupt;
@@ -192,11 +187,10 @@ void Trainer::run_step(Step& step, bool all) {
   const Hash structure = session_.tape().graph().hash();
   const bool as_before = structure == last_step_;
   last_step_ = structure;
-  if (trace_ && all && as_before && settled_steps_ >= kStepsBeforeTrace) {
+  if (show_ && !shown_ && all && as_before && settled_steps_ >= kStepsBeforeShown) {
     const std::vector<LaunchTime> times = step.measure();
-    PlanView view = view_of(session_, step, times);
-    view.title = config_.name;
-    trace_text_ = chrome_trace(view);
+    measured_ = view_of(session_, step, times);
+    measured_->title = config_.name;
     return;
   }
   step.run();
@@ -229,11 +223,10 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     }
   }
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!trace_text_.empty()) {
-    trace_->write(std::exchange(trace_text_, {}));
-    progress.print(message("a step is traced in ", trace_->path().string()));
-    trace_.reset();
-    traced_ = true;
+  if (measured_) {
+    show_(*measured_);
+    measured_.reset();
+    shown_ = true;
   }
   for (Entry* entry : entries) {
     if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry, progress, stop);

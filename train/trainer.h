@@ -2,13 +2,14 @@
 // The training loop: config in, run folders with metrics and trained models out. All jobs of a run train in the same
 // steps: each turn records a few steps of every job into one step graph, which the scheduler runs as a whole.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "train/files.h"
+#include "scheduler/plan_view.h"
 #include "train/job.h"
 
 namespace braid {
@@ -27,12 +28,11 @@ class Trainer {
   /// list of jobs, one that cannot be built only fails itself.
   explicit Trainer(RunConfig config);
 
-  /// Once the plan of a step has settled and has been in use for a while, one step is measured, and what it did is
-  /// written to the file beside what the plan meant it to do (scheduler/chrome_trace.h). Training itself stays as it
-  /// is, bit by bit. Throws Error now if the file cannot be written.
-  void trace_to(const std::filesystem::path& path);
-  /// Whether a step has been written to that file.
-  bool traced() const { return traced_; }
+  /// Once the plan of a step has settled and has been in use for a while, one step is measured, and shown to `show`:
+  /// the plan with the times that it really took. The results of the training stay the same, bit by bit.
+  void show_a_step(std::function<void(const PlanView&)> show) { show_ = std::move(show); }
+  /// Whether a step has been shown.
+  bool shown() const { return shown_; }
 
   /// Trains; after each of its epochs a job is evaluated and saved. Ctrl-C ends the training after the current step,
   /// with metrics and models saved. A job that fails, for instance because its loss is no longer finite, leaves the
@@ -63,7 +63,7 @@ class Trainer {
   void measure_alone(Progress& progress, const std::function<bool()>& stop);
   void balance(Progress& progress);
   std::vector<Entry*> running();
-  /// Runs the recorded step, or measures it for the trace.
+  /// Runs the recorded step; or measures it, to be shown. `all` says that all jobs are in it.
   void run_step(Step& step, bool all);
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
@@ -81,9 +81,9 @@ class Trainer {
   std::vector<Entry> entries_;
   std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
 
-  std::optional<File> trace_;  // still to be written
-  std::string trace_text_;     // ready to be written
-  bool traced_ = false;
+  std::function<void(const PlanView&)> show_;
+  std::optional<PlanView> measured_;  // to be shown
+  bool shown_ = false;
   Hash last_step_;         // its structure
   int settled_steps_ = 0;  // of that structure, since its plan was chosen
 };

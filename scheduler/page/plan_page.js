@@ -35,7 +35,7 @@ function bytes(count) {
 }
 const ratio = number => number.toFixed(2);
 const escaped = text => String(text).replace(/[&<>]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;'}[c]));
-const fits = (text, pixels, perLetter = 6.6) => text.length * perLetter + 8 <= pixels;
+const fits = (text, pixels, perLetter = 7) => text.length * perLetter + 8 <= pixels;
 const plural = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
 
 /// Steps of 1, 2 or 5 times a power of ten, about so many of them in a range.
@@ -279,7 +279,7 @@ function time_axis(chart, top, bottom) {
         first.textContent = fits(node.op, room) ? node.op : '';
         if (!second) return;
         set(second, {x: left + 5});
-        second.textContent = fits(node.layer, room, 5.9) ? node.layer : '';
+        second.textContent = fits(node.layer, room, 6.2) ? node.layer : '';
       });
     }
 
@@ -488,7 +488,7 @@ function layout() {
   }
 
   // The chart shows a rectangle of the drawing. A small graph is shown whole, of a large one the beginning.
-  const kTallest = 640;
+  const kTallest = 760;
   const scale = Math.min(1, Math.max(width_of(chart) / full.width, 0.4));
   chart.setAttribute('height', Math.min(kTallest, Math.max(160, full.height * scale)));
   const shown = {};
@@ -522,5 +522,8 @@ addEventListener('resize', redraw);
 // As plan.html?show=gantt,graph: these parts alone, for pictures.
 const wanted = new URLSearchParams(location.search).get('show')?.split(',');
 for (const part of wanted ? document.querySelectorAll('header, section') : []) part.hidden = !wanted.includes(part.id);
-if (wanted) for (const part of document.querySelectorAll('.hint, .buttons')) part.hidden = true;
+if (wanted) {
+  document.body.classList.add('picture');
+  for (const part of document.querySelectorAll('.hint, .buttons, section > p')) part.hidden = true;
+}
 document.body.dataset.ready = 'yes';

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,7 +149,7 @@ class CommandLine(unittest.TestCase):
     def test_version_and_help(self):
         self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
         for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["plan", "--help"],
-                          ["profile", "--help"], ["devices", "--help"]):
+                          ["profile", "--help"], ["devices", "--help"], ["explain", "--help"]):
             result = self.braid(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: ", result.stdout)
@@ -403,6 +404,80 @@ class CommandLine(unittest.TestCase):
         plan = self.plan("jobs.yaml", "--device", "h200")
         self.assertEqual(len(plan["jobs"]), 2)
         self.assertEqual(plan["nodes"], 2 * self.plan("tiny.yaml", "--device", "h200")["nodes"])
+
+    def trace(self, path):
+        """Slices of a trace by process, without those of the critical path's own track."""
+        events = json.loads((self.folder / path).read_text())["traceEvents"]
+        names = {e["pid"]: e["args"]["name"].split(":")[0] for e in events if e["name"] == "process_name"}
+        slices = {name: [] for name in names.values()}
+        for event in events:
+            if event["ph"] == "X" and event["cat"] != "critical path":
+                slices[names[event["pid"]]].append(event)
+        return slices
+
+    def test_plan_can_be_seen_as_a_trace_and_as_a_page(self):
+        plan = self.plan("tiny.yaml", "--streams", 2, "--trace", "plan.trace", "--html", "plan.html")
+        slices = self.trace("plan.trace")
+        self.assertEqual(list(slices), ["planned"])
+        self.assertLessEqual(len(slices["planned"]), plan["nodes"])
+        self.assertIn("conv1", {event["args"]["layer"] for event in slices["planned"]})
+        self.assertTrue((self.folder / "plan.html").read_text().startswith("<!DOCTYPE html>"))
+        for option in ("--trace", "--html"):
+            self.assertEqual(self.fails("plan", "tiny.yaml", option, "no/such/file"),
+                             "no/such/file: cannot open: No such file or directory")
+            self.assertIn("/dev/full: cannot write: ", self.fails("plan", "tiny.yaml", option, "/dev/full"))
+
+    def test_a_traced_training_gives_the_same_bits(self):
+        for number, streams in enumerate(("auto", "2")):
+            settings = ["-q", "--set", f"streams={streams}", "--set", "train.epochs=20", "--set", "width=1"]
+            self.assertEqual(self.braid("train", self.config, *settings).returncode, 0)
+            result = self.braid("train", self.config, *settings, "--trace", "run.trace")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            first, second = (self.runs / f"tiny-{2 * number + i}/model.braid" for i in (1, 2))
+            self.assertEqual(first.read_bytes(), second.read_bytes())
+            slices = self.trace("run.trace")
+            self.assertEqual(list(slices), ["planned", "measured"])
+            planned, measured = ({event["args"]["node"] for event in run} for run in slices.values())
+            self.assertEqual(planned, measured)
+            self.assertGreater(sum(event["dur"] for event in slices["measured"]), 0)
+
+    def test_jobs_are_traced_together(self):
+        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "width=1", "jobs.small.steps_per_turn=1",
+                "jobs.wide.steps_per_turn=1"]
+        self.assertEqual(self.jobs(*both).returncode, 0)
+        (self.runs / "jobs-1").rename(self.runs / "untraced")
+        settings = [word for setting in both for word in ("--set", setting)]
+        result = self.braid("train", "jobs.yaml", *settings, "--trace", "run.trace")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        convolutions = [event for event in self.trace("run.trace")["measured"] if event["args"]["layer"] == "conv1" and
+                        event["args"]["phase"] == "forward" and event["name"].startswith("conv2d")]
+        self.assertGreaterEqual(len(convolutions), 2)
+        for job in ("small", "wide"):
+            self.assertEqual((self.runs / "jobs-1" / job / "model.braid").read_bytes(),
+                             (self.runs / "untraced" / job / "model.braid").read_bytes())
+
+    def test_a_trace_that_cannot_be_is_said_to_be_none(self):
+        result = self.braid("train", self.config, "-q", "--set", "train.epochs=1", "--trace", "run.trace")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("braid: warning: the training was over before its plan had settled", result.stderr)
+        shutil.rmtree(self.runs)
+        self.assertEqual(self.fails("train", self.config, "--trace", "no/such/file"),
+                         "no/such/file: cannot open: No such file or directory")
+        (self.folder / "paths.yaml").write_text(PATHNET)
+        self.assertIn("--trace and --html expect", self.fails("train", "paths.yaml", "--trace", "run.trace"))
+        self.assertFalse(self.runs.exists())
+
+    def test_explain_tells_a_block_step_by_step(self):
+        result = self.braid("explain", "tiny.yaml", "--block", "conv1", "--html", "b.html", "--trace", "b.trace")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue(result.stdout.startswith("conv1 of lenet5, images [32,16,16,1]\non "))
+        self.assertIn(" starts on stream 0, until ", result.stdout)
+        self.assertIn("   no fault found\n", result.stdout)
+        self.assertGreater(len(self.trace("b.trace")["planned"]), 1)
+        self.assertIn("(did you mean 'conv1'?)", self.fails("explain", "tiny.yaml", "--block", "con1"))
+        self.assertEqual(self.braid("explain", "tiny.yaml").returncode, 2)
+        network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
+        self.assertIn("too many to be told one by one", self.fails("explain", *network, "--block", "features"))
 
 
 if __name__ == "__main__":

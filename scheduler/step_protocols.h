@@ -19,8 +19,8 @@ std::vector<Operation> cuda_steps(const StepGraph& graph, const Costs& costs, co
 /// of the step.
 std::vector<Operation> cpu_steps(const StepGraph& graph, const Costs& costs, const Plan& plan, int steps);
 
-/// Faults of three steps in a row by any of these. The plan must be safe for one step (verify). The protocols keep steps
-/// apart whatever the plan, so there is no need to ask this of every plan.
+/// Faults of three steps in a row by any of these. The plan must be safe for one step (verify). The protocols keep
+/// steps apart whatever the plan, so there is no need to ask this of every plan.
 std::vector<std::string> verify_steps(const StepGraph& graph, const Costs& costs, const Plan& plan);
 
 }  // namespace braid

@@ -2,9 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "scheduler/known_devices.h"
-#include "tests/cuda/trace.h"
+#include "tests/cuda/recording/recording.h"
 
 namespace braid::testing {
 namespace {
@@ -17,6 +18,7 @@ cudaDeviceProp multiprocessor(int major, int minor, std::size_t shared_kib, std:
   cudaDeviceProp device{};
   device.major = major;
   device.minor = minor;
+  device.multiProcessorCount = 100;  // does not matter
   device.warpSize = 32;
   device.maxThreadsPerBlock = 1024;
   device.maxThreadsPerMultiProcessor = 2048;

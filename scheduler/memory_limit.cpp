@@ -1,15 +1,128 @@
+// A family of plans from the fastest to the leanest: on fewer and fewer streams, within smaller and smaller windows
+// (scheduler/window.h), at last one node after another. They are made without regard to the limit, then gone through by
+// ascending makespan until no other can be better. As the family does not depend on the limit, a larger limit never
+// makes things worse.
+
 #include "scheduler/memory_limit.h"
 
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "core/align.h"
+#include "scheduler/implementations.h"
+#include "scheduler/lifetimes.h"
+#include "scheduler/simulator.h"
+#include "scheduler/window.h"
+
 namespace braid {
+namespace {
+
+constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+constexpr int kWindows[] = {64, 32, 16, 8, 4, 2};
+
+/// A member of the family: as far as it is known what it costs.
+struct Candidate {
+  Plan plan;  // commands and simulated times
+  std::vector<std::string> traded;
+  double bound = 0;                     // of the makespan, whatever ways its nodes run in
+  std::int64_t least_bytes = kUnknown;  // live bytes, with the least workspace
+};
+
+class Family {
+ public:
+  Family(const Problem& problem, Policy policy, std::string_view name) : problem_(problem) {
+    const Schedule one_by_one = frugal(problem);
+    const ReorderedStep lean(problem, one_by_one.order);
+    add(policy(problem), name, {});
+    for (int streams = problem.streams; streams >= 2; streams /= 2) {
+      std::vector<std::string> traded;
+      Problem narrower = problem;
+      narrower.streams = streams;
+      if (streams < problem.streams) {
+        traded.push_back(message("concurrency: ", streams, " streams instead of ", problem.streams));
+        add(policy(narrower), name, traded);
+      }
+      for (const int window : kWindows) {
+        if (window >= static_cast<int>(one_by_one.order.size())) continue;
+        auto more = traded;
+        more.push_back(message("concurrency: at most ", window, " nodes in flight"));
+        Schedule schedule = schedule_within_window(lean.problem(streams), policy, window);
+        add(lean.restore(schedule), name, more);
+        add_window_edges(lean.problem(streams), window, schedule);
+        more.back() += " by added waits";
+        add(lean.restore(schedule), name, std::move(more));
+      }
+    }
+    add(serial(problem), "serial", {"concurrency: one node after another"});
+    add(one_by_one, "frugal", {"concurrency: one node after another, in an order that frees memory early"});
+    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.plan.makespan; });
+  }
+
+  LimitedPlan best_within(std::int64_t limit) {
+    std::optional<Candidate> best;
+    Candidate* smallest = &candidates_.front();
+    for (Candidate& candidate : candidates_) {
+      if (best.has_value() && candidate.bound >= best->plan.makespan) continue;
+      const std::int64_t least_workspace = least_workspace_bytes(problem_, candidate.plan);
+      candidate.least_bytes = Lifetimes(problem_.graph, candidate.plan).peak().bytes + least_workspace;
+      if (candidate.least_bytes < smallest->least_bytes) smallest = &candidate;
+      if (candidate.least_bytes > limit) continue;
+      const std::int64_t values = place_values(candidate);
+      if (values + least_workspace > limit) continue;
+      fit_workspaces(candidate, limit - values);
+      if (!best.has_value() || candidate.plan.makespan < best->plan.makespan) best = std::move(candidate);
+    }
+    const bool fits = best.has_value();
+    if (!fits) {
+      place_values(*smallest);
+      fit_workspaces(*smallest, least_workspace_bytes(problem_, smallest->plan));
+      best = std::move(*smallest);
+    }
+    require_safe(problem_, best->plan);
+    return {std::move(best->plan), std::move(best->traded), fits};
+  }
+
+ private:
+  void add(const Schedule& schedule, std::string_view name, std::vector<std::string> traded) {
+    Candidate candidate{plan_commands(problem_, schedule, name), std::move(traded)};
+    const auto same = [&](const Candidate& other) { return other.plan.streams == candidate.plan.streams; };
+    if (std::ranges::any_of(candidates_, same)) return;  // nodes were that close anyway
+    improve_implementations(problem_, candidate.plan);
+    take_simulated_times(problem_, candidate.plan);
+    candidate.bound = implementations_bound(problem_, candidate.plan);
+    candidates_.push_back(std::move(candidate));
+  }
+
+  /// Returns the bytes of the arena without workspaces.
+  std::int64_t place_values(Candidate& candidate) const {
+    plan_memory(problem_.graph, problem_.costs, candidate.plan);
+    return candidate.plan.workspaces.front().offset;
+  }
+
+  void fit_workspaces(Candidate& candidate, std::int64_t bytes) const {
+    const auto slices = [](const Plan& plan) {
+      std::int64_t sum = 0;
+      for (const ArenaSlice& slice : plan.workspaces) sum += align_up(slice.bytes, kArenaAlignment);
+      return sum;
+    };
+    const std::int64_t before = slices(candidate.plan);
+    fit_implementations(problem_, candidate.plan, bytes);
+    replace_workspaces(problem_.graph, problem_.costs, candidate.plan);
+    const std::int64_t now = slices(candidate.plan);
+    if (now < before) candidate.traded.push_back(message("workspace: ", now, " bytes instead of ", before));
+  }
+
+  const Problem& problem_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
 
 LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
   BRAID_CHECK(limit > 0, PlanError, "[memory] expected a limit of at least 1 byte, got ", limit);
-  LimitedPlan best{make_plan(problem, policy, policy_name), {}};
-  best.fits = best.plan.arena_bytes <= limit;
-  if (best.fits) return best;
-  LimitedPlan alone{make_plan(problem, serial, "serial"), {"concurrency: one node after another"}};
-  alone.fits = alone.plan.arena_bytes <= limit;
-  return alone.plan.arena_bytes < best.plan.arena_bytes ? alone : best;
+  check_problem(problem);
+  return Family(problem, policy, policy_name).best_within(limit);
 }
 
 }  // namespace braid

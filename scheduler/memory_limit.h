@@ -1,5 +1,5 @@
 #pragma once
-// Plans that keep to a limit of memory. What is traded for it, in this order: concurrency, by letting fewer nodes be in
+// Plans that keep to a limit of memory. What is traded for it: concurrency, by letting fewer nodes be in
 // flight at once and on fewer streams, down to one node after another; then the order in which nodes run, so that
 // values are freed earlier; then workspace, by slower kernels that need less of it.
 
@@ -19,8 +19,9 @@ struct LimitedPlan {
 };
 
 /// Of the plans tried the one with the smallest predicted makespan whose arena is within `limit` bytes; if none is, the
-/// one with the smallest arena. A larger limit never gives a larger makespan. Persistent values (parameters, optimizer
-/// state) do not count: they are not in the arena. Throws PlanError if the limit is not positive.
+/// one with the fewest live bytes, as a start for those who know other ways to save memory. A larger limit never gives
+/// a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in the arena. Throws
+/// PlanError if the limit is not positive.
 LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 }  // namespace braid

@@ -13,8 +13,6 @@ std::int32_t Plan::waits() const {
   return count;
 }
 
-namespace {
-
 void check_problem(const Problem& problem) {
   BRAID_CHECK(problem.streams >= 1, PlanError, "[plan] expected at least 1 stream, got ", problem.streams);
   BRAID_CHECK(problem.capacity >= 1, PlanError, "[plan] expected a capacity of at least 1, got ", problem.capacity);
@@ -30,16 +28,6 @@ void check_problem(const Problem& problem) {
   }
 }
 
-void throw_faults(std::string_view policy, const std::vector<std::string>& faults) {
-  constexpr std::size_t kShown = 3;
-  std::string text = message("[plan] policy '", policy, "' made an unsafe plan:");
-  for (std::size_t i = 0; i < std::min(faults.size(), kShown); ++i) text += "\n  " + faults[i];
-  if (faults.size() > kShown) text += message("\n  and ", faults.size() - kShown, " more");
-  throw PlanError(text);
-}
-
-}  // namespace
-
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
                int capacity, bool shares_units) {
   const Edges edges = graph.edges();
@@ -48,8 +36,13 @@ Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::s
 
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
   check_problem(problem);
-  const Schedule schedule = policy(problem);
+  Plan plan = plan_commands(problem, policy(problem), policy_name);
+  plan_memory(problem.graph, problem.costs, plan);
+  require_safe(problem, plan);
+  return plan;
+}
 
+Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name) {
   Plan plan;
   plan.policy = policy_name;
   plan.placements = schedule.placements;
@@ -57,10 +50,17 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   plan.makespan = schedule.makespan;
   plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity);
   add_commands(problem.edges, schedule, problem.streams, plan);
-  plan_memory(problem.graph, problem.costs, plan);
-  const std::vector<std::string> faults = verify(problem.graph, problem.costs, plan);
-  if (!faults.empty()) throw_faults(policy_name, faults);
   return plan;
+}
+
+void require_safe(const Problem& problem, const Plan& plan) {
+  const std::vector<std::string> faults = verify(problem.graph, problem.costs, plan);
+  if (faults.empty()) return;
+  constexpr std::size_t kShown = 3;
+  std::string text = message("[plan] policy '", plan.policy, "' made an unsafe plan:");
+  for (std::size_t i = 0; i < std::min(faults.size(), kShown); ++i) text += "\n  " + faults[i];
+  if (faults.size() > kShown) text += message("\n  and ", faults.size() - kShown, " more");
+  throw PlanError(text);
 }
 
 }  // namespace braid

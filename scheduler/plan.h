@@ -38,6 +38,8 @@ struct Plan {
   double makespan = 0;  ///< predicted, microseconds
   LowerBound bound;
   std::int64_t naive_bytes = 0;  ///< arena if every value had bytes of its own
+  /// The most arena bytes in use at one time if it runs as predicted: no arena of this plan can be smaller.
+  std::int64_t live_bytes = 0;
 
   std::int32_t waits() const;
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -51,6 +53,11 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
                int capacity, bool shares_units = false);
 
+/// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.
+void check_problem(const Problem& problem);
+/// A plan of a schedule as far as its commands; memory is not planned yet.
+Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
+
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
 /// order or other waits already imply it (scheduler/waits.cpp).
 void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan);
@@ -59,9 +66,22 @@ void add_commands(const Edges& edges, const Schedule& schedule, int streams, Pla
 /// bytes only if every use of one happens before the write of the other (scheduler/memory.cpp).
 void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan);
 
+/// Fits the workspaces of a planned arena to the ways in which its nodes now run.
+void replace_workspaces(const StepGraph& graph, const Costs& costs, Plan& plan);
+
+/// What the bytes in use are for at the time when most of them are, and what is there besides the arena.
+struct MemoryUse {
+  std::int64_t activations = 0, gradients = 0, inputs = 0, workspaces = 0;
+  std::int64_t persistent = 0;  ///< parameters and optimizer state
+};
+/// All but the persistent bytes add up to Plan::live_bytes.
+MemoryUse memory_use(const StepGraph& graph, const Plan& plan);
+
 /// Every fault of a plan, as sentences; empty if it is safe. Independent of the policies and planners: it derives the
 /// order from the commands alone (vector clocks) and the conflicts from bytes alone (scheduler/verifier.cpp).
 std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, const Plan& plan);
+/// Throws PlanError with the first faults if there are any.
+void require_safe(const Problem& problem, const Plan& plan);
 
 std::string to_json(const Plan& plan);
 /// Throws PlanError if the text is not a plan.

@@ -65,7 +65,7 @@ Command command_from(const Part& part, std::int64_t nodes, std::int64_t events) 
 }
 
 Plan plan_from(const Part& json) {
-  json.check_size(11);
+  json.check_size(12);
   Plan plan;
   plan.policy = json["policy"].text();
   plan.makespan = json["makespan"].microseconds();
@@ -75,6 +75,7 @@ Plan plan_from(const Part& json) {
   plan.events = static_cast<std::int32_t>(json["events"].integer(0, kMaxInt));
   plan.arena_bytes = json["arena_bytes"].integer(0, kMaxLong);
   plan.naive_bytes = json["naive_bytes"].integer(0, kMaxLong);
+  plan.live_bytes = json["live_bytes"].integer(0, kMaxLong);
 
   const auto streams = static_cast<std::int64_t>(json["streams"].list().size());
   BRAID_CHECK(streams >= 1, PlanError, "[plan json] a plan has at least one stream");
@@ -124,10 +125,18 @@ std::string to_json(const Plan& plan) {
     workspaces.push_back({{"offset", slice.offset}, {"bytes", slice.bytes}});
   }
   const Json bound = {{"depth", plan.bound.depth}, {"work", plan.bound.work}, {"bound", plan.bound.bound}};
-  return Json{{"policy", plan.policy},           {"makespan", plan.makespan},       {"bound", bound},
-              {"arena_bytes", plan.arena_bytes}, {"naive_bytes", plan.naive_bytes}, {"workspaces", workspaces},
-              {"offsets", plan.offsets},         {"events", plan.events},           {"streams", streams},
-              {"extra_edges", plan.extra_edges}, {"placements", placements}}
+  return Json{{"policy", plan.policy},
+              {"makespan", plan.makespan},
+              {"bound", bound},
+              {"arena_bytes", plan.arena_bytes},
+              {"naive_bytes", plan.naive_bytes},
+              {"live_bytes", plan.live_bytes},
+              {"workspaces", workspaces},
+              {"offsets", plan.offsets},
+              {"events", plan.events},
+              {"streams", streams},
+              {"extra_edges", plan.extra_edges},
+              {"placements", placements}}
       .dump();
 }
 

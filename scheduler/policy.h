@@ -48,6 +48,9 @@ using Policy = Schedule (*)(const Problem&);
 /// Everything on stream 0 in recording order, every node at its fastest width.
 Schedule serial(const Problem& problem);
 
+/// Serial in another order: what frees memory runs as soon as it can.
+Schedule frugal(const Problem& problem);
+
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
 /// path ahead starts on the stream and at the width that finish it first; a wide start must not delay more important
 /// ready nodes. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.

@@ -141,4 +141,13 @@ class Simulator {
 
 Simulation simulate(const Problem& problem, const Plan& plan) { return Simulator(problem, plan).run(); }
 
+void take_simulated_times(const Problem& problem, Plan& plan) {
+  const Simulation simulation = simulate(problem, plan);
+  for (std::size_t node = 0; node < plan.placements.size(); ++node) {
+    plan.placements[node].start = simulation.runs[node].start;
+    plan.placements[node].finish = simulation.runs[node].finish;
+  }
+  plan.makespan = simulation.makespan;
+}
+
 }  // namespace braid

@@ -27,4 +27,7 @@ struct Simulation {
 /// Throws PlanError if the plan deadlocks. Looks at graph, costs, capacity and slow-downs of the problem.
 Simulation simulate(const Problem& problem, const Plan& plan);
 
+/// Replaces the times that a policy predicted by those of a simulated run.
+void take_simulated_times(const Problem& problem, Plan& plan);
+
 }  // namespace braid

@@ -18,4 +18,12 @@ double SlowDowns::factor(NodeId node, int choice, NodeId other, int other_choice
   return found == factors_.end() ? 1 : found->second;
 }
 
+SlowDowns SlowDowns::renamed(std::span<const NodeId> names) const {
+  SlowDowns result;
+  for (const auto& [key, factor] : factors_) {
+    result.set(names[key.node], key.choice, names[key.other], key.other_choice, factor);
+  }
+  return result;
+}
+
 }  // namespace braid

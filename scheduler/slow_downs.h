@@ -16,6 +16,8 @@ class SlowDowns {
   void set(NodeId node, int choice, NodeId other, int other_choice, double factor);
   /// 1 if nothing is known.
   double factor(NodeId node, int choice, NodeId other, int other_choice) const;
+  /// The same for a graph in which node `id` is called names[id].
+  SlowDowns renamed(std::span<const NodeId> names) const;
   bool empty() const { return factors_.empty(); }
 
  private:

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
@@ -25,6 +27,35 @@ Plan plan_on_streams(const StepGraph& graph, const Costs& costs, const std::vect
   add_commands(graph.edges(), schedule, count, plan);
   plan_memory(graph, costs, plan);
   return plan;
+}
+
+/// The most bytes in use during any node, for values in bytes of their own; values at one address count once.
+std::int64_t bytes_in_use(const StepGraph& graph, const Plan& plan) {
+  std::int64_t most = 0;
+  for (NodeId now = 0; now < graph.node_count(); ++now) {
+    if (graph.node(now).is_view || plan.placements[now].start == plan.placements[now].finish) continue;
+    const double middle = (plan.placements[now].start + plan.placements[now].finish) / 2;
+    std::map<std::int64_t, std::int64_t> live;  // offset -> bytes
+    for (ValueId id = 0; id < graph.value_count(); ++id) {
+      const Value& value = graph.value(id);
+      if (value.slot >= 0 || value.root != id) continue;
+      const double begin = value.producer == kNoNode ? 0 : plan.placements[value.producer].start;
+      double end = value.producer == kNoNode ? 0 : plan.placements[value.producer].finish;
+      for (NodeId user = 0; user < graph.node_count(); ++user) {
+        for (const ValueId input : graph.inputs(user)) {
+          if (!graph.node(user).is_view && graph.value(input).root == id)
+            end = std::max(end, plan.placements[user].finish);
+        }
+      }
+      if (begin > middle || (end < middle && !value.kept)) continue;
+      std::int64_t& bytes = live[plan.offsets[id]];
+      bytes = std::max(bytes, (static_cast<std::int64_t>(value.bytes()) + 255) / 256 * 256);
+    }
+    std::int64_t sum = 0;
+    for (const auto& [offset, bytes] : live) sum += bytes;
+    most = std::max(most, sum);
+  }
+  return most;
 }
 
 }  // namespace
@@ -185,6 +216,61 @@ TEST_CASE("a training step of a chain of layers needs no more than its live byte
     most = std::max(most, live);
   }
   CHECK(serial_plan(graph).arena_bytes == most);
+}
+
+TEST_CASE("live bytes are the most that is in use at one time, and no arena is smaller") {
+  StepGraph graph;  // 0 -> 1 -> 3 and 0 -> 2 -> 3; 1 and 2 run side by side, 2 for longer
+  const ValueId a = add(graph, {}, 1000);
+  const ValueId b = add(graph, {a}, 2000);
+  const ValueId c = add(graph, {a}, 4000);
+  add(graph, {b, c}, 100);
+  Costs costs;
+  for (const double duration : {1, 2, 3, 1}) {
+    const Choice choice{.width = 1, .duration = duration, .workspace_bytes = 300};
+    costs.add({&choice, 1});
+  }
+  const Plan one = make_plan(graph, costs, serial, "serial", 1, 2);
+  CHECK(one.live_bytes == 1024 + 2048 + 4096 + 512);
+  const Plan two = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
+  CHECK(two.makespan == 5);
+  CHECK(two.live_bytes == 1024 + 2048 + 4096 + 2 * 512);
+}
+
+TEST_CASE("live bytes agree with a count over all pairs of nodes and values") {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const RandomStep step = random_step(seed, 40);
+    for (const int streams : {1, 3}) {
+      const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+      INFO("seed ", seed, ", ", streams, " streams");
+      std::int64_t workspaces = 0;
+      for (const ArenaSlice& slice : plan.workspaces) workspaces += (slice.bytes + 255) / 256 * 256;
+      REQUIRE(plan.live_bytes <= plan.arena_bytes);
+      REQUIRE(plan.live_bytes >= workspaces + bytes_in_use(step.graph, plan));
+      const MemoryUse use = memory_use(step.graph, plan);
+      REQUIRE(use.activations + use.gradients + use.inputs + use.workspaces == plan.live_bytes);
+      REQUIRE(use.workspaces == workspaces);
+    }
+  }
+}
+
+TEST_CASE("memory is told apart by what it is for") {
+  StepGraph graph;
+  const ValueId weight = graph.add_persistent(bytes_desc(5000), ValueKind::parameter, 0);
+  const ValueId momentum = graph.add_persistent(bytes_desc(6000), ValueKind::state, 1);
+  const ValueId input = graph.add_input(bytes_desc(300));
+  const ValueId hidden = add(graph, {input, weight}, 700);
+  const auto gradient_op = std::make_shared<TestOp>(std::vector{bytes_output(1025)});
+  const ValueId gradient = graph.add_node(gradient_op, {input, hidden}, ValueKind::gradient);
+  OutputDesc next = bytes_output(5000), next_momentum = bytes_output(6000);
+  next.overwrites = 0;
+  next_momentum.overwrites = 1;
+  graph.add_node(std::make_shared<TestOp>(std::vector{next, next_momentum}), {weight, momentum, gradient});
+  const MemoryUse use = memory_use(graph, serial_plan(graph));
+  CHECK(use.inputs == 512);
+  CHECK(use.activations == 768);
+  CHECK(use.gradients == 1280);
+  CHECK(use.workspaces == 0);
+  CHECK(use.persistent == 11000);
 }
 
 TEST_CASE("a graph too large to compare all pairs is planned safely and well") {

@@ -1,0 +1,208 @@
+#include "scheduler/memory_limit.h"
+
+#include <doctest/doctest.h>
+
+#include "scheduler/window.h"
+#include "tests/scheduler/oracle.h"
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+constexpr double kRounding = 1 + 1e-9;
+
+/// A random step and the problem that refers to it.
+class Case {
+ public:
+  Case(std::uint64_t seed, int streams, int max_nodes = 60)
+      : step(random_step(seed, max_nodes)), shared(seed % 2 == 1), edges_(step.graph.edges()), streams_(streams) {}
+  Problem problem() const { return {step.graph, edges_, step.costs, streams_, step.capacity, shared}; }
+  LimitedPlan within(std::int64_t limit) const { return plan_within(problem(), critical_path, "critical_path", limit); }
+
+  const RandomStep step;
+  const bool shared;  // of units
+
+ private:
+  const Edges edges_;
+  const int streams_;
+};
+
+/// Two long chains of nodes that each make a large value, which their last nodes read.
+struct TwoChains {
+  TwoChains() {
+    std::vector<ValueId> ends;
+    for (int chain = 0; chain < 2; ++chain) {
+      std::vector<ValueId> values{add(graph, {}, 10000)};
+      for (int i = 0; i < 5; ++i) values.push_back(add(graph, {values.back()}, 10000));
+      ends.push_back(add(graph, values, 256));
+    }
+    add(graph, ends);
+    costs = unit_costs(graph);
+    edges = graph.edges();
+  }
+  StepGraph graph;
+  Costs costs;
+  Edges edges;
+};
+
+}  // namespace
+
+TEST_CASE("a limit of nothing or less is refused") {
+  const Case small(0, 2, 8);
+  CHECK_THROWS_WITH_AS(small.within(0), "[memory] expected a limit of at least 1 byte, got 0", PlanError);
+  CHECK_THROWS_WITH_AS(small.within(-5), "[memory] expected a limit of at least 1 byte, got -5", PlanError);
+}
+
+TEST_CASE("an ample limit costs nothing") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Case random(seed, 4);
+    const Plan free = make_plan(random.problem(), critical_path, "critical_path");
+    const LimitedPlan limited = random.within(free.arena_bytes + 1);
+    INFO("seed ", seed);
+    REQUIRE(limited.fits);
+    if (!random.shared) REQUIRE(limited.plan.makespan <= free.makespan * kRounding);
+  }
+}
+
+TEST_CASE("one chain after the other needs half the memory of both at once") {
+  const TwoChains chains;
+  const Problem problem{chains.graph, chains.edges, chains.costs, 2, 2};
+  const LimitedPlan ample = plan_within(problem, critical_path, "critical_path", 1 << 20);
+  CHECK(ample.plan.makespan == 8);
+  CHECK(ample.traded.empty());
+  const LimitedPlan tight = plan_within(problem, critical_path, "critical_path", 7 * 10240);
+  CHECK(tight.fits);
+  CHECK(tight.plan.arena_bytes <= 7 * 10240);
+  CHECK(tight.plan.makespan > ample.plan.makespan);
+  CHECK(!tight.traded.empty());
+  const LimitedPlan impossible = plan_within(problem, critical_path, "critical_path", 6 * 10240);
+  CHECK(!impossible.fits);
+  CHECK(impossible.plan.arena_bytes > 6 * 10240);
+  CHECK(impossible.plan.arena_bytes <= 7 * 10240);
+}
+
+TEST_CASE("a plan that fits is safe and within its limit, and the serial plan's memory is always enough") {
+  int fitted = 0, missed = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Case random(seed, 2 + static_cast<int>(seed % 3) * 3);
+    const std::int64_t alone = make_plan(random.problem(), serial, "serial").arena_bytes;
+    for (const double share : {2.0, 1.0, 0.8, 0.5}) {
+      const auto limit = std::max<std::int64_t>(1, std::llround(share * static_cast<double>(alone)));
+      INFO("seed ", seed, ", limit ", limit, ", serial ", alone);
+      const LimitedPlan limited = random.within(limit);
+      REQUIRE(limited.fits == (limited.plan.arena_bytes <= limit));
+      if (share >= 1) REQUIRE(limited.fits);
+      REQUIRE(SafetyOracle(random.step.graph, random.step.costs, limited.plan).safe());
+      REQUIRE(limited.plan.live_bytes <= limited.plan.arena_bytes);
+      ++(limited.fits ? fitted : missed);
+    }
+  }
+  CHECK(fitted > 600);
+  CHECK(missed > 100);
+}
+
+TEST_CASE("a larger limit never gives a larger makespan") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Case random(seed, 4);
+    const std::int64_t alone = make_plan(random.problem(), serial, "serial").arena_bytes;
+    double makespan = std::numeric_limits<double>::infinity();
+    bool fitted = false;
+    for (int percent = 40; percent <= 200; percent += 10) {
+      const LimitedPlan limited = random.within(std::max<std::int64_t>(1, alone * percent / 100));
+      INFO("seed ", seed, ", ", percent, " % of serial");
+      REQUIRE((limited.fits || !fitted));
+      if (!limited.fits) continue;
+      fitted = true;
+      REQUIRE(limited.plan.makespan <= makespan * kRounding);
+      makespan = limited.plan.makespan;
+    }
+  }
+}
+
+TEST_CASE("a value moved into the bytes of another that is in use is found out in a limited plan") {
+  int moved = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const Case random(seed, 4);
+    const Plan plan = random.within(make_plan(random.problem(), serial, "serial").arena_bytes).plan;
+    for (ValueId value = 0; value < random.step.graph.value_count(); ++value) {
+      for (ValueId other = 0; other < random.step.graph.value_count(); ++other) {
+        if (plan.offsets[value] < 0 || plan.offsets[other] < 0 || plan.offsets[value] == plan.offsets[other]) continue;
+        Plan damaged = plan;
+        damaged.offsets[value] = plan.offsets[other];
+        const bool safe = SafetyOracle(random.step.graph, random.step.costs, damaged).safe();
+        INFO("seed ", seed, ", value ", value, " to the place of ", other);
+        REQUIRE(verify(random.step.graph, random.step.costs, damaged).empty() == safe);
+        moved += safe ? 0 : 1;
+        break;
+      }
+    }
+  }
+  CHECK(moved > 1000);
+}
+
+TEST_CASE("the frugal order is topological, and updates come right after their gradients") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Case random(seed, 1);
+    const Plan plan = make_plan(random.problem(), frugal, "frugal");
+    REQUIRE(SafetyOracle(random.step.graph, random.step.costs, plan).safe());
+  }
+  StepGraph graph;
+  std::vector<ValueId> weights, gradients;
+  for (int slot = 0; slot < 4; ++slot)
+    weights.push_back(graph.add_persistent(bytes_desc(1000), ValueKind::parameter, slot));
+  for (const ValueId weight : weights) gradients.push_back(add(graph, {weight}, 1000));
+  for (int slot = 0; slot < 4; ++slot) {
+    OutputDesc next = bytes_output(1000);
+    next.overwrites = 0;
+    graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weights[slot], gradients[slot]});
+  }
+  const Costs costs = unit_costs(graph);
+  CHECK(make_plan(graph, costs, serial, "serial", 1, 1).arena_bytes == 4 * 1024);
+  CHECK(make_plan(graph, costs, frugal, "frugal", 1, 1).arena_bytes == 1024);
+}
+
+TEST_CASE("a step recorded in another order is the same step") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Case random(seed, 3);
+    const ReorderedStep lean(random.problem(), frugal(random.problem()).order);
+    const Problem problem = lean.problem(3);
+    INFO("seed ", seed);
+    REQUIRE(problem.graph.node_count() == random.step.graph.node_count());
+    REQUIRE(problem.edges.predecessor.size() == random.problem().edges.predecessor.size());
+    const Schedule there = critical_path(problem);
+    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    Plan here = plan_commands(random.problem(), lean.restore(there), "critical_path");
+    plan_memory(random.step.graph, random.step.costs, here);
+    REQUIRE(here.waits() == plan.waits());
+    REQUIRE(here.live_bytes == plan.live_bytes);
+    REQUIRE(SafetyOracle(random.step.graph, random.step.costs, here).safe());
+  }
+}
+
+TEST_CASE("within a window a node starts only when all that are so many places ahead are over") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Case random(seed, 3);
+    const Schedule order = frugal(random.problem());
+    const ReorderedStep lean(random.problem(), order.order);
+    for (const int window : {1, 2, 5}) {
+      const Problem problem = lean.problem(3);
+      Schedule schedule = schedule_within_window(problem, critical_path, window);
+      add_window_edges(problem, window, schedule);
+      const Plan plan = plan_commands(random.problem(), lean.restore(schedule), "window");
+      bool deadlock = false;
+      const Relation before = ordered_nodes(random.step.graph, plan, deadlock);
+      REQUIRE(!deadlock);
+      for (std::size_t i = 0; i < order.order.size(); ++i) {
+        for (std::size_t j = i + static_cast<std::size_t>(window); j < order.order.size(); ++j) {
+          INFO("seed ", seed, ", window ", window, ", places ", i, " and ", j);
+          REQUIRE(before[order.order[i]][order.order[j]]);
+        }
+      }
+    }
+  }
+  const Case random(0, 2);
+  CHECK_THROWS_WITH_AS(schedule_within_window(random.problem(), critical_path, 0),
+                       "[window] expected a window of at least 1 node, got 0", PlanError);
+}
+
+}  // namespace braid::testing

@@ -39,9 +39,10 @@ Costs costs_of(const Recomputation& recomputed, const Costs& recorded) {
 }
 
 LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
-  if (limit == 0) return {make_plan(problem, policy, policy_name), problem.costs, std::nullopt};
+  LimitedStep best{make_plan(problem, policy, policy_name), problem.costs, std::nullopt};
+  if (limit == 0 || best.plan.arena_bytes <= limit) return best;
   LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
-  LimitedStep best{limited.plan, problem.costs, std::nullopt, limited.traded, limited.fits};
+  best = {limited.plan, problem.costs, std::nullopt, limited.traded, limited.fits};
 
   std::vector<ValueId> chosen;
   Recomputation current = recompute(problem.graph, chosen);
@@ -49,18 +50,20 @@ LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view po
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);
+    const Costs costs = costs_of(current, problem.costs);
     const Edges edges = current.graph.edges();
-    Costs costs = costs_of(current, problem.costs);
-    limited = plan_within({.graph = current.graph,
-                           .edges = edges,
-                           .costs = costs,
-                           .streams = problem.streams,
-                           .capacity = problem.capacity,
-                           .shares_units = problem.shares_units},
-                          policy, policy_name, limit);
+    Problem again{current.graph, edges, costs, 1, problem.capacity, problem.shares_units};
+    limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
+    if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some
+      again.streams = problem.streams;
+      limited = plan_within(again, policy, policy_name, limit);
+    }
+    if (limited.plan.streams.size() < static_cast<std::size_t>(problem.streams)) {
+      limited.traded.insert(limited.traded.begin(), "concurrency: one stream");
+    }
     limited.traded.push_back(describe(current, costs));
-    best = {limited.plan, std::move(costs), current, limited.traded, limited.fits};
+    best = {limited.plan, costs, current, limited.traded, limited.fits};
   }
   return best;
 }

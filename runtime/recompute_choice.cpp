@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+
+#include "scheduler/lifetimes.h"
 
 namespace braid {
 namespace {
@@ -53,8 +54,7 @@ class Chooser {
   Chooser(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
           std::vector<ValueId>& chosen)
       : graph_(graph), costs_(costs), chosen_(chosen), profile_(0) {
-    order(current.graph, plan);
-    measure(current.graph);
+    measure(current.graph, plan);
     collect_uses(current);
     for (const ValueId value : chosen) uses_[index(value)].chosen = true;
   }
@@ -75,50 +75,18 @@ class Chooser {
     std::pair<bool, double> merit;  ///< the larger the better
   };
 
-  bool in_arena(const StepGraph& graph, ValueId id) const {
-    return graph.value(id).slot < 0 && graph.value(id).root == id;
-  }
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
-  void order(const StepGraph& graph, const Plan& plan) {
-    std::vector<NodeId> nodes;
+  /// What is in use when, as it is planned now.
+  void measure(const StepGraph& graph, const Plan& plan) {
+    const Lifetimes lifetimes(graph, plan);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
-      if (!graph.node(id).is_view) nodes.push_back(id);
+      time_.push_back(graph.node(id).is_view ? -1 : lifetimes.rank(id));
     }
-    std::ranges::stable_sort(nodes, {}, [&](NodeId id) { return plan.placements[index(id)].start; });
-    time_.assign(index(graph.node_count()), -1);
-    for (std::size_t i = 0; i < nodes.size(); ++i) time_[index(nodes[i])] = static_cast<std::int32_t>(i);
-    profile_ = Profile(nodes.size());
-  }
-
-  /// The profile of the graph as it is planned now.
-  void measure(const StepGraph& graph) {
-    std::vector<std::int32_t> last(index(graph.value_count()), 0);
-    for (NodeId id = 0; id < graph.node_count(); ++id) {
-      if (graph.node(id).is_view) continue;
-      const auto use = [&](ValueId value) {
-        std::int32_t& time = last[index(graph.value(value).root)];
-        time = std::max(time, time_[index(id)]);
-      };
-      for (const ValueId input : graph.inputs(id)) use(input);
-      for (int i = 0; i < graph.node(id).output_count; ++i) use(graph.output(id, i));
+    profile_ = Profile(index(lifetimes.ranks()));
+    for (const Block& block : lifetimes.blocks()) {
+      profile_.add(std::max(0, block.begin), std::min(block.end, lifetimes.ranks() - 1), block.bytes);
     }
-    const auto size = [&](ValueId id) { return static_cast<std::int64_t>(graph.value(id).bytes()); };
-    for (ValueId id = 0; id < graph.value_count(); ++id) {
-      if (!in_arena(graph, id)) continue;
-      const Value& value = graph.value(id);
-      const std::int32_t begin = value.producer == kNoNode ? 0 : time_[index(value.producer)];
-      profile_.add(begin, value.kept ? static_cast<std::int32_t>(last_time()) : last[index(id)], size(id));
-      // Written over an input that nobody needs any more, it takes no bytes of its own yet.
-      const ValueId old = value.reuses;
-      const bool in_place = old != kNoValue && in_arena(graph, old) && !graph.value(old).kept &&
-                            last[index(old)] == begin && size(id) <= size(old);
-      if (in_place) profile_.add(begin, begin, -size(id));
-    }
-  }
-
-  std::int32_t last_time() const {
-    return static_cast<std::int32_t>(std::ranges::count_if(time_, [](std::int32_t time) { return time >= 0; })) - 1;
   }
 
   void collect_uses(const Recomputation& current) {

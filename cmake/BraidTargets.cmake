@@ -34,7 +34,7 @@ endif()
 # stands in for all that is in a folder's cuda/.
 function(braid_library folder)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cpu/*.cpp
-       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp)
+       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/rewrites/*.cpp)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
        ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
   if(BRAID_HAS_CUDA)

@@ -125,6 +125,14 @@ void StepGraph::check_overwrites(const Op& op, std::span<const ValueId> inputs,
   }
 }
 
+void StepGraph::run_after(NodeId id, NodeId earlier) {
+  BRAID_CHECK(0 <= earlier && earlier < id && id < node_count() && !node(id).is_view && !node(earlier).is_view, Error,
+              "[step graph] cannot run node ", id, " after node ", earlier,
+              ": expected an earlier node, and no view on either side");
+  orders_.emplace_back(id, earlier);
+  hash_.add(5).add(id).add(earlier);
+}
+
 void StepGraph::keep(ValueId id) {
   BRAID_CHECK(!is_overwritten(id), ShapeError, "[keep] the parameter or state of shape ", value(id).desc.shape,
               " was overwritten in this step: keep its newest version");
@@ -138,6 +146,7 @@ void StepGraph::clear() {
   nodes_.clear();
   values_.clear();
   operands_.clear();
+  orders_.clear();
   superseded_.clear();
   hash_ = {};
 }
@@ -179,6 +188,7 @@ Edges StepGraph::edges() const {
   // Readers of every root value, so that the writer of its next version can be ordered after them.
   std::vector<std::vector<NodeId>> readers(values_.size());
   std::vector<std::vector<NodeId>> predecessors(nodes_.size());
+  for (const auto& [id, earlier] : orders_) predecessors[static_cast<std::size_t>(id)].push_back(earlier);
   for (NodeId id = 0; id < node_count(); ++id) {
     if (node(id).is_view) continue;
     auto& before = predecessors[static_cast<std::size_t>(id)];

@@ -70,6 +70,8 @@ class StepGraph {
   ValueId add_node(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind = ValueKind::activation) {
     return add_node(std::move(op), std::span(inputs.begin(), inputs.size()), kind);
   }
+  /// Orders a node after an earlier one although no data asks for it.
+  void run_after(NodeId node, NodeId earlier);
   /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.
   void keep(ValueId value);
   /// Whether the bytes of a parameter or state hold a later version at the end of the step.
@@ -96,7 +98,8 @@ class StepGraph {
   const Hash& hash() const { return hash_; }
 
   /// Data edges (reader after writer) and anti-dependencies (the next version of a persistent tensor is written only
-  /// after the last reader of the previous one). Views are looked through: they have no edges.
+  /// after the last reader of the previous one), and what run_after asks for. Views are looked through: they have no
+  /// edges.
   Edges edges() const;
 
  private:
@@ -106,7 +109,8 @@ class StepGraph {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<ValueId> operands_;
-  std::vector<bool> superseded_;  // per value: a later version of its slot exists
+  std::vector<std::pair<NodeId, NodeId>> orders_;  // (node, earlier): see run_after
+  std::vector<bool> superseded_;                   // per value: a later version of its slot exists
   Hash hash_;
   std::vector<ValueDesc> infer_inputs_;  // scratch, kept to avoid allocation while recording
   std::vector<OutputDesc> infer_outputs_;

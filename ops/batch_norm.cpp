@@ -1,5 +1,7 @@
 #include "ops/batch_norm.h"
 
+#include <array>
+
 #include "ops/check.h"
 #include "ops/elementwise.h"
 
@@ -13,16 +15,18 @@ void add_to(Hash& hash, const BatchNormOptions& options) {
   hash.add(options.epsilon).add(options.momentum).add(static_cast<int>(options.activation)).add(options.add ? 1 : 0);
 }
 
-void check_batch_norm(std::string_view op, const BatchNormOptions& options, std::span<const ValueDesc> inputs) {
+/// `statistics` are the names of inputs 3 and 4.
+void check_batch_norm(std::string_view op, const BatchNormOptions& options, std::span<const ValueDesc> inputs,
+                      const std::array<std::string_view, 2>& statistics = {"a running mean", "a running variance"}) {
   check_inputs(op, inputs, options.add ? 6 : 5);
   const ValueDesc& x = inputs[0];
   check_floating(op, "an input", x);
   BRAID_CHECK(x.shape.rank() >= 2, ShapeError, "[", op, "] expected an input of shape [N,...,C], got ", x.shape);
   const Shape channels{x.shape[x.shape.rank() - 1]};
-  constexpr std::string_view kNames[] = {"", "a scale", "a shift", "a running mean", "a running variance"};
+  const std::string_view names[] = {"", "a scale", "a shift", statistics[0], statistics[1]};
   for (std::size_t i = 1; i < 5; ++i) {
-    check_shape(op, kNames[i], inputs[i], channels);
-    check_dtype(op, kNames[i], inputs[i], computed_in(x.dtype));
+    check_shape(op, names[i], inputs[i], channels);
+    check_dtype(op, names[i], inputs[i], computed_in(x.dtype));
   }
   if (options.add) {
     check_shape(op, "a residual", inputs[5], x.shape);
@@ -90,6 +94,13 @@ void BatchNormInference::gradient(GradientContext& context) const {
   context.set_input_gradient(
       0, context.emit(std::make_shared<BatchNormInference>(linear), {dy, scale, zero, zero, variance}));
 }
+
+void BatchNormApply::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_batch_norm(name(), options_, inputs, {"a batch mean", "a deviation"});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = options_.add ? 5 : -1});
+}
+
+void BatchNormApply::hash(Hash& hash) const { add_to(hash, options_); }
 
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, activates(options_) ? 6 : 5);

@@ -53,6 +53,20 @@ class BatchNormInference final : public Op {
   BatchNormOptions options_;
 };
 
+/// The forward pass once more, for a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the
+/// bits of y. Running statistics are left alone.
+class BatchNormApply final : public Op {
+ public:
+  explicit BatchNormApply(const BatchNormOptions& options) : options_(options) {}
+  const BatchNormOptions& options() const { return options_; }
+  std::string_view name() const override { return "batch_norm_apply"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void hash(Hash& hash) const override;
+
+ private:
+  BatchNormOptions options_;
+};
+
 /// dy, x, γ, batch mean, 1/√(variance + ε) and, if there is an activation, what tells where it passed the gradient: y
 /// with add; else β, from which y is computed once more, because that is faster than reading it → dx, dγ, dβ, and the
 /// residual's gradient if there are both add and an activation (without activation it is dy itself).

@@ -4,6 +4,25 @@
 
 namespace braid {
 
+namespace {
+
+std::vector<Implementation> implementations(const StepGraph& graph, NodeId node, const KernelTarget& target,
+                                            int width) {
+  const auto inputs = graph.input_descs(node);
+  const auto outputs = graph.output_descs(node);
+  return make_implementations(target.device.type, {.op = *graph.node(node).op,
+                                                   .inputs = inputs,
+                                                   .outputs = outputs,
+                                                   .width = width,
+                                                   .tf32 = target.tf32,
+                                                   .deterministic = target.deterministic,
+                                                   .workspace_limit = target.workspace_limit,
+                                                   .device = target.device,
+                                                   .info = &target.info});
+}
+
+}  // namespace
+
 KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs) {
   KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
   const std::vector<std::string_view> names = kernel_names(target.device.type);
@@ -15,19 +34,9 @@ KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, C
       offered.add(costs.choices(id));
       continue;
     }
-    const auto inputs = graph.input_descs(id);
-    const auto outputs = graph.output_descs(id);
     choices.clear();
     for (const Choice& choice : costs.choices(id)) {
-      for (Implementation& way : make_implementations(target.device.type, {.op = op,
-                                                                          .inputs = inputs,
-                                                                          .outputs = outputs,
-                                                                          .width = choice.width,
-                                                                          .tf32 = target.tf32,
-                                                                          .deterministic = target.deterministic,
-                                                                          .workspace_limit = target.workspace_limit,
-                                                                          .device = target.device,
-                                                                          .info = &target.info})) {
+      for (Implementation& way : implementations(graph, id, target, choice.width)) {
         choices.push_back({.width = choice.width,
                            .duration = choice.duration * way.relative_time,
                            .workspace_bytes = way.kernel->workspace_bytes(),
@@ -41,24 +50,29 @@ KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, C
   return kernels;
 }
 
-void keep_least_workspace(KernelChoices& kernels, Costs& costs) {
-  Costs kept;
-  for (NodeId id = 0; id < costs.node_count(); ++id) {
-    const auto choices = costs.choices(id);
-    const auto least = std::ranges::min_element(
-        choices, {}, [](const Choice& choice) { return std::pair(choice.workspace_bytes, choice.duration); });
-    kept.add(std::span(&*least, 1));
+KernelChoices make_kernels(const Recomputation& recomputed, KernelChoices recorded, const KernelTarget& target,
+                           const Costs& costs) {
+  KernelChoices kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
+  for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
     auto& list = kernels[static_cast<std::size_t>(id)];
-    if (list.empty()) continue;  // a view
-    std::swap(list.front(), list[static_cast<std::size_t>(least - choices.begin())]);
-    list.resize(1);
+    if (!recomputed.is_repeated(id)) {
+      list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
+    } else if (!recomputed.graph.node(id).is_view) {
+      // What is cheap enough to be repeated can be run in one way at every width.
+      for (const Choice& choice : costs.choices(id)) {
+        list.push_back(std::move(implementations(recomputed.graph, id, target, choice.width).front().kernel));
+      }
+    }
   }
-  costs = std::move(kept);
+  return kernels;
 }
 
-Executable::Executable(const StepGraph& graph, Plan plan, KernelChoices kernels, const Costs& costs)
-    : graph_(graph), plan_(std::move(plan)) {
-  for (NodeId id = 0; id < graph.node_count(); ++id) {
+Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan,
+                       KernelChoices kernels, const Costs& costs)
+    : recomputed_(std::move(recomputed)),
+      graph_(recomputed_.has_value() ? recomputed_->graph : recorded),
+      plan_(std::move(plan)) {
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
     chosen_.push_back(costs.choice(id, plan_.placements[static_cast<std::size_t>(id)].choice));
   }
   kernels_.resize(kernels.size());
@@ -119,7 +133,7 @@ void Executable::unbind() {
 void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const {
   std::vector<Upload> uploads;
   for (const auto& [value, array] : inputs) {
-    std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(value)];
+    std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(planned(value))];
     uploads.push_back({target, array.data(), array.bytes()});
   }
   streams.upload(uploads);
@@ -139,7 +153,8 @@ void Executable::launch(StreamGroup& streams) {
   ++runs_;
 }
 
-Array Executable::read(ValueId value, const Context& context) const {
+Array Executable::read(ValueId recorded, const Context& context) const {
+  const ValueId value = planned(recorded);
   const Value& v = graph_.value(value);
   BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
               " was overwritten in this step: read its newest version");

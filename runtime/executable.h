@@ -3,11 +3,13 @@
 // them.
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/context.h"
 #include "ops/kernels.h"
+#include "ops/rewrites/recompute.h"
 #include "scheduler/plan.h"
 
 namespace braid {
@@ -29,16 +31,25 @@ struct KernelTarget {
 /// have one choice for each, with its workspace, by width and then as the device ranks them.
 KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
 
-/// Leaves every node the one choice that needs the least workspace; the fastest of several.
-void keep_least_workspace(KernelChoices& kernels, Costs& costs);
+/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the nodes that are
+/// repeated. `costs` are those of the graph with recomputation.
+KernelChoices make_kernels(const Recomputation& recomputed, KernelChoices recorded, const KernelTarget& target,
+                           const Costs& costs);
 
 class Executable {
  public:
-  /// Takes the chosen kernels out of `kernels`. The graph must outlive the executable.
-  Executable(const StepGraph& graph, Plan plan, KernelChoices kernels, const Costs& costs);
+  /// Takes the chosen kernels out of `kernels`. The recorded graph must outlive the executable. Plan, kernels and costs
+  /// are of the graph with recomputation if there is any.
+  Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan, KernelChoices kernels,
+             const Costs& costs);
 
   const Plan& plan() const { return plan_; }
+  /// The graph that is planned: the recorded one, or that with recomputation.
   const StepGraph& graph() const { return graph_; }
+  /// The recorded node that a node of the planned graph is, or repeats.
+  NodeId recorded_node(NodeId node) const {
+    return recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)] : node;
+  }
   /// The way that the plan runs a node.
   const Choice& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
@@ -46,8 +57,8 @@ class Executable {
   void bind(void* arena, const Context& context);
   /// Forgets the arena, which has moved.
   void unbind();
-  /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the graph, in recording
-  /// order.
+  /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the recorded graph, in
+  /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const;
   /// Whether it has run often enough since it was bound for a capture to be worth its time.
   bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
@@ -57,7 +68,7 @@ class Executable {
   void launch(StreamGroup& streams);
   /// Runs all streams once and waits. See StreamGroup::measure.
   std::vector<LaunchTime> measure(StreamGroup& streams) const { return streams.measure(program_); }
-  /// Copies a kept value out of the arena. Throws Error if it was not kept.
+  /// Copies a kept value of the recorded graph out of the arena. Throws Error if it was not kept.
   Array read(ValueId value, const Context& context) const;
 
  private:
@@ -65,7 +76,12 @@ class Executable {
   static constexpr int kRunsBeforeCapture = 2;
 
   void* address(ValueId value, const Context& context) const;
+  /// A value of the recorded graph in the planned one.
+  ValueId planned(ValueId recorded) const {
+    return recomputed_.has_value() ? recomputed_->values[static_cast<std::size_t>(recorded)] : recorded;
+  }
 
+  const std::optional<Recomputation> recomputed_;
   const StepGraph& graph_;
   Plan plan_;
   std::vector<Choice> chosen_;                    // per node

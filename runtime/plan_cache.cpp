@@ -4,6 +4,7 @@
 #include <iomanip>
 
 #include "core/median.h"
+#include "runtime/limited_planning.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -51,7 +52,8 @@ std::vector<int> widths(int fixed, int max_width) {
 
 struct PlanCache::Candidate {
   std::unique_ptr<Executable> executable;
-  std::vector<double> seconds;
+  std::vector<std::string> traded = {};  // LimitedStep::traded
+  std::vector<double> seconds = {};
 
   double median_seconds() const { return median({seconds.begin() + 1, seconds.end()}); }
 
@@ -102,11 +104,13 @@ Executable& PlanCache::find(const StepGraph& graph) {
   if (current_->candidates.back().seconds.size() > kMeasuredRuns) keep_fastest(*current_);
   while (true) {
     measuring_ = current_->candidates.size() > 1;
-    Executable& executable = *current_->candidates[measuring_ ? current_->next : 0].executable;
+    const Candidate& candidate = current_->candidates[measuring_ ? current_->next : 0];
+    Executable& executable = *candidate.executable;
     const std::int64_t needed = executable.plan().arena_bytes;
     try {
       reserve_arena(needed);
       executable.bind(arena_.data(), context_);
+      memory_report_ = join(candidate.traded);
       return executable;
     } catch (const OutOfMemory&) {
       if (use_less_memory(*current_, needed)) continue;
@@ -130,12 +134,12 @@ void PlanCache::reserve_arena(std::int64_t bytes) {
 bool PlanCache::use_less_memory(Entry& entry, std::int64_t bytes) {
   const auto too_large = [&](const Candidate& candidate) { return candidate.executable->plan().arena_bytes >= bytes; };
   std::erase_if(entry.candidates, too_large);
-  for (const bool least_workspace : {false, true}) {
-    if (!entry.candidates.empty()) break;
-    Candidate serial{make_executable(entry.graph, "serial", 1, least_workspace), {}};
-    if (!too_large(serial)) entry.candidates.push_back(std::move(serial));
+  if (entry.candidates.empty()) {
+    // How much the device has is not known: it is searched for in steps of an eighth.
+    Candidate smaller = make_candidate(entry.graph, "serial", 1, bytes - bytes / 8);
+    if (too_large(smaller)) return false;
+    entry.candidates.push_back(std::move(smaller));
   }
-  if (entry.candidates.empty()) return false;
   entry.next = 0;
   report_ = message("plans that need ", bytes, " bytes or more do not fit into memory");
   return true;
@@ -144,33 +148,37 @@ bool PlanCache::use_less_memory(Entry& entry, std::int64_t bytes) {
 std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   auto entry = std::make_unique<Entry>(graph);
   const int capacity = context_.backend().info().capacity;
-  if (options_.streams > 0 && options_.policy != "auto") {
-    entry->candidates.push_back({make_executable(entry->graph, options_.policy, options_.streams), {}});
-    return entry;
-  }
-  entry->candidates.push_back({make_executable(entry->graph, "serial", 1), {}});
-  if (capacity == 1) return entry;
+  const std::int64_t limit = options_.memory_limit;
+  const auto fits = [&](const Candidate& candidate) {
+    return limit == 0 || candidate.executable->plan().arena_bytes <= limit;
+  };
+  const bool measured = options_.streams == 0 || options_.policy == "auto";
+  entry->candidates.push_back(
+      make_candidate(entry->graph, measured ? "serial" : options_.policy, measured ? 1 : options_.streams, limit));
+  const Candidate& first = entry->candidates.front();
+  if (!fits(first)) throw OutOfMemory(does_not_fit(first.executable->plan().arena_bytes, first.traded, limit));
+  // Where even the serial plan had to give something up, there is no memory for concurrency.
+  if (!measured || capacity == 1 || !first.traded.empty()) return entry;
   for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
     if (streams > streams_.size()) break;
-    auto concurrent = make_executable(entry->graph, options_.policy, streams);
-    const Plan& plan = concurrent->plan();
+    Candidate concurrent = make_candidate(entry->graph, options_.policy, streams, limit);
+    const Plan& plan = concurrent.executable->plan();
     const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
     const bool repeats = std::ranges::any_of(
         entry->candidates, [&](const Candidate& other) { return other.executable->plan().streams == plan.streams; });
-    if (used > 1 && !repeats) entry->candidates.push_back({std::move(concurrent), {}});
+    if (used > 1 && !repeats && fits(concurrent)) entry->candidates.push_back(std::move(concurrent));
   }
   return entry;
 }
 
-std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, std::string_view policy, int streams,
-                                                       bool least_workspace) {
+PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::string_view policy, int streams,
+                                               std::int64_t limit) {
   const DeviceInfo& device = context_.backend().info();
   const KernelTarget target = kernel_target(context_, options_);
   Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
   KernelChoices kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
-  if (least_workspace) keep_least_workspace(kernels, costs);
   SlowDowns pairs;
   const Edges edges = graph.edges();
   Problem problem{graph, edges, costs, streams, device.capacity, device.shares_units, &pairs};
@@ -178,8 +186,11 @@ std::unique_ptr<Executable> PlanCache::make_executable(const StepGraph& graph, s
     pairs = slow_downs(*profile_, graph, costs, device.capacity, target.tf32);
     problem.wait_microseconds = profile_->wait_microseconds;
   }
-  Plan plan = make_plan(problem, find_policy(policy), policy);
-  return std::make_unique<Executable>(graph, std::move(plan), std::move(kernels), costs);
+  LimitedStep step = plan_step(problem, find_policy(policy), policy, limit);
+  if (step.recomputed.has_value()) kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.costs);
+  return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
+                                                     std::move(kernels), step.costs),
+          .traded = std::move(step.traded)};
 }
 
 void PlanCache::add_measurement(double seconds) {

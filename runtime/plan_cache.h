@@ -30,8 +30,8 @@ class PlanCache {
   ~PlanCache();
 
   /// The executable for a recorded graph, bound to the arena. May move the arena, which is as large as the largest plan
-  /// needs. If memory is short, plans that need less take over: concurrency goes first, then workspace; throws
-  /// OutOfMemory if not even those fit. Valid until the next call.
+  /// needs. Plans keep to the memory limit (plan_step); throws OutOfMemory if none does. If the device itself is short
+  /// of memory, plans that need less take over in the same way. Valid until the next call.
   Executable& find(const StepGraph& graph);
   /// Whether the executable just found is still being compared with others: the session then times its run.
   bool measuring() const { return measuring_; }
@@ -42,6 +42,8 @@ class PlanCache {
   std::int64_t hits() const { return hits_; }
   std::size_t arena_bytes() const { return arena_.bytes(); }
   const std::string& choice_report() const { return report_; }
+  /// What the plan just found gave up for memory; empty if nothing.
+  const std::string& memory_report() const { return memory_report_; }
   /// How many nodes of the newest plan have measured durations.
   ProfileUse measured() const { return measured_; }
 
@@ -50,13 +52,13 @@ class PlanCache {
   struct Entry;
 
   std::unique_ptr<Entry> plan(const StepGraph& graph);
-  std::unique_ptr<Executable> make_executable(const StepGraph& graph, std::string_view policy, int streams,
-                                              bool least_workspace = false);
+  /// Its arena is within the limit if one was found that is; 0 is none.
+  Candidate make_candidate(const StepGraph& graph, std::string_view policy, int streams, std::int64_t limit);
   void keep_fastest(Entry& entry);
   /// Makes the arena at least so large. May move it. Throws OutOfMemory.
   void reserve_arena(std::int64_t bytes);
-  /// Drops the plans of an entry that need so many bytes or more. If none is left, tries the serial plan, then with the
-  /// kernels that need the least workspace. False if nothing needs less.
+  /// Drops the plans of an entry that need so many bytes or more. If none is left, plans anew within fewer. False if
+  /// nothing needs less.
   bool use_less_memory(Entry& entry, std::int64_t bytes);
   void make_room();
 
@@ -69,7 +71,7 @@ class PlanCache {
   KernelTimer timer_;
   Buffer arena_;
   std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
-  std::string report_;
+  std::string report_, memory_report_;
   std::optional<Profile> profile_;  // of SessionOptions::costs
   ProfileUse measured_;
 };

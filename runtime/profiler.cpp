@@ -23,8 +23,7 @@ void Profiler::run(Step& step) {
   const std::vector<LaunchTime> times = step.measure();
   for (const LaunchTime& time : times) {
     const Choice& chosen = step.chosen(time.index);
-    Key key{node_signature(session_.tape().graph(), time.index, session_.options().tf32), chosen.width,
-            chosen.implementation};
+    Key key{node_signature(step.graph(), time.index, session_.options().tf32), chosen.width, chosen.implementation};
     microseconds_[std::move(key)].push_back(time.finish - time.start);
   }
 }

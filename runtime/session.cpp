@@ -13,6 +13,8 @@ int stream_count(const SessionOptions& options, const DeviceInfo& device) {
               options.streams);
   BRAID_CHECK(options.width >= 0, Error, "[session] expected a width of at least 0 (0: automatic), got ",
               options.width);
+  BRAID_CHECK(options.memory_limit >= 0, Error, "[session] expected a memory limit of at least 0 bytes (0: none), got ",
+              options.memory_limit);
   find_policy(options.policy);
   return options.streams > 0 ? options.streams : std::min(device.shares_units ? 8 : 4, std::max(1, device.capacity));
 }
@@ -128,15 +130,15 @@ std::vector<LaunchTime> Step::measure() {
   }
 }
 
-const Choice& Step::chosen(NodeId node) const {
+const Executable& Step::executable() const {
   BRAID_CHECK(executable_ != nullptr, Error, "[session] the step has no plan before it has run");
-  return executable_->chosen(node);
+  return *executable_;
 }
 
-const Plan& Step::plan() const {
-  BRAID_CHECK(executable_ != nullptr, Error, "[session] the step has no plan before it has run");
-  return executable_->plan();
-}
+const Plan& Step::plan() const { return executable().plan(); }
+const StepGraph& Step::graph() const { return executable().graph(); }
+const Choice& Step::chosen(NodeId node) const { return executable().chosen(node); }
+NodeId Step::recorded_node(NodeId node) const { return executable().recorded_node(node); }
 
 Array Step::read_value(ValueId value) {
   if (executable_ == nullptr) run();

@@ -24,6 +24,7 @@ struct SessionOptions {
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
   /// Time the ways to run a node (algorithms, widths) when a plan is made, instead of trusting estimates of them.
   bool benchmark = false;
+  std::int64_t memory_limit = 0;  ///< bytes that the arena of a plan may take; 0: whatever the device has
   bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
   std::string costs = {};     ///< file of measured durations to plan with (scheduler/profile.h)
@@ -53,12 +54,18 @@ class Step final : public ValueReader {
   /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
   /// one before it); throws what went wrong in it. Throws Error if the step has run already.
   void run();
-  /// Like run(), but waits for the step, and tells when each launch ran on its device. Throws what went wrong in it.
+  /// Like run(), but waits for the step, and tells when each launch ran on its device, by the nodes of graph(). Throws
+  /// what went wrong in it.
   std::vector<LaunchTime> measure();
-  /// The way that the plan in use runs a node. Throws Error before run().
-  const Choice& chosen(NodeId node) const;
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const Plan& plan() const;
+  /// The graph that it is a plan of: the recorded one, or, under a memory limit, one in which some nodes run twice.
+  /// Throws Error before run().
+  const StepGraph& graph() const;
+  /// The way that the plan in use runs a node of that graph. Throws Error before run().
+  const Choice& chosen(NodeId node) const;
+  /// The recorded node that a node of that graph is, or repeats. Throws Error before run().
+  NodeId recorded_node(NodeId node) const;
   Array read_value(ValueId value) override;
 
  private:
@@ -66,6 +73,7 @@ class Step final : public ValueReader {
   explicit Step(Session& session);
   /// Finds or makes the plan and sends the inputs: all that comes before the launch.
   Executable& prepare();
+  const Executable& executable() const;
   /// Waits for the step. Throws its fault, again and again.
   void finish();
 
@@ -96,6 +104,9 @@ class Session : public Context {
   SessionStats stats() const;
   /// Why the plan in use was kept, as "serial: 12.1 ms, critical_path on 2 streams: 10.4 ms"; empty unless streams = 0.
   const std::string& choice_report() const { return cache_.choice_report(); }
+
+  /// What the plan in use gave up to fit into memory; empty if nothing.
+  const std::string& memory_report() const { return cache_.memory_report(); }
 
   /// Whether the plan of the last step is still being compared with others.
   bool choosing() const { return cache_.measuring(); }

@@ -79,7 +79,7 @@ JobConfig read_job(ConfigSection section, const RunConfig& run, const SessionOpt
   section.read("seed", job.training.session.seed);
   read_job_precision(section, session, job.training.dtype);
   for (const std::string_view key : {"device", "streams", "width", "threads", "policy", "deterministic", "benchmark",
-                                     "cuda_graphs", "workspace_limit", "costs", "output"}) {
+                                     "cuda_graphs", "workspace_limit", "memory_limit", "costs", "output"}) {
     section.reject(key, "is shared by all jobs: it belongs beside the list of jobs");
   }
   section.read_or_word("steps_per_turn", job.steps_per_turn, between(1, kMaxStepsPerTurn), "auto");

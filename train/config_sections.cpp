@@ -224,6 +224,9 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   std::int64_t workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
   parent.read("workspace_limit", workspace, between(0, 1 << 20));
   session.workspace_limit = static_cast<std::size_t>(workspace) * kMiB;
+  int memory = static_cast<int>(session.memory_limit / std::int64_t{kMiB});
+  parent.read_or_word("memory_limit", memory, between(1, 1 << 24), "none");
+  session.memory_limit = memory * std::int64_t{kMiB};
   parent.read("costs", session.costs);
 }
 

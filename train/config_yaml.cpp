@@ -104,7 +104,8 @@ void write(std::ostream& out, const SessionOptions& session, DType dtype) {
       << "\npolicy: " << session.policy << "\nprecision: " << precision_name(session, dtype)
       << "\ndeterministic: " << flag(session.deterministic) << "\nbenchmark: " << flag(session.benchmark)
       << "\ncuda_graphs: " << flag(session.cuda_graphs) << "\nworkspace_limit: " << (session.workspace_limit >> 20)
-      << "\ncosts: " << as_scalar(session.costs) << '\n';
+      << "\nmemory_limit: " << count_or(session.memory_limit >> 20, "none") << "\ncosts: " << as_scalar(session.costs)
+      << '\n';
 }
 
 void write(std::ostream& out, const ModelConfig& model) {

@@ -105,6 +105,7 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
   if (entries_.size() > 1) measure_alone(progress, stop);
   std::size_t jobs = 0;  // in the last turn
   bool reported = false;
+  std::string traded;  // for memory, as last printed
   while (!stop()) {
     const std::vector<Entry*> entries = running();
     if (entries.empty()) return;
@@ -117,6 +118,10 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     if (!reported && !session_.choosing() && !session_.choice_report().empty()) {
       progress.print("plans measured: " + session_.choice_report());
       reported = true;
+    }
+    if (session_.memory_report() != traded) {
+      traded = session_.memory_report();
+      if (!traded.empty()) progress.print("traded for memory: " + traded);
     }
   }
 }

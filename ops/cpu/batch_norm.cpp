@@ -129,24 +129,38 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   });
 }
 
+/// x, γ, β, mean, a statistic [, residual] → y, where γ and the statistic make the scale.
+template <class T, class Scale>
+std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOptions& options, Scale scale) {
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(Coefficients<T>::bytes(rows),
+                         [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+                           const T *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
+                           const T *mean = at<const T>(inputs, 3), *statistic = at<const T>(inputs, 4);
+                           Coefficients<T> channel(rows, memory);
+                           for (std::int64_t c = 0; c < rows.channels; ++c) {
+                             channel.mean[c] = mean[c];
+                             channel.scale[c] = scale(gamma[c], statistic[c]);
+                             channel.shift[c] = beta[c];
+                           }
+                           channel.widen(rows);
+                           normalize(threads, rows, options, channel, at<const T>(inputs, 0),
+                                     options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+                         });
+}
+
 template <class T>
 std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
   const BatchNormOptions options = static_cast<const ops::BatchNormInference&>(spec.op).options();
-  const ChannelRows rows(spec.inputs[0].shape);
-  return function_kernel(
-      Coefficients<T>::bytes(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
-        const T *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
-        const T *running_mean = at<const T>(inputs, 3), *running_variance = at<const T>(inputs, 4);
-        Coefficients<T> channel(rows, memory);
-        for (std::int64_t c = 0; c < rows.channels; ++c) {
-          channel.mean[c] = running_mean[c];
-          channel.scale[c] = arithmetic::normalization_scale(gamma[c], running_variance[c], options.epsilon);
-          channel.shift[c] = beta[c];
-        }
-        channel.widen(rows);
-        normalize(threads, rows, options, channel, at<const T>(inputs, 0),
-                  options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
-      });
+  return normalization<T>(spec, options, [epsilon = options.epsilon](T gamma, T variance) {
+    return arithmetic::normalization_scale(gamma, variance, epsilon);
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
+  return normalization<T>(spec, static_cast<const ops::BatchNormApply&>(spec.op).options(),
+                          [](T gamma, T inverse_deviation) { return gamma * inverse_deviation; });
 }
 
 template <class T>
@@ -211,6 +225,10 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return forward<decltype(zero)>(spec); });
+}
+
+std::unique_ptr<Kernel> make_batch_norm_apply(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return apply<decltype(zero)>(spec); });
 }
 
 std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec) {

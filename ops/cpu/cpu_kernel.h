@@ -69,6 +69,7 @@ std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_channel_sum(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_batch_norm_apply(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec);

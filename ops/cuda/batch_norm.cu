@@ -391,20 +391,21 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
                          });
 }
 
+/// x, γ, β, mean, a statistic [, residual] → y. The statistic is the variance, or what has become of it already.
 template <class T>
-std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
+std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOptions& options, bool is_variance) {
   using C = Compute<T>;
-  const BatchNormOptions options = static_cast<const ops::BatchNormInference&>(spec.op).options();
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   return function_kernel([=](const StreamHandles& stream, auto inputs, auto outputs) {
+    const C* const statistic = at<const C>(inputs, 4);
     const Normalization<T> pass{.x = at<const T>(inputs, 0),
                                 .residual = options.add ? at<const T>(inputs, 5) : nullptr,
                                 .y = at<T>(outputs, 0),
                                 .mean = at<const C>(inputs, 3),
                                 .gamma = at<const C>(inputs, 1),
                                 .beta = at<const C>(inputs, 2),
-                                .inverse_deviation = nullptr,
-                                .variance = at<const C>(inputs, 4),
+                                .inverse_deviation = is_variance ? nullptr : statistic,
+                                .variance = is_variance ? statistic : nullptr,
                                 .epsilon = options.epsilon,
                                 .activation = options.activation};
     plans.with_width({pass.x, pass.residual, pass.y}, [&](auto width, const Plan& plan) {
@@ -412,6 +413,16 @@ std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
       launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T>>, plan.elements, pass);
     });
   });
+}
+
+template <class T>
+std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
+  return normalization<T>(spec, static_cast<const ops::BatchNormInference&>(spec.op).options(), true);
+}
+
+template <class T>
+std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
+  return normalization<T>(spec, static_cast<const ops::BatchNormApply&>(spec.op).options(), false);
 }
 
 template <class T>
@@ -457,6 +468,10 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return inference<decltype(zero)>(spec); });
+}
+
+std::unique_ptr<Kernel> make_batch_norm_apply(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return apply<decltype(zero)>(spec); });
 }
 
 std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec) {

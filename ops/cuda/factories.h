@@ -15,6 +15,7 @@ std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec);
 
 // batch_norm.cu
 std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_batch_norm_apply(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec);
 

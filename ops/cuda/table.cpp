@@ -23,6 +23,7 @@ constexpr Entry kTable[] = {
     {"avg_pool2d", make_avg_pool2d},
     {"avg_pool2d_backward", make_avg_pool2d_backward},
     {"batch_norm", make_batch_norm},
+    {"batch_norm_apply", make_batch_norm_apply},
     {"batch_norm_backward", make_batch_norm_backward},
     {"batch_norm_inference", make_batch_norm_inference},
     {"cast", make_cast},

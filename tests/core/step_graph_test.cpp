@@ -72,6 +72,24 @@ TEST_CASE("views have no edges and are looked through, also by anti-dependencies
   CHECK(list(edges.predecessors(3)) == std::vector<NodeId>{1});
 }
 
+TEST_CASE("a node can be told to run after an earlier one that it does not read") {
+  StepGraph graph;
+  const ValueId x = graph.add_input(kDesc);
+  for (int i = 0; i < 3; ++i) graph.add_node(plain(), {x});
+  graph.add_node(view(), {x});
+  const Hash before = graph.hash();
+  graph.run_after(2, 0);
+  CHECK_FALSE(graph.hash() == before);
+  CHECK(list(graph.edges().predecessors(2)) == std::vector<NodeId>{0});
+  CHECK(list(graph.edges().successors(0)) == std::vector<NodeId>{2});
+  for (const auto& [node, earlier] : {std::pair(1, 1), {1, 2}, {3, 0}, {4, 0}, {1, -1}}) {
+    CHECK_THROWS_WITH_AS(graph.run_after(node, earlier), doctest::Contains("[step graph] cannot run node"), Error);
+  }
+  graph.clear();
+  for (int i = 0; i < 3; ++i) graph.add_node(plain(), {});
+  CHECK(graph.edges().predecessors(2).empty());
+}
+
 TEST_CASE("an old version can be neither read nor overwritten, and only persistent values can be overwritten") {
   StepGraph graph;
   const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, 0);

@@ -366,3 +366,19 @@ TEST_CASE("emulated batch norm keeps the digits of a small deviation from a larg
     CHECK(element(given[2], i) == doctest::Approx(element(exact[2], i)).epsilon(1e-4));
   }
 }
+
+TEST_CASE("emulated batch norm is applied again with the same bits") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    for (const OpRow* row : rows_in(dtype)) {
+      const auto* norm = dynamic_cast<const ops::BatchNorm*>(row->op.get());
+      if (norm == nullptr) continue;
+      CAPTURE(describe(*row));
+      CAPTURE(dtype);
+      std::vector<Array> inputs = make_inputs(*row, dtype);
+      const std::vector<Array> outputs = emulate(*norm, inputs).outputs;
+      inputs[3] = outputs[1];
+      inputs[4] = outputs[2];
+      CHECK(same_bytes(emulate(ops::BatchNormApply(norm->options()), inputs).outputs[0], outputs[0]));
+    }
+  }
+}

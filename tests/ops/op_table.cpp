@@ -125,6 +125,7 @@ void add_batch_norm_rows(Rows& rows) {
         std::vector<int> fixed_statistics = is_small ? std::vector{0} : std::vector<int>{};
         if (is_small && add) fixed_statistics.push_back(5);
         rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
+        rows.push_back({make<ops::BatchNormApply>(options), inputs});
         std::vector<Input> backward = {
             {x}, {x}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};
         if (activation != Activation::none) backward.push_back({add ? x : c, data, !add});
@@ -137,6 +138,8 @@ void add_batch_norm_rows(Rows& rows) {
   const auto channels = [](std::int64_t count) { return Input{{count}, Data::positive, true}; };
   rows.push_back(
       {make<ops::BatchNorm>(BatchNormOptions{}), {{{3, 0}}, channels(0), channels(0), channels(0), channels(0)}});
+  rows.push_back(
+      {make<ops::BatchNormApply>(BatchNormOptions{}), {{{0, 3}}, channels(3), channels(3), channels(3), channels(3)}});
   rows.push_back({make<ops::BatchNormInference>(BatchNormOptions{}),
                   {{{0, 3}}, channels(3), channels(3), channels(3), channels(3)}});
 }

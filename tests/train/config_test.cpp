@@ -46,6 +46,19 @@ TEST_CASE("what a CUDA device may do is written as it was read") {
   CHECK(error_with("workspace_limit: -1").find("x.yaml:5:18: workspace_limit: ") != std::string::npos);
 }
 
+TEST_CASE("a memory limit is in MiB, and zero is none that can be kept") {
+  const TrainConfig config = parse_train_config(kMinimal + "memory_limit: 640\n", "x.yaml");
+  CHECK(config.session.memory_limit == std::int64_t{640} << 20);
+  CHECK(parse_train_config(to_yaml(config), "y.yaml").session.memory_limit == config.session.memory_limit);
+  CHECK(parse_train_config(kMinimal, "x.yaml").session.memory_limit == 0);
+  CHECK(parse_train_config(kMinimal + "memory_limit: none\n", "x.yaml").session.memory_limit == 0);
+  for (const std::string value : {"0", "-1", "1.5", "all"}) {
+    CAPTURE(value);
+    CHECK(error_with("memory_limit: " + value).find("x.yaml:5:15: memory_limit: expected 'none' or an integer") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("streams may have SMs of their own") {
   const TrainConfig config = parse_train_config(kMinimal + "streams: {partition: [88, 44]}\n", "x.yaml");
   CHECK(config.session.partition == std::vector{88, 44});

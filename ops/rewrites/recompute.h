@@ -1,0 +1,41 @@
+#pragma once
+// Memory for time: an activation that the backward pass reads long after the forward pass made it need not be kept if
+// it is cheap to compute again (Chen et al., "Training deep nets with sublinear memory cost", 2016, section 3). The
+// node that made it is repeated just before the first backward node that reads it, with the same kernel on the same
+// inputs: results keep their bits.
+
+#include "core/step_graph.h"
+
+namespace braid {
+
+/// A step graph some of whose values are computed twice, and how it corresponds to the one that was recorded.
+struct Recomputation {
+  StepGraph graph;
+  std::vector<ValueId> values;   ///< recorded value → the same value here, as computed first
+  std::vector<ValueId> copies;   ///< recorded value → the same value as computed again; kNoValue if it is not
+  std::vector<NodeId> nodes;     ///< recorded node → the same node here
+  std::vector<NodeId> recorded;  ///< node here → the recorded node that it is, or repeats
+
+  bool is_repeated(NodeId node) const {
+    return nodes[static_cast<std::size_t>(recorded[static_cast<std::size_t>(node)])] != node;
+  }
+  std::int32_t repeated_nodes() const { return graph.node_count() - static_cast<std::int32_t>(nodes.size()); }
+};
+
+/// Whether a node belongs to a backward pass.
+bool is_backward(const StepGraph& graph, NodeId node);
+
+/// Whether recompute() takes a value: an activation of its own bytes that is not kept, made by a node of the forward
+/// pass that costs little more than moving its operands. Never a convolution, a matrix product or a loss.
+bool can_recompute(const StepGraph& graph, ValueId value);
+
+/// What a node reads when it is repeated. Batch normalisation reads the statistics that it found the first time, and
+/// leaves the running ones alone.
+std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
+
+/// The graph with these values computed again for their backward readers. What a repeated node reads is the first
+/// computation, which then lives until then, or the second if it is among the values itself. Throws Error if a value
+/// cannot be recomputed, ShapeError if a repeated node would read a parameter that has been overwritten by then.
+Recomputation recompute(const StepGraph& graph, std::span<const ValueId> values);
+
+}  // namespace braid

@@ -1,0 +1,83 @@
+#include "runtime/limited_planning.h"
+
+#include <iomanip>
+
+#include "runtime/recompute_choice.h"
+
+namespace braid {
+namespace {
+
+/// Times that more values are chosen and the step is planned again, at most.
+constexpr int kRounds = 8;
+
+std::string mebibytes(std::int64_t bytes) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
+  return out.str();
+}
+
+std::string describe(const Recomputation& recomputed, const Costs& costs) {
+  double microseconds = 0;
+  std::int32_t nodes = 0;
+  for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
+    if (!recomputed.is_repeated(id) || recomputed.graph.node(id).is_view) continue;
+    ++nodes;
+    microseconds += costs.fastest(id);
+  }
+  std::ostringstream out;
+  out << std::setprecision(3) << "recomputation: " << nodes << " nodes run twice, which takes " << microseconds / 1e3
+      << " ms";
+  return out.str();
+}
+
+}  // namespace
+
+Costs costs_of(const Recomputation& recomputed, const Costs& recorded) {
+  Costs costs;
+  for (const NodeId node : recomputed.recorded) costs.add(recorded.choices(node));
+  return costs;
+}
+
+LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
+  LimitedStep best{make_plan(problem, policy, policy_name), problem.costs, std::nullopt};
+  if (limit == 0 || best.plan.arena_bytes <= limit) return best;
+  LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
+  best = {limited.plan, problem.costs, std::nullopt, limited.traded, limited.fits};
+
+  std::vector<ValueId> chosen;
+  Recomputation current = recompute(problem.graph, chosen);
+  for (int round = 0; round < kRounds && !best.fits; ++round) {
+    const std::int64_t excess = limited.plan.arena_bytes - limit;
+    if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
+    current = recompute(problem.graph, chosen);
+    const Costs costs = costs_of(current, problem.costs);
+    const Edges edges = current.graph.edges();
+    Problem again{current.graph, edges, costs, 1, problem.capacity, problem.shares_units};
+    limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
+    if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
+    if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some
+      again.streams = problem.streams;
+      limited = plan_within(again, policy, policy_name, limit);
+    }
+    if (limited.plan.streams.size() < static_cast<std::size_t>(problem.streams)) {
+      limited.traded.insert(limited.traded.begin(), "concurrency: one stream");
+    }
+    limited.traded.push_back(describe(current, costs));
+    best = {limited.plan, costs, current, limited.traded, limited.fits};
+  }
+  return best;
+}
+
+std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit) {
+  return message("[memory] the step does not fit into the memory limit of ", mebibytes(limit),
+                 ": the smallest arena found takes ", mebibytes(arena_bytes), traded.empty() ? "" : ", after trading ",
+                 join(traded));
+}
+
+std::string join(std::span<const std::string> traded) {
+  std::string line;
+  for (const std::string& what : traded) line += (line.empty() ? "" : "; ") + what;
+  return line;
+}
+
+}  // namespace braid

@@ -1,0 +1,33 @@
+#pragma once
+// Plans of a whole step that keep to a limit of memory. What is traded for it, in this order: concurrency and workspace
+// (scheduler/memory_limit.h), then time, by computing cheap activations twice (ops/rewrites/recompute.h).
+
+#include <optional>
+
+#include "ops/rewrites/recompute.h"
+#include "scheduler/memory_limit.h"
+
+namespace braid {
+
+struct LimitedStep {
+  Plan plan;                                ///< of the graph that was given, or of the one with recomputation
+  Costs costs;                              ///< of the nodes of that graph
+  std::optional<Recomputation> recomputed;  ///< unless nothing is computed twice
+  std::vector<std::string> traded = {};     ///< what was given up for memory, for people; empty if nothing was
+  bool fits = true;                         ///< plan.arena_bytes is within the limit
+};
+
+/// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. A limit of 0 is
+/// none. The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
+LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
+
+/// Costs of a graph with recomputation, from those of the recorded one: what is repeated costs what it did.
+Costs costs_of(const Recomputation& recomputed, const Costs& recorded);
+
+/// For steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
+std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);
+
+/// What was traded, in one line.
+std::string join(std::span<const std::string> traded);
+
+}  // namespace braid

@@ -1,0 +1,21 @@
+#pragma once
+// Which activations to compute twice, where a plan takes too much memory.
+
+#include <vector>
+
+#include "ops/rewrites/recompute.h"
+#include "scheduler/plan.h"
+
+namespace braid {
+
+/// Adds values to `chosen` (of `graph`) until the most bytes in use at any time have fallen by `excess`, as far as that
+/// can be told without planning anew: where most is in use, the value that saves most bytes there for each
+/// microsecond that it takes to compute again, then the next, and so on. What has to be computed or kept besides, so
+/// that a value can be computed again, counts against it.
+///
+/// `current` is the graph with what has been chosen so far recomputed, `plan` a plan of that, `costs` those of `graph`.
+/// False if nothing helps.
+bool choose_recomputed(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+                       std::int64_t excess, std::vector<ValueId>& chosen);
+
+}  // namespace braid

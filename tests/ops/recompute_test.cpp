@@ -1,0 +1,162 @@
+#include "ops/rewrites/recompute.h"
+
+#include <doctest/doctest.h>
+
+#include "ops/batch_norm.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/reshape.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/op_table.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+template <class T, class... Arguments>
+OpPtr make(const Arguments&... arguments) {
+  return std::make_shared<T>(arguments...);
+}
+
+Array ramp(const Shape& shape, float first = -1) {
+  Array array(DType::f32, shape);
+  for (float& v : array.as<float>()) v = first += 0.375f;
+  return array;
+}
+
+/// Forward: linear → batch norm with ReLU → dropout → flatten → linear. Backward: what reads them. The statistics of
+/// the batch norm are overwritten on the way.
+struct Net {
+  Interpreter steps;
+  ValueId x = steps.add(ramp({6, 4}));
+  ValueId w = steps.add(ramp({5, 4}, -3), true);
+  ValueId gamma = steps.add(ramp({5}, 1), true), beta = steps.add(ramp({5}), true);
+  ValueId mean = steps.add(ramp({5}), true), variance = steps.add(ramp({5}, 1), true);
+  ValueId number = steps.add(Array::scalar<std::int32_t>(3));
+  ValueId z = node(make<ops::Linear>(), {x, w});
+  ValueId y =
+      node(make<ops::BatchNorm>(BatchNormOptions{.activation = Activation::relu}), {z, gamma, beta, mean, variance});
+  ValueId dropped = node(make<ops::Dropout>(0.5, 7u, 0u), {y, number});
+  ValueId flat = node(make<ops::Reshape>(Shape{6, 5, 1}), {dropped});
+  ValueId logits = node(make<ops::Scale>(2.0), {flat});
+  ValueId dy = gradient(make<ops::Scale>(0.5), {logits});
+  ValueId dx = gradient(make<ops::Sum>(), {dy, flat});  // reads dropped through a view
+  ValueId late = gradient(make<ops::ReluBackward>(), {dy, logits});
+  ValueId last = gradient(make<ops::Sum>(), {y, dropped});
+
+  ValueId node(OpPtr op, std::initializer_list<ValueId> inputs) { return steps.graph().add_node(op, inputs); }
+  ValueId gradient(OpPtr op, std::initializer_list<ValueId> inputs) {
+    return steps.graph().add_node(op, inputs, ValueKind::gradient);
+  }
+};
+
+std::vector<std::string_view> names(const StepGraph& graph) {
+  std::vector<std::string_view> list;
+  for (const Node& node : graph.nodes()) list.push_back(node.op->name());
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("batch norm is applied again with the same bits") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    for (const OpRow& row : op_table()) {
+      const auto* norm = dynamic_cast<const ops::BatchNorm*>(row.op.get());
+      if (norm == nullptr) continue;
+      for (const int width : {1, 2}) {
+        CAPTURE(describe(row));
+        CAPTURE(dtype);
+        std::vector<Array> inputs = make_inputs(row, dtype);
+        const std::vector<Array> outputs = run_op(*norm, inputs, {.width = width});
+        inputs[3] = outputs[1];
+        inputs[4] = outputs[2];
+        const ops::BatchNormApply again(norm->options());
+        CHECK(same_bytes(run_op(again, inputs, {.width = width})[0], outputs[0]));
+      }
+    }
+  }
+}
+
+TEST_CASE("values are computed again just before the backward node that reads them first") {
+  Net net;
+  const StepGraph& graph = net.steps.graph();
+  const Recomputation result = recompute(graph, std::vector{net.y, net.dropped});
+  CHECK(names(result.graph) == std::vector<std::string_view>{"linear", "batch_norm", "dropout", "reshape", "scale",
+                                                             "scale", "batch_norm_apply", "dropout", "reshape", "sum",
+                                                             "relu_backward", "sum"});
+  CHECK(result.repeated_nodes() == 3);
+  for (NodeId id = 0; id < result.graph.node_count(); ++id) {
+    CHECK(result.is_repeated(id) == (id >= 6 && id < 9));
+    CHECK(graph.node(result.recorded[static_cast<std::size_t>(id)]).is_view == result.graph.node(id).is_view);
+  }
+  const auto value = [&](ValueId id) { return result.values[static_cast<std::size_t>(id)]; };
+  const auto copy = [&](ValueId id) { return result.copies[static_cast<std::size_t>(id)]; };
+  // Forward readers keep the first computation; backward readers, views and repeated nodes read the second.
+  CHECK(result.graph.inputs(2)[0] == value(net.y));
+  CHECK(result.graph.inputs(7)[0] == copy(net.y));
+  CHECK(result.graph.inputs(8)[0] == copy(net.dropped));
+  CHECK(result.graph.inputs(9)[1] == copy(net.flat));
+  CHECK(result.graph.inputs(11)[0] == copy(net.y));
+  CHECK(copy(net.logits) == kNoValue);
+  // What is repeated waits for the gradient that its reader waits for.
+  const Edges edges = result.graph.edges();
+  for (const NodeId repeated : {6, 7}) {
+    CAPTURE(repeated);
+    const auto before = edges.predecessors(repeated);
+    CHECK(std::find(before.begin(), before.end(), 5) != before.end());
+  }
+}
+
+TEST_CASE("a graph with values computed again gives the same bits and overwrites state once") {
+  Net plain, again;
+  plain.steps.run();
+  const StepGraph before = again.steps.graph();
+  const Recomputation result = recompute(before, std::vector{again.y, again.dropped});
+  again.steps.graph() = result.graph;
+  again.steps.run();
+  for (ValueId id = 0; id < before.value_count(); ++id) {
+    CAPTURE(id);
+    CHECK(same_bytes(again.steps.read(result.values[static_cast<std::size_t>(id)]), plain.steps.read(id)));
+    const ValueId copy = result.copies[static_cast<std::size_t>(id)];
+    if (copy != kNoValue) CHECK(same_bytes(again.steps.read(copy), plain.steps.read(id)));
+  }
+}
+
+TEST_CASE("only activations that are cheap to compute and not kept can be recomputed") {
+  Net net;
+  net.steps.graph().keep(net.dropped);
+  const StepGraph& graph = net.steps.graph();
+  CHECK(can_recompute(graph, net.y));
+  CHECK(can_recompute(graph, net.logits));
+  for (const ValueId id : {net.x, net.w, net.z, net.y + 1, net.y + 3, net.dropped, net.flat, net.dy}) {
+    CAPTURE(id);
+    CHECK_FALSE(can_recompute(graph, id));
+    CHECK_THROWS_WITH_AS(recompute(graph, std::vector{id}), doctest::Contains("cannot be recomputed"), Error);
+  }
+}
+
+TEST_CASE("a graph in which nothing is recomputed is the recorded one") {
+  Net net;
+  net.steps.graph().keep(net.last);
+  const Recomputation result = recompute(net.steps.graph(), {});
+  CHECK(result.graph.hash() == net.steps.graph().hash());
+  CHECK(result.repeated_nodes() == 0);
+}
+
+TEST_CASE("what would be computed again from an overwritten parameter is refused") {
+  Interpreter steps;
+  StepGraph& graph = steps.graph();
+  const ValueId x = steps.add(ramp({3})), w = steps.add(ramp({}), true);
+  const ValueId y = graph.add_node(make<ops::ScaleBy>(), {x, w});
+  struct Update final : Op {
+    std::string_view name() const override { return "update"; }
+    void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
+      outputs.push_back({.shape = {}, .overwrites = 0});
+    }
+  };
+  graph.add_node(make<Update>(), {w});
+  graph.add_node(make<ops::Relu>(), {y}, ValueKind::gradient);
+  CHECK_THROWS_WITH_AS(recompute(graph, std::vector{y}), doctest::Contains("was overwritten earlier"), ShapeError);
+}

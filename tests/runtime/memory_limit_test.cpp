@@ -1,0 +1,244 @@
+// Steps under a limit of memory: how little they need, what is said of it, and what can still be read.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/functions.h"
+#include "models/registry.h"
+#include "runtime/limited_planning.h"
+#include "runtime/profiler.h"
+#include "tests/models/small_model.h"
+
+namespace braid {
+namespace {
+
+constexpr std::int64_t kBatch = 8;
+const Shape kImage{32, 32, 3};
+
+std::unique_ptr<Module> small(std::string_view name, Session& session) {
+  return models::make_model(name, session, small_model(kImage));
+}
+
+Tensor record_loss(Module& model) {
+  const Tensor images = Tensor(noise({kBatch, kImage[0], kImage[1], kImage[2]}));
+  const Tensor loss = cross_entropy(model(images), labels(kBatch));
+  backward(loss);
+  return loss;
+}
+
+/// A step that was recorded, with everything that planning needs.
+struct Recorded {
+  explicit Recorded(Session& session)
+      : graph(with_kept_results(session.tape().graph())),
+        edges(graph.edges()),
+        costs(analytic_costs(graph, session.backend().info(), std::vector{1})) {
+    make_kernels(graph, kernel_target(session, session.options()), costs);
+  }
+  LimitedStep plan(std::int64_t limit, int streams = 1) const {
+    return plan_step({graph, edges, costs, streams, 4}, critical_path, "critical_path", limit);
+  }
+
+  StepGraph graph;
+  Edges edges;
+  Costs costs;
+};
+
+struct Arenas {
+  std::int64_t least, free;
+};
+
+/// The arena of a step without a limit, and the smallest that is found.
+Arenas arenas(std::string_view name) {
+  Session session({.device = "cpu", .streams = 1, .width = 1});
+  const auto model = small(name, session);
+  const Step step = session.step();
+  record_loss(*model);
+  const Recorded recorded(session);
+  return {recorded.plan(1).plan.arena_bytes, recorded.plan(0).plan.arena_bytes};
+}
+
+SessionOptions within(std::int64_t limit) { return {.device = "cpu", .streams = 1, .width = 1, .memory_limit = limit}; }
+
+TEST_CASE("recomputation lets a step of training do with less memory, at whatever limit in between") {
+  for (const std::string_view name : {"resnet20", "vgg16_bn", "densenet121", "googlenet", "mobilenet_v2"}) {
+    CAPTURE(name);
+    Session session({.device = "cpu", .streams = 1, .width = 1});
+    const auto model = small(name, session);
+    const Step step = session.step();
+    record_loss(*model);
+    const Recorded recorded(session);
+    for (const int streams : {1, 2}) {
+      const LimitedStep free = recorded.plan(0, streams), least = recorded.plan(1, streams);
+      CHECK(free.traded.empty());
+      CHECK_FALSE(free.recomputed.has_value());
+      CHECK_FALSE(least.fits);
+      REQUIRE(least.recomputed.has_value());
+      CHECK(least.plan.arena_bytes < free.plan.arena_bytes);
+      for (const int part : {0, 1, 2, 3}) {
+        const std::int64_t limit = least.plan.arena_bytes + (free.plan.arena_bytes - least.plan.arena_bytes) * part / 4;
+        const LimitedStep step_within = recorded.plan(limit, streams);
+        CHECK(step_within.fits);
+        CHECK(step_within.plan.arena_bytes <= limit);
+        CHECK_FALSE(step_within.traded.empty());
+        if (!step_within.recomputed.has_value()) continue;
+        CHECK(join(step_within.traded).find("recomputation: ") != std::string::npos);
+        CHECK(verify(step_within.recomputed->graph, step_within.costs, step_within.plan).empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("more is recomputed the lower the limit") {
+  Session session({.device = "cpu", .streams = 1, .width = 1});
+  const auto model = small("densenet121", session);
+  const Step step = session.step();
+  record_loss(*model);
+  const Recorded recorded(session);
+  const std::int64_t free = recorded.plan(0).plan.arena_bytes, least = recorded.plan(1).plan.arena_bytes;
+  const auto repeated = [&](int percent) {
+    const LimitedStep limited = recorded.plan(least + (free - least) * percent / 100);
+    return limited.recomputed.has_value() ? limited.recomputed->repeated_nodes() : 0;
+  };
+  CHECK(repeated(100) == 0);
+  CHECK(repeated(80) < repeated(0));
+}
+
+TEST_CASE("a step that fits into the limit is planned as without one") {
+  Session session({.device = "cpu", .streams = 1, .width = 1});
+  const auto model = small("resnet20", session);
+  const Step step = session.step();
+  record_loss(*model);
+  const Recorded recorded(session);
+  const LimitedStep free = recorded.plan(0), limited = recorded.plan(free.plan.arena_bytes);
+  CHECK(limited.plan == free.plan);
+  CHECK(limited.traded.empty());
+}
+
+TEST_CASE("a limit that cannot be kept is an error with the numbers, and the session stays usable") {
+  Session session(within(1 << 20));
+  const auto model = small("googlenet", session);
+  for (int i = 0; i < 2; ++i) {
+    Step step = session.step();
+    record_loss(*model);
+    try {
+      step.run();
+      FAIL("it ran");
+    } catch (const OutOfMemory& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find("[memory] the step does not fit into the memory limit of 1.00 MiB: the smallest arena found "
+                      "takes ") == 0);
+      CHECK(text.find(" MiB, after trading ") != std::string::npos);
+      CHECK(text.find("recomputation: ") != std::string::npos);
+    }
+  }
+  Step step = session.step();
+  CHECK((Tensor(Array::scalar(2.0f)) + Tensor(Array::scalar(3.0f))).item() == 5);
+}
+
+TEST_CASE("a negative memory limit is refused") {
+  CHECK_THROWS_WITH_AS(Session(within(-1)), "[session] expected a memory limit of at least 0 bytes (0: none), got -1",
+                       Error);
+}
+
+TEST_CASE("losses, kept values, results and gradients are the same under recomputation") {
+  for (const std::string_view name : {"resnet20", "densenet121", "googlenet"}) {
+    CAPTURE(name);
+    const auto [least, free] = arenas(name);
+    const auto run = [](std::string_view net, std::int64_t limit) {
+      Session session(within(limit));
+      const auto model = small(net, session);
+      std::vector<Array> read;
+      for (int i = 0; i < 3; ++i) {
+        Step step = session.step();
+        const Tensor images = Tensor(noise({kBatch, kImage[0], kImage[1], kImage[2]}, 1 + static_cast<unsigned>(i)));
+        const Tensor hidden = (*model)(images);
+        const Tensor loss = cross_entropy(relu(hidden), labels(kBatch));
+        backward(loss);
+        std::vector<Tensor> tensors = {loss, hidden, images};
+        for (Parameter* parameter : session.parameters()) {
+          const ValueId gradient = session.tape().gradient(*parameter);
+          if (gradient != kNoValue) tensors.emplace_back(session.tape(), gradient);
+        }
+        for (const Tensor& tensor : tensors) tensor.keep();
+        step.run();
+        for (const Tensor& tensor : tensors) read.push_back(tensor.array());
+        for (const Parameter* parameter : session.parameters()) read.push_back(session.read(*parameter));
+        CHECK((step.graph().node_count() > session.tape().graph().node_count()) == (limit != 0));
+        CHECK((session.memory_report().find("recomputation: ") != std::string::npos) == (limit != 0));
+        if (limit != 0) CHECK(step.plan().arena_bytes <= limit);
+      }
+      CHECK(session.stats().plans == 1);
+      return read;
+    };
+    const std::vector<Array> plain = run(name, 0), again = run(name, least + (free - least) / 8);
+    REQUIRE(plain.size() == again.size());
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      CAPTURE(i);
+      CHECK(std::memcmp(plain[i].data(), again[i].data(), plain[i].bytes()) == 0);
+    }
+  }
+}
+
+TEST_CASE("every structure of steps that change keeps to the limit") {
+  const auto [least, free] = arenas("mobilenet_v2");
+  const auto losses = [](std::int64_t limit) {
+    Session session({.device = "cpu", .streams = 2, .width = 1, .memory_limit = limit});
+    const std::unique_ptr<Module> models[] = {small("mobilenet_v2", session), small("resnet20", session)};
+    std::vector<double> list;
+    for (const int which : {0, 1, 0, 1, 0}) {
+      Step step = session.step();
+      const Tensor loss = record_loss(*models[which]);
+      step.run();
+      list.push_back(loss.item());
+      const bool repeats = step.graph().node_count() > session.tape().graph().node_count();
+      CHECK(repeats == (limit != 0 && which == 0));
+      if (limit == 0) continue;
+      CHECK(step.plan().arena_bytes <= limit);
+      CHECK(session.stats().arena_bytes <= static_cast<std::size_t>(limit));
+    }
+    CHECK(session.stats().plans == 2);
+    return list;
+  };
+  CHECK(losses((least + free) / 2) == losses(0));
+}
+
+TEST_CASE("the automatic choice of streams keeps to the limit") {
+  const auto [least, free] = arenas("resnet20");
+  for (const std::int64_t limit : {least, free, 4 * free}) {
+    Session session({.device = "cpu", .streams = 0, .width = 1, .memory_limit = limit});
+    const auto model = small("resnet20", session);
+    for (int i = 0; i < 3; ++i) {
+      Step step = session.step();
+      record_loss(*model);
+      step.run();
+      CHECK(step.plan().arena_bytes <= limit);
+    }
+  }
+}
+
+TEST_CASE("measured nodes of a step with recomputation are those of its own graph") {
+  const auto [least, free] = arenas("resnet20");
+  Session session(profiling_options(within(least + (free - least) / 8), 1));
+  const auto model = small("resnet20", session);
+  Profiler profiler(session);
+  Step step = session.step();
+  record_loss(*model);
+  profiler.run(step);
+  bool repeats = false;
+  for (NodeId id = 0; id < step.graph().node_count(); ++id) {
+    const std::string_view op = step.graph().node(id).op->name();
+    const std::string_view recorded = session.tape().graph().node(step.recorded_node(id)).op->name();
+    CHECK((op == recorded || (op == "batch_norm_apply" && recorded == "batch_norm")));
+    repeats = repeats || op != recorded;
+  }
+  CHECK(repeats);
+  const Profile profile = profiler.profile();
+  CHECK(std::ranges::any_of(profile.measurements,
+                            [](const Measurement& m) { return m.node.starts_with("batch_norm_apply"); }));
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,67 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "autograd/functions.h"
+#include "models/registry.h"
+#include "runtime/session.h"
+#include "tests/models/small_model.h"
+#include "train/factories.h"
+
+namespace braid {
+namespace {
+
+struct Training {
+  std::vector<double> losses;
+  std::vector<Array> tensors;  // weights, running statistics and momentum
+  std::int64_t arena_bytes = 0;
+  std::string traded;
+};
+
+Training train(std::string_view name, DType dtype, std::int64_t limit) {
+  Session session({.device = "cpu", .streams = 1, .width = 1, .seed = 7, .memory_limit = limit});
+  const Shape image{32, 32, 3};
+  const auto model = models::make_model(name, session, small_model(image));
+  SGD sgd(model->parameters(), {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true});
+  const auto loss_scale = make_loss_scale(dtype, session);
+  Training result;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    Step step = session.step();
+    const Tensor images = cast(noise({8, image[0], image[1], image[2]}, i + 1), dtype);
+    const Tensor loss = cross_entropy((*model)(images), labels(8));
+    backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+    sgd.step(loss_scale.get());
+    step.run();
+    result.losses.push_back(loss.item());
+    result.arena_bytes = step.plan().arena_bytes;
+    result.traded = session.memory_report();
+  }
+  for (const Parameter* parameter : session.parameters()) result.tensors.push_back(session.read(*parameter));
+  return result;
+}
+
+TEST_CASE("training under a memory limit gives the same bits as without") {
+  const std::pair<std::string_view, DType> runs[] = {{"resnet20", DType::f32},
+                                                     {"resnet20", DType::bf16},
+                                                     {"googlenet", DType::f32},
+                                                     {"alexnet", DType::f32},  // dropout
+                                                     {"densenet121", DType::f16}};
+  for (const auto& [name, dtype] : runs) {
+    CAPTURE(name);
+    CAPTURE(dtype);
+    const Training plain = train(name, dtype, 0);
+    CHECK(plain.traded.empty());
+    const std::int64_t limit = plain.arena_bytes - plain.arena_bytes / 50;
+    const Training limited = train(name, dtype, limit);
+    CHECK(limited.arena_bytes <= limit);
+    CHECK(limited.traded.find("recomputation: ") != std::string::npos);
+    CHECK(plain.losses == limited.losses);
+    REQUIRE(plain.tensors.size() == limited.tensors.size());
+    for (std::size_t i = 0; i < plain.tensors.size(); ++i) {
+      CHECK(std::memcmp(plain.tensors[i].data(), limited.tensors[i].data(), plain.tensors[i].bytes()) == 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braid

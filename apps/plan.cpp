@@ -62,6 +62,12 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--policy", request.policy, "Show this policy only, beside serial; default: all policies");
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
       ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option_function<std::int64_t>(
+          "--memory-limit", [&request](std::int64_t mebibytes) { request.memory_limit = mebibytes << 20; },
+          "Most MiB of the arena; default: the config's")
+      ->type_name("MiB")
+      ->check(CLI::Range(1, 1 << 24));
   command->add_option("--sms", request.what_if.units, "What if the device had so many SMs or cores?")
       ->check(CLI::Range(1, 1 << 16));
   command

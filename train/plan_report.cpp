@@ -26,11 +26,31 @@ double utilisation(const Problem& problem, const Plan& plan, const Simulation& s
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
-/// Plans, and says what came of it.
-PlanRow plan_row(const Problem& problem, const std::string& policy, Plan& plan) {
-  const auto start = std::chrono::steady_clock::now();
-  plan = make_plan(problem, find_policy(policy), policy);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+/// The problem that a planned step solves: that of the recorded graph, or of the one with recomputation.
+Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
+  const DeviceInfo& info = report.target.info;
+  const int streams = static_cast<int>(planned.plan.streams.size());
+  if (planned.recomputed.has_value()) {
+    return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.shares_units};
+  }
+  return {.graph = report.step.graph,
+          .edges = edges,
+          .costs = planned.costs,
+          .streams = streams,
+          .capacity = info.capacity,
+          .shares_units = info.shares_units,
+          .slow_downs = &report.costs.slow_downs,
+          .wait_microseconds = report.costs.wait_microseconds};
+}
+
+Edges edges_of(const PlanReport& report, const LimitedStep& planned) {
+  return planned.recomputed.has_value() ? planned.recomputed->graph.edges() : report.step.graph.edges();
+}
+
+PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan_seconds) {
+  const Edges edges = edges_of(report, planned);
+  const Problem problem = problem_of(report, planned, edges);
+  const Plan& plan = planned.plan;
   const Simulation simulation = simulate(problem, plan);
   PlanRow row{.policy = plan.policy,
               .streams = plan.streams.size(),
@@ -43,9 +63,30 @@ PlanRow plan_row(const Problem& problem, const std::string& policy, Plan& plan) 
               .naive_bytes = plan.naive_bytes,
               .live_bytes = plan.live_bytes,
               .workspace_bytes = {},
-              .plan_seconds = seconds.count()};
+              .traded = planned.traded,
+              .fits = planned.fits,
+              .plan_seconds = plan_seconds};
   for (const ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
   return row;
+}
+
+/// Plans the step and adds the row of the plan.
+void add_row(const Edges& edges, const std::string& policy, int streams, bool configured, PlanReport& report) {
+  const auto start = std::chrono::steady_clock::now();
+  const Problem problem{.graph = report.step.graph,
+                        .edges = edges,
+                        .costs = report.costs.costs,
+                        .streams = streams,
+                        .capacity = report.target.info.capacity,
+                        .shares_units = report.target.info.shares_units,
+                        .slow_downs = &report.costs.slow_downs,
+                        .wait_microseconds = report.costs.wait_microseconds};
+  LimitedStep planned = plan_step(problem, find_policy(policy), policy, report.memory_limit);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  report.rows.push_back(row_of(report, planned, seconds.count()));
+  if (!configured) return;
+  report.configured = report.rows.size() - 1;
+  report.planned = std::move(planned);
 }
 
 /// Policies that can plan a step of so many nodes.
@@ -57,26 +98,14 @@ std::vector<std::string> suitable_policies(std::int32_t nodes) {
   return names;
 }
 
-Problem problem_of(const PlanReport& report, const Edges& edges, int streams) {
-  const DeviceInfo& info = report.target.info;
-  return {report.step.graph,       edges, report.costs.costs, streams, info.capacity, info.shares_units,
-          &report.costs.slow_downs};
-}
-
 void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
   const Edges edges = report.step.graph.edges();
   const std::vector<int> counts = request.streams.empty() ? std::vector{streams} : request.streams;
   const bool all = request.policy.empty() && counts.size() == 1;
-  Plan plan;
-  report.rows.push_back(plan_row(problem_of(report, edges, 1), "serial", plan));
-  if (configured == "serial") report.plan = plan;
+  add_row(edges, "serial", 1, configured == "serial", report);
   for (const int count : counts) {
     for (const std::string& policy : all ? suitable_policies(edges.node_count()) : std::vector{configured}) {
-      if (policy == "serial") continue;
-      report.rows.push_back(plan_row(problem_of(report, edges, count), policy, plan));
-      if (policy != configured) continue;
-      report.configured = report.rows.size() - 1;
-      report.plan = plan;
+      if (policy != "serial") add_row(edges, policy, count, policy == configured, report);
     }
   }
 }
@@ -116,6 +145,7 @@ std::vector<std::string> cells(const PlanRow& row, double serial_makespan) {
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   const SessionOptions& options = config.jobs.front().training.session;
   PlanReport report;
+  report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
   report.step = record_step(config, request.batch_size);
   report.costs = target_costs(report.step.graph, report.target, options);
@@ -128,11 +158,18 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
 }
 
 PlanView view_of(const PlanReport& report) {
-  const Edges edges = report.step.graph.edges();
-  PlanView view = view_of(problem_of(report, edges, static_cast<int>(report.plan.streams.size())), report.plan);
+  const LimitedStep& planned = report.planned;
+  const Edges edges = edges_of(report, planned);
+  PlanView view = view_of(problem_of(report, planned, edges), planned.plan);
   view.title = describe(report.step);
   view.device = report.target.info.name;
   view.layers = report.step.layers;
+  if (planned.recomputed.has_value()) {
+    view.layers.clear();
+    for (const NodeId node : planned.recomputed->recorded) {
+      view.layers.push_back(report.step.layers[static_cast<std::size_t>(node)]);
+    }
+  }
   return view;
 }
 
@@ -158,6 +195,15 @@ std::string to_text(const PlanReport& report) {
   const PlanRow& configured = report.rows[report.configured];
   out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
       << " can need less than " << milliseconds(configured.bound) << ".\n";
+  if (report.memory_limit > 0) {
+    out << "Of at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
+    for (const PlanRow& row : report.rows) {
+      out << "  " << row.policy << " on " << row.streams << (row.streams == 1 ? " stream" : " streams")
+          << (row.fits ? " fits" : " DOES NOT FIT");
+      if (!row.traded.empty()) out << " after trading " << join(row.traded);
+      out << '\n';
+    }
+  }
   if (report.target.has_kernels) {
     out << "Workspaces of " << configured.policy << ", by stream:";
     for (const std::int64_t bytes : configured.workspace_bytes) out << ' ' << mebibytes(bytes, 1);
@@ -183,6 +229,8 @@ std::string to_json(const PlanReport& report) {
                     {"naive_bytes", row.naive_bytes},
                     {"live_bytes", row.live_bytes},
                     {"workspace_bytes", row.workspace_bytes},
+                    {"traded", row.traded},
+                    {"fits", row.fits},
                     {"plan_seconds", row.plan_seconds}});
   }
   return nlohmann::json{{"jobs", jobs},
@@ -193,6 +241,7 @@ std::string to_json(const PlanReport& report) {
                         {"convolutions", report.costs.convolutions},
                         {"candidates", report.costs.candidates},
                         {"measured_nodes", report.costs.measured.known},
+                        {"memory_limit_bytes", report.memory_limit},
                         {"configured", report.configured},
                         {"plans", rows}}
       .dump();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/limited_planning.h"
 #include "scheduler/plan_view.h"
 #include "scheduler/what_if.h"
 #include "train/plan_target.h"
@@ -14,11 +15,12 @@ namespace braid {
 
 /// What takes the place of the config's settings.
 struct PlanRequest {
-  std::string device;           ///< see find_plan_target()
-  std::vector<int> streams;     ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
-  std::string policy;           ///< the only one to compare with serial; empty: all if `streams` is one number
-  std::int64_t batch_size = 0;  ///< of every job; 0: the config's
-  WhatIf what_if = {};          ///< a device a little different
+  std::string device;             ///< see find_plan_target()
+  std::vector<int> streams;       ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
+  std::string policy;             ///< the only one to compare with serial; empty: all if `streams` is one number
+  std::int64_t batch_size = 0;    ///< of every job; 0: the config's
+  std::int64_t memory_limit = 0;  ///< bytes of the arena; 0: the config's
+  WhatIf what_if = {};            ///< a device a little different
 };
 
 /// What one policy makes of the step.
@@ -39,9 +41,10 @@ struct PlanReport {
   RecordedStep step;
   PlanTarget target;
   TargetCosts costs;
-  std::vector<PlanRow> rows;   ///< serial comes first
-  std::size_t configured = 0;  ///< the row of the config's or the requested policy
-  Plan plan;                   ///< of that row
+  std::vector<PlanRow> rows;      ///< serial comes first
+  std::size_t configured = 0;     ///< the row of the config's or the requested policy
+  LimitedStep planned;            ///< of that row
+  std::int64_t memory_limit = 0;  ///< 0: none
 };
 
 /// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.

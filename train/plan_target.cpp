@@ -75,6 +75,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
     const Profile profile = read_profile(options.costs);
     check_device(profile, options.costs, info.name, info.capacity);
     result.measured = apply(profile, graph, result.costs, options.tf32);
+    result.wait_microseconds = profile.wait_microseconds;
     result.slow_downs = slow_downs(profile, graph, result.costs, info.capacity, options.tf32);
   }
   return result;

@@ -26,6 +26,7 @@ PlanTarget find_plan_target(const std::string& name);
 struct TargetCosts {
   Costs costs;
   SlowDowns slow_downs;
+  double wait_microseconds = 0;   ///< see Problem
   ProfileUse measured;            ///< if options name a profile
   std::int32_t convolutions = 0;  ///< nodes: forward, backward-data and backward-filter
   std::int32_t candidates = 0;    ///< ways to run them, all together; 0 without kernels

@@ -11,6 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Tracks have numbers of their own across processes, and none is 0, which some viewers take for an idle thread.
+constexpr int kMostTracks = 1000;
+
 /// Writes the events of one run.
 class RunWriter {
  public:
@@ -40,7 +43,8 @@ class RunWriter {
 
  private:
   Json& add(std::string_view type, std::string_view name, int track, double time) {
-    return events_.emplace_back(Json{{"ph", type}, {"name", name}, {"pid", process_}, {"tid", track}, {"ts", time}});
+    return events_.emplace_back(
+        Json{{"ph", type}, {"name", name}, {"pid", process_}, {"tid", process_ * kMostTracks + track}, {"ts", time}});
   }
 
   void name_process(std::string_view name) {

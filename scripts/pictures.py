@@ -12,8 +12,10 @@ import tempfile
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 BLOCK = ["explain", "googlenet", "--block", "inception3a", "--batch-size", "8", "--device", DOCS / "two-cores.json"]
-TRAINING = ["train", DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "-q", "--set", "streams=2", "--set", "width=1",
-            "--set", "train.batch_size=256", "--set", "train.max_steps=40"]
+STEP = [DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "--set", "streams=2", "--set", "width=1", "--set",
+        "train.batch_size=256"]
+PROFILE = ["profile", *STEP, "-o", "costs.json", "--runs", "20"]
+TRAINING = ["train", *STEP, "-q", "--set", "costs=costs.json", "--set", "train.max_steps=40"]
 TRAININGS = 10
 PICTURES = {  # file: page, the parts of it that are shown, width, height and scale
     "plan-page.png": ("block", "", 1320, 2540, 0.75),
@@ -39,6 +41,7 @@ def main():
             return (folder / f"{page}.html").read_text()
 
         write("block", BLOCK)
+        subprocess.run([program, *PROFILE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         # Whatever else the machine does disturbs a step, so the least disturbed of several is shown.
         pages = [write("training", TRAINING) for _ in range(TRAININGS)]
         fastest = min(pages, key=lambda page: float(re.search(r'"measured_us":([0-9.e+]+)', page).group(1)))

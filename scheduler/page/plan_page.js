@@ -484,7 +484,7 @@ function layout() {
     draw(chart, 'rect', {class: `box ${node.phase}${marked}`, x: x(node.id), y: y(node.id), width: kBox[0], height: kBox[1],
                          'data-node': node.id});
     draw(chart, 'text', {class: 'on-bar', x: x(node.id) + 8, y: y(node.id) + (node.layer ? 16 : 23)}, shortened(node.op, 23));
-    draw(chart, 'text', {class: 'on-bar second', x: x(node.id) + 8, y: y(node.id) + 31}, shortened(node.layer, 26));
+    draw(chart, 'text', {class: 'on-bar second', x: x(node.id) + 8, y: y(node.id) + 31}, shortened(node.layer, 24));
   }
 
   // The chart shows a rectangle of the drawing. A small graph is shown whole, of a large one the beginning.

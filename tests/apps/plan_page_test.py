@@ -142,6 +142,32 @@ class PlanPage(unittest.TestCase):
             marked = [int(e["data-node"]) for e in bars if "critical" in e["class"].split()]
             self.assertEqual(sorted(marked), sorted(path))
 
+    def test_pictures_can_be_zoomed_and_what_is_pointed_at_lights_up_everywhere(self):
+        self.plan("tiny.yaml", "--streams", 2)
+        path = self.folder / "plan.html"
+        path.write_text(path.read_text().replace("</body>", """<script>
+            const wide = +document.querySelector('.bar').getAttribute('width');
+            const full = document.getElementById('graph-chart').getAttribute('viewBox');
+            document.querySelector('[data-zoom="2"]').click();
+            const turn = new WheelEvent('wheel', {deltaY: -400, clientX: 500, clientY: 500, cancelable: true});
+            document.getElementById('graph-chart').dispatchEvent(turn);
+            const bar = document.querySelector('.bar');
+            bar.dispatchEvent(new MouseEvent('mousemove', {bubbles: true}));
+            document.body.dataset.tooltip = document.getElementById('tooltip').textContent;
+            document.body.dataset.lit = document.querySelectorAll(`.lit[data-node="${bar.dataset.node}"]`).length;
+            setTimeout(() => {
+              document.body.dataset.zoomed = document.querySelector('.bar').getAttribute('width') / wide;
+              document.body.dataset.moved = document.getElementById('graph-chart').getAttribute('viewBox') !== full;
+            }, 500);</script></body>"""))
+        page = self.browse()
+        body = next(e for e in page.elements if e["tag"] == "body")
+        self.assertAlmostEqual(float(body["data-zoomed"]), 2, places=3)
+        self.assertEqual(body["data-moved"], "true")
+        self.assertIn("bottom level", body["data-tooltip"])
+        node = page.of_class("bar")[0]["data-node"]
+        self.assertEqual(int(body["data-lit"]), sum(e.get("data-node") == node for e in page.elements))
+        self.assertGreaterEqual(int(body["data-lit"]), 3)  # bar, box, and a rectangle in memory
+
     def test_a_mistake_in_the_script_would_be_seen(self):
         self.plan("tiny.yaml")
         path = self.folder / "plan.html"

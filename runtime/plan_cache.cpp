@@ -141,8 +141,7 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
       make_candidate(entry->graph, automatic ? "serial" : options_.policy, automatic ? 1 : options_.streams, limit));
   const Candidate& first = entry->candidates.front();
   if (!fits(first)) throw OutOfMemory(does_not_fit(first.executable->plan().arena_bytes, first.traded, limit));
-  // Where even the serial plan had to give something up, there is no memory for concurrency.
-  if (!automatic || capacity == 1 || !first.traded.empty()) return entry;
+  if (!automatic || capacity == 1) return entry;
   for (const int streams : {2, 4, 8}) {
     if (streams > streams_.size()) break;
     Candidate concurrent = make_candidate(entry->graph, options_.policy, streams, limit);

@@ -37,6 +37,8 @@ class Chooser {
     for (const NodeId node : nodes_) find_fastest(node);
   }
 
+  bool has_choice() const { return !flexible_.empty(); }
+
   double bound() const { return std::max(longest_path(), total_work() / problem_.capacity); }
 
   bool improve() {
@@ -365,6 +367,9 @@ bool fit_implementations(const Problem& problem, Plan& plan, std::int64_t limit)
   return true;
 }
 
-double implementations_bound(const Problem& problem, const Plan& plan) { return Chooser(problem, plan).bound(); }
+double implementations_bound(const Problem& problem, const Plan& plan) {
+  const Chooser chooser(problem, plan);
+  return chooser.has_choice() ? chooser.bound() : simulate(problem, plan).makespan;
+}
 
 }  // namespace braid

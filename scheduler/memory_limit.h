@@ -1,7 +1,7 @@
 #pragma once
-// Plans that keep to a limit of memory. What is traded for it: concurrency, by letting fewer nodes be in
-// flight at once and on fewer streams, down to one node after another; then the order in which nodes run, so that
-// values are freed earlier; then workspace, by slower kernels that need less of it.
+// Plans that keep to a limit of memory. What is traded for it: concurrency, by letting fewer nodes be in flight at
+// once, on fewer streams, down to one node after another in an order that frees memory early; then workspace, by slower
+// kernels that need less of it.
 
 #include <cstdint>
 #include <string>

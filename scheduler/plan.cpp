@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/implementations.h"
+
 namespace braid {
 
 std::int32_t Plan::waits() const {
@@ -37,6 +39,7 @@ Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::s
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
   check_problem(problem);
   Plan plan = plan_commands(problem, policy(problem), policy_name);
+  improve_implementations(problem, plan);
   plan_memory(problem.graph, problem.costs, plan);
   require_safe(problem, plan);
   return plan;

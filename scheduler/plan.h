@@ -48,7 +48,8 @@ struct Plan {
 /// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN asks for.
 inline constexpr std::int64_t kArenaAlignment = 256;
 
-/// Policy, waits, memory, verification, in one call. Throws PlanError if the verifier finds a fault.
+/// Policy, waits, joint choice of implementations, memory, verification, in one call. Throws PlanError if the verifier
+/// finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
                int capacity, bool shares_units = false);

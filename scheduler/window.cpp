@@ -157,4 +157,9 @@ void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
   }
 }
 
+Schedule lean_schedule(const Problem& problem, Policy policy, int window) {
+  const ReorderedStep lean(problem, frugal(problem).order);
+  return lean.restore(schedule_within_window(lean.problem(problem.streams), policy, window));
+}
+
 }  // namespace braid

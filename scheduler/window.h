@@ -43,4 +43,7 @@ Schedule schedule_within_window(const Problem& problem, Policy policy, int windo
 /// do without.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule);
 
+/// What the policy makes of a problem within a window over the frugal order.
+Schedule lean_schedule(const Problem& problem, Policy policy, int window);
+
 }  // namespace braid

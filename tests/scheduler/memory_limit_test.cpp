@@ -170,13 +170,33 @@ TEST_CASE("a step recorded in another order is the same step") {
     REQUIRE(problem.graph.node_count() == random.step.graph.node_count());
     REQUIRE(problem.edges.predecessor.size() == random.problem().edges.predecessor.size());
     const Schedule there = critical_path(problem);
-    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    Plan plan = plan_commands(problem, there, "critical_path");
+    plan_memory(problem.graph, problem.costs, plan);
     Plan here = plan_commands(random.problem(), lean.restore(there), "critical_path");
     plan_memory(random.step.graph, random.step.costs, here);
     REQUIRE(here.waits() == plan.waits());
     REQUIRE(here.live_bytes == plan.live_bytes);
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, here).safe());
   }
+}
+
+TEST_CASE("a lean schedule runs no further ahead than its window, for less memory") {
+  StepGraph graph;  // 40 branches: each makes a large value, from which a chain makes a small one
+  std::vector<ValueId> ends;
+  for (int branch = 0; branch < 40; ++branch) {
+    const ValueId large = add(graph, {}, 100000);
+    ends.push_back(add(graph, {add(graph, {large}), large}));
+  }
+  add(graph, ends);
+  const Costs costs = unit_costs(graph);
+  const Edges edges = graph.edges();
+  const Problem problem{graph, edges, costs, 4, 4};
+  const Plan free = make_plan(problem, critical_path, "critical_path");
+  const Plan lean = make_plan(
+      problem, [](const Problem& p) { return lean_schedule(p, critical_path, 12); }, "critical_path");
+  CHECK(free.makespan == 31);
+  CHECK(lean.makespan == 31);
+  CHECK(free.live_bytes > 4 * lean.live_bytes);
 }
 
 TEST_CASE("within a window a node starts only when all that are so many places ahead are over") {

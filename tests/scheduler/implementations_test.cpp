@@ -1,0 +1,195 @@
+#include "scheduler/implementations.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "scheduler/simulator.h"
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+constexpr double kRounding = 1 + 1e-9;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A random step in which most nodes can run in several ways: the wider and the more workspace, the faster.
+struct Case {
+  Case(std::uint64_t seed, int max_nodes, int streams, bool shares_units, int most_ways = 3)
+      : graph(random_step(seed, max_nodes).graph), edges(graph.edges()), problem{graph, edges, costs, streams, 8} {
+    problem.shares_units = shares_units;
+    Generator random(seed + 1000);
+    const auto below = [&](int bound) { return static_cast<int>(random.below(static_cast<std::uint32_t>(bound))); };
+    for (const Node& node : graph.nodes()) {
+      std::vector<Choice> ways;
+      int width = 1 + below(4);
+      std::size_t workspace = 0;
+      double duration = 5 + below(20);
+      for (int more = node.is_view ? 1 : 1 + below(most_ways); more > 0; --more) {
+        ways.push_back({.width = width, .duration = node.is_view ? 0 : duration, .workspace_bytes = workspace});
+        width = std::min(8, width + below(3));
+        workspace += static_cast<std::size_t>(below(1500));
+        duration *= 0.5 + 0.5 * random.uniform();
+      }
+      costs.add(ways);
+    }
+    plan = plan_commands(problem, critical_path(problem), "critical_path");
+    take_simulated_times(problem, plan);
+  }
+  Case(const Case&) = delete;
+
+  std::int64_t workspaces(const Plan& of) const {
+    Plan placed = of;
+    plan_memory(graph, costs, placed);
+    std::int64_t sum = 0;
+    for (const ArenaSlice& slice : placed.workspaces) sum += (slice.bytes + 255) / 256 * 256;
+    return sum;
+  }
+
+  StepGraph graph;
+  Edges edges;
+  Costs costs;
+  Problem problem;
+  Plan plan;
+};
+
+/// The smallest simulated makespan over all ways to run all nodes within the limit.
+double brute_force(const Case& step, std::int64_t limit, Plan& plan, NodeId node = 0) {
+  if (node == step.graph.node_count()) {
+    return step.workspaces(plan) <= limit ? simulate(step.problem, plan).makespan : kNever;
+  }
+  int& choice = plan.placements[node].choice;
+  const int own = choice;
+  double best = kNever;
+  for (int i = 0; i < static_cast<int>(step.costs.choices(node).size()); ++i) {
+    const bool room =
+        step.problem.shares_units || step.costs.choice(node, i).width <= step.costs.choice(node, own).width;
+    if (!room) continue;
+    choice = i;
+    best = std::min(best, brute_force(step, limit, plan, node + 1));
+  }
+  choice = own;
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("implementations of a few nodes are chosen as well as by trying all") {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const Case step(seed, 8, 1 + static_cast<int>(seed % 3), seed % 2 == 0);
+    const std::int64_t least = least_workspace_bytes(step.problem, step.plan);
+    for (const std::int64_t limit : {least - 1, least, least + 512, least + 1536, least + 100000}) {
+      INFO("seed ", seed, ", limit ", limit);
+      Plan tried = step.plan;
+      const double best = brute_force(step, limit, tried);
+      Plan chosen = step.plan;
+      REQUIRE(fit_implementations(step.problem, chosen, limit) == (best < kNever));
+      if (best == kNever) {
+        REQUIRE(chosen == step.plan);
+        continue;
+      }
+      REQUIRE(chosen.makespan <= best * kRounding);
+      REQUIRE(chosen.makespan >= best / kRounding);
+      REQUIRE(chosen.makespan == simulate(step.problem, chosen).makespan);
+      REQUIRE(step.workspaces(chosen) <= limit);
+      REQUIRE(implementations_bound(step.problem, step.plan) <= best * kRounding);
+      ++compared;
+    }
+  }
+  CHECK(compared > 500);
+}
+
+TEST_CASE("implementations of many nodes keep to the limit, and a larger limit never makes them slower") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Case step(seed, 150, 1 + static_cast<int>(seed % 4), seed % 2 == 0);
+    const std::int64_t least = least_workspace_bytes(step.problem, step.plan);
+    const std::int64_t own = step.workspaces(step.plan);
+    Plan none = step.plan;
+    if (least > 0) REQUIRE(!fit_implementations(step.problem, none, least - 1));
+    double makespan = kNever;
+    for (std::int64_t limit = least; limit < own + 2000; limit += 700) {
+      Plan chosen = step.plan;
+      INFO("seed ", seed, ", limit ", limit, " from ", least, " to ", own);
+      REQUIRE(fit_implementations(step.problem, chosen, limit));
+      REQUIRE(step.workspaces(chosen) <= limit);
+      REQUIRE(chosen.makespan <= makespan * kRounding);
+      REQUIRE(chosen.makespan * kRounding >= implementations_bound(step.problem, step.plan));
+      makespan = chosen.makespan;
+      plan_memory(step.graph, step.costs, chosen);
+      REQUIRE(verify(step.graph, step.costs, chosen).empty());
+    }
+    REQUIRE(makespan <= step.plan.makespan * kRounding);
+  }
+}
+
+TEST_CASE("free choice of implementations never makes a plan slower, and often faster where nodes share units") {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Case step(seed, 60, 4, seed % 2 == 0);
+    Plan improved = step.plan;
+    const bool changed = improve_implementations(step.problem, improved);
+    INFO("seed ", seed);
+    REQUIRE(changed == (improved != step.plan));
+    if (!changed) continue;
+    REQUIRE(improved.makespan < step.plan.makespan);
+    REQUIRE(improved.makespan == simulate(step.problem, improved).makespan);
+    REQUIRE(improved.streams == step.plan.streams);
+    ++better;
+  }
+  CHECK(better > 20);
+}
+
+TEST_CASE("a node off the critical path takes the slower way that needs less workspace") {
+  StepGraph graph;  // a long node and a short one, side by side
+  const ValueId start = add(graph, {});
+  add(graph, {start});
+  add(graph, {start});
+  Costs costs;
+  const Choice first{.width = 1, .duration = 1};
+  const Choice slow[] = {{.width = 1, .duration = 12, .workspace_bytes = 0},
+                         {.width = 1, .duration = 10, .workspace_bytes = 2560}};
+  const Choice quick[] = {{.width = 1, .duration = 9, .workspace_bytes = 0},
+                          {.width = 1, .duration = 1, .workspace_bytes = 2560}};
+  costs.add({&first, 1});
+  costs.add(slow);
+  costs.add(quick);
+  const Edges edges = graph.edges();
+  const Problem problem{graph, edges, costs, 2, 2};
+  Plan plan = plan_commands(problem, critical_path(problem), "critical_path");
+  REQUIRE(plan.placements[1].stream != plan.placements[2].stream);
+  CHECK(least_workspace_bytes(problem, plan) == 0);
+  REQUIRE(fit_implementations(problem, plan, 2560));  // enough for one of the two
+  CHECK(plan.placements[1].choice == 1);
+  CHECK(plan.placements[2].choice == 0);
+  CHECK(plan.makespan == 11);
+  REQUIRE(fit_implementations(problem, plan, 2559));
+  CHECK(plan.makespan == 13);
+}
+
+TEST_CASE("a narrow way is taken where wide ones get into each other's way") {
+  StepGraph graph;
+  const ValueId start = add(graph, {});
+  add(graph, {start});
+  add(graph, {start});
+  Costs costs;
+  const Choice first{.width = 1, .duration = 1};
+  const Choice ways[] = {{.width = 4, .duration = 12}, {.width = 8, .duration = 10}};
+  costs.add({&first, 1});
+  costs.add(ways);
+  costs.add(ways);
+  const Edges edges = graph.edges();
+  Problem problem{graph, edges, costs, 2, 8};
+  problem.shares_units = true;
+  Schedule schedule = serial(problem);
+  schedule.placements[2].stream = 1;
+  Plan plan = plan_commands(problem, schedule, "side by side");
+  take_simulated_times(problem, plan);
+  CHECK(plan.makespan == doctest::Approx(21));  // both at once, each at half its speed
+  CHECK(improve_implementations(problem, plan));
+  CHECK(plan.makespan == doctest::Approx(13));
+  CHECK(plan.placements[1].choice == 0);
+  CHECK(plan.placements[2].choice == 0);
+}
+
+}  // namespace braid::testing

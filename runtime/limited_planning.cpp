@@ -59,8 +59,8 @@ LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view po
       again.streams = problem.streams;
       limited = plan_within(again, policy, policy_name, limit);
     }
-    if (limited.plan.streams.size() < static_cast<std::size_t>(problem.streams)) {
-      limited.traded.insert(limited.traded.begin(), "concurrency: one stream");
+    if (limited.traded.empty() && limited.plan.streams.size() < static_cast<std::size_t>(problem.streams)) {
+      limited.traded.push_back("concurrency: one stream");
     }
     limited.traded.push_back(describe(current, costs));
     best = {limited.plan, costs, current, limited.traded, limited.fits};

@@ -157,8 +157,7 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
       make_candidate(entry->graph, measured ? "serial" : options_.policy, measured ? 1 : options_.streams, limit));
   const Candidate& first = entry->candidates.front();
   if (!fits(first)) throw OutOfMemory(does_not_fit(first.executable->plan().arena_bytes, first.traded, limit));
-  // Where even the serial plan had to give something up, there is no memory for concurrency.
-  if (!measured || capacity == 1 || !first.traded.empty()) return entry;
+  if (!measured || capacity == 1) return entry;
   for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
     if (streams > streams_.size()) break;
     Candidate concurrent = make_candidate(entry->graph, options_.policy, streams, limit);

@@ -55,7 +55,7 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   plan.placements = schedule.placements;
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;
-  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity);
+  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams);
   add_commands(problem.edges, schedule, problem.streams, plan);
   plan_memory(problem.graph, problem.costs, plan);
   const std::vector<std::string> faults = verify(problem.graph, problem.costs, plan);

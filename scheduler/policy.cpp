@@ -7,7 +7,7 @@ struct Named {
   std::string_view name;
   Policy policy;
 };
-constexpr Named kPolicies[] = {{"serial", serial}, {"critical_path", critical_path}};
+constexpr Named kPolicies[] = {{"serial", serial}, {"critical_path", critical_path}, {"exhaustive", exhaustive}};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 // from the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,13 +52,14 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.
 std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);
 
-/// max(D, W / capacity) in microseconds: no plan can be faster under the capacity model.
+/// max(D, W / capacity, fastest durations / streams) in microseconds: no plan can be faster under the capacity model.
 struct LowerBound {
   double depth = 0;  ///< D: the critical path
   double work = 0;   ///< W: capacity-microseconds
   double bound = 0;
   friend bool operator==(const LowerBound&, const LowerBound&) = default;
 };
-LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity);
+LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity,
+                       int streams = std::numeric_limits<int>::max());
 
 }  // namespace braid

@@ -94,6 +94,7 @@ class Teller {
     tell_graph();
     tell_costs();
     tell_picks();
+    tell_streams();
     tell_waits();
     tell_memory();
     tell_result();
@@ -214,7 +215,7 @@ class Teller {
       const ScheduleLog::Pick& pick = told->picks[i];
       const bool first = i == 0 || pick.time != told->picks[i - 1].time;
       if (first) tell_ready(pick);
-      if (pick.stream >= 0) {
+      if (pick.started) {
         tell_start(pick, first);
       } else if (pick.choice >= 0) {
         const int width = view_.costs.choice(pick.node, pick.choice).width;
@@ -226,7 +227,7 @@ class Teller {
         std::vector<NodeId> passed_over{pick.node};
         for (; i + 1 < told->picks.size(); ++i) {
           const ScheduleLog::Pick& next = told->picks[i + 1];
-          if (next.time != pick.time || next.stream >= 0 || next.choice >= 0) break;
+          if (next.time != pick.time || next.started || next.choice >= 0) break;
           passed_over.push_back(next.node);
         }
         out_ << "     not now: " << list(passed_over) << ", which would not be over by "
@@ -243,9 +244,8 @@ class Teller {
   }
 
   void tell_start(const ScheduleLog::Pick& pick, bool first) {
-    out_ << "     " << label(pick.node) << " starts on stream " << pick.stream << ", until "
-         << microseconds(pick.finish) << "\n       " << why_it(pick, first) << "; " << why_width(pick) << "; "
-         << why_stream(pick) << '\n';
+    out_ << "     " << label(pick.node) << " starts, until " << microseconds(pick.finish) << "\n       "
+         << why_it(pick, first) << "; " << why_width(pick) << '\n';
   }
 
   static std::string why_it(const ScheduleLog::Pick& pick, bool first) {
@@ -264,14 +264,26 @@ class Teller {
     return message(way, ", with which it is over first");
   }
 
-  std::string why_stream(const ScheduleLog::Pick& pick) const {
-    switch (pick.reason) {
-      case ScheduleLog::StreamReason::wide: return "what is wide goes to stream 0";
-      case ScheduleLog::StreamReason::after_predecessor:
-        return message("stream ", pick.stream, " has run what it waited for last");
-      case ScheduleLog::StreamReason::first_free: break;
+  /// The streams of the kept schedule, in the order in which they were chosen.
+  void tell_streams() {
+    std::vector<NodeId> nodes;
+    for (NodeId node = 0; node < view_.graph.node_count(); ++node) {
+      if (!view_.graph.node(node).is_view) nodes.push_back(node);
     }
-    return message("stream ", pick.stream, " is the first that is free");
+    if (log_.stream_picks.empty()) return;
+    std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
+    out_ << "\n   Then every node gets a stream that is free as it starts, with a view to few waits:\n";
+    for (const NodeId node : nodes) {
+      out_ << "     " << label(node) << ": " << stream_of(node) << ", " << why_stream(log_.stream_picks[node]) << '\n';
+    }
+  }
+
+  std::string why_stream(const ScheduleLog::StreamPick& pick) const {
+    if (pick.wide) return "where what is wide goes";
+    const std::string last = pick.last == kNoNode ? "" : message(" after ", label(pick.last));
+    if (pick.free_streams == 1) return "the only one free" + last;
+    return (pick.waits == 0 ? "where it needs no wait" : message("where ", plural(pick.waits, "wait"), " will do")) +
+           last;
   }
 
   void tell_waits() {

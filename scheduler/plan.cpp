@@ -51,7 +51,7 @@ Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string
   plan.placements = schedule.placements;
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;
-  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity);
+  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams);
   add_commands(problem.edges, schedule, problem.streams, plan, problem.log);
   return plan;
 }

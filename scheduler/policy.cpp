@@ -7,9 +7,13 @@ namespace {
 
 constexpr std::int32_t kAnySize = std::numeric_limits<std::int32_t>::max();
 constexpr NamedPolicy kPolicies[] = {
-    {"serial", serial, kAnySize},           {"critical_path", critical_path, kAnySize},
-    {"round_robin", round_robin, kAnySize}, {"matching", matching, kAnySize},
-    {"stages", stages, kAnySize},           {"resource_order", resource_order, kAnySize},
+    {"serial", serial, kAnySize},
+    {"critical_path", critical_path, kAnySize},
+    {"round_robin", round_robin, kAnySize},
+    {"matching", matching, kAnySize},
+    {"stages", stages, kAnySize},
+    {"resource_order", resource_order, kAnySize},
+    {"exhaustive", exhaustive, kMostExhaustiveNodes},
     {"auto", automatic, kAnySize},
 };
 

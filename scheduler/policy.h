@@ -74,6 +74,16 @@ Schedule stages(const Problem& problem);
 /// List scheduling in which the ready node that asks for the least of the device goes first. Opara (2023).
 Schedule resource_order(const Problem& problem);
 
+/// The least makespan there is under the capacity model, by branch and bound: the oracle for small graphs. Throws
+/// PlanError if more than kMostExhaustiveNodes nodes are launched.
+Schedule exhaustive(const Problem& problem);
+inline constexpr int kMostExhaustiveNodes = 12;
+
+/// Gives every node a stream that is free when it starts, so that few waits are needed, and makes `order` that of the
+/// starts (scheduler/streams.cpp). Looks at the choice, start and finish of every placement. Throws PlanError if more
+/// nodes run at once than there are streams.
+void assign_streams(const Problem& problem, Schedule& schedule);
+
 /// Orders nodes that use the same capacity one after the other by extra edges, so that the schedule stays within the
 /// capacity whatever the real durations are (scheduler/capacity.cpp). Throws PlanError if it is beyond it as predicted.
 void add_capacity_edges(const Problem& problem, Schedule& schedule);

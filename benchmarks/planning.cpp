@@ -1,0 +1,238 @@
+// How well and how fast steps are planned, by the models of the scheduler: nothing runs.
+//
+//   bench_planning [step|random|quality|nets]...
+
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include "core/median.h"
+#include "data/synthetic.h"
+#include "scheduler/known_devices.h"
+#include "scheduler/simulator.h"
+#include "tests/scheduler/random_graph.h"
+#include "train/learner.h"
+
+namespace braid {
+namespace {
+
+using testing::random_step;
+using testing::RandomStep;
+
+template <class Function>
+double seconds(const Function& function) {
+  const auto start = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class Function>
+double median_seconds(int times, const Function& function) {
+  std::vector<double> all;
+  for (int i = 0; i < times; ++i) all.push_back(seconds(function));
+  return median(all);
+}
+
+double peak_mebibytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+/// A net of the zoo that can record its training step as often as asked.
+class Net {
+ public:
+  explicit Net(const std::string& name, std::int64_t batch = 32)
+      : image_size_(image_size(name)),
+        channels_(name == "lenet5" || name == "mlp" ? 1 : 3),
+        classes_(image_size_ > 32 ? 1000 : 10),
+        batch_(batch),
+        session_({.device = "cpu"}),
+        learner_(config(name), session_, *dataset()),
+        images_(DType::f32, {batch, image_size_, image_size_, channels_}),
+        labels_(DType::i32, {batch}) {}
+
+  /// Calls use(graph) with the recorded step. Returns the seconds that recording took.
+  template <class Use>
+  double record(const Use& use) {
+    const Step step = session_.step();
+    const double time = seconds([&] { learner_.record(images_, labels_); });
+    use(session_.tape().graph());
+    return time;
+  }
+  StepGraph graph() {
+    StepGraph result;
+    record([&](const StepGraph& graph) { result = with_kept_results(graph); });
+    return result;
+  }
+  Session& session() { return session_; }
+
+ private:
+  static std::int64_t image_size(std::string_view name) {
+    if (name == "lenet5" || name == "mlp") return 28;
+    for (const char* small : {"pathnet", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110"}) {
+      if (name.starts_with(small)) return 32;
+    }
+    return name == "inception_v3" ? 299 : 224;
+  }
+  TrainConfig config(const std::string& name) const {
+    TrainConfig config;
+    config.model.name = name;
+    config.optimizer.lr = 0.1;
+    config.batch_size = batch_;
+    return config;
+  }
+  std::shared_ptr<const Dataset> dataset() const {
+    return synthetic({.size = batch_, .shape = {image_size_, image_size_, channels_}, .classes = classes_});
+  }
+
+  std::int64_t image_size_, channels_;
+  int classes_;
+  std::int64_t batch_;
+  Session session_;
+  Learner learner_;
+  Array images_, labels_;
+};
+
+Costs costs_for(const StepGraph& graph, const DeviceInfo& device) {
+  return analytic_costs(graph, device, widths(0, device.max_width));
+}
+
+Plan plan_for(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, std::string_view policy,
+              int streams) {
+  return make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.shares_units);
+}
+
+void measure_step() {
+  Net net("resnet50");
+  constexpr int kTimes = 21;
+  std::vector<double> record_times;
+  for (int i = 0; i < kTimes; ++i) record_times.push_back(net.record([](const StepGraph&) {}));
+  const StepGraph graph = net.graph();
+  std::printf("ResNet-50, batch 32: %d nodes\n  record and hash    %8.3f ms\n", graph.node_count(),
+              1e3 * median(record_times));
+  for (const DeviceInfo& device : {known_device("h200"), net.session().backend().info()}) {
+    const Costs costs = costs_for(graph, device);
+    const auto plan = [&] { plan_for(graph, costs, device, "critical_path", 4); };
+    std::printf("  plan, 4 streams    %8.3f ms on %s\n", 1e3 * median_seconds(kTimes, plan), device.name.c_str());
+  }
+
+  SessionOptions options{.device = "cpu", .streams = 4};
+  const auto streams = net.session().backend().make_streams({.count = options.streams});
+  PlanCache cache(net.session(), *streams, options);
+  std::vector<double> hit_times;
+  for (int i = 0; i <= kTimes; ++i) {
+    net.record([&](const StepGraph& recorded) { hit_times.push_back(seconds([&] { cache.find(recorded); })); });
+  }
+  std::printf("  cache miss         %8.3f ms, kernels included\n  cache hit          %8.3f us\n", 1e3 * hit_times[0],
+              1e6 * median({hit_times.begin() + 1, hit_times.end()}));
+}
+
+void measure_random_graphs() {
+  std::printf("Random graphs, critical_path, 4 streams: policy, waits, memory and verification\n");
+  for (const int nodes : {1000, 10000, 100000}) {
+    const RandomStep step = random_step(7, nodes, nodes);
+    const auto plan = [&] { make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity); };
+    const double time = median_seconds(nodes > 10000 ? 3 : 9, plan);
+    std::printf("  %6d nodes  %8.1f ms  %6.2f us a node  peak %6.0f MiB\n", nodes, 1e3 * time, 1e6 * time / nodes,
+                peak_mebibytes());
+  }
+}
+
+int launched_nodes(const StepGraph& graph) {
+  return static_cast<int>(std::ranges::count(graph.nodes(), false, &Node::is_view));
+}
+
+/// The makespan of every policy over the least possible, on many small graphs.
+void measure_quality() {
+  constexpr int kGraphs = 1000, kStreams[] = {2, 3, 4};
+  struct Ratio {
+    std::string policy;
+    double sum = 0, worst = 0;
+    int optimal = 0;
+  };
+  std::vector<Ratio> ratios;
+  for (const std::string& name : policy_names()) ratios.push_back({.policy = name});
+  double exhaustive_time = 0;
+  for (int seed = 0; seed < kGraphs; ++seed) {
+    const RandomStep step = random_step(seed, 11, 8);
+    const Edges edges = step.graph.edges();
+    for (const int streams : kStreams) {
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      double least = 0;
+      exhaustive_time += seconds([&] { least = exhaustive(problem).makespan; });
+      for (Ratio& ratio : ratios) {
+        const double makespan = find_policy(ratio.policy)(problem).makespan;
+        const double times = least > 0 ? makespan / least : 1;
+        ratio.sum += times;
+        ratio.worst = std::max(ratio.worst, times);
+        ratio.optimal += times < 1 + 1e-9 ? 1 : 0;
+      }
+    }
+  }
+  constexpr int kProblems = kGraphs * static_cast<int>(std::size(kStreams));
+  std::printf("%d random graphs of 8 to 11 nodes on 2, 3 and 4 streams; exhaustive takes %.2f ms each\n", kGraphs,
+              1e3 * exhaustive_time / kProblems);
+  std::printf("  %-16s %8s %8s %9s\n", "policy", "mean", "worst", "optimal");
+  for (const Ratio& ratio : ratios) {
+    std::printf("  %-16s %8.4f %8.4f %8.1f%%\n", ratio.policy.c_str(), ratio.sum / kProblems, ratio.worst,
+                100.0 * ratio.optimal / kProblems);
+  }
+}
+
+void measure_nets() {
+  constexpr int kStreams = 4;
+  std::printf("Nets at batch 32 on %d streams; times in ms, memory in MiB\n", kStreams);
+  std::printf("  %-16s %-6s %-14s %9s %9s %7s %6s %8s %8s %8s\n", "net", "device", "policy", "makespan", "simulated",
+              "/bound", "waits", "arena", "serial", "plan ms");
+  for (const std::string& name : models::model_names()) {
+    Net net(name);
+    const StepGraph graph = net.graph();
+    const Edges edges = graph.edges();
+    for (const DeviceInfo& device : {known_device("h200"), net.session().backend().info()}) {
+      const Costs costs = costs_for(graph, device);
+      const double serial_arena = static_cast<double>(plan_for(graph, costs, device, "serial", 1).arena_bytes);
+      for (const std::string& policy : policy_names()) {
+        if (policy == "exhaustive" && launched_nodes(graph) > kMostExhaustiveNodes) continue;
+        Plan plan;
+        const double time = seconds([&] { plan = plan_for(graph, costs, device, policy, kStreams); });
+        const Problem problem{graph, edges, costs, kStreams, device.capacity, device.shares_units};
+        const double simulated = simulate(problem, plan).makespan;
+        std::printf("  %-16s %-6s %-14s %9.3f %9.3f %7.3f %6d %8.1f %8.1f %8.2f\n", name.c_str(),
+                    device.shares_units ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,
+                    simulated / plan.bound.bound, plan.waits(), static_cast<double>(plan.arena_bytes) / (1 << 20),
+                    serial_arena / (1 << 20), 1e3 * time);
+      }
+    }
+  }
+}
+
+struct Section {
+  std::string_view name;
+  void (*measure)();
+};
+constexpr Section kSections[] = {
+    {"step", measure_step}, {"random", measure_random_graphs}, {"quality", measure_quality}, {"nets", measure_nets}};
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> wanted(argv + 1, argv + argc);
+  for (const std::string_view name : wanted) {
+    if (std::ranges::find(braid::kSections, name, &braid::Section::name) != std::end(braid::kSections)) continue;
+    std::cerr << "bench_planning: expected step, random, quality or nets, got '" << name << "'\n";
+    return 1;
+  }
+  try {
+    for (const braid::Section& section : braid::kSections) {
+      if (wanted.empty() || std::ranges::find(wanted, section.name) != wanted.end()) section.measure();
+    }
+  } catch (const std::exception& error) {
+    std::cerr << "bench_planning: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,37 @@
+#pragma once
+// One run of the list scheduler (HLFET in Kwok and Ahmad, "Static scheduling algorithms", 1999), for policies that try
+// several and keep the best.
+
+#include <span>
+
+#include "scheduler/policy.h"
+#include "scheduler/schedule_log.h"
+
+namespace braid {
+
+/// How wide a node may start while others are ready.
+enum class Sharing {
+  equal,     ///< free capacity divided among the ready nodes
+  balanced,  ///< equal shares, or one wide node after another where that finishes the ready nodes sooner
+  fastest,   ///< every node at the width that finishes it first
+};
+
+constexpr int kAnyChoice = -1;
+
+/// What a run of the list scheduler goes by.
+struct ListRules {
+  Sharing sharing = Sharing::balanced;
+  /// How much of a node's width must be free for it to start, in (0, 1]. Less than 1 only where the hardware shares its
+  /// units: nodes that together ask for more than the capacity then slow each other in proportion.
+  double room = 1;
+  std::vector<double> priorities = {};  ///< per node: of the ready nodes the one with the largest starts first
+  std::vector<int> choices = {};        ///< per node: the way it has to run, or kAnyChoice; empty for none
+  /// Pairs (first, second): the second node waits until the first has started, though it may be ready before.
+  std::vector<std::pair<NodeId, NodeId>> holds = {};
+};
+
+/// Sets choice, start and finish of every placement, order and makespan; not the streams. Nodes whose holds lock each
+/// other out are missing from the order. Tells `log`, if there is one, of every decision.
+Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
+
+}  // namespace braid

@@ -1,0 +1,149 @@
+// From times to streams: interval colouring. Nodes are taken in the order of their starts, and each goes to a stream
+// that is free by then: there always is one, as no more nodes run at once than there are streams. Which one is chosen
+// only matters for the waits that it will need. They are counted as scheduler/waits.cpp will find them: by vector
+// clocks, which say what every stream's past already orders.
+
+#include <algorithm>
+#include <tuple>
+
+#include "scheduler/policy.h"
+#include "scheduler/schedule_log.h"
+
+namespace braid {
+namespace {
+
+class StreamAssigner {
+ public:
+  StreamAssigner(const Problem& problem, Schedule& schedule)
+      : problem_(problem),
+        schedule_(schedule),
+        streams_(problem.streams),
+        last_(problem.streams, kNoNode),
+        clocks_(schedule.placements.size() * problem.streams),
+        position_(schedule.placements.size(), -1),
+        waiting_(schedule.placements.size()) {
+    for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+      waiting_[node] = static_cast<int>(problem.edges.successors(node).size());
+    }
+  }
+
+  void run() {
+    sort_by_start();
+    if (problem_.log != nullptr) problem_.log->stream_picks.assign(schedule_.placements.size(), {});
+    for (const NodeId node : schedule_.order) {
+      const int stream = choose_stream(node);
+      BRAID_CHECK(stream >= 0, PlanError, "[streams] no stream of ", streams_, " is free when node ", node, " starts");
+      place(node, stream);
+    }
+  }
+
+ private:
+  /// At one time, nodes that take none come first, for they are over when the others start; then the longest path
+  /// ahead.
+  void sort_by_start() {
+    schedule_.order.clear();
+    for (NodeId node = 0; node < problem_.graph.node_count(); ++node) {
+      if (!problem_.graph.node(node).is_view) schedule_.order.push_back(node);
+    }
+    const std::vector<double> levels = bottom_levels(problem_.edges, problem_.costs);
+    std::ranges::stable_sort(schedule_.order, {}, [&](NodeId node) {
+      return std::tuple(placement(node).start, placement(node).finish > placement(node).start, -levels[node]);
+    });
+  }
+
+  const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
+  bool is_free(int stream, double time) const {
+    return last_[stream] == kNoNode || placement(last_[stream]).finish <= time;
+  }
+  bool follows(NodeId node, NodeId before) const {
+    return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
+  }
+
+  /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads.
+  int choose_stream(NodeId node) {
+    const Placement& place = placement(node);
+    const int width = problem_.costs.choice(node, place.choice).width;
+    if (width > 1 && !problem_.shares_units && is_free(0, place.start)) return 0;
+    int best = -1;
+    std::tuple<int, int, double> least;
+    for (int stream = 0; stream < streams_; ++stream) {
+      if (!is_free(stream, place.start)) continue;
+      const NodeId last = last_[stream];
+      const int lost =
+          last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
+      const double since = last == kNoNode ? 0 : placement(last).finish;
+      const std::tuple cost(waits(node, stream), lost, -since);
+      if (best < 0 || cost < least) {
+        best = stream;
+        least = cost;
+      }
+    }
+    return best;
+  }
+
+  std::span<std::int32_t> clock(NodeId node) {
+    return std::span(clocks_).subspan(static_cast<std::size_t>(node) * streams_, streams_);
+  }
+  bool covers(std::span<const std::int32_t> clock, NodeId node) const {
+    return clock[placement(node).stream] > position_[node];
+  }
+
+  /// How many waits a node needs on a stream. Fills now_, what is over then.
+  int waits(NodeId node, int stream) {
+    now_.assign(streams_, 0);
+    if (last_[stream] != kNoNode) std::ranges::copy(clock(last_[stream]), now_.begin());
+    latest_.assign(streams_, kNoNode);
+    for (const NodeId before : problem_.edges.predecessors(node)) {
+      NodeId& other = latest_[placement(before).stream];
+      if (covers(now_, before)) continue;
+      if (other == kNoNode || position_[before] > position_[other]) other = before;
+    }
+    int count = 0;
+    for (const NodeId before : latest_) {
+      if (before == kNoNode) continue;
+      count += std::ranges::none_of(
+          latest_, [&](NodeId other) { return other != kNoNode && other != before && covers(clock(other), before); });
+    }
+    return count;
+  }
+
+  void note(NodeId node, int stream) {
+    const Placement& place = placement(node);
+    ScheduleLog::StreamPick pick{.wide = problem_.costs.choice(node, place.choice).width > 1 && !problem_.shares_units,
+                                 .waits = waits(node, stream),
+                                 .last = last_[stream]};
+    pick.wide &= stream == 0;
+    for (int other = 0; other < streams_; ++other) pick.free_streams += is_free(other, place.start);
+    problem_.log->stream_picks[node] = pick;
+  }
+
+  void place(NodeId node, int stream) {
+    if (problem_.log != nullptr) note(node, stream);
+    schedule_.placements[node].stream = stream;
+    waits(node, stream);
+    for (const NodeId before : latest_) {
+      if (before == kNoNode) continue;
+      std::ranges::transform(now_, clock(before), now_.begin(), [](auto a, auto b) { return std::max(a, b); });
+    }
+    position_[node] = now_[stream]++;
+    std::ranges::copy(now_, clock(node).begin());
+    last_[stream] = node;
+    for (const NodeId before : problem_.edges.predecessors(node)) --waiting_[before];
+  }
+
+  const Problem& problem_;
+  Schedule& schedule_;
+  const int streams_;
+  std::vector<NodeId> last_;            // per stream
+  std::vector<std::int32_t> clocks_;    // node × stream: how many nodes of the stream are over when it is
+  std::vector<std::int32_t> position_;  // per node: in its stream
+  std::vector<int> waiting_;            // per node: successors that have not started
+  std::vector<std::int32_t> now_;       // scratch of waits
+  std::vector<NodeId> latest_;          // likewise: per stream, the predecessor that is not over yet
+};
+
+}  // namespace
+
+void assign_streams(const Problem& problem, Schedule& schedule) { StreamAssigner(problem, schedule).run(); }
+
+}  // namespace braid

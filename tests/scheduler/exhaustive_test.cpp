@@ -1,0 +1,143 @@
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+namespace {
+
+/// The least makespan by trying everything: every order of the nodes and every way to run each, where a node starts as
+/// early as those placed before it allow. Some order and ways give a best schedule, whatever it looks like (the
+/// serial schedule generation scheme: Kolisch, "Serial and parallel resource-constrained project scheduling methods
+/// revisited", 1996).
+class Enumeration {
+ public:
+  explicit Enumeration(const Problem& problem) : problem_(problem), placed_(problem.graph.node_count()) {
+    for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+      placed_[node].done = problem.graph.node(node).is_view;
+    }
+  }
+
+  double least() {
+    extend(0);
+    return least_;
+  }
+
+ private:
+  struct Place {
+    bool done = false;
+    double start = 0, finish = 0;
+    int width = 0;
+  };
+
+  void extend(double makespan) {
+    bool complete = true;
+    for (NodeId node = 0; node < problem_.graph.node_count(); ++node) {
+      if (placed_[node].done) continue;
+      complete = false;
+      double earliest = 0;
+      bool ready = true;
+      for (const NodeId before : problem_.edges.predecessors(node)) {
+        ready = ready && placed_[before].done;
+        earliest = std::max(earliest, placed_[before].finish);
+      }
+      if (!ready) continue;
+      for (const Choice& choice : problem_.costs.choices(node)) {
+        const double start = earliest_start(earliest, choice);
+        placed_[node] = {true, start, start + choice.duration, choice.width};
+        extend(std::max(makespan, start + choice.duration));
+        placed_[node] = {};
+      }
+    }
+    if (complete) least_ = std::min(least_, makespan);
+  }
+
+  double earliest_start(double earliest, const Choice& choice) const {
+    std::vector<double> times{earliest};
+    for (const Place& place : placed_) {
+      if (place.width > 0 && place.finish > earliest) times.push_back(place.finish);
+    }
+    std::ranges::sort(times);
+    return *std::ranges::find_if(times, [&](double time) { return fits(time, choice); });
+  }
+
+  bool fits(double start, const Choice& choice) const {
+    std::vector<double> times{start};  // use is largest where something starts
+    for (const Place& place : placed_) {
+      if (place.width > 0 && place.start > start && place.start < start + choice.duration) times.push_back(place.start);
+    }
+    return std::ranges::all_of(times, [&](double time) {
+      int units = choice.width, streams = 1;
+      for (const Place& place : placed_) {
+        if (place.width == 0 || place.start > time || place.finish <= time) continue;
+        units += place.width;
+        ++streams;
+      }
+      return units <= problem_.capacity && streams <= problem_.streams;
+    });
+  }
+
+  const Problem& problem_;
+  std::vector<Place> placed_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+TEST_CASE("exhaustive finds the least makespan that enumeration finds") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const RandomStep step = random_step(seed, 5);
+    const Edges edges = step.graph.edges();
+    for (const int streams : {1, 2, 3}) {
+      INFO("seed ", seed, ", ", streams, " streams");
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      REQUIRE(exhaustive(problem).makespan == doctest::Approx(Enumeration(problem).least()));
+    }
+  }
+}
+
+TEST_CASE("exhaustive knows that a deliberate wait can pay") {
+  StepGraph graph;  // 0 is long and alone; 1 -> 2 -> 3, where 2 needs both cores
+  add(graph, {});
+  add(graph, {add(graph, {add(graph, {})})});
+  const Edges edges = graph.edges();
+  const Costs costs = costs_of({{{1, 10}}, {{1, 1}}, {{2, 1}}, {{1, 10}}});
+  const Schedule schedule = exhaustive({graph, edges, costs, 2, 2});
+  CHECK(schedule.makespan == 12);
+  CHECK(schedule.placements[0].start == 2);  // and not at 0, when it could
+}
+
+TEST_CASE("exhaustive refuses graphs that would take too long, with the numbers") {
+  StepGraph graph;
+  for (int i = 0; i < 12; ++i) add(graph, {});
+  OutputDesc view = bytes_output(256);
+  view.views = 0;
+  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {0});  // is not launched, so does not count
+  CHECK(make_plan(graph, unit_costs(graph), exhaustive, "exhaustive", 3, 4).makespan == 4);
+  add(graph, {});
+  CHECK_THROWS_WITH_AS(make_plan(graph, unit_costs(graph), exhaustive, "exhaustive", 3, 4),
+                       "[exhaustive] expected at most 12 nodes, got 13: larger graphs take too long", PlanError);
+}
+
+TEST_CASE("critical_path is close to the least makespan on small graphs, and never below it") {
+  double sum = 0;
+  int problems = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const RandomStep step = random_step(seed, 11, 8);
+    const Edges edges = step.graph.edges();
+    for (const int streams : {2, 3, 4}) {
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const double least = exhaustive(problem).makespan;
+      const double found = critical_path(problem).makespan;
+      INFO("seed ", seed, ", ", streams, " streams");
+      REQUIRE(found >= least * (1 - 1e-9));
+      REQUIRE(found <= least * 1.15);
+      sum += least > 0 ? found / least : 1;
+      ++problems;
+    }
+  }
+  CHECK(sum / problems <= 1.03);
+}
+
+}  // namespace braid::testing

@@ -123,7 +123,7 @@ class Placer {
       std::vector<std::int32_t> order = start;
       std::vector<std::int64_t> offsets = start_offsets;
       std::int64_t bytes = start_bytes;
-      for (int round = 0; round < kPromotions && round * pairs < kPromotionPairs && !good_enough(); ++round) {
+      for (int round = 0; round < kPromotions && (round + 1) * pairs <= kPromotionPairs && !good_enough(); ++round) {
         const auto at_top = [&](std::int32_t b) { return offsets[b] + blocks_[b].bytes == bytes; };
         const auto late = std::ranges::find_if(order, at_top);
         std::rotate(late - (late - order.begin()) / part, late, late + 1);

@@ -8,21 +8,26 @@ std::vector<std::string> layers_of(const Tape& tape) {
   return layers;
 }
 
-PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times) {
-  const StepGraph graph = with_kept_results(session.tape().graph());
-  const DeviceInfo& info = session.backend().info();
-  // Of all the ways to run a node, the plan in use knows the one it has chosen.
-  Plan plan = step.plan();
-  Costs costs;
-  for (NodeId node = 0; node < graph.node_count(); ++node) {
-    costs.add(std::span(&step.chosen(node), 1));
-    plan.placements[static_cast<std::size_t>(node)].choice = 0;
+PlanInUse plan_in_use(const Step& step) {
+  PlanInUse in_use{.plan = step.plan(), .costs = {}};
+  for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+    in_use.costs.add(std::span(&step.chosen(node), 1));
+    in_use.plan.placements[static_cast<std::size_t>(node)].choice = 0;
   }
+  return in_use;
+}
+
+PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times) {
+  const StepGraph& graph = step.graph();
+  const DeviceInfo& info = session.backend().info();
+  auto [plan, costs] = plan_in_use(step);
   const int streams = static_cast<int>(plan.streams.size());
   PlanView view =
       view_of(Problem{graph, graph.edges(), costs, streams, info.capacity, info.shares_units}, std::move(plan));
   view.device = info.name;
-  view.layers = layers_of(session.tape());
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));
+  }
   view.measured = runs_of(times, graph.node_count());
   return view;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/median.h"
+#include "runtime/trace.h"
 #include "train/config_sections.h"
 #include "train/units.h"
 
@@ -94,14 +95,9 @@ Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& con
   return batch;
 }
 
-Simulation simulate(const Step& step, const StepGraph& graph, const DeviceInfo& device, const Profile* profile,
-                    bool tf32) {
-  Costs costs;  // the choices that the plan has made are the only ones
-  Plan plan = step.plan();
-  for (NodeId node = 0; node < graph.node_count(); ++node) {
-    costs.add(std::span(&step.chosen(node), 1));
-    plan.placements[static_cast<std::size_t>(node)].choice = 0;
-  }
+Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32) {
+  const StepGraph& graph = step.graph();
+  const auto [plan, costs] = plan_in_use(step);
   SlowDowns pairs;
   if (profile != nullptr) pairs = slow_downs(*profile, graph, costs, device.capacity, tf32);
   const Edges edges = graph.edges();
@@ -168,8 +164,8 @@ double Bench::simulated_makespan() {
   Step step = session_.step();
   Tensor loss;
   start(step, loss);
-  const Simulation simulation = simulate(step, session_.tape().graph(), session_.backend().info(),
-                                         profile.has_value() ? &*profile : nullptr, options.tf32);
+  const Simulation simulation =
+      simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr, options.tf32);
   loss.item();
   return simulation.makespan;
 }

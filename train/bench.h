@@ -79,9 +79,7 @@ class Bench {
 };
 
 /// What the simulator predicts for a step that has run or is running, with slow-downs of a profile if there is one.
-/// The graph is the one recorded.
-Simulation simulate(const Step& step, const StepGraph& graph, const DeviceInfo& device, const Profile* profile,
-                    bool tf32);
+Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32);
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.
 Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
 /// Streams of a plan that have work.

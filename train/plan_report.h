@@ -34,6 +34,8 @@ struct PlanRow {
   std::int32_t waits = 0;
   std::int64_t arena_bytes = 0, naive_bytes = 0, live_bytes = 0;  ///< see Plan
   std::vector<std::int64_t> workspace_bytes;                      ///< per stream
+  std::vector<std::string> traded;                                ///< what was given up to keep to the memory limit
+  bool fits = true;                                               ///< the arena is within the limit
   double plan_seconds = 0;                                        ///< policy, waits, memory and verification
 };
 

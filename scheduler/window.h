@@ -24,7 +24,7 @@ class ReorderedStep {
   void add_node(NodeId id, std::span<const ValueId> inputs);
   void add_value(ValueId id, ValueId name);
 
-  const Problem& before_;
+  const Problem before_;
   StepGraph graph_;
   Edges edges_;
   Costs costs_;

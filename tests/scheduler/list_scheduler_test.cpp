@@ -64,9 +64,9 @@ TEST_CASE("nodes that share units slow each other in proportion, and all of the 
   add(graph, {add(graph, {})});
   add(graph, {});
   const Costs costs = costs_of({{{8, 3}}, {{2, 1}}, {{8, 6}}});
-  const Schedule apart = run(graph, costs, 2, 10, {.room = 1}, true);
+  const Schedule apart = run(graph, costs, 2, 10, {.crowding = 1}, true);
   CHECK(apart.makespan == 10);
-  const Schedule together = run(graph, costs, 2, 10, {.room = 0.25}, true);
+  const Schedule together = run(graph, costs, 2, 10, {.crowding = 2}, true);
   CHECK(together.placements[2].start == 0);
   // Until 0 is over both run at 10/16 of their speed. Then 1 and 2 fit together.
   CHECK(together.placements[0].finish == doctest::Approx(3 * 1.6));

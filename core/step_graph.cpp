@@ -154,11 +154,31 @@ std::vector<ValueDesc> StepGraph::output_descs(NodeId id) const {
   return descs;
 }
 
+Edges Edges::from_predecessors(std::span<const std::vector<NodeId>> predecessors) {
+  const std::size_t nodes = predecessors.size();
+  Edges edges;
+  edges.predecessor_begin.assign(1, 0);
+  edges.successor_begin.assign(nodes + 1, 0);
+  for (const auto& before : predecessors) {
+    edges.predecessor.insert(edges.predecessor.end(), before.begin(), before.end());
+    edges.predecessor_begin.push_back(static_cast<std::int32_t>(edges.predecessor.size()));
+    for (const NodeId p : before) ++edges.successor_begin[static_cast<std::size_t>(p) + 1];
+  }
+  for (std::size_t i = 0; i < nodes; ++i) edges.successor_begin[i + 1] += edges.successor_begin[i];
+  edges.successor.resize(edges.predecessor.size());
+  std::vector<std::int32_t> next(edges.successor_begin.begin(), edges.successor_begin.end() - 1);
+  for (std::size_t id = 0; id < nodes; ++id) {
+    for (const NodeId p : predecessors[id]) {
+      edges.successor[static_cast<std::size_t>(next[static_cast<std::size_t>(p)]++)] = static_cast<NodeId>(id);
+    }
+  }
+  return edges;
+}
+
 Edges StepGraph::edges() const {
-  const auto nodes = static_cast<std::size_t>(node_count());
   // Readers of every root value, so that the writer of its next version can be ordered after them.
   std::vector<std::vector<NodeId>> readers(values_.size());
-  std::vector<std::vector<NodeId>> predecessors(nodes);
+  std::vector<std::vector<NodeId>> predecessors(nodes_.size());
   for (NodeId id = 0; id < node_count(); ++id) {
     if (node(id).is_view) continue;
     auto& before = predecessors[static_cast<std::size_t>(id)];
@@ -179,23 +199,7 @@ Edges StepGraph::edges() const {
     before.erase(std::unique(before.begin(), before.end()), before.end());
   }
 
-  Edges edges;
-  edges.predecessor_begin.assign(1, 0);
-  edges.successor_begin.assign(nodes + 1, 0);
-  for (const auto& before : predecessors) {
-    edges.predecessor.insert(edges.predecessor.end(), before.begin(), before.end());
-    edges.predecessor_begin.push_back(static_cast<std::int32_t>(edges.predecessor.size()));
-    for (const NodeId p : before) ++edges.successor_begin[static_cast<std::size_t>(p) + 1];
-  }
-  for (std::size_t i = 0; i < nodes; ++i) edges.successor_begin[i + 1] += edges.successor_begin[i];
-  edges.successor.resize(edges.predecessor.size());
-  std::vector<std::int32_t> next(edges.successor_begin.begin(), edges.successor_begin.end() - 1);
-  for (std::size_t id = 0; id < nodes; ++id) {
-    for (const NodeId p : predecessors[id]) {
-      edges.successor[static_cast<std::size_t>(next[static_cast<std::size_t>(p)]++)] = static_cast<NodeId>(id);
-    }
-  }
-  return edges;
+  return Edges::from_predecessors(predecessors);
 }
 
 }  // namespace braid

@@ -42,6 +42,10 @@ struct Edges {
   std::vector<std::int32_t> predecessor_begin, successor_begin;  // node -> first index; one extra at the end
   std::vector<NodeId> predecessor, successor;
 
+  /// From the predecessors of every node, sorted and without duplicates.
+  static Edges from_predecessors(std::span<const std::vector<NodeId>> predecessors);
+
+  std::int32_t node_count() const { return static_cast<std::int32_t>(predecessor_begin.size()) - 1; }
   std::span<const NodeId> predecessors(NodeId node) const { return slice(predecessor_begin, predecessor, node); }
   std::span<const NodeId> successors(NodeId node) const { return slice(successor_begin, successor, node); }
 

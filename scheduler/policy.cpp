@@ -7,7 +7,10 @@ struct Named {
   std::string_view name;
   Policy policy;
 };
-constexpr Named kPolicies[] = {{"serial", serial}, {"critical_path", critical_path}, {"exhaustive", exhaustive}};
+constexpr Named kPolicies[] = {
+    {"serial", serial}, {"critical_path", critical_path},   {"round_robin", round_robin}, {"matching", matching},
+    {"stages", stages}, {"resource_order", resource_order}, {"exhaustive", exhaustive},
+};
 
 }  // namespace
 

@@ -53,6 +53,18 @@ Schedule serial(const Problem& problem);
 /// ready nodes. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
 Schedule critical_path(const Problem& problem);
 
+/// Breadth first: the nodes of each level, dealt over the streams in turn.
+Schedule round_robin(const Problem& problem);
+
+/// A minimum path cover of the transitive reduction: chains stay on a stream, with the fewest waits. Nimble (2020).
+Schedule matching(const Problem& problem);
+
+/// Dynamic programming over stages of groups that run at the same time. IOS (2021).
+Schedule stages(const Problem& problem);
+
+/// List scheduling in which the ready node that asks for the least of the device goes first. Opara (2023).
+Schedule resource_order(const Problem& problem);
+
 /// The least makespan there is under the capacity model, by branch and bound: the oracle for small graphs. Throws
 /// PlanError if more than kMostExhaustiveNodes nodes are launched.
 Schedule exhaustive(const Problem& problem);

@@ -1,0 +1,31 @@
+// Breadth first: nodes as many hops from the sources as each other form a level, and the nodes of a level are dealt
+// over the streams in turn. It looks at no costs, as the round-robin streams of Taskflow's GPU capturer do not.
+
+#include <algorithm>
+
+#include "scheduler/timeline.h"
+
+namespace braid {
+
+Schedule round_robin(const Problem& problem) {
+  std::vector<NodeId> order;
+  std::vector<int> levels(problem.graph.node_count());
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    for (const NodeId before : problem.edges.predecessors(node))
+      levels[node] = std::max(levels[node], levels[before] + 1);
+    if (!problem.graph.node(node).is_view) order.push_back(node);
+  }
+  std::ranges::stable_sort(order, {}, [&](NodeId node) { return levels[node]; });
+
+  Timeline timeline(problem);
+  int level = 0, stream = 0;
+  for (const NodeId node : order) {
+    if (levels[node] != level) stream = 0;
+    level = levels[node];
+    timeline.place(node, stream);
+    stream = (stream + 1) % problem.streams;
+  }
+  return std::move(timeline).finish();
+}
+
+}  // namespace braid

@@ -1,0 +1,188 @@
+#include <doctest/doctest.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "tests/scheduler/schedules.h"
+
+namespace braid::testing {
+namespace {
+
+#ifdef NDEBUG
+constexpr std::uint64_t kRandomGraphs = 10000;
+#else  // with sanitizers, or not optimised
+constexpr std::uint64_t kRandomGraphs = 500;
+#endif
+
+/// A number from the environment, or another where it is not set.
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  std::uint64_t number = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, number);
+  BRAID_CHECK(error == std::errc() && stop == end, Error, "[test] expected a number in ", name, ", got '", text, "'");
+  return number;
+}
+
+/// Policies that are for small graphs only.
+bool takes(std::string_view policy, const StepGraph& graph) {
+  return policy != "exhaustive" || std::ranges::count(graph.nodes(), false, &Node::is_view) <= kMostExhaustiveNodes;
+}
+
+/// Calls `check(name, policy)` with every policy that takes the graph.
+template <class Check>
+void for_every_policy(const StepGraph& graph, const Check& check) {
+  for (const std::string& name : policy_names()) {
+    CAPTURE(name);
+    if (takes(name, graph)) check(name, find_policy(name));
+  }
+}
+
+}  // namespace
+
+// BRAID_RANDOM_DAGS=1000000 BRAID_RANDOM_SEED=5000 for a million others: scripts/nightly.sh
+TEST_CASE("random steps are planned without faults by every policy on any number of streams") {
+  const std::uint64_t graphs = from_environment("BRAID_RANDOM_DAGS", kRandomGraphs);
+  const std::uint64_t first = from_environment("BRAID_RANDOM_SEED", 0);
+  std::uint64_t plans = 0;
+  for (std::uint64_t seed = first; seed < first + graphs; ++seed) {
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    for (const int streams : {1, 2, 3, 4, 8}) {
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+        INFO("seed ", seed, ", ", streams, " streams");
+        const Plan plan = make_plan(problem, policy, name);
+        REQUIRE(verify(step.graph, step.costs, plan).empty());
+        REQUIRE(plan.makespan >= plan.bound.bound * (1 - 1e-12));
+        REQUIRE(plan.arena_bytes <= plan.naive_bytes);
+        ++plans;
+      });
+    }
+  }
+  std::cout << "random plans: " << plans << " plans of " << graphs << " graphs from seed " << first << " on verified";
+  if (graphs < 10000) std::cout << " (a release build verifies 10000 graphs)";
+  std::cout << '\n';
+}
+
+TEST_CASE("every policy's schedules are complete, topological, within capacity and no better than the bound") {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const RandomStep step = random_step(seed);
+    const Edges edges = step.graph.edges();
+    const auto launched = std::ranges::count(step.graph.nodes(), false, &Node::is_view);
+    for (const int streams : {1, 2, 3, 8, 64}) {
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      for_every_policy(step.graph, [&](const std::string&, Policy policy) {
+        const Schedule schedule = policy(problem);
+        std::vector<Interval> intervals;
+        std::vector<double> stream_free(streams, 0);
+        std::vector<bool> started(step.graph.node_count());
+        double makespan = 0;
+        for (const NodeId node : schedule.order) {
+          const Placement& place = schedule.placements[node];
+          REQUIRE(!started[node]);
+          for (const NodeId before : edges.predecessors(node)) {
+            REQUIRE(started[before]);
+            REQUIRE(schedule.placements[before].finish <= place.start);
+          }
+          REQUIRE(stream_free[place.stream] <= place.start);
+          const Choice& choice = step.costs.choice(node, place.choice);
+          REQUIRE(place.finish == doctest::Approx(place.start + choice.duration));
+          stream_free[place.stream] = place.finish;
+          started[node] = true;
+          makespan = std::max(makespan, place.finish);
+          intervals.push_back({place.start, place.finish, choice.width});
+        }
+        REQUIRE(std::ssize(intervals) == launched);
+        for (const auto& [before, after] : schedule.extra_edges) {
+          REQUIRE(schedule.placements[before].stream != schedule.placements[after].stream);
+          REQUIRE(!std::ranges::binary_search(edges.predecessors(after), before));
+        }
+        REQUIRE(peak_width(intervals) <= step.capacity);
+        REQUIRE(schedule.makespan == makespan);
+        REQUIRE(makespan >= lower_bound(edges, step.costs, step.capacity).bound * (1 - 1e-12));
+      });
+    }
+  }
+}
+
+TEST_CASE("with every policy nodes that run together stay within capacity whatever the real durations are") {
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const RandomStep step = random_step(seed);
+    Generator random(seed, 1);
+    for (const int streams : {2, 4, 8}) {
+      for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+        const Plan plan = make_plan(step.graph, step.costs, policy, name, streams, step.capacity);
+        for (int trial = 0; trial < 5; ++trial) {
+          std::vector<double> durations(step.graph.node_count());
+          for (double& duration : durations) duration = random.below(4) == 0 ? 0 : random.uniform() * 10;
+          REQUIRE(peak_width(run(plan, step.costs, durations)) <= step.capacity);
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("every policy's plan, run with the predicted durations, takes at most the predicted time") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomStep step = random_step(seed);
+    for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+      const Plan plan = make_plan(step.graph, step.costs, policy, name, 4, step.capacity);
+      std::vector<double> durations(step.graph.node_count());
+      for (NodeId id = 0; id < step.graph.node_count(); ++id) {
+        durations[id] = step.costs.choice(id, plan.placements[id].choice).duration;
+      }
+      double makespan = 0;
+      for (const Interval& interval : run(plan, step.costs, durations)) makespan = std::max(makespan, interval.finish);
+      REQUIRE(makespan <= plan.makespan * (1 + 1e-12));
+    });
+  }
+}
+
+TEST_CASE("every policy gives the same plan for the same step") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const RandomStep step = random_step(seed), again = random_step(seed);
+    for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+      REQUIRE(make_plan(step.graph, step.costs, policy, name, 3, step.capacity) ==
+              make_plan(again.graph, again.costs, policy, name, 3, again.capacity));
+    });
+  }
+}
+
+TEST_CASE("every policy plans an empty step") {
+  for_every_policy(StepGraph{}, [](const std::string& name, Policy policy) {
+    const Plan plan = make_plan(StepGraph{}, Costs{}, policy, name, 4, 2);
+    CHECK(plan.makespan == 0);
+    CHECK(plan.streams == std::vector<std::vector<Command>>(4));
+  });
+}
+
+TEST_CASE("every policy plans a step of nodes that take no time, on one stream and on 64") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const RandomStep step = random_step(seed);
+    Costs costs;
+    for (const Node& node : step.graph.nodes()) {
+      const Choice choice{.width = node.is_view ? 1 : step.capacity};
+      costs.add({&choice, 1});
+    }
+    for (const int streams : {1, 64}) {
+      for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+        REQUIRE(make_plan(step.graph, costs, policy, name, streams, step.capacity).makespan == 0);
+      });
+    }
+  }
+}
+
+TEST_CASE("no policy orders nodes for the sake of capacity where the hardware shares its units") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const RandomStep step = random_step(seed);
+    for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+      REQUIRE(make_plan(step.graph, step.costs, policy, name, 4, step.capacity, true).extra_edges.empty());
+    });
+  }
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,66 @@
+#pragma once
+// Schedules of small problems, and what a device would make of a plan.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tests/scheduler/random_graph.h"
+
+namespace braid::testing {
+
+inline Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& costs, int streams, int capacity) {
+  const Edges edges = graph.edges();
+  return policy({graph, edges, costs, streams, capacity});
+}
+
+/// Costs where node i has the choices listed for it.
+inline Costs costs_of(const std::vector<std::vector<Choice>>& nodes) {
+  Costs costs;
+  for (const auto& choices : nodes) costs.add(choices);
+  return costs;
+}
+
+struct Interval {
+  double start, finish;
+  int width;
+};
+
+/// The most capacity asked for at any time. What ends at a time makes room for what starts then.
+inline int peak_width(const std::vector<Interval>& intervals) {
+  std::vector<std::pair<double, int>> steps;
+  for (const Interval& interval : intervals) {
+    if (interval.finish <= interval.start) continue;
+    steps.emplace_back(interval.start, interval.width);
+    steps.emplace_back(interval.finish, -interval.width);
+  }
+  std::ranges::sort(steps);
+  int width = 0, peak = 0;
+  for (const auto& [time, change] : steps) peak = std::max(peak, width += change);
+  return peak;
+}
+
+/// Runs the command lists of a plan with these durations, as a device would.
+inline std::vector<Interval> run(const Plan& plan, const Costs& costs, const std::vector<double>& durations) {
+  std::vector<Interval> intervals;
+  std::vector<double> clock(plan.streams.size()), event(plan.events, -1);
+  std::vector<std::size_t> next(plan.streams.size());
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      for (; next[s] < plan.streams[s].size(); ++next[s], progress = true) {
+        const auto [kind, index] = plan.streams[s][next[s]];
+        if (kind == Command::Kind::wait && event[index] < 0) break;
+        if (kind == Command::Kind::wait) clock[s] = std::max(clock[s], event[index]);
+        if (kind == Command::Kind::record) event[index] = clock[s];
+        if (kind != Command::Kind::launch) continue;
+        const double start = clock[s];
+        clock[s] += durations[index];
+        intervals.push_back({start, clock[s], costs.choice(index, plan.placements[index].choice).width});
+      }
+    }
+  }
+  return intervals;
+}
+
+}  // namespace braid::testing

@@ -13,13 +13,14 @@ namespace braid::apps {
 void add_explain(CLI::App& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
-    PlanRequest request{.policy = "critical_path"};
+    PlanRequest request;
     std::string block;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("explain", "Tell how a small block of a network is planned, step by step");
   PlanRequest& request = arguments->request;
+  request.policy = "critical_path";  // whose decisions are told
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
   command->add_option("--block", arguments->block, "Layers to look at: those of this name, or within it")

@@ -117,16 +117,4 @@ std::vector<double> bottom_levels(const Edges& edges, const Costs& costs) {
   return levels;
 }
 
-LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity, int streams) {
-  LowerBound bound;
-  for (const double level : bottom_levels(edges, costs)) bound.depth = std::max(bound.depth, level);
-  double durations = 0;
-  for (NodeId node = 0; node < costs.node_count(); ++node) {
-    bound.work += costs.least_work(node);
-    durations += costs.fastest(node);
-  }
-  bound.bound = std::max({bound.depth, bound.work / capacity, durations / streams});
-  return bound;
-}
-
 }  // namespace braid

@@ -25,7 +25,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class ListScheduler {
  public:
   ListScheduler(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log)
-      : problem_(problem), rules_(rules), log_(log), free_units_(problem.capacity) {
+      : problem_(problem),
+        rules_(rules),
+        log_(log),
+        free_units_(problem.capacity),
+        extra_units_(static_cast<int>((rules.crowding - 1) * problem.capacity)) {
     schedule_.placements.resize(problem.graph.node_count());
     missing_.resize(problem.graph.node_count());
   }
@@ -54,38 +58,57 @@ class ListScheduler {
     int choice = -1;
   };
 
+  int usable_units() const { return free_units_ + extra_units_; }
   int free_streams() const { return problem_.streams - static_cast<int>(running_.size()); }
+
+  using Ready = std::set<std::pair<double, NodeId>>;
 
   void start_ready_nodes() {
     const bool in_turn =
         rules_.sharing == Sharing::fastest || (rules_.sharing == Sharing::balanced && better_in_turn());
     double reserved = kNever;  // when a more important node will start that waits for capacity
     int passed_over = 0;
-    for (auto it = ready_.begin(); it != ready_.end() && passed_over < kLookahead;) {
-      if (free_units_ <= 0 || free_streams() == 0) return;
+    for (auto next = ready_.begin(); next != ready_.end() && passed_over < kLookahead;) {
+      if (usable_units() <= 0 || free_streams() == 0) return;
+      const auto it = free_streams() <= rules_.fitted_streams ? best_fit(next) : next;
       const NodeId node = it->second;
       const int limit = in_turn ? problem_.capacity : share();
       const Start start = best_start(node, limit, reserved);
       if (log_ != nullptr) note(node, start, limit, in_turn, reserved);
       if (start.time == progress_) {
         launch(node, start);
-        it = ready_.erase(it);
-        if (release_held(node)) it = ready_.begin();
+        const bool first = it == next;
+        const auto after = ready_.erase(it);
+        if (first) next = after;
+        if (release_held(node)) next = ready_.begin();
       } else {
         reserved = std::min(reserved, start.time);
         ++passed_over;
-        ++it;
+        ++next;
       }
     }
   }
 
+  /// Of the nodes from here on, the one whose width is closest to the free units.
+  Ready::iterator best_fit(Ready::iterator from) const {
+    auto best = from;
+    const auto misfit = [&](Ready::iterator it) {
+      return std::abs(free_units_ - problem_.costs.choice(it->second, 0).width);
+    };
+    int looked = 0;
+    for (auto it = from; it != ready_.end() && looked < kLookahead; ++it, ++looked) {
+      if (misfit(it) < misfit(best)) best = it;
+    }
+    return best;
+  }
+
   /// The largest width that leaves as much for every other node that could start now.
-  int share() const { return free_units_ / std::min(static_cast<int>(ready_.size()), free_streams()); }
+  int share() const { return std::max(0, free_units_) / std::min(static_cast<int>(ready_.size()), free_streams()); }
 
   /// Whether the most important ready nodes are over sooner if each runs as fast as it can, one after another, than if
   /// they run together at their smallest widths.
   bool better_in_turn() const {
-    const int slots = std::min({free_units_, free_streams(), kLookahead});
+    const int slots = std::min({usable_units(), free_streams(), kLookahead});
     if (slots < 2) return true;
     std::array<double, kLookahead> slot{};
     const auto busy_until = std::span(slot).first(slots);
@@ -121,12 +144,11 @@ class ListScheduler {
 
   /// When a node of this width may start if nothing else does.
   double available(int width) const {
-    const int needed = static_cast<int>(std::ceil(rules_.room * width));
-    int units = free_units_;
-    if (units >= needed) return progress_;
+    int units = usable_units();
+    if (units >= width) return progress_;
     for (const Running& running : running_) {
       units += running.width;
-      if (units >= needed) return running.finish;
+      if (units >= width) return running.finish;
     }
     return kNever;
   }
@@ -193,10 +215,11 @@ class ListScheduler {
   ScheduleLog::Attempt* const log_;
   double now_ = 0;
   double progress_ = 0;
-  int free_units_;                             // less than 0 while nodes are slowed
-  std::vector<int> missing_;                   // per node: predecessors that are not over
-  std::set<std::pair<double, NodeId>> ready_;  // (-priority, node): the most important first
-  std::vector<Running> running_;               // by finish; at most one per stream
+  int free_units_;  // less than 0 while nodes are slowed
+  const int extra_units_;
+  std::vector<int> missing_;      // per node: predecessors that are not over
+  Ready ready_;                   // (-priority, node): the most important first
+  std::vector<Running> running_;  // by finish; at most one per stream
   Schedule schedule_;
 };
 

@@ -2,7 +2,8 @@
 // One run of the list scheduler (HLFET in Kwok and Ahmad, "Static scheduling algorithms", 1999), for policies that try
 // several and keep the best.
 
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "scheduler/policy.h"
 #include "scheduler/schedule_log.h"
@@ -21,9 +22,12 @@ constexpr int kAnyChoice = -1;
 /// What a run of the list scheduler goes by.
 struct ListRules {
   Sharing sharing = Sharing::balanced;
-  /// How much of a node's width must be free for it to start, in (0, 1]. Less than 1 only where the hardware shares its
-  /// units: nodes that together ask for more than the capacity then slow each other in proportion.
-  double room = 1;
+  /// How much of the capacity nodes may ask for together, at least 1. More than 1 only where the hardware shares its
+  /// units: nodes that together ask for more than there is then slow each other in proportion.
+  double crowding = 1;
+  /// The last so many free streams go to whichever of the ready nodes comes closest to filling the free units, so that
+  /// narrow nodes run beside wide ones.
+  int fitted_streams = 0;
   std::vector<double> priorities = {};  ///< per node: of the ready nodes the one with the largest starts first
   std::vector<int> choices = {};        ///< per node: the way it has to run, or kAnyChoice; empty for none
   /// Pairs (first, second): the second node waits until the first has started, though it may be ready before.

@@ -59,7 +59,11 @@ class StreamAssigner {
     return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
   }
 
-  /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads.
+  /// When the last of a stream was over.
+  double free_since(int stream) const { return last_[stream] == kNoNode ? 0 : placement(last_[stream]).finish; }
+
+  /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads. Others go where
+  /// they need the fewest waits, then where they keep the fewest others from following a predecessor.
   int choose_stream(NodeId node) {
     const Placement& place = placement(node);
     const int width = problem_.costs.choice(node, place.choice).width;
@@ -71,8 +75,7 @@ class StreamAssigner {
       const NodeId last = last_[stream];
       const int lost =
           last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
-      const double since = last == kNoNode ? 0 : placement(last).finish;
-      const std::tuple cost(waits(node, stream), lost, -since);
+      const std::tuple cost(waits(node, stream), lost, -free_since(stream));
       if (best < 0 || cost < least) {
         best = stream;
         least = cost;

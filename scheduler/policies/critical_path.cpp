@@ -1,10 +1,14 @@
 // List scheduling by bottom level. How nodes should share the capacity depends on the graph, so the list scheduler is
 // run once for each rule, and the shortest schedule wins. The serial schedule competes too: the result is never worse
-// than it under the model.
-//
-// If the winner is not yet at the lower bound, local search changes what the list scheduler goes by, a little at a
-// time, and keeps what does no harm. Its budget is a number of nodes to place, so that it is thorough on small graphs,
-// where single decisions matter, and costs large ones nothing.
+// than it under the model. If the winner is not yet at the lower bound, it is improved in two ways:
+//   - Forward-backward improvement (Li and Willis, "An iterative scheduling technique for resource-constrained project
+//     scheduling", 1992): the graph is scheduled from its end, and the times found there are bottom levels that know
+//     of the capacity.
+//   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. Its budget
+//     is a number of nodes to place, so that it is thorough on small graphs, where single decisions matter, and costs
+//     large ones nothing.
+// Large steps are scheduled once more within a window over an order that needs little memory (scheduler/window.h). That
+// schedule wins if it is as short.
 
 #include <algorithm>
 #include <limits>
@@ -12,6 +16,7 @@
 #include "core/random.h"
 #include "scheduler/list_scheduler.h"
 #include "scheduler/schedule_log.h"
+#include "scheduler/window.h"
 
 namespace braid {
 namespace {
@@ -20,12 +25,16 @@ constexpr int kBudget = 10000;    // nodes placed in local search
 constexpr int kMostRounds = 800;  // schedules tried in it
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
+constexpr int kPasses = 2;  // forward and backward
 /// A gain within rounding is none: then the simpler schedule stays.
 constexpr double kRounding = 1e-9;
 
-const char* name_of(Sharing sharing) {
-  constexpr const char* kNames[] = {"equal shares", "balanced", "fastest"};
-  return kNames[static_cast<int>(sharing)];
+std::string name_of(const ListRules& rules) {
+  constexpr const char* kNames[] = {"equal shares", "balanced", "fastest"};  // by Sharing
+  std::string name = kNames[static_cast<int>(rules.sharing)];
+  if (rules.crowding > 1) name += message(", asking for ", rules.crowding, " times the capacity");
+  if (rules.fitted_streams > 0) name += message(", ", rules.fitted_streams, " streams for what fits best");
+  return name;
 }
 
 class Search {
@@ -39,51 +48,75 @@ class Search {
   Schedule run() {
     if (problem_.log != nullptr) problem_.log->attempts = {{.rule = "serial", .picks = {}, .makespan = best_.makespan}};
     try_all_rules();
+    schedule_forward_and_backward();
     const auto affordable = kBudget / std::max<std::size_t>(1, launched_.size());
     for (int round = 0; round < std::min<int>(kMostRounds, affordable) && !optimal(); ++round) {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
-      attempt(std::move(changed), round + 1);
+      attempt(std::move(changed), message("local search, schedule ", round + 1), Tell::if_better);
     }
     return std::move(best_);
   }
 
  private:
+  enum class Tell { always, if_better };
+
   bool optimal() const { return best_.makespan <= bound_ * (1 + kRounding); }
 
   void try_all_rules() {
+    const bool moldable =
+        std::ranges::any_of(launched_, [&](NodeId node) { return problem_.costs.choices(node).size() > 1; });
     ListRules rules{.priorities = bottom_levels(problem_.edges, problem_.costs)};
-    const auto rooms = problem_.shares_units ? std::span(kRooms) : std::span(kRooms).first(1);
-    for (const double room : rooms) {
-      for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
-        rules.room = room;
-        rules.sharing = sharing;
-        if (!optimal()) attempt(rules);
+    for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
+      if (sharing != Sharing::equal && !moldable) break;
+      rules.sharing = sharing;
+      attempt(rules, name_of(rules));
+      if (!problem_.shares_units) continue;
+      for (const double crowding : kCrowdings) {
+        for (int fitted = 0; fitted < std::min(4, problem_.streams); ++fitted) {
+          ListRules crowded = rules;
+          crowded.crowding = crowding;
+          crowded.fitted_streams = fitted;
+          attempt(crowded, name_of(crowded), Tell::if_better);
+        }
       }
     }
   }
 
-  /// Schedules by these rules, in a round of local search or before it. They stay if they are as good as the ones
-  /// before.
-  void attempt(ListRules rules, int round = 0) {
+  void schedule_forward_and_backward() {
+    const Edges reversed{problem_.edges.successor_begin, problem_.edges.predecessor_begin, problem_.edges.successor,
+                         problem_.edges.predecessor};
+    const Problem backward{problem_.graph,   reversed,          problem_.costs,
+                           problem_.streams, problem_.capacity, problem_.shares_units};
+    ListRules rules = rules_;
+    const auto take_finishes = [&](const Schedule& schedule) {
+      for (const NodeId node : launched_) rules.priorities[node] = schedule.placements[node].finish;
+    };
+    for (int pass = 0; pass < kPasses && !optimal(); ++pass) {
+      take_finishes(list_schedule(backward, rules));
+      take_finishes(attempt(rules, "by the times of a schedule from the end"));
+    }
+  }
+
+  /// Schedules by these rules. They stay if they are as good as the ones before.
+  Schedule attempt(ListRules rules, const std::string& name, Tell tell = Tell::always) {
     Schedule schedule = list_schedule(problem_, rules);
-    if (schedule.order.size() < launched_.size()) return;  // the holds lock each other out
+    if (schedule.order.size() < launched_.size()) return schedule;  // the holds lock each other out
     const bool better = schedule.makespan < best_.makespan * (1 - kRounding);
-    if (problem_.log != nullptr && (round == 0 || better)) note(rules, round, better);
+    if (better) best_ = schedule;
+    if (problem_.log != nullptr && (better || tell == Tell::always)) note(rules, name, better);
     if (schedule.makespan <= least_) {
       least_ = schedule.makespan;
       rules_ = std::move(rules);
     }
-    if (better) best_ = std::move(schedule);
+    return schedule;
   }
 
-  /// Tells the log what came of these rules.
-  void note(const ListRules& rules, int round, bool better) const {
+  /// Tells the log what came of these rules, decision by decision.
+  void note(const ListRules& rules, const std::string& name, bool kept) const {
     auto& attempts = problem_.log->attempts;
-    std::string name = round > 0 ? message("local search, round ", round) : name_of(rules.sharing);
-    if (round == 0 && rules.room < 1) name += message(", starting where ", 100 * rules.room, " % of the width is free");
-    list_schedule(problem_, rules, &attempts.emplace_back(ScheduleLog::Attempt{.rule = std::move(name)}));
-    if (better) problem_.log->kept = attempts.size() - 1;
+    list_schedule(problem_, rules, &attempts.emplace_back(ScheduleLog::Attempt{.rule = name}));
+    if (kept) problem_.log->kept = attempts.size() - 1;
   }
 
   NodeId any_node() { return launched_[random_.below(static_cast<std::uint32_t>(launched_.size()))]; }
@@ -107,7 +140,7 @@ class Search {
     }
   }
 
-  static constexpr double kRooms[] = {1, 0.5, 1e-9};
+  static constexpr double kCrowdings[] = {1.5, 2, 4};
 
   const Problem& problem_;
   const double bound_;
@@ -118,11 +151,24 @@ class Search {
   Generator random_{0};
 };
 
+Schedule search(const Problem& problem) {
+  Schedule best = Search(problem).run();
+  assign_streams(problem, best);
+  return best;
+}
+
+/// Larger steps are also scheduled with a view to memory, within a window of so many nodes.
+constexpr NodeId kManyNodes = 128;
+constexpr int kWindow = 64;
+
 }  // namespace
 
 Schedule critical_path(const Problem& problem) {
-  Schedule best = Search(problem).run();
-  assign_streams(problem, best);
+  Schedule best = search(problem);
+  if (problem.streams > 1 && problem.graph.node_count() > kManyNodes) {
+    Schedule lean = lean_schedule(problem, search, kWindow);
+    if (lean.makespan <= best.makespan) best = std::move(lean);
+  }
   if (!problem.shares_units) add_capacity_edges(problem, best);
   return best;
 }

@@ -29,7 +29,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 
 /// Policies that are for small graphs only.
 bool takes(std::string_view policy, const StepGraph& graph) {
-  return policy != "exhaustive" || graph.node_count() <= 8;
+  return policy != "exhaustive" || std::ranges::count(graph.nodes(), false, &Node::is_view) <= kMostExhaustiveNodes;
 }
 
 /// Calls `check(name, policy)` with every policy that takes the graph.

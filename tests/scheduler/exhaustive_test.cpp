@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/schedules.h"
 
 namespace braid::testing {
 namespace {

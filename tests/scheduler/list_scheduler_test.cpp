@@ -2,13 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/schedules.h"
 
 namespace braid::testing {
 namespace {
 
-Schedule run(const StepGraph& graph, const Costs& costs, int streams, int capacity, ListRules rules = {},
-             bool shares_units = false) {
+Schedule listed(const StepGraph& graph, const Costs& costs, int streams, int capacity, ListRules rules = {},
+                bool shares_units = false) {
   const Edges edges = graph.edges();
   if (rules.priorities.empty()) rules.priorities = bottom_levels(edges, costs);
   return list_schedule({graph, edges, costs, streams, capacity, shares_units}, rules);
@@ -23,7 +23,7 @@ TEST_CASE("a wide node waits for capacity, and only what is over by then may sta
   add(graph, {});
   const auto schedule_with_filler = [&](double filler) {
     const Costs costs = costs_of({{{1, 10}}, {{1, 2}}, {{1, 30}, {2, 5}}, {{1, 6}}, {{1, filler}}});
-    return run(graph, costs, 2, 2, {.sharing = Sharing::fastest});
+    return listed(graph, costs, 2, 2, {.sharing = Sharing::fastest});
   };
   const Schedule fits = schedule_with_filler(8);
   CHECK(fits.makespan == 21);
@@ -41,13 +41,13 @@ TEST_CASE("a node that is held back starts no earlier than the one it waits for"
   add(graph, {});
   add(graph, {add(graph, {})});
   const Costs costs = costs_of({{{1, 10}}, {{1, 1}}, {{2, 1}}});
-  const Schedule greedy = run(graph, costs, 2, 2);
+  const Schedule greedy = listed(graph, costs, 2, 2);
   CHECK(greedy.makespan == 11);
   CHECK(greedy.placements[2].start == 10);
-  const Schedule patient = run(graph, costs, 2, 2, {.priorities = {1, 9, 9}, .holds = {{2, 0}}});
+  const Schedule patient = listed(graph, costs, 2, 2, {.priorities = {1, 9, 9}, .holds = {{2, 0}}});
   CHECK(patient.placements[2].start == 1);
   CHECK(patient.placements[0].start == 2);
-  const Schedule locked = run(graph, costs, 2, 2, {.holds = {{0, 1}, {1, 0}}});
+  const Schedule locked = listed(graph, costs, 2, 2, {.holds = {{0, 1}, {1, 0}}});
   CHECK(locked.order.empty());
 }
 
@@ -55,8 +55,8 @@ TEST_CASE("a node runs in the way that it is told") {
   StepGraph graph;
   add(graph, {});
   const Costs costs = costs_of({{{1, 3}, {2, 2}}});
-  CHECK(run(graph, costs, 1, 2).makespan == 2);
-  CHECK(run(graph, costs, 1, 2, {.choices = {0}}).makespan == 3);
+  CHECK(listed(graph, costs, 1, 2).makespan == 2);
+  CHECK(listed(graph, costs, 1, 2, {.choices = {0}}).makespan == 3);
 }
 
 TEST_CASE("nodes that share units slow each other in proportion, and all of the capacity is used") {
@@ -64,9 +64,9 @@ TEST_CASE("nodes that share units slow each other in proportion, and all of the 
   add(graph, {add(graph, {})});
   add(graph, {});
   const Costs costs = costs_of({{{8, 3}}, {{2, 1}}, {{8, 6}}});
-  const Schedule apart = run(graph, costs, 2, 10, {.room = 1}, true);
+  const Schedule apart = listed(graph, costs, 2, 10, {.crowding = 1}, true);
   CHECK(apart.makespan == 10);
-  const Schedule together = run(graph, costs, 2, 10, {.room = 0.25}, true);
+  const Schedule together = listed(graph, costs, 2, 10, {.crowding = 2}, true);
   CHECK(together.placements[2].start == 0);
   // Until 0 is over both run at 10/16 of their speed. Then 1 and 2 fit together.
   CHECK(together.placements[0].finish == doctest::Approx(3 * 1.6));

@@ -36,18 +36,6 @@ inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::in
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
 }
 
-/// Whether a policy takes graphs of this size.
-inline bool takes(std::string_view policy, const StepGraph& graph) {
-  return policy != "exhaustive" || std::ranges::count(graph.nodes(), false, &Node::is_view) <= kMostExhaustiveNodes;
-}
-
-/// Costs where node i has the choices listed for it.
-inline Costs costs_of(const std::vector<std::vector<Choice>>& nodes) {
-  Costs costs;
-  for (const auto& choices : nodes) costs.add(choices);
-  return costs;
-}
-
 /// Costs of a graph in which every node has one choice of width 1 and this duration.
 inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
   Costs costs;

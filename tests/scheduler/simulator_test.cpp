@@ -11,7 +11,7 @@ using Kind = Command::Kind;
 using Nodes = std::vector<NodeId>;
 
 /// One way to run each node.
-Costs costs_of(const std::vector<Choice>& nodes) {
+Costs choices_of(const std::vector<Choice>& nodes) {
   Costs costs;
   for (const Choice& choice : nodes) costs.add({&choice, 1});
   return costs;
@@ -69,7 +69,7 @@ Costs scaled(const Costs& costs, double factor) {
 TEST_CASE("a chain takes the sum of its durations, on one stream or several") {
   StepGraph graph;
   add(graph, {add(graph, {add(graph, {})})});
-  const Costs costs = costs_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
+  const Costs costs = choices_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
   for (const std::vector<int>& streams : {std::vector{0, 0, 0}, {0, 1, 0}, {2, 1, 0}}) {
     const Simulation simulation = simulate_on(graph, costs, on_streams(graph, streams), 4);
     CHECK(simulation.makespan == 9);
@@ -84,7 +84,7 @@ TEST_CASE("the branches of a diamond run together and the longer one is critical
   StepGraph graph;
   const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
   add(graph, {b, c});
-  const Costs costs = costs_of({{.duration = 1}, {.duration = 2}, {.duration = 5}, {.duration = 1}});
+  const Costs costs = choices_of({{.duration = 1}, {.duration = 2}, {.duration = 5}, {.duration = 1}});
   const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 0, 1, 0}), 2);
   CHECK(simulation.makespan == 7);
   CHECK(ran(simulation, 1, 1, 3));
@@ -100,7 +100,7 @@ TEST_CASE("an event serves every stream that waits for it, and is over when its 
   for (int i = 0; i < 3; ++i) add(graph, {a});
   const Plan plan = on_streams(graph, {0, 0, 1, 2});
   REQUIRE(plan.events == 1);
-  const Costs costs = costs_of({{.duration = 3}, {.duration = 9}, {.duration = 1}, {.duration = 2}});
+  const Costs costs = choices_of({{.duration = 3}, {.duration = 9}, {.duration = 1}, {.duration = 2}});
   const Simulation simulation = simulate_on(graph, costs, plan, 4);
   CHECK(ran(simulation, 1, 3, 12));
   CHECK(ran(simulation, 2, 3, 4));
@@ -115,7 +115,7 @@ TEST_CASE("an event recorded after a wait hands on what was waited for") {
   plan.streams = {{{Kind::launch, 0}, {Kind::record, 0}},
                   {{Kind::wait, 0}, {Kind::record, 1}},
                   {{Kind::wait, 1}, {Kind::launch, 1}}};
-  const Simulation simulation = simulate_on(graph, costs_of({{.duration = 4}, {.duration = 2}}), plan, 4);
+  const Simulation simulation = simulate_on(graph, choices_of({{.duration = 4}, {.duration = 2}}), plan, 4);
   CHECK(ran(simulation, 1, 4, 6));
   CHECK(simulation.critical_path == Nodes{0, 1});
 }
@@ -126,7 +126,7 @@ TEST_CASE("a record before everything else lets others start at once") {
   plan.placements = {{.stream = 0}, {.stream = 1}};
   plan.events = 1;
   plan.streams = {{{Kind::record, 0}, {Kind::launch, 0}}, {{Kind::wait, 0}, {Kind::launch, 1}}};
-  const Simulation simulation = simulate_on(graph, costs_of({{.duration = 4}, {.duration = 5}}), plan, 4);
+  const Simulation simulation = simulate_on(graph, choices_of({{.duration = 4}, {.duration = 5}}), plan, 4);
   CHECK(simulation.makespan == 5);
   CHECK(simulation.critical_path == Nodes{1});
 }
@@ -135,7 +135,7 @@ TEST_CASE("nodes that ask for more than the capacity slow each other in proporti
   const StepGraph graph = independent(2);
   const Plan plan = on_streams(graph, {0, 1});
   // Together they ask for 6 of 4: two thirds of the speed until the first is over.
-  const Costs costs = costs_of({{.width = 2, .duration = 4}, {.width = 4, .duration = 8}});
+  const Costs costs = choices_of({{.width = 2, .duration = 4}, {.width = 4, .duration = 8}});
   const Simulation simulation = simulate_on(graph, costs, plan, 4);
   CHECK(ran(simulation, 0, 0, 6));
   CHECK(ran(simulation, 1, 0, 10));
@@ -149,7 +149,7 @@ TEST_CASE("a pair's slow-down holds while both run, each way for itself, and bey
   for (const NodeId node : {0, 1}) slow_downs.set_kind(node, 0, node);
   slow_downs.set_factor(0, 1, 1.5);
   slow_downs.set_factor(1, 0, 2);
-  const Costs costs = costs_of({{.duration = 4}, {.duration = 8}});
+  const Costs costs = choices_of({{.duration = 4}, {.duration = 8}});
   Simulation simulation = simulate_on(graph, costs, plan, 2, &slow_downs);
   CHECK(ran(simulation, 0, 0, 6));
   CHECK(ran(simulation, 1, 0, 6 + 5));
@@ -175,7 +175,7 @@ TEST_CASE("the slow-downs of several neighbours multiply, and unknown pairs have
   CHECK(slow_downs.factor(1, 0, 0, 0) == 1);
   CHECK(slow_downs.factor(0, 0, 3, 0) == 1);
   CHECK(slow_downs.factor(0, 1, 1, 0) == 1);
-  const Costs costs = costs_of({{.duration = 2}, {.duration = 6}, {.duration = 6}, {.duration = 6}});
+  const Costs costs = choices_of({{.duration = 2}, {.duration = 6}, {.duration = 6}, {.duration = 6}});
   const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 2, 3}), 4, &slow_downs);
   CHECK(ran(simulation, 0, 0, 6 + 1));
   CHECK(ran(simulation, 1, 0, 6));
@@ -186,7 +186,7 @@ TEST_CASE("nodes of one kind hinder each other alike") {
   SlowDowns slow_downs;
   for (const NodeId node : {0, 1, 2, 3}) slow_downs.set_kind(node, 0, 0);
   slow_downs.set_factor(0, 0, 2);
-  const Costs costs = costs_of(std::vector<Choice>(4, {.duration = 3}));
+  const Costs costs = choices_of(std::vector<Choice>(4, {.duration = 3}));
   CHECK(simulate_on(graph, costs, on_streams(graph, {0, 1, 0, 1}), 2, &slow_downs).makespan == doctest::Approx(12));
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("a stream that has to wait loses time, one whose event is there alread
   const Plan plan = on_streams(graph, {0, 0, 1, 0});
   const Edges edges = graph.edges();
   const auto simulation = [&](double left, double right) {
-    const Costs costs = costs_of({{.duration = 2}, {.duration = left}, {.duration = right}, {.duration = 1}});
+    const Costs costs = choices_of({{.duration = 2}, {.duration = left}, {.duration = right}, {.duration = 1}});
     return simulate(
         {.graph = graph, .edges = edges, .costs = costs, .streams = 2, .capacity = 2, .wait_microseconds = 0.5}, plan);
   };
@@ -215,7 +215,7 @@ TEST_CASE("nodes of no duration take none, but keep the order") {
   StepGraph graph;
   const ValueId a = add(graph, {}), b = add(graph, {a});
   add(graph, {b});
-  const Costs costs = costs_of({{.duration = 0}, {.duration = 0}, {.duration = 3}});
+  const Costs costs = choices_of({{.duration = 0}, {.duration = 0}, {.duration = 3}});
   const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 0}), 1);
   CHECK(simulation.makespan == 3);
   CHECK(ran(simulation, 1, 0, 0));
@@ -250,7 +250,7 @@ TEST_CASE("nodes overlap for as long as both run, pairs with the longest overlap
   const ValueId a = add(graph, {});
   add(graph, {});
   add(graph, {a});
-  const Costs costs = costs_of({{.duration = 2}, {.duration = 5}, {.duration = 9}});
+  const Costs costs = choices_of({{.duration = 2}, {.duration = 5}, {.duration = 9}});
   const Plan plan = on_streams(graph, {0, 1, 0});
   const Simulation simulation = simulate_on(graph, costs, plan, 2);
   CHECK(overlaps(simulation) == std::vector<Overlap>{{1, 2, 3}, {0, 1, 2}});

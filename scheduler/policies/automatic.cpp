@@ -2,6 +2,7 @@
 // knows of nodes that hinder each other and of hardware that interleaves, and takes the fastest. The serial schedule is
 // among them, so under the simulator it is never slower than one stream.
 
+#include "scheduler/implementations.h"
 #include "scheduler/simulator.h"
 
 namespace braid {
@@ -15,12 +16,12 @@ struct Candidate {
 
 Candidate candidate(const Problem& problem, const NamedPolicy& named) {
   Candidate result{.schedule = named.policy(problem)};
-  Plan plan;
-  plan.placements = result.schedule.placements;
-  add_commands(problem.edges, result.schedule, problem.streams, plan);
+  Plan plan = plan_commands(problem, result.schedule, named.name);
+  improve_implementations(problem, plan);
+  result.schedule.placements = plan.placements;
+  result.schedule.kept = named.name;
   result.makespan = simulate(problem, plan).makespan;
   result.waits = plan.waits();
-  result.schedule.kept = named.name;
   return result;
 }
 

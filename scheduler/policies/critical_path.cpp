@@ -4,9 +4,8 @@
 //   - Forward-backward improvement (Li and Willis, "An iterative scheduling technique for resource-constrained project
 //     scheduling", 1992): the graph is scheduled from its end, and the times found there are bottom levels that know
 //     of the capacity.
-//   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. Its budget
-//     is a number of nodes to place, so that it is thorough on small graphs, where single decisions matter, and costs
-//     large ones nothing.
+//   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. It
+//     is thorough on small graphs, where single decisions matter, and costs large ones nothing.
 // Large steps are scheduled once more within a window over an order that needs little memory (scheduler/window.h). That
 // schedule wins if it is as short.
 
@@ -21,8 +20,8 @@
 namespace braid {
 namespace {
 
-constexpr int kBudget = 10000;    // nodes placed in local search
-constexpr int kMostRounds = 800;  // schedules tried in it
+constexpr std::size_t kBudget = 80000;    // of local search: schedules that it tries, times the square of the nodes
+constexpr std::size_t kMostRounds = 800;  // schedules that it tries
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;  // forward and backward
@@ -49,8 +48,8 @@ class Search {
     if (problem_.log != nullptr) problem_.log->attempts = {{.rule = "serial", .picks = {}, .makespan = best_.makespan}};
     try_all_rules();
     schedule_forward_and_backward();
-    const auto affordable = kBudget / std::max<std::size_t>(1, launched_.size());
-    for (int round = 0; round < std::min<int>(kMostRounds, affordable) && !optimal(); ++round) {
+    const auto affordable = kBudget / std::max<std::size_t>(1, launched_.size() * launched_.size());
+    for (std::size_t round = 0; round < std::min(kMostRounds, affordable) && !optimal(); ++round) {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
       attempt(std::move(changed), message("local search, schedule ", round + 1), Tell::if_better);

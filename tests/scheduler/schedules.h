@@ -13,6 +13,14 @@ inline Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& 
   const Edges edges = graph.edges();
   return policy({graph, edges, costs, streams, capacity});
 }
+
+/// Costs where node i has the choices listed for it.
+inline Costs costs_of(const std::vector<std::vector<Choice>>& nodes) {
+  Costs costs;
+  for (const auto& choices : nodes) costs.add(choices);
+  return costs;
+}
+
 struct Interval {
   double start, finish;
   int width;

@@ -23,6 +23,7 @@ constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;  // forward and backward
 constexpr int kKept = 8;
+constexpr double kAsLong = 1.0001;  // a gain that is smaller is worth no wait
 /// A gain within rounding is none: then the simpler schedule stays.
 constexpr double kRounding = 1e-9;
 
@@ -152,7 +153,7 @@ int play(const Problem& problem, Schedule& schedule) {
   return plan.waits();
 }
 
-/// The shortest of these schedules when they are run; of those that take as long to a thousandth, the one with the
+/// The shortest of these schedules when they are run; of those that take as long, the one with the
 /// fewest waits.
 Schedule best_when_run(const Problem& problem, std::span<const Schedule> schedules) {
   std::vector<std::pair<int, Schedule>> played;
@@ -166,7 +167,7 @@ Schedule best_when_run(const Problem& problem, std::span<const Schedule> schedul
   }
   const auto makespan = [](const auto& item) { return item.second.makespan; };
   const double least = std::ranges::min(played, {}, makespan).second.makespan;
-  std::erase_if(played, [&](const auto& item) { return makespan(item) > least * 1.001; });
+  std::erase_if(played, [&](const auto& item) { return makespan(item) > least * kAsLong; });
   return std::ranges::min(played, {}, [](const auto& item) { return item.first; }).second;
 }
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <queue>
-#include <unordered_set>
+#include <utility>
 
 #include "scheduler/costs.h"
 
@@ -48,12 +48,14 @@ class Bounds {
     }
   }
 
-  double makespan() const {
+  double makespan() {
     if (fastest_.empty()) return 0;
     std::vector<double> heads(fastest_.size()), tails(fastest_.size());
+    seen_from_.assign(fastest_.size(), kNoNode);
     for (NodeId node = 0; node < costs_.node_count(); ++node) {
       heads[node] = head(node, heads, [&](NodeId n) { return edges_.predecessors(n); });
     }
+    seen_from_.assign(fastest_.size(), kNoNode);
     for (NodeId node = costs_.node_count() - 1; node >= 0; --node) {
       tails[node] = head(node, tails, [&](NodeId n) { return edges_.successors(n); });
     }
@@ -65,17 +67,16 @@ class Bounds {
 
   /// When a node can start, given that of those before it: walks back from it to ever earlier ones.
   template <class Before>
-  double head(NodeId node, const std::vector<double>& heads, const Before& before) const {
-    std::priority_queue<std::pair<double, NodeId>> next;
-    std::unordered_set<NodeId> seen;
+  double head(NodeId node, const std::vector<double>& heads, const Before& before) {
     double earliest = 0;
-    const auto visit = [&](NodeId n) {
-      for (const NodeId b : before(n)) {
-        if (seen.insert(b).second) next.emplace(heads[b], b);
-      }
-    };
     for (const NodeId b : before(node)) earliest = std::max(earliest, heads[b] + fastest_[b]);
     if (before(node).size() < 2) return earliest;
+    std::priority_queue<std::pair<double, NodeId>> next;
+    const auto visit = [&](NodeId n) {
+      for (const NodeId b : before(n)) {
+        if (std::exchange(seen_from_[b], node) != node) next.emplace(heads[b], b);
+      }
+    };
     visit(node);
     Room room(capacity_, streams_);
     for (int left = std::min(kMostAncestors, looks()); left > 0 && !next.empty(); --left) {
@@ -114,6 +115,7 @@ class Bounds {
   const Costs& costs_;
   int capacity_, streams_;
   std::vector<double> fastest_, work_;
+  std::vector<NodeId> seen_from_;  // per node: the last whose walk back came by
 };
 
 }  // namespace

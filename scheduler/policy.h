@@ -58,8 +58,9 @@ Schedule serial(const Problem& problem);
 Schedule frugal(const Problem& problem);
 
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
-/// path ahead starts on the stream and at the width that finish it first; a wide start must not delay more important
-/// ready nodes. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
+/// path ahead starts at the width that finishes it first; a wide start must not delay more important ready nodes. The
+/// best of several rules of sharing the capacity is improved by local search. Where the hardware shares its units, the
+/// times are those of the simulator. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
 Schedule critical_path(const Problem& problem);
 
 /// Breadth first: the nodes of each level, dealt over the streams in turn.
@@ -79,10 +80,18 @@ Schedule resource_order(const Problem& problem);
 Schedule exhaustive(const Problem& problem);
 inline constexpr int kMostExhaustiveNodes = 12;
 
-/// Gives every node a stream that is free when it starts, so that few waits are needed, and makes `order` that of the
-/// starts (scheduler/streams.cpp). Looks at the choice, start and finish of every placement. Throws PlanError if more
-/// nodes run at once than there are streams.
-void assign_streams(const Problem& problem, Schedule& schedule);
+/// What matters most when a node is given a stream.
+enum class StreamChoice {
+  few_waits,
+  /// That it does not start too early: where only its stream keeps a node back, one that was held for lack of units
+  /// follows a node that gives some back.
+  on_time,
+};
+
+/// Gives every node a stream that is free when it starts, and makes `order` that of the starts (scheduler/streams.cpp).
+/// Looks at the choice, start and finish of every placement. Throws PlanError if more nodes run at once than there are
+/// streams.
+void assign_streams(const Problem& problem, Schedule& schedule, StreamChoice preference = StreamChoice::few_waits);
 
 /// Orders nodes that use the same capacity one after the other by extra edges, so that the schedule stays within the
 /// capacity whatever the real durations are (scheduler/capacity.cpp). Throws PlanError if it is beyond it as predicted.

@@ -14,9 +14,10 @@ namespace {
 
 class StreamAssigner {
  public:
-  StreamAssigner(const Problem& problem, Schedule& schedule)
+  StreamAssigner(const Problem& problem, Schedule& schedule, StreamChoice preference)
       : problem_(problem),
         schedule_(schedule),
+        preference_(preference),
         streams_(problem.streams),
         last_(problem.streams, kNoNode),
         clocks_(schedule.placements.size() * problem.streams),
@@ -62,20 +63,28 @@ class StreamAssigner {
   /// When the last of a stream was over.
   double free_since(int stream) const { return last_[stream] == kNoNode ? 0 : placement(last_[stream]).finish; }
 
+  /// Whether a node could have started earlier as far as data goes.
+  bool was_held(NodeId node) const {
+    return std::ranges::all_of(problem_.edges.predecessors(node),
+                               [&](NodeId before) { return placement(before).finish < placement(node).start; });
+  }
+
   /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads. Others go where
   /// they need the fewest waits, then where they keep the fewest others from following a predecessor.
   int choose_stream(NodeId node) {
     const Placement& place = placement(node);
     const int width = problem_.costs.choice(node, place.choice).width;
     if (width > 1 && !problem_.shares_units && is_free(0, place.start)) return 0;
+    const bool held = preference_ == StreamChoice::on_time && was_held(node);
     int best = -1;
-    std::tuple<int, int, double> least;
+    std::tuple<bool, int, int, double> least;
     for (int stream = 0; stream < streams_; ++stream) {
       if (!is_free(stream, place.start)) continue;
       const NodeId last = last_[stream];
+      const bool early = held && free_since(stream) < place.start;
       const int lost =
           last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
-      const std::tuple cost(waits(node, stream), lost, -free_since(stream));
+      const std::tuple cost(early, waits(node, stream), lost, -free_since(stream));
       if (best < 0 || cost < least) {
         best = stream;
         least = cost;
@@ -136,6 +145,7 @@ class StreamAssigner {
 
   const Problem& problem_;
   Schedule& schedule_;
+  const StreamChoice preference_;
   const int streams_;
   std::vector<NodeId> last_;            // per stream
   std::vector<std::int32_t> clocks_;    // node × stream: how many nodes of the stream are over when it is
@@ -147,6 +157,8 @@ class StreamAssigner {
 
 }  // namespace
 
-void assign_streams(const Problem& problem, Schedule& schedule) { StreamAssigner(problem, schedule).run(); }
+void assign_streams(const Problem& problem, Schedule& schedule, StreamChoice preference) {
+  StreamAssigner(problem, schedule, preference).run();
+}
 
 }  // namespace braid

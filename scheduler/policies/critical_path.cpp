@@ -4,8 +4,8 @@
 //   - Forward-backward improvement (Li and Willis, "An iterative scheduling technique for resource-constrained project
 //     scheduling", 1992): the graph is scheduled from its end, and the times found there are bottom levels that know
 //     of the capacity.
-//   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. It
-//     is thorough on small graphs, where single decisions matter, and costs large ones nothing.
+//   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. It is
+//     thorough on small graphs, where single decisions matter, and costs large ones nothing.
 // Large steps are scheduled once more within a window over an order that needs little memory (scheduler/window.h). That
 // schedule wins if it is as short.
 
@@ -15,16 +15,19 @@
 #include "core/random.h"
 #include "scheduler/list_scheduler.h"
 #include "scheduler/schedule_log.h"
+#include "scheduler/simulator.h"
 #include "scheduler/window.h"
 
 namespace braid {
 namespace {
 
-constexpr std::size_t kBudget = 80000;    // of local search: schedules that it tries, times the square of the nodes
-constexpr std::size_t kMostRounds = 800;  // schedules that it tries
+constexpr double kBudget = 1e5;  // of local search: schedules tried × nodes²
+constexpr double kMostRounds = 800;
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;  // forward and backward
+constexpr int kKept = 8;
+constexpr double kAsLong = 1.0001;  // a gain that is smaller is worth no wait
 /// A gain within rounding is none: then the simpler schedule stays.
 constexpr double kRounding = 1e-9;
 
@@ -36,31 +39,41 @@ std::string name_of(const ListRules& rules) {
   return name;
 }
 
+/// A schedule, and its place among the attempts of the log, if there is one.
+struct Found {
+  Schedule schedule;
+  std::size_t attempt = 0;
+};
+
 class Search {
  public:
   explicit Search(const Problem& problem)
       : problem_(problem),
         bound_(lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams).bound),
-        best_(serial(problem)),
-        launched_(best_.order) {}
+        best_{{serial(problem)}},
+        launched_(best_.front().schedule.order) {}
 
-  Schedule run() {
-    if (problem_.log != nullptr) problem_.log->attempts = {{.rule = "serial", .picks = {}, .makespan = best_.makespan}};
+  /// The best schedules found, the best first; no streams are assigned.
+  std::vector<Found> run() {
+    if (problem_.log != nullptr) {
+      problem_.log->attempts = {{.rule = "serial", .picks = {}, .makespan = best_.front().schedule.makespan}};
+    }
     try_all_rules();
     schedule_forward_and_backward();
-    const auto affordable = kBudget / std::max<std::size_t>(1, launched_.size() * launched_.size());
-    for (std::size_t round = 0; round < std::min(kMostRounds, affordable) && !optimal(); ++round) {
+    const auto nodes = static_cast<double>(launched_.size());
+    const double rounds = std::min(kMostRounds, kBudget / (nodes * nodes));
+    for (int round = 0; round < rounds && !optimal(); ++round) {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
-      attempt(std::move(changed), message("local search, schedule ", round + 1), Tell::if_better);
+      attempt(std::move(changed), message("local search, schedule ", round + 1), Tell::if_kept);
     }
     return std::move(best_);
   }
 
  private:
-  enum class Tell { always, if_better };
+  enum class Tell { always, if_kept };
 
-  bool optimal() const { return best_.makespan <= bound_ * (1 + kRounding); }
+  bool optimal() const { return best_.front().schedule.makespan <= bound_ * (1 + kRounding); }
 
   void try_all_rules() {
     const bool moldable =
@@ -76,7 +89,7 @@ class Search {
           ListRules crowded = rules;
           crowded.crowding = crowding;
           crowded.fitted_streams = fitted;
-          attempt(crowded, name_of(crowded), Tell::if_better);
+          attempt(crowded, name_of(crowded), Tell::if_kept);
         }
       }
     }
@@ -101,9 +114,8 @@ class Search {
   Schedule attempt(ListRules rules, const std::string& name, Tell tell = Tell::always) {
     Schedule schedule = list_schedule(problem_, rules);
     if (schedule.order.size() < launched_.size()) return schedule;  // the holds lock each other out
-    const bool better = schedule.makespan < best_.makespan * (1 - kRounding);
-    if (better) best_ = schedule;
-    if (problem_.log != nullptr && (better || tell == Tell::always)) note(rules, name, better);
+    const bool kept = remember(schedule);
+    if (problem_.log != nullptr && (kept || tell == Tell::always)) note(rules, name);
     if (schedule.makespan <= least_) {
       least_ = schedule.makespan;
       rules_ = std::move(rules);
@@ -112,10 +124,19 @@ class Search {
   }
 
   /// Tells the log what came of these rules, decision by decision.
-  void note(const ListRules& rules, const std::string& name, bool kept) const {
-    auto& attempts = problem_.log->attempts;
-    list_schedule(problem_, rules, &attempts.emplace_back(ScheduleLog::Attempt{.rule = name}));
-    if (kept) problem_.log->kept = attempts.size() - 1;
+  void note(const ListRules& rules, const std::string& name) const {
+    list_schedule(problem_, rules, &problem_.log->attempts.emplace_back(ScheduleLog::Attempt{.rule = name}));
+  }
+
+  /// Whether a schedule is among the best so far.
+  bool remember(const Schedule& schedule) {
+    const auto place = std::ranges::find_if(
+        best_, [&](const Found& other) { return schedule.makespan < other.schedule.makespan * (1 - kRounding); });
+    if (place - best_.begin() == kKept) return false;
+    const std::size_t attempt = problem_.log != nullptr ? problem_.log->attempts.size() : 0;
+    best_.insert(place, {schedule, attempt});
+    if (best_.size() > kKept) best_.pop_back();
+    return true;
   }
 
   NodeId any_node() { return launched_[random_.below(static_cast<std::uint32_t>(launched_.size()))]; }
@@ -143,17 +164,70 @@ class Search {
 
   const Problem& problem_;
   const double bound_;
-  Schedule best_;
+  std::vector<Found> best_;
   const std::vector<NodeId> launched_;
   ListRules rules_;  // of the best run of the list scheduler
   double least_ = std::numeric_limits<double>::infinity();
   Generator random_{0};
 };
 
+/// What streams and waits make of a schedule where nothing else keeps nodes in time. Returns the number of waits.
+int play(const Problem& problem, Schedule& schedule) {
+  Plan plan;
+  plan.placements = schedule.placements;
+  add_commands(problem.edges, schedule, problem.streams, plan);
+  const Simulation simulation = simulate(problem, plan);
+  for (const NodeId node : schedule.order) {
+    schedule.placements[node].start = simulation.runs[node].start;
+    schedule.placements[node].finish = simulation.runs[node].finish;
+  }
+  schedule.makespan = simulation.makespan;
+  return plan.waits();
+}
+
+/// The shortest of these schedules when they are run; of those that take as long to a thousandth, the one with the
+/// fewest waits.
+Found best_when_run(const Problem& problem, std::span<const Found> found) {
+  struct Candidate {
+    const Found* found;
+    StreamChoice preference;
+    double makespan;
+    int waits;
+  };
+  Problem untold = problem;
+  untold.log = nullptr;
+  const auto run = [](const Problem& p, const Candidate& candidate, Schedule& schedule) {
+    schedule = candidate.found->schedule;
+    assign_streams(p, schedule, candidate.preference);
+    return play(p, schedule);
+  };
+  std::vector<Candidate> candidates;
+  Schedule schedule;
+  for (const Found& one : found) {
+    for (const StreamChoice preference : {StreamChoice::few_waits, StreamChoice::on_time}) {
+      Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
+      candidate.waits = run(untold, candidate, schedule);
+      candidate.makespan = schedule.makespan;
+    }
+  }
+  const double least = std::ranges::min(candidates, {}, &Candidate::makespan).makespan;
+  std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.makespan > least * 1.001; });
+  const Candidate best = std::ranges::min(candidates, {}, &Candidate::waits);
+  run(problem, best, schedule);
+  return {std::move(schedule), best.found->attempt};
+}
+
 Schedule search(const Problem& problem) {
-  Schedule best = Search(problem).run();
-  assign_streams(problem, best);
-  return best;
+  std::vector<Found> found = Search(problem).run();
+  Found best = found.front();
+  if (problem.shares_units) {
+    found.push_back({serial(problem)});  // so that the result is never worse than it
+    best = best_when_run(problem, found);
+  } else {
+    assign_streams(problem, best.schedule);
+  }
+  if (problem.log != nullptr) problem.log->kept = best.attempt;
+  return std::move(best.schedule);
 }
 
 /// Larger steps are also scheduled with a view to memory, within a window of so many nodes.

@@ -173,6 +173,18 @@ TEST_CASE("bottom levels are longest paths and the lower bound is depth or work 
   CHECK(lower_bound(edges, costs, 2) == LowerBound{.depth = 6.75, .work = 11, .bound = 6.75});
 }
 
+TEST_CASE("the lower bound counts what lies between a fork and a join, where two of five nodes share a stream") {
+  StepGraph graph;
+  const ValueId fork = add(graph, {});
+  std::vector<ValueId> branches;
+  for (int i = 0; i < 5; ++i) branches.push_back(add(graph, {fork}));
+  add(graph, {add(graph, branches)});
+  const Costs costs = unit_costs(graph);
+  CHECK(lower_bound(graph.edges(), costs, 8) == LowerBound{.depth = 4, .work = 8, .bound = 4});
+  CHECK(lower_bound(graph.edges(), costs, 8, 4) == LowerBound{.depth = 4, .work = 8, .bound = 5});
+  CHECK(lower_bound(graph.edges(), costs, 2, 4).bound == 1 + 2.5 + 2);  // by their work
+}
+
 TEST_CASE("no plan is faster than the fastest durations over the streams") {
   StepGraph graph;
   for (int i = 0; i < 6; ++i) add(graph, {});

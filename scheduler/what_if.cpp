@@ -12,10 +12,14 @@ double launch_microseconds(const DeviceInfo& device, int width) {
   return 1e6 * (device.launch_seconds + (width > 1 ? device.fork_seconds : 0));
 }
 
-DeviceInfo with_units(DeviceInfo device, int units) {
-  if (!device.shares_units)
+DeviceInfo changed_device(DeviceInfo device, const WhatIf& change) {
+  const int units = change.units > 0 ? change.units : device.capacity;
+  if (!device.shares_units) {
     device.max_width = device.max_width == device.capacity ? units : std::min(device.max_width, units);
+  }
   device.capacity = units;
+  device.launch_seconds *= change.launch_scale;
+  device.fork_seconds *= change.launch_scale;
   return device;
 }
 
@@ -53,22 +57,19 @@ class Changer {
         costs_(costs),
         device_(device),
         launch_scale_(change.launch_scale),
-        changed_(with_units(device, change.units > 0 ? change.units : device.capacity)),
+        changed_(changed_device(device, change)),
         widths_(all_widths()),
         before_(graph, device_, widths_, tf32),
         after_(graph, changed_, widths_, tf32) {}
 
   Scenario run() {
-    Scenario scenario;
+    Scenario scenario{.device = changed_, .costs = {}};
     std::vector<Choice> choices;
     for (NodeId node = 0; node < graph_.node_count(); ++node) {
       choices.assign(costs_.choices(node).begin(), costs_.choices(node).end());
       if (!graph_.node(node).is_view) change(node, choices);
       scenario.costs.add(choices);
     }
-    scenario.device = changed_;
-    scenario.device.launch_seconds *= launch_scale_;
-    scenario.device.fork_seconds *= launch_scale_;
     return scenario;
   }
 
@@ -120,7 +121,7 @@ class Changer {
   const Costs& costs_;
   const DeviceInfo& device_;
   const double launch_scale_;
-  const DeviceInfo changed_;  // but for its launches
+  const DeviceInfo changed_;
   const std::vector<int> widths_;
   const Model before_, after_;
 };

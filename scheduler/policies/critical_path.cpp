@@ -25,8 +25,8 @@ constexpr double kBudget = 1e5;  // of local search: schedules tried × nodes²
 constexpr double kMostRounds = 800;
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
-constexpr int kPasses = 2;  // forward and backward
-constexpr int kKept = 8;
+constexpr int kPasses = 2;          // forward and backward
+constexpr std::size_t kKept = 8;    // schedules, where they are to be run before one is chosen
 constexpr double kAsLong = 1.0001;  // a gain that is smaller is worth no wait
 /// A gain within rounding is none: then the simpler schedule stays.
 constexpr double kRounding = 1e-9;
@@ -132,10 +132,11 @@ class Search {
   bool remember(const Schedule& schedule) {
     const auto place = std::ranges::find_if(
         best_, [&](const Found& other) { return schedule.makespan < other.schedule.makespan * (1 - kRounding); });
-    if (place - best_.begin() == kKept) return false;
+    const std::size_t most = problem_.shares_units ? kKept : 1;
+    if (place - best_.begin() == static_cast<std::ptrdiff_t>(most)) return false;
     const std::size_t attempt = problem_.log != nullptr ? problem_.log->attempts.size() : 0;
     best_.insert(place, {schedule, attempt});
-    if (best_.size() > kKept) best_.pop_back();
+    if (best_.size() > most) best_.pop_back();
     return true;
   }
 

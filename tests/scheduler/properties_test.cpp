@@ -146,7 +146,7 @@ TEST_CASE("every plan comes back from JSON as it was") {
 TEST_CASE("no simulated run is faster than the lower bound, and on one stream it is the sum of the durations") {
   CHECK(failure_among_plans([](const RandomStep& step, const Problem& problem, const Plan& plan) {
           const double makespan = simulate(problem, plan).makespan;
-          RC_ASSERT(plan.bound == lower_bound(problem.edges, step.costs, step.capacity));
+          RC_ASSERT(plan.bound == lower_bound(problem.edges, step.costs, step.capacity, problem.streams));
           RC_ASSERT(makespan >= plan.bound.bound - kRounding);
           double sum = 0;
           for (NodeId node = 0; node < step.graph.node_count(); ++node) {

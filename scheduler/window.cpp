@@ -24,7 +24,14 @@ ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> ord
     for (const ValueId input : from.inputs(node)) inputs.push_back(new_value_[input]);
     add_node(node, inputs);
   }
-  edges_ = graph_.edges();
+  // The problem may ask for more order than its graph.
+  std::vector<std::vector<NodeId>> predecessors(graph_.node_count());
+  for (const NodeId node : order) {
+    auto& before = predecessors[new_name_[node]];
+    for (const NodeId predecessor : problem.edges.predecessors(node)) before.push_back(new_name_[predecessor]);
+    std::ranges::sort(before);
+  }
+  edges_ = Edges::from_predecessors(predecessors);
   if (problem.slow_downs != nullptr) slow_downs_ = problem.slow_downs->renamed(new_name_);
 }
 

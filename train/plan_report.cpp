@@ -56,7 +56,7 @@ PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan
               .streams = plan.streams.size(),
               .used_streams = used_streams(plan),
               .makespan = simulation.makespan,
-              .bound = plan.bound.bound,
+              .bound = plan.bound,
               .utilisation = utilisation(problem, plan, simulation),
               .waits = plan.waits(),
               .arena_bytes = plan.arena_bytes,
@@ -130,7 +130,7 @@ std::vector<std::string> cells(const PlanRow& row, double serial_makespan) {
   return {row.policy,
           message(row.used_streams, " of ", row.streams),
           milliseconds(row.makespan),
-          number(row.makespan / row.bound, 2),
+          number(row.makespan / row.bound.bound, 2),
           number(serial_makespan / row.makespan, 2),
           number(100 * row.utilisation, 0) + " %",
           std::to_string(row.waits),
@@ -194,7 +194,7 @@ std::string to_text(const PlanReport& report) {
 
   const PlanRow& configured = report.rows[report.configured];
   out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
-      << " can need less than " << milliseconds(configured.bound) << ".\n";
+      << " can need less than " << milliseconds(configured.bound.bound) << ".\n";
   if (report.memory_limit > 0) {
     out << "Of at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
     for (const PlanRow& row : report.rows) {
@@ -222,7 +222,9 @@ std::string to_json(const PlanReport& report) {
                     {"streams", row.streams},
                     {"used_streams", row.used_streams},
                     {"makespan_us", row.makespan},
-                    {"lower_bound_us", row.bound},
+                    {"lower_bound_us", row.bound.bound},
+                    {"depth_us", row.bound.depth},
+                    {"work_us", row.bound.work},
                     {"utilisation", row.utilisation},
                     {"waits", row.waits},
                     {"arena_bytes", row.arena_bytes},

@@ -29,7 +29,7 @@ struct PlanRow {
   std::size_t streams = 1;       ///< that it was given
   std::size_t used_streams = 1;  ///< that have work
   double makespan = 0;           ///< simulated, microseconds
-  double bound = 0;              ///< no plan on so many streams can be faster
+  LowerBound bound;              ///< no plan on so many streams can be faster
   double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1
   std::int32_t waits = 0;
   std::int64_t arena_bytes = 0, naive_bytes = 0, live_bytes = 0;  ///< see Plan

@@ -180,6 +180,17 @@ TEST_CASE("a step recorded in another order is the same step") {
   }
 }
 
+TEST_CASE("a step recorded in another order keeps what its problem asks for beyond the graph") {
+  StepGraph graph;
+  for (int i = 0; i < 3; ++i) add(graph, {});
+  const std::vector<std::vector<NodeId>> predecessors{{}, {0}, {1}};
+  const Edges chain = Edges::from_predecessors(predecessors);
+  const Costs costs = unit_costs(graph);
+  const Problem problem{graph, chain, costs, 3, 3};
+  const ReorderedStep again(problem, std::vector<NodeId>{0, 1, 2});
+  CHECK(critical_path(again.problem(3)).makespan == 3);
+}
+
 TEST_CASE("a lean schedule runs no further ahead than its window, for less memory") {
   StepGraph graph;  // 40 branches: each makes a large value, from which a chain makes a small one
   std::vector<ValueId> ends;

@@ -23,7 +23,7 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 export OMP_WAIT_POLICY=passive
 
 scripts/setup.sh --tests
-cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_WERROR=ON
+cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_BENCHMARKS=ON -DBRAID_WERROR=ON
 cmake --build --preset "$preset"
 
 report=$PWD/$build/Testing/report.xml

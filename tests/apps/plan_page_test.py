@@ -155,10 +155,11 @@ class PlanPage(unittest.TestCase):
             bar.dispatchEvent(new MouseEvent('mousemove', {bubbles: true}));
             document.body.dataset.tooltip = document.getElementById('tooltip').textContent;
             document.body.dataset.lit = document.querySelectorAll(`.lit[data-node="${bar.dataset.node}"]`).length;
-            setTimeout(() => {
+            // The page draws in the next frame: look in the one after it.
+            requestAnimationFrame(() => requestAnimationFrame(() => {
               document.body.dataset.zoomed = document.querySelector('.bar').getAttribute('width') / wide;
               document.body.dataset.moved = document.getElementById('graph-chart').getAttribute('viewBox') !== full;
-            }, 500);</script></body>"""))
+            }));</script></body>"""))
         page = self.browse()
         body = next(e for e in page.elements if e["tag"] == "body")
         self.assertAlmostEqual(float(body["data-zoomed"]), 2, places=3)

@@ -188,7 +188,7 @@ std::string to_text(const PlanReport& report) {
   out << '\n';
 
   std::vector<std::vector<std::string>> table{{"policy", "streams", "makespan", "x bound", "x serial", "in use",
-                                               "waits", "arena, MiB", "naive, MiB", "planned in"}};
+                                               "waits", "arena, MiB", "live, MiB", "naive, MiB", "planned in"}};
   for (const PlanRow& row : report.rows) table.push_back(cells(row, report.rows.front().makespan));
   out << text_table(table, "llrrrrrrrrr");
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iomanip>
 #include <limits>
+#include <sstream>
 #include <type_traits>
 
 #include "core/error.h"
@@ -32,11 +34,14 @@ std::string describe(const ConfigNode& node) {
 
 /// "an integer of at least 1", "a number in [0, 1)".
 std::string expectation(std::string_view what, const Range& range) {
+  std::ostringstream out;
+  out << std::setprecision(std::numeric_limits<double>::digits10) << what;  // large integers in full
   if (std::isfinite(range.min) && std::isfinite(range.max)) {
-    return message(what, " in ", range.above_min ? '(' : '[', range.min, ", ", range.max, range.below_max ? ')' : ']');
+    out << " in " << (range.above_min ? '(' : '[') << range.min << ", " << range.max << (range.below_max ? ')' : ']');
+  } else if (std::isfinite(range.min)) {
+    out << (range.above_min ? " above " : " of at least ") << range.min;
   }
-  if (!std::isfinite(range.min)) return std::string(what);
-  return message(what, range.above_min ? " above " : " of at least ", range.min);
+  return out.str();
 }
 
 bool contains(const Range& range, double value) {

@@ -69,7 +69,7 @@ TEST_CASE("random steps are planned without faults by every policy on any number
 }
 
 TEST_CASE("every policy's schedules are complete, topological, within capacity and no better than the bound") {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
     const auto launched = std::ranges::count(step.graph.nodes(), false, &Node::is_view);

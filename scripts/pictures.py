@@ -18,9 +18,9 @@ PROFILE = ["profile", *STEP, "-o", "costs.json", "--runs", "20"]
 TRAINING = ["train", *STEP, "-q", "--set", "costs=costs.json", "--set", "train.max_steps=40"]
 TRAININGS = 10
 PICTURES = {  # file: page, the parts of it that are shown, width, height and scale
-    "plan-page.png": ("block", "", 1320, 2540, 0.75),
+    "plan-page.png": ("block", "", 1320, 2580, 0.75),
     "inception-graph.png": ("block", "graph", 1320, 750, 1),
-    "inception-gantt.png": ("block", "gantt", 1320, 300, 1),
+    "inception-gantt.png": ("block", "gantt", 1320, 408, 1),
     "inception-memory.png": ("block", "memory", 1320, 534, 1),
     "planned-and-measured.png": ("training", "gantt", 1320, 524, 1),
 }

@@ -25,9 +25,9 @@ constexpr double kBudget = 1e5;  // of local search: schedules tried × nodes²
 constexpr double kMostRounds = 800;
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
-constexpr int kPasses = 2;          // forward and backward
-constexpr std::size_t kKept = 8;    // schedules, where they are to be run before one is chosen
-constexpr double kAsLong = 1.0001;  // a gain that is smaller is worth no wait
+constexpr int kPasses = 2;         // forward and backward
+constexpr std::size_t kKept = 8;   // schedules, where they are to be run before one is chosen
+constexpr double kAsLong = 1.001;  // a gain that is smaller is worth no wait, and no memory for running ahead
 /// A gain within rounding is none: then the simpler schedule stays.
 constexpr double kRounding = 1e-9;
 
@@ -186,8 +186,8 @@ int play(const Problem& problem, Schedule& schedule) {
   return plan.waits();
 }
 
-/// The shortest of these schedules when they are run; of those that take as long to a thousandth, the one with the
-/// fewest waits.
+/// The shortest of these schedules when they are run; of those that take as long, the one with the fewest
+/// waits.
 Found best_when_run(const Problem& problem, std::span<const Found> found) {
   struct Candidate {
     const Found* found;
@@ -212,7 +212,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
     }
   }
   const double least = std::ranges::min(candidates, {}, &Candidate::makespan).makespan;
-  std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.makespan > least * 1.001; });
+  std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.makespan > least * kAsLong; });
   const Candidate best = std::ranges::min(candidates, {}, &Candidate::waits);
   run(problem, best, schedule);
   return {std::move(schedule), best.found->attempt};

@@ -165,7 +165,8 @@ class Teller {
     out_ << text_table(cells, "rllr", "   ") << "\n   The critical path, D = " << microseconds(bound.depth) << ":"
          << path_of_levels() << "\n   Work W = " << microseconds(bound.work) << " of one unit, on "
          << units(view_.capacity) << " " << microseconds(bound.work / view_.capacity)
-         << ". No plan is faster than the larger of both, " << microseconds(bound.bound) << ".\n";
+         << ". With what can run at once in every part of the graph, no plan is faster than "
+         << microseconds(bound.bound) << ".\n";
   }
 
   std::string ways(NodeId node) const {
@@ -260,6 +261,7 @@ class Teller {
     if (choices.size() == 1) return message(units(taken.width), ", the only way to run it");
     std::string way = units(taken.width);
     if (!taken.implementation.empty()) way += " by " + taken.implementation;
+    if (pick.fixed) return message(way, ", as the search wants it");
     if (!pick.in_turn && taken.width == std::max(pick.limit, 1)) return message(way, ", its share of what is free");
     return message(way, ", with which it is over first");
   }

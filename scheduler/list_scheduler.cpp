@@ -162,6 +162,7 @@ class ListScheduler {
             .free_streams = free_streams(),
             .node = node,
             .limit = limit,
+            .fixed = !rules_.choices.empty() && rules_.choices[node] != kAnyChoice,
             .in_turn = in_turn,
             .reserved = by_the_clock(reserved),
             .choice = start.choice,

@@ -18,6 +18,7 @@ struct ScheduleLog {
     int free_units = 0, free_streams = 0;
     NodeId node = kNoNode;
     int limit = 0;                 ///< the widest that it might start
+    bool fixed = false;            ///< the way to run it was given
     bool in_turn = false;          ///< one wide node after another; else, ready nodes share what is free
     double reserved = 0;           ///< when capacity is promised to a more important node; infinite if it is not
     int choice = -1;               ///< -1: none is possible

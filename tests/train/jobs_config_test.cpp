@@ -117,7 +117,7 @@ TEST_CASE("overrides reach jobs by name and by index, or all of them at once") {
       "--set jobs.medium.train.epochs=5: the list at x.yaml:8:3 has no item 'medium': expected the name of one of its "
       "items, or its index from 0");
   CHECK(error_in(kJobs, {"jobs.large.train.epochs=0"}) ==
-        "--set jobs.large.train.epochs=0: expected an integer in [1, 1e+09], got '0'");
+        "--set jobs.large.train.epochs=0: expected an integer in [1, 1000000000], got '0'");
 }
 
 TEST_CASE("mistakes in jobs say which job and where") {

@@ -68,7 +68,8 @@ Problem ReorderedStep::problem(int streams) const {
           streams,
           before_.capacity,
           before_.shares_units,
-          before_.slow_downs == nullptr ? nullptr : &slow_downs_};
+          before_.slow_downs == nullptr ? nullptr : &slow_downs_,
+          before_.wait_microseconds};
 }
 
 Schedule ReorderedStep::restore(const Schedule& schedule) const {
@@ -130,7 +131,7 @@ Schedule schedule_within_window(const Problem& problem, Policy policy, int windo
   BRAID_CHECK(window >= 1, PlanError, "[window] expected a window of at least 1 node, got ", window);
   const Edges edges = with_window_edges(problem, window);
   Schedule schedule = policy({problem.graph, edges, problem.costs, problem.streams, problem.capacity,
-                              problem.shares_units, problem.slow_downs});
+                              problem.shares_units, problem.slow_downs, problem.wait_microseconds});
   if (!problem.shares_units) add_capacity_edges(problem, schedule);  // the policy took the window for granted
   return schedule;
 }

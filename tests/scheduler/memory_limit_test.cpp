@@ -194,6 +194,21 @@ TEST_CASE("a step recorded in another order keeps what its problem asks for beyo
   CHECK(critical_path(again.problem(3)).makespan == 3);
 }
 
+TEST_CASE("what a wait costs is known within a window too") {
+  StepGraph graph;
+  for (int i = 0; i < 3; ++i) add(graph, {});
+  const Edges edges = graph.edges();
+  const Costs costs = unit_costs(graph);
+  const Problem problem{
+      .graph = graph, .edges = edges, .costs = costs, .streams = 2, .capacity = 2, .wait_microseconds = 7};
+  const Policy cost_of_a_wait = [](const Problem& p) {
+    Schedule schedule = serial(p);
+    schedule.makespan = p.wait_microseconds;
+    return schedule;
+  };
+  CHECK(lean_schedule(problem, cost_of_a_wait, 2).makespan == 7);
+}
+
 TEST_CASE("a lean schedule runs no further ahead than its window, for less memory") {
   StepGraph graph;  // 40 branches: each makes a large value, from which a chain makes a small one
   std::vector<ValueId> ends;

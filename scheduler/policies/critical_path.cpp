@@ -65,7 +65,8 @@ class Search {
     for (int round = 0; round < rounds && !optimal(); ++round) {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
-      attempt(std::move(changed), message("local search, schedule ", round + 1), Tell::if_kept);
+      attempt(
+          std::move(changed), [&] { return message("local search, schedule ", round + 1); }, Tell::if_kept);
     }
     return std::move(best_);
   }
@@ -82,14 +83,15 @@ class Search {
     for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
       if (sharing != Sharing::equal && !moldable) break;
       rules.sharing = sharing;
-      attempt(rules, name_of(rules));
+      attempt(rules, [&] { return name_of(rules); });
       if (!problem_.shares_units) continue;
       for (const double crowding : kCrowdings) {
         for (int fitted = 0; fitted < std::min(4, problem_.streams); ++fitted) {
           ListRules crowded = rules;
           crowded.crowding = crowding;
           crowded.fitted_streams = fitted;
-          attempt(crowded, name_of(crowded), Tell::if_kept);
+          attempt(
+              crowded, [&] { return name_of(crowded); }, Tell::if_kept);
         }
       }
     }
@@ -106,16 +108,17 @@ class Search {
     };
     for (int pass = 0; pass < kPasses && !optimal(); ++pass) {
       take_finishes(list_schedule(backward, rules));
-      take_finishes(attempt(rules, "by the times of a schedule from the end"));
+      take_finishes(attempt(rules, [] { return std::string("by the times of a schedule from the end"); }));
     }
   }
 
-  /// Schedules by these rules. They stay if they are as good as the ones before.
-  Schedule attempt(ListRules rules, const std::string& name, Tell tell = Tell::always) {
+  /// Schedules by these rules. They stay if they are as good as the ones before. `name()` is what a log calls them.
+  template <class Name>
+  Schedule attempt(ListRules rules, const Name& name, Tell tell = Tell::always) {
     Schedule schedule = list_schedule(problem_, rules);
     if (schedule.order.size() < launched_.size()) return schedule;  // the holds lock each other out
     const bool kept = remember(schedule);
-    if (problem_.log != nullptr && (kept || tell == Tell::always)) note(rules, name);
+    if (problem_.log != nullptr && (kept || tell == Tell::always)) note(rules, name());
     if (schedule.makespan <= least_) {
       least_ = schedule.makespan;
       rules_ = std::move(rules);
@@ -177,17 +180,13 @@ int play(const Problem& problem, Schedule& schedule) {
   Plan plan;
   plan.placements = schedule.placements;
   add_commands(problem.edges, schedule, problem.streams, plan);
-  const Simulation simulation = simulate(problem, plan);
-  for (const NodeId node : schedule.order) {
-    schedule.placements[node].start = simulation.runs[node].start;
-    schedule.placements[node].finish = simulation.runs[node].finish;
-  }
-  schedule.makespan = simulation.makespan;
+  take_simulated_times(problem, plan);
+  schedule.placements = plan.placements;
+  schedule.makespan = plan.makespan;
   return plan.waits();
 }
 
-/// The shortest of these schedules when they are run; of those that take as long, the one with the fewest
-/// waits.
+/// The shortest of these schedules when they are run; of those that take as long, the one with the fewest waits.
 Found best_when_run(const Problem& problem, std::span<const Found> found) {
   struct Candidate {
     const Found* found;
@@ -239,11 +238,11 @@ constexpr int kWindow = 64;
 
 Schedule critical_path(const Problem& problem) {
   Schedule best = search(problem);
+  if (!problem.shares_units) add_capacity_edges(problem, best);
   if (problem.streams > 1 && problem.graph.node_count() > kManyNodes) {
-    Schedule lean = lean_schedule(problem, search, kWindow);
+    Schedule lean = lean_schedule(problem, search, kWindow);  // has its capacity edges
     if (lean.makespan <= best.makespan) best = std::move(lean);
   }
-  if (!problem.shares_units) add_capacity_edges(problem, best);
   return best;
 }
 

@@ -79,7 +79,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);
-    arguments->files.write(view_of(report));
+    if (arguments->files.wanted()) arguments->files.write(view_of(report));
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report));
     exit_code = kOk;
   });

@@ -162,10 +162,9 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
     if (streams > streams_.size()) break;
     Candidate concurrent = make_candidate(entry->graph, options_.policy, streams, limit);
     const Plan& plan = concurrent.executable->plan();
-    const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
     const bool repeats = std::ranges::any_of(
         entry->candidates, [&](const Candidate& other) { return other.executable->plan().streams == plan.streams; });
-    if (used > 1 && !repeats && fits(concurrent)) entry->candidates.push_back(std::move(concurrent));
+    if (plan.used_streams() > 1 && !repeats && fits(concurrent)) entry->candidates.push_back(std::move(concurrent));
   }
   return entry;
 }

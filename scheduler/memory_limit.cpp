@@ -31,7 +31,8 @@ struct Candidate {
 
 class Family {
  public:
-  Family(const Problem& problem, Policy policy, std::string_view name) : problem_(problem) {
+  Family(const Problem& problem, Policy policy, std::string_view name)
+      : problem_(problem), bound_(lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams)) {
     const Schedule one_by_one = frugal(problem);
     const ReorderedStep lean(problem, one_by_one.order);
     add(policy(problem), name, {});
@@ -86,6 +87,7 @@ class Family {
  private:
   void add(const Schedule& schedule, std::string_view name, std::vector<std::string> traded) {
     Candidate candidate{plan_commands(problem_, schedule, name), std::move(traded)};
+    candidate.plan.bound = bound_;
     const auto same = [&](const Candidate& other) { return other.plan.streams == candidate.plan.streams; };
     if (std::ranges::any_of(candidates_, same)) return;  // nodes were that close anyway
     improve_implementations(problem_, candidate.plan);
@@ -114,6 +116,7 @@ class Family {
   }
 
   const Problem& problem_;
+  const LowerBound bound_;
   std::vector<Candidate> candidates_;
 };
 

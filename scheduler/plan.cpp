@@ -39,6 +39,7 @@ Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::s
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
   check_problem(problem);
   Plan plan = plan_commands(problem, policy(problem), policy_name);
+  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams);
   improve_implementations(problem, plan);
   plan_memory(problem.graph, problem.costs, plan);
   require_safe(problem, plan);
@@ -51,7 +52,6 @@ Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string
   plan.placements = schedule.placements;
   plan.extra_edges = schedule.extra_edges;
   plan.makespan = schedule.makespan;
-  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams);
   add_commands(problem.edges, schedule, problem.streams, plan, problem.log);
   return plan;
 }
@@ -64,6 +64,11 @@ void require_safe(const Problem& problem, const Plan& plan) {
   for (std::size_t i = 0; i < std::min(faults.size(), kShown); ++i) text += "\n  " + faults[i];
   if (faults.size() > kShown) text += message("\n  and ", faults.size() - kShown, " more");
   throw PlanError(text);
+}
+
+std::size_t Plan::used_streams() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(streams, [](const auto& commands) { return !commands.empty(); }));
 }
 
 }  // namespace braid

@@ -42,6 +42,7 @@ struct Plan {
   std::int64_t live_bytes = 0;
 
   std::int32_t waits() const;
+  std::size_t used_streams() const;  ///< that have work
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -56,7 +57,7 @@ Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::s
 
 /// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.
 void check_problem(const Problem& problem);
-/// A plan of a schedule as far as its commands; memory is not planned yet.
+/// A plan of a schedule as far as its commands; neither its bound nor its memory is known yet.
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
 
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream

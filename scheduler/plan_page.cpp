@@ -66,7 +66,6 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
 
 Json numbers_of(const PlanView& view, std::int64_t peak) {
   const Plan& plan = view.plan;
-  const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
   double alone = 0;
   std::int64_t workspace = 0;
   for (const auto& commands : plan.streams) {
@@ -82,7 +81,7 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
                {"work_us", plan.bound.work},
                {"one_by_one_us", alone},
                {"streams", plan.streams.size()},
-               {"used_streams", used},
+               {"used_streams", plan.used_streams()},
                {"capacity", view.capacity},
                {"waits", plan.waits()},
                {"arena_bytes", plan.arena_bytes},

@@ -112,11 +112,6 @@ Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* p
                   plan);
 }
 
-std::size_t used_streams(const Plan& plan) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); }));
-}
-
 Bench::Bench(const TrainConfig& config)
     : config_(config),
       session_(config.session),
@@ -139,7 +134,7 @@ double Bench::start(Step& step, Tensor& loss) {
   plan_.nodes = session_.tape().graph().node_count();
   plan_.record_seconds = std::chrono::duration<double>(recorded - begin).count();
   plan_.policy = plan.policy;
-  plan_.streams = used_streams(plan);
+  plan_.streams = plan.used_streams();
   plan_.makespan = plan.makespan;
   plan_.lower_bound = plan.bound.bound;
   return std::chrono::duration<double>(started - recorded).count();

@@ -82,8 +82,6 @@ class Bench {
 Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32);
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.
 Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
-/// Streams of a plan that have work.
-std::size_t used_streams(const Plan& plan);
 
 /// For people and for programs (one line of JSON).
 std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread);

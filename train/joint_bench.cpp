@@ -39,7 +39,7 @@ double JointBench::step(std::span<Entry> entries, bool balanced) {
   for (const Tensor& loss : losses) loss.item();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Plan& plan = step.plan();
-  const std::size_t streams = used_streams(plan);
+  const std::size_t streams = plan.used_streams();
   arena_bytes_ = static_cast<std::size_t>(plan.arena_bytes);
   plan_ = message(plan.policy, " on ", streams, streams == 1 ? " stream" : " streams");
   return seconds;

@@ -54,7 +54,7 @@ PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan
   const Simulation simulation = simulate(problem, plan);
   PlanRow row{.policy = plan.policy,
               .streams = plan.streams.size(),
-              .used_streams = used_streams(plan),
+              .used_streams = plan.used_streams(),
               .makespan = simulation.makespan,
               .bound = plan.bound,
               .utilisation = utilisation(problem, plan, simulation),

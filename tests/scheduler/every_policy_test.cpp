@@ -10,12 +10,6 @@
 namespace braid::testing {
 namespace {
 
-#ifdef NDEBUG
-constexpr std::uint64_t kRandomGraphs = 10000;
-#else  // with sanitizers, or not optimised
-constexpr std::uint64_t kRandomGraphs = 500;
-#endif
-
 /// A number from the environment, or another where it is not set.
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -45,7 +39,7 @@ void for_every_policy(const StepGraph& graph, const Check& check) {
 
 // BRAID_RANDOM_DAGS=1000000 BRAID_RANDOM_SEED=5000 for a million others: scripts/nightly.sh
 TEST_CASE("random steps are planned without faults by every policy on any number of streams") {
-  const std::uint64_t graphs = from_environment("BRAID_RANDOM_DAGS", kRandomGraphs);
+  const std::uint64_t graphs = from_environment("BRAID_RANDOM_DAGS", some_of(10000));
   const std::uint64_t first = from_environment("BRAID_RANDOM_SEED", 0);
   std::uint64_t plans = 0;
   for (std::uint64_t seed = first; seed < first + graphs; ++seed) {
@@ -69,7 +63,7 @@ TEST_CASE("random steps are planned without faults by every policy on any number
 }
 
 TEST_CASE("every policy's schedules are complete, topological, within capacity and no better than the bound") {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(400); ++seed) {
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
     const auto launched = std::ranges::count(step.graph.nodes(), false, &Node::is_view);
@@ -110,7 +104,7 @@ TEST_CASE("every policy's schedules are complete, topological, within capacity a
 }
 
 TEST_CASE("with every policy nodes that run together stay within capacity whatever the real durations are") {
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(600); ++seed) {
     const RandomStep step = random_step(seed);
     Generator random(seed, 1);
     for (const int streams : {2, 4, 8}) {
@@ -127,7 +121,7 @@ TEST_CASE("with every policy nodes that run together stay within capacity whatev
 }
 
 TEST_CASE("every policy's plan, run with the predicted durations, takes at most the predicted time") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     const RandomStep step = random_step(seed);
     for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
       const Plan plan = make_plan(step.graph, step.costs, policy, name, 4, step.capacity);

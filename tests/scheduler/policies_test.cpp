@@ -163,7 +163,7 @@ TEST_CASE("no extra edges where all nodes are narrow and there is a core for eve
 }
 
 TEST_CASE("the critical path's schedules are never worse than serial ones") {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(1000); ++seed) {
     const RandomStep step = random_step(seed);
     const double limit = schedule_of(serial, step.graph, step.costs, 1, step.capacity).makespan;
     for (const int streams : {1, 2, 3, 8}) {

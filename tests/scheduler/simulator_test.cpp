@@ -258,7 +258,7 @@ TEST_CASE("nodes overlap for as long as both run, pairs with the longest overlap
 }
 
 TEST_CASE("on random steps, what is simulated is what was scheduled, or shorter, and never below the bound") {
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= some_of(1500); ++seed) {
     CAPTURE(seed);
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();

@@ -43,12 +43,12 @@ Problem problem_of(const PlanReport& report, const LimitedStep& planned, const E
           .wait_microseconds = report.costs.wait_microseconds};
 }
 
-Edges edges_of(const PlanReport& report, const LimitedStep& planned) {
-  return planned.recomputed.has_value() ? planned.recomputed->graph.edges() : report.step.graph.edges();
+const StepGraph& graph_of(const PlanReport& report, const LimitedStep& planned) {
+  return planned.recomputed.has_value() ? planned.recomputed->graph : report.step.graph;
 }
 
 PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan_seconds) {
-  const Edges edges = edges_of(report, planned);
+  const Edges edges = graph_of(report, planned).edges();
   const Problem problem = problem_of(report, planned, edges);
   const Plan& plan = planned.plan;
   const Simulation simulation = simulate(problem, plan);
@@ -154,12 +154,13 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.costs.costs = std::move(scenario.costs);
   add_rows(request.policy.empty() ? options.policy : request.policy, request,
            options.streams > 0 ? options.streams : kStreams, report);
+  report.memory = memory_use(graph_of(report, report.planned), report.planned.plan);
   return report;
 }
 
 PlanView view_of(const PlanReport& report) {
   const LimitedStep& planned = report.planned;
-  const Edges edges = edges_of(report, planned);
+  const Edges edges = graph_of(report, planned).edges();
   PlanView view = view_of(problem_of(report, planned, edges), planned.plan);
   view.title = describe(report.step);
   view.device = report.target.info.name;
@@ -195,6 +196,12 @@ std::string to_text(const PlanReport& report) {
   const PlanRow& configured = report.rows[report.configured];
   out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
       << " can need less than " << milliseconds(configured.bound.bound) << ".\n";
+  const MemoryUse& memory = report.memory;
+  out << "At its fullest, the arena of " << configured.policy << " holds " << mebibytes(memory.activations, 1)
+      << " MiB of activations, " << mebibytes(memory.gradients, 1) << " of gradients, " << mebibytes(memory.inputs, 1)
+      << " of inputs and " << mebibytes(memory.workspaces, 1)
+      << " of workspaces.\nParameters and the optimizer's state take " << mebibytes(memory.persistent, 1)
+      << " MiB beside it.\n";
   if (report.memory_limit > 0) {
     out << "Of at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
     for (const PlanRow& row : report.rows) {
@@ -235,6 +242,11 @@ std::string to_json(const PlanReport& report) {
                     {"fits", row.fits},
                     {"plan_seconds", row.plan_seconds}});
   }
+  const nlohmann::json memory{{"activation_bytes", report.memory.activations},
+                              {"gradient_bytes", report.memory.gradients},
+                              {"input_bytes", report.memory.inputs},
+                              {"workspace_bytes", report.memory.workspaces},
+                              {"persistent_bytes", report.memory.persistent}};
   return nlohmann::json{{"jobs", jobs},
                         {"device", report.target.info.name},
                         {"capacity", report.target.info.capacity},
@@ -245,6 +257,7 @@ std::string to_json(const PlanReport& report) {
                         {"measured_nodes", report.costs.measured.known},
                         {"memory_limit_bytes", report.memory_limit},
                         {"configured", report.configured},
+                        {"memory", memory},
                         {"plans", rows}}
       .dump();
 }

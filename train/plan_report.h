@@ -46,6 +46,7 @@ struct PlanReport {
   std::vector<PlanRow> rows;      ///< serial comes first
   std::size_t configured = 0;     ///< the row of the config's or the requested policy
   LimitedStep planned;            ///< of that row
+  MemoryUse memory;               ///< of that row
   std::int64_t memory_limit = 0;  ///< 0: none
 };
 

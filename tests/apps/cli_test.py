@@ -357,6 +357,11 @@ class CommandLine(unittest.TestCase):
         self.assertGreaterEqual(configured["makespan_us"], configured["lower_bound_us"] * (1 - 1e-9))
         self.assertLessEqual(configured["makespan_us"], serial["makespan_us"])
         self.assertEqual(len(configured["workspace_bytes"]), 3)
+        memory = plan["memory"]
+        parameters = 272474  # of ResNet-20 on CIFAR-10
+        self.assertGreaterEqual(memory.pop("persistent_bytes"), 2 * 4 * parameters)  # SGD's momentum beside each
+        self.assertEqual(sum(memory.values()), configured["live_bytes"])
+        self.assertGreater(memory["activation_bytes"], 0)
         text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
         self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
         if plan["has_kernels"]:

@@ -39,7 +39,7 @@ void KernelTimer::time(const StepGraph& graph, const KernelChoices& kernels, Cos
 
 double KernelTimer::microseconds(const StepGraph& graph, NodeId node, Kernel& kernel) {
   const Scratch scratch(graph, node, kernel);
-  reserve_scratch(backend_, scratch_, scratch.bytes());
+  clear_scratch(backend_, scratch_, scratch.bytes());
   scratch.bind(kernel, scratch_.data());
   const Program program{.streams = {{{Instruction::Kind::launch, 0, &kernel}}}};
   double fastest = std::numeric_limits<double>::max();

@@ -99,7 +99,7 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& cos
 
 void PairTimer::bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel) {
   const Scratch first_scratch(graph, first, first_kernel), second_scratch(graph, second, second_kernel);
-  reserve_scratch(backend_, scratch_, first_scratch.bytes() + second_scratch.bytes());
+  clear_scratch(backend_, scratch_, first_scratch.bytes() + second_scratch.bytes());
   first_scratch.bind(first_kernel, scratch_.data());
   second_scratch.bind(second_kernel, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
 }

@@ -36,10 +36,11 @@ void Scratch::bind(Kernel& kernel, void* base) const {
   kernel.bind(addresses(inputs_), addresses(outputs_), static_cast<std::byte*>(base) + workspace_);
 }
 
-void reserve_scratch(Backend& backend, Buffer& buffer, std::size_t bytes) {
-  if (buffer.data() != nullptr && buffer.bytes() >= bytes) return;
-  buffer = {};  // first release, then allocate: both together may not fit
-  buffer = backend.allocate(bytes);
+void clear_scratch(Backend& backend, Buffer& buffer, std::size_t bytes) {
+  if (buffer.data() == nullptr || buffer.bytes() < bytes) {
+    buffer = {};  // first release, then allocate: both together may not fit
+    buffer = backend.allocate(bytes);
+  }
   const std::vector<std::byte> zeros(std::min(bytes, std::size_t{1} << 20));
   for (std::size_t at = 0; at < bytes; at += zeros.size()) {
     const std::size_t part = std::min(zeros.size(), bytes - at);

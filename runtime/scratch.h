@@ -24,8 +24,9 @@ class Scratch {
   std::size_t workspace_ = 0;
 };
 
-/// Makes `buffer` at least so large, all of it written to: reading memory that was never written may be reading one and
-/// the same page of zeros, out of the cache. Throws OutOfMemory.
-void reserve_scratch(Backend& backend, Buffer& buffer, std::size_t bytes);
+/// Makes `buffer` at least so large, and all zeros: a kernel may find fault with what another has left there, as labels
+/// out of range, and reading memory that was never written may be reading one page of zeros, out of the cache. Nothing
+/// may be running in it. Throws OutOfMemory.
+void clear_scratch(Backend& backend, Buffer& buffer, std::size_t bytes);
 
 }  // namespace braid

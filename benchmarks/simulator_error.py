@@ -14,62 +14,47 @@ import statistics
 import subprocess
 import tempfile
 
+from program import Program
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ["mlp", "lenet5", "alexnet", "vgg16", "vgg16_bn", "resnet18", "resnet20", "resnet50", "resnext50_32x4d",
           "googlenet", "inception_v3", "squeezenet1_0", "squeezenet1_1", "densenet121", "mobilenet_v2", "randwire",
           "nasnet_a_mobile", "pathnet_linear", "pathnet_conv"]
 
 
-class Bench:
-    """A process that runs training steps when asked to."""
-
-    def __init__(self, command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.seconds = []
-        self.read()  # it is ready
-
-    def read(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"failed: {' '.join(self.process.args)}")
-        return json.loads(line)
-
-    def ask(self, request):
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+def overrides(settings):
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def measure(model, arguments):
     settings = [f"data.image_size={arguments.image_size}", "data.classes=10", f"data.size={arguments.batch_size}",
                 f"train.batch_size={arguments.batch_size}", *arguments.set]
-    overrides = [word for setting in settings for word in ("--set", setting)]
     plans = {"serial": ["streams=1", "policy=serial"],
              f"critical_path, {arguments.streams} streams": [f"streams={arguments.streams}", "policy=critical_path"]}
     with tempfile.TemporaryDirectory() as folder:
         costs = f"{folder}/costs.json"
         subprocess.run([arguments.braid, "profile", model, "-o", costs, "--streams", str(arguments.streams),
-                        "--pairs", str(arguments.pairs), "--runs", str(arguments.runs), *overrides],
+                        "--pairs", str(arguments.pairs), "--runs", str(arguments.runs), *overrides(settings)],
                        check=True, stdout=subprocess.DEVNULL)
-        benches = {name: Bench([arguments.braid, "bench", model, "--serve", *overrides,
-                                *(word for setting in [f"costs={costs}", *plan] for word in ("--set", setting))])
-                   for name, plan in plans.items()}
-        for _ in range(arguments.turns):
-            for bench in benches.values():
-                bench.seconds.append(bench.ask(f"run {arguments.steps}")["run_seconds"])
-        results = []
-        for name, bench in benches.items():
-            setting = bench.ask("setting")
-            bench.close()
-            measured = statistics.median(bench.seconds)
-            predicted = setting["simulated_makespan_us"] * 1e-6
-            results.append({"model": model, "plan": name, "used_streams": setting["streams"],
-                            "predicted_seconds": predicted, "measured_seconds": measured,
-                            "turns": bench.seconds, "error": predicted / measured - 1})
+        programs, results = [], []
+        try:
+            for name, plan in plans.items():
+                command = [arguments.braid, "bench", model, "--serve", *overrides([*settings, f"costs={costs}", *plan])]
+                programs.append(Program(name, command))
+                programs[-1].wait_until_ready()
+            seconds = {program.name: [] for program in programs}
+            for _ in range(arguments.turns):
+                for program in programs:
+                    seconds[program.name].append(program.ask(f"run {arguments.steps}")["run_seconds"])
+            for program in programs:
+                setting = program.setting()
+                predicted, measured = setting["simulated_makespan_us"] * 1e-6, statistics.median(seconds[program.name])
+                results.append({"model": model, "plan": program.name, "used_streams": setting["streams"],
+                                "predicted_seconds": predicted, "measured_seconds": measured,
+                                "turns": seconds[program.name], "error": predicted / measured - 1})
+        finally:
+            for program in programs:
+                program.close()
         return results
 
 

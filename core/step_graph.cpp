@@ -151,6 +151,14 @@ void StepGraph::clear() {
   hash_ = {};
 }
 
+std::vector<NodeId> StepGraph::launched_nodes() const {
+  std::vector<NodeId> launched;
+  for (NodeId id = 0; id < node_count(); ++id) {
+    if (!node(id).is_view) launched.push_back(id);
+  }
+  return launched;
+}
+
 std::vector<ValueDesc> StepGraph::input_descs(NodeId id) const {
   std::vector<ValueDesc> descs;
   for (const ValueId input : inputs(id)) descs.push_back(value(input).desc);

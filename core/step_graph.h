@@ -83,6 +83,8 @@ class StepGraph {
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   std::span<const Node> nodes() const { return nodes_; }
+  /// Those that are launched: all but views, in recording order.
+  std::vector<NodeId> launched_nodes() const;
   std::span<const Value> values() const { return values_; }
   std::span<const ValueId> inputs(const Node& node) const {
     return std::span(operands_).subspan(static_cast<std::size_t>(node.first_operand),

@@ -3,10 +3,9 @@
 // a kernel's widths on CPU, whose durations the analytic model only guesses. Like torch.backends.cudnn.benchmark.
 
 #include <map>
-#include <string>
-#include <tuple>
 
 #include "runtime/executable.h"
+#include "scheduler/profile.h"
 
 namespace braid {
 
@@ -20,14 +19,12 @@ class KernelTimer {
   void time(const StepGraph& graph, const KernelChoices& kernels, Costs& costs, bool tf32);
 
  private:
-  using Key = std::tuple<std::string, int, std::string>;  // signature, width, implementation
-
   double microseconds(const StepGraph& graph, NodeId node, Kernel& kernel);
 
   Backend& backend_;
   StreamGroup& streams_;
   Buffer scratch_;  // while timing
-  std::map<Key, double> known_;
+  std::map<NodeWay, double> known_;
 };
 
 }  // namespace braid

@@ -14,14 +14,12 @@ namespace braid {
 
 namespace {
 
-using Way = PairMeasurement::Way;
-
 /// Runs that warm up; rounds of measuring the two alone and together, more where other programs keep them apart; how
 /// long a round repeats them at least, and how often at most.
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
 
-Way way_of(const std::vector<std::string>& signatures, const Costs& costs, NodeId node, int choice) {
+NodeWay way_of(const std::vector<std::string>& signatures, const Costs& costs, NodeId node, int choice) {
   const Choice& chosen = costs.choice(node, choice);
   return {signatures[static_cast<std::size_t>(node)], chosen.width, chosen.implementation};
 }
@@ -78,7 +76,7 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& cos
                                         std::span<const int> streams, bool tf32) {
   const Edges edges = graph.edges();
   const std::vector<std::string> signatures = signatures_of(graph, tf32);
-  std::map<std::pair<Way, Way>, NodePair> pairs;
+  std::map<std::pair<NodeWay, NodeWay>, NodePair> pairs;
   for (const int count : streams) {
     const Problem problem{graph, edges, costs, count, device.capacity, device.shares_units};
     const Plan plan = make_plan(problem, critical_path, "critical_path");
@@ -193,8 +191,8 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
-    const Way first = way_of(signatures, costs, pair.first, pair.first_choice);
-    const Way second = way_of(signatures, costs, pair.second, pair.second_choice);
+    const NodeWay first = way_of(signatures, costs, pair.first, pair.first_choice);
+    const NodeWay second = way_of(signatures, costs, pair.second, pair.second_choice);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
       profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});

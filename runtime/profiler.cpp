@@ -23,21 +23,17 @@ void Profiler::run(Step& step) {
   const std::vector<LaunchTime> times = step.measure();
   for (const LaunchTime& time : times) {
     const Choice& chosen = step.chosen(time.index);
-    Key key{node_signature(step.graph(), time.index, session_.options().tf32), chosen.width, chosen.implementation};
-    microseconds_[std::move(key)].push_back(time.finish - time.start);
+    NodeWay way{node_signature(step.graph(), time.index, session_.options().tf32), chosen.width, chosen.implementation};
+    microseconds_[std::move(way)].push_back(time.finish - time.start);
   }
 }
 
 Profile Profiler::profile() const {
   const DeviceInfo& device = session_.backend().info();
   Profile profile{.device = device.name, .capacity = device.capacity, .software = ""};
-  for (const auto& [key, samples] : microseconds_) {
-    const auto& [node, width, implementation] = key;
-    profile.measurements.push_back({.node = node,
-                                    .width = width,
-                                    .implementation = implementation,
-                                    .microseconds = median(samples),
-                                    .samples = static_cast<int>(samples.size())});
+  for (const auto& [way, samples] : microseconds_) {
+    profile.measurements.push_back(
+        {.way = way, .microseconds = median(samples), .samples = static_cast<int>(samples.size())});
   }
   return profile;
 }

@@ -2,8 +2,6 @@
 // Measures the nodes of recorded steps, each alone.
 
 #include <map>
-#include <string>
-#include <tuple>
 #include <vector>
 
 #include "runtime/session.h"
@@ -26,9 +24,8 @@ class Profiler {
   Profile profile() const;
 
  private:
-  using Key = std::tuple<std::string, int, std::string>;  // signature, width, implementation
   Session& session_;
-  std::map<Key, std::vector<double>> microseconds_;
+  std::map<NodeWay, std::vector<double>> microseconds_;
 };
 
 }  // namespace braid

@@ -268,10 +268,7 @@ class Teller {
 
   /// The streams of the kept schedule, in the order in which they were chosen.
   void tell_streams() {
-    std::vector<NodeId> nodes;
-    for (NodeId node = 0; node < view_.graph.node_count(); ++node) {
-      if (!view_.graph.node(node).is_view) nodes.push_back(node);
-    }
+    std::vector<NodeId> nodes = view_.graph.launched_nodes();
     if (log_.stream_picks.empty()) return;
     std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
     out_ << "\n   Then every node gets a stream that is free as it starts, with a view to few waits:\n";

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 2;
 constexpr int kVersionWithoutPairs = 1;
 
-auto key_of(const Measurement& m) { return std::tie(m.node, m.width, m.implementation); }
+const NodeWay& key_of(const Measurement& m) { return m.way; }
 auto key_of(const PairMeasurement& p) { return std::tie(p.slowed, p.beside); }
 
 void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
@@ -45,18 +45,15 @@ const Json& list(const Json& json, const char* key) {
   return json.at(key);
 }
 
-Measurement measurement_from(const Json& json) {
-  const Measurement m{.node = json.at("node"),
-                      .width = positive(json, "width"),
-                      .implementation = json.at("implementation"),
-                      .microseconds = number(json, "microseconds"),
-                      .samples = positive(json, "samples")};
-  BRAID_CHECK(m.microseconds >= 0, DataError, "expected a time of at least 0, got ", json.dump());
-  return m;
+NodeWay way_from(const Json& json) {
+  return {.node = json.at("node"), .width = positive(json, "width"), .implementation = json.at("implementation")};
 }
 
-PairMeasurement::Way way_from(const Json& json) {
-  return {.node = json.at("node"), .width = positive(json, "width"), .implementation = json.at("implementation")};
+Measurement measurement_from(const Json& json) {
+  const Measurement m{
+      .way = way_from(json), .microseconds = number(json, "microseconds"), .samples = positive(json, "samples")};
+  BRAID_CHECK(m.microseconds >= 0, DataError, "expected a time of at least 0, got ", json.dump());
+  return m;
 }
 
 PairMeasurement pair_from(const Json& json) {
@@ -86,7 +83,7 @@ Profile profile_from(const Json& json) {
 
 double rounded(double number) { return std::round(number * 1e3) / 1e3; }
 
-Json to_json(const PairMeasurement::Way& way) {
+Json to_json(const NodeWay& way) {
   return {{"node", way.node}, {"width", way.width}, {"implementation", way.implementation}};
 }
 
@@ -97,12 +94,10 @@ void print(std::ostream& out, const Profile& profile) {
       << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds) << ",\n \"measurements\": [";
   const char* separator = "\n  ";
   for (const Measurement& m : profile.measurements) {
-    out << separator
-        << Json{{"node", m.node},
-                {"width", m.width},
-                {"implementation", m.implementation},
-                {"microseconds", rounded(m.microseconds)},
-                {"samples", m.samples}};
+    Json entry = to_json(m.way);
+    entry["microseconds"] = rounded(m.microseconds);
+    entry["samples"] = m.samples;
+    out << separator << entry;
     separator = ",\n  ";
   }
   out << "\n ],\n \"pairs\": [";
@@ -133,8 +128,8 @@ std::string node_signature(const StepGraph& graph, NodeId node, bool tf32) {
 }
 
 ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32) {
-  std::map<std::tuple<std::string_view, int, std::string_view>, double> durations;
-  for (const Measurement& m : profile.measurements) durations[key_of(m)] = m.microseconds;
+  std::map<NodeWay, double> durations;
+  for (const Measurement& m : profile.measurements) durations[m.way] = m.microseconds;
   ProfileUse use;
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     if (graph.node(node).is_view) continue;
@@ -163,8 +158,8 @@ ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, b
 SlowDowns slow_downs(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity, bool tf32) {
   SlowDowns result;
   if (profile.pairs.empty()) return result;
-  std::map<PairMeasurement::Way, std::int32_t> kinds;
-  const auto kind = [&](const PairMeasurement::Way& way) {
+  std::map<NodeWay, std::int32_t> kinds;
+  const auto kind = [&](const NodeWay& way) {
     return kinds.try_emplace(way, static_cast<std::int32_t>(kinds.size())).first->second;
   };
   for (const PairMeasurement& p : profile.pairs) {
@@ -173,7 +168,7 @@ SlowDowns slow_downs(const Profile& profile, const StepGraph& graph, const Costs
   }
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     if (graph.node(node).is_view) continue;
-    PairMeasurement::Way way{.node = node_signature(graph, node, tf32)};
+    NodeWay way{.node = node_signature(graph, node, tf32)};
     for (int i = 0; i < static_cast<int>(costs.choices(node).size()); ++i) {
       way.width = costs.choice(node, i).width;
       way.implementation = costs.choice(node, i).implementation;

@@ -11,26 +11,26 @@
 
 namespace braid {
 
-/// How long a node takes in one way, when it runs alone.
-struct Measurement {
+/// A way to run a node, known again in other steps.
+struct NodeWay {
   std::string node;  ///< node_signature()
   int width = 1;
   std::string implementation = {};  ///< Choice::implementation
-  double microseconds = 0;          ///< median over the samples
+  friend auto operator<=>(const NodeWay&, const NodeWay&) = default;
+};
+
+/// How long a node takes in one way, when it runs alone.
+struct Measurement {
+  NodeWay way;
+  double microseconds = 0;  ///< median over the samples
   int samples = 0;
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
 /// How many times as long as alone a node takes in one way while another runs beside it all the time.
 struct PairMeasurement {
-  struct Way {
-    std::string node;  ///< node_signature()
-    int width = 1;
-    std::string implementation = {};
-    friend auto operator<=>(const Way&, const Way&) = default;
-  };
-  Way slowed;
-  Way beside;
+  NodeWay slowed;
+  NodeWay beside;
   double factor = 1;  ///< median over the samples
   int samples = 0;
   friend bool operator==(const PairMeasurement&, const PairMeasurement&) = default;

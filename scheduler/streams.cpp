@@ -42,10 +42,7 @@ class StreamAssigner {
   /// At one time, nodes that take none come first, for they are over when the others start; then the longest path
   /// ahead.
   void sort_by_start() {
-    schedule_.order.clear();
-    for (NodeId node = 0; node < problem_.graph.node_count(); ++node) {
-      if (!problem_.graph.node(node).is_view) schedule_.order.push_back(node);
-    }
+    schedule_.order = problem_.graph.launched_nodes();
     const std::vector<double> levels = bottom_levels(problem_.edges, problem_.costs);
     std::ranges::stable_sort(schedule_.order, {}, [&](NodeId node) {
       return std::tuple(placement(node).start, placement(node).finish > placement(node).start, -levels[node]);

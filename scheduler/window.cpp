@@ -85,18 +85,10 @@ Schedule ReorderedStep::restore(const Schedule& schedule) const {
 
 namespace {
 
-std::vector<NodeId> launched_nodes(const StepGraph& graph) {
-  std::vector<NodeId> nodes;
-  for (NodeId node = 0; node < graph.node_count(); ++node) {
-    if (!graph.node(node).is_view) nodes.push_back(node);
-  }
-  return nodes;
-}
-
 /// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window;
 /// those before them are over by then.
 Edges with_window_edges(const Problem& problem, int window) {
-  const std::vector<NodeId> order = launched_nodes(problem.graph);
+  const std::vector<NodeId> order = problem.graph.launched_nodes();
   Edges result;
   const auto fill = [&](auto& begin, auto& list, auto neighbours, int sign) {
     std::int64_t place = 0;  // in the order
@@ -144,7 +136,7 @@ void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.order.size(); ++i) place[schedule.order[i]] = static_cast<std::int32_t>(i);
   const auto later = [&](NodeId a, NodeId b) { return b == kNoNode || (a != kNoNode && place[a] > place[b]); };
 
-  const std::vector<NodeId> order = launched_nodes(problem.graph);
+  const std::vector<NodeId> order = problem.graph.launched_nodes();
   std::vector<NodeId> latest(streams, kNoNode);  // per stream: the last node outside the window
   std::vector<NodeId> required(schedule.placements.size() * streams, kNoNode);
   for (std::size_t i = static_cast<std::size_t>(window); i < order.size(); ++i) {

@@ -197,10 +197,7 @@ void place(const Problem& problem, std::span<const NodeId> nodes, std::span<cons
 }  // namespace
 
 Schedule stages(const Problem& problem) {
-  std::vector<NodeId> launched;
-  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-    if (!problem.graph.node(node).is_view) launched.push_back(node);
-  }
+  const std::vector<NodeId> launched = problem.graph.launched_nodes();
   const std::vector<int> crossings = count_crossings(problem.edges, launched);
   Timeline timeline(problem);
   std::size_t limit = kWindow;

@@ -237,7 +237,7 @@ TEST_CASE("measured nodes of a step with recomputation are those of its own grap
   CHECK(repeats);
   const Profile profile = profiler.profile();
   CHECK(std::ranges::any_of(profile.measurements,
-                            [](const Measurement& m) { return m.node.starts_with("batch_norm_apply"); }));
+                            [](const Measurement& m) { return m.way.node.starts_with("batch_norm_apply"); }));
 }
 
 }  // namespace

@@ -86,6 +86,9 @@ enum class StreamChoice {
   /// That it does not start too early: where only its stream keeps a node back, one that was held for lack of units
   /// follows a node that gives some back.
   on_time,
+  /// Few waits, and what nobody reads in this step, as updated weights, may come later: behind the next nodes of its
+  /// stream, as soon as what these have waited for spares it waits of its own.
+  late_updates,
 };
 
 /// Gives every node a stream that is free when it starts, and makes `order` that of the starts (scheduler/streams.cpp).

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "scheduler/policy.h"
 #include "scheduler/schedule_log.h"
@@ -20,25 +21,59 @@ class StreamAssigner {
         preference_(preference),
         streams_(problem.streams),
         last_(problem.streams, kNoNode),
+        free_since_(problem.streams, 0),
+        postponed_(problem.streams),
         clocks_(schedule.placements.size() * problem.streams),
         position_(schedule.placements.size(), -1),
         waiting_(schedule.placements.size()) {
     for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
       waiting_[node] = static_cast<int>(problem.edges.successors(node).size());
     }
+    if (preference == StreamChoice::late_updates) find_updates();
   }
 
   void run() {
     sort_by_start();
     if (problem_.log != nullptr) problem_.log->stream_picks.assign(schedule_.placements.size(), {});
-    for (const NodeId node : schedule_.order) {
+    for (const NodeId node : std::exchange(schedule_.order, {})) {
+      place_postponed(problem_.edges.predecessors(node));
       const int stream = choose_stream(node);
       BRAID_CHECK(stream >= 0, PlanError, "[streams] no stream of ", streams_, " is free when node ", node, " starts");
+      free_since_[stream] = placement(node).finish;
+      if (!may_be_late_.empty() && may_be_late_[node] && waits(node, stream) > 0) {
+        postponed_[stream].push_back(node);
+        continue;
+      }
       place(node, stream);
+      for (const NodeId late : std::vector(postponed_[stream])) {
+        if (waits(late, stream) == 0) place_postponed({&late, 1});
+      }
     }
+    for (const auto& nodes : std::vector(postponed_)) place_postponed(nodes);
   }
 
  private:
+  /// Marks nodes whose outputs are no other's inputs.
+  void find_updates() {
+    const StepGraph& graph = problem_.graph;
+    may_be_late_.assign(graph.node_count(), true);
+    for (const Node& node : graph.nodes()) {
+      for (const ValueId input : graph.inputs(node)) {
+        const NodeId producer = graph.value(graph.value(input).root).producer;
+        if (producer != kNoNode) may_be_late_[producer] = false;
+      }
+    }
+  }
+
+  /// Those of the nodes that were postponed get their places now.
+  void place_postponed(std::span<const NodeId> nodes) {
+    for (const NodeId node : nodes) {
+      for (int stream = 0; stream < streams_; ++stream) {
+        if (std::erase(postponed_[stream], node) > 0) place(node, stream);
+      }
+    }
+  }
+
   /// At one time, nodes that take none come first, for they are over when the others start; then the longest path
   /// ahead.
   void sort_by_start() {
@@ -50,15 +85,10 @@ class StreamAssigner {
   }
 
   const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
-  bool is_free(int stream, double time) const {
-    return last_[stream] == kNoNode || placement(last_[stream]).finish <= time;
-  }
+  bool is_free(int stream, double time) const { return free_since_[stream] <= time; }
   bool follows(NodeId node, NodeId before) const {
     return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
   }
-
-  /// When the last of a stream was over.
-  double free_since(int stream) const { return last_[stream] == kNoNode ? 0 : placement(last_[stream]).finish; }
 
   /// Whether a node could have started earlier as far as data goes.
   bool was_held(NodeId node) const {
@@ -78,10 +108,10 @@ class StreamAssigner {
     for (int stream = 0; stream < streams_; ++stream) {
       if (!is_free(stream, place.start)) continue;
       const NodeId last = last_[stream];
-      const bool early = held && free_since(stream) < place.start;
+      const bool early = held && free_since_[stream] < place.start;
       const int lost =
           last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
-      const std::tuple cost(early, waits(node, stream), lost, -free_since(stream));
+      const std::tuple cost(early, waits(node, stream), lost, -free_since_[stream]);
       if (best < 0 || cost < least) {
         best = stream;
         least = cost;
@@ -129,6 +159,7 @@ class StreamAssigner {
   void place(NodeId node, int stream) {
     if (problem_.log != nullptr) note(node, stream);
     schedule_.placements[node].stream = stream;
+    schedule_.order.push_back(node);
     waits(node, stream);
     for (const NodeId before : latest_) {
       if (before == kNoNode) continue;
@@ -144,12 +175,15 @@ class StreamAssigner {
   Schedule& schedule_;
   const StreamChoice preference_;
   const int streams_;
-  std::vector<NodeId> last_;            // per stream
-  std::vector<std::int32_t> clocks_;    // node × stream: how many nodes of the stream are over when it is
-  std::vector<std::int32_t> position_;  // per node: in its stream
-  std::vector<int> waiting_;            // per node: successors that have not started
-  std::vector<std::int32_t> now_;       // scratch of waits
-  std::vector<NodeId> latest_;          // likewise: per stream, the predecessor that is not over yet
+  std::vector<NodeId> last_;                    // per stream
+  std::vector<double> free_since_;              // per stream: when the last that was assigned to it is over
+  std::vector<std::vector<NodeId>> postponed_;  // per stream
+  std::vector<bool> may_be_late_;               // per node, if any may
+  std::vector<std::int32_t> clocks_;            // node × stream: how many nodes of the stream are over when it is
+  std::vector<std::int32_t> position_;          // per node: in its stream
+  std::vector<int> waiting_;                    // per node: successors that have not started
+  std::vector<std::int32_t> now_;               // scratch of waits
+  std::vector<NodeId> latest_;                  // likewise: per stream, the predecessor that is not over yet
 };
 
 }  // namespace

@@ -204,7 +204,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
   std::vector<Candidate> candidates;
   Schedule schedule;
   for (const Found& one : found) {
-    for (const StreamChoice preference : {StreamChoice::few_waits, StreamChoice::on_time}) {
+    for (const StreamChoice preference : {StreamChoice::few_waits, StreamChoice::on_time, StreamChoice::late_updates}) {
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
       candidate.waits = run(untold, candidate, schedule);
       candidate.makespan = schedule.makespan;

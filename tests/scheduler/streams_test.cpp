@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "scheduler/simulator.h"
+#include "scheduler/window.h"
+#include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 
 namespace braid::testing {
@@ -14,6 +16,14 @@ Schedule assigned(const StepGraph& graph, const std::vector<std::pair<double, do
   Schedule schedule;
   for (const auto& [start, finish] : times) schedule.placements.push_back({.start = start, .finish = finish});
   assign_streams({graph, edges, costs, streams, streams, true}, schedule, preference);
+  return schedule;
+}
+
+/// The times of a policy that knows other streams.
+template <StreamChoice preference>
+Schedule matching_times(const Problem& problem) {
+  Schedule schedule = matching(problem);
+  assign_streams(problem, schedule, preference);
   return schedule;
 }
 
@@ -44,6 +54,51 @@ TEST_CASE("a node held for lack of units follows one that gives some back, if it
   CHECK(few.placements[3].stream == few.placements[0].stream);
   const Schedule on_time = assigned(graph, times, 3, StreamChoice::on_time);
   CHECK(on_time.placements[3].stream == on_time.placements[1].stream);
+}
+
+TEST_CASE("an update comes late if the next node of its stream then waits for both") {
+  StepGraph graph;  // a chain 0, 1, 3, 5, 6; 2, 4 and 7 beside it; and 8, which nobody reads, of 1 and 2
+  const ValueId a = add(graph, {}), b = add(graph, {a}), gradient = add(graph, {a}), c = add(graph, {b});
+  const ValueId next = add(graph, {c});
+  add(graph, {add(graph, {c})});
+  add(graph, {next});
+  add(graph, {gradient, b});
+  const std::vector<std::pair<double, double>> times{{0, 1}, {1, 2}, {1, 2}, {2, 3},  {3.5, 4},
+                                                     {3, 4}, {4, 5}, {4, 5}, {2, 2.5}};
+  const auto waits = [&](const Schedule& schedule) {
+    const Edges edges = graph.edges();
+    const Costs costs = unit_costs(graph);
+    return plan_commands({graph, edges, costs, 2, 2, true}, schedule, "").waits();
+  };
+  const Schedule few = assigned(graph, times, 2), late = assigned(graph, times, 2, StreamChoice::late_updates);
+  CHECK(few.order == std::vector<NodeId>{0, 1, 2, 3, 8, 5, 4, 6, 7});
+  CHECK(waits(few) == 3);
+  CHECK(late.order == std::vector<NodeId>{0, 1, 2, 3, 5, 4, 8, 6, 7});
+  CHECK(late.placements[8].stream == late.placements[4].stream);
+  CHECK(waits(late) == 2);
+}
+
+TEST_CASE("plans in which updates come late are safe, also where other nodes are to follow them") {
+  int fewer = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const RandomStep step = random_step(seed, 40);
+    const Edges edges = step.graph.edges();
+    for (const int streams : {2, 4}) {
+      const Problem problem{step.graph, edges, step.costs, streams, step.capacity, true};
+      const auto plan_of = [&](const Schedule& schedule) {
+        INFO("seed ", seed, ", ", streams, " streams");
+        Plan plan = plan_commands(problem, schedule, "");
+        plan_memory(step.graph, step.costs, plan);
+        REQUIRE(SafetyOracle(step.graph, step.costs, plan).safe());
+        return plan;
+      };
+      plan_of(lean_schedule(problem, matching_times<StreamChoice::late_updates>, 5));
+      const Plan late = plan_of(matching_times<StreamChoice::late_updates>(problem));
+      const Plan few = plan_of(matching_times<StreamChoice::few_waits>(problem));
+      fewer += late.waits() < few.waits() ? 1 : 0;
+    }
+  }
+  CHECK(fewer > 20);
 }
 
 TEST_CASE("more nodes at once than there are streams are refused") {

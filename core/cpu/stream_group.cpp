@@ -11,7 +11,17 @@
 
 namespace braid::cpu {
 
-CpuStreamGroup::CpuStreamGroup(int count) {
+namespace {
+
+/// Stream 0 always does, so that a program without any work has its turn too.
+bool takes_part(int stream, const Program& program) {
+  return stream == 0 ||
+         (stream < std::ssize(program.streams) && !program.streams[static_cast<std::size_t>(stream)].empty());
+}
+
+}  // namespace
+
+CpuStreamGroup::CpuStreamGroup(int count) : work_arrived_(static_cast<std::size_t>(std::max(count, 0))) {
   BRAID_CHECK(count >= 1, DeviceError, "[cpu] expected at least one stream, got ", count);
   try {
     for (int stream = 0; stream < count; ++stream) workers_.emplace_back([this, stream] { work(stream); });
@@ -27,8 +37,8 @@ void CpuStreamGroup::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    wake_workers();
   }
-  work_arrived_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -50,9 +60,20 @@ void CpuStreamGroup::launch(const Program& program) {
   Run& run = runs_.emplace_back();
   run.program = &program;
   run.number = ++launched_;
-  run.remaining = size();
-  lock.unlock();
-  work_arrived_.notify_all();
+  for (int stream = 0; stream < size(); ++stream) run.remaining += takes_part(stream, program);
+  if (&run == current()) wake_workers();
+}
+
+CpuStreamGroup::Run* CpuStreamGroup::current() {
+  return finished_ == launched_ ? nullptr : &runs_[runs_.size() - (launched_ - finished_)];
+}
+
+void CpuStreamGroup::wake_workers() {
+  const Run* run = current();
+  for (int stream = 0; stream < size(); ++stream) {
+    const bool wanted = run != nullptr ? takes_part(stream, *run->program) : stopping_;
+    if (wanted) work_arrived_[static_cast<std::size_t>(stream)].notify_one();
+  }
 }
 
 namespace {
@@ -114,20 +135,24 @@ void CpuStreamGroup::synchronize() {
 }
 
 void CpuStreamGroup::work(int stream) {
-  std::uint32_t done = 0;
+  std::uint32_t done = 0;  // the last program that it took part in
   std::unique_lock lock(mutex_);
   while (true) {
     // All streams finish a program before any starts the next: programs share the arena.
-    work_arrived_.wait(lock, [&] { return done == finished_ && (stopping_ || done != launched_); });
-    if (done == launched_) return;  // stopping, and nothing left to do
-    Run& run = runs_[runs_.size() - (launched_ - done)];
+    Run* run = nullptr;
+    work_arrived_[static_cast<std::size_t>(stream)].wait(lock, [&] {
+      run = current();
+      if (run != nullptr && (run->number == done || !takes_part(stream, *run->program))) run = nullptr;
+      return run != nullptr || (stopping_ && finished_ == launched_);
+    });
+    if (run == nullptr) return;
     lock.unlock();
-    execute(stream, run);
+    execute(stream, *run);
     lock.lock();
-    ++done;
-    if (--run.remaining > 0) continue;
+    done = run->number;
+    if (--run->remaining > 0) continue;
     ++finished_;
-    work_arrived_.notify_all();
+    wake_workers();
     work_finished_.notify_all();
   }
 }

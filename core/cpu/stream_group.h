@@ -1,6 +1,6 @@
 #pragma once
-// CPU streams: one worker thread each. A launched program is handed to all workers at once; every worker runs its own
-// instruction list and meets the others only at events.
+// CPU streams: one worker thread each. A launched program is handed to all workers that have work in it at once; every
+// worker runs its own instruction list and meets the others only at events. Workers without work sleep on.
 
 #include <atomic>
 #include <condition_variable>
@@ -34,7 +34,7 @@ class CpuStreamGroup final : public StreamGroup {
   struct Run {
     const Program* program = nullptr;
     std::uint32_t number = 0;
-    int remaining = 0;  ///< streams that have not finished; guarded by mutex_
+    int remaining = 0;  ///< streams that take part and have not finished; guarded by mutex_
     std::atomic<bool> failed = false;
     std::exception_ptr fault;  ///< the first one; guarded by mutex_
   };
@@ -42,16 +42,21 @@ class CpuStreamGroup final : public StreamGroup {
   /// Ends the workers once they have done what was launched.
   void stop();
   void work(int stream);
+  /// The program whose turn it is, if there is one. Call it with the mutex held.
+  Run* current();
+  /// Those that take part in the current program; if there is none, and the group ends, all. Likewise.
+  void wake_workers();
   void execute(int stream, Run& run);
 
   std::deque<Event> events_;  // grows only while nothing is running
   LaunchObserver* observer_ = nullptr;
 
   std::mutex mutex_;
-  std::condition_variable work_arrived_, work_finished_;
+  std::vector<std::condition_variable> work_arrived_;  // per stream
+  std::condition_variable work_finished_;
   std::deque<Run> runs_;  // launched since the last synchronize(); addresses are stable
   std::uint32_t launched_ = 0;
-  std::uint32_t finished_ = 0;  // programs that all streams have finished
+  std::uint32_t finished_ = 0;  // programs that all streams that take part have finished
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

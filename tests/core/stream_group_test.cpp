@@ -129,6 +129,29 @@ TEST_CASE("a program may use fewer streams than there are, and not more") {
   CHECK_THROWS_AS(cpu::CpuStreamGroup(0), DeviceError);
 }
 
+TEST_CASE("programs have their turns also where streams are without work in them") {
+  for (int round = 0; round < 50; ++round) {
+    std::vector<int> order;
+    std::vector<std::unique_ptr<TestKernel>> kernels;
+    for (int i = 0; i < 4; ++i) {
+      kernels.push_back(std::make_unique<TestKernel>([&order, i] {
+        if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        order.push_back(i);  // no other kernel runs meanwhile
+      }));
+    }
+    const Program nothing, empty{.streams = {{}, {}, {}}}, last{.streams = {{}, {}, {launch(*kernels[0])}}},
+        middle{.streams = {{}, {launch(*kernels[1])}}}, first{.streams = {{launch(*kernels[2])}}},
+        again{.streams = {{}, {}, {launch(*kernels[3])}}};
+    {
+      cpu::CpuStreamGroup streams(3);
+      for (const Program* program : {&nothing, &last, &middle, &empty, &first, &again, &nothing})
+        streams.launch(*program);
+      if (round % 2 == 0) streams.synchronize();
+    }
+    CHECK(order == std::vector{0, 1, 2, 3});
+  }
+}
+
 TEST_CASE("programs with more and more events can be launched without a pause") {
   cpu::CpuStreamGroup streams(2);
   std::atomic<int> ran = 0;

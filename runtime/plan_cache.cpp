@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <numeric>
 
 #include "core/median.h"
 #include "runtime/limited_planning.h"
@@ -13,8 +14,11 @@ namespace {
 
 /// Plans kept at most; beyond, the one unused for longest goes. PathNet-like training sees a new structure per step.
 constexpr std::size_t kMaxEntries = 512;
-/// Runs per candidate before one is kept. The first one warms caches and libraries and does not count.
-constexpr std::size_t kMeasuredRuns = 10;
+/// Candidates take turns, so many before one is kept. The first one warms caches and libraries and does not count.
+constexpr std::size_t kMeasuredTurns = 8;
+/// A turn takes at least two runs and so long. Its first run, which finds caches and threads as another plan has left
+/// them, does not count.
+constexpr double kTurnSeconds = 0.005;
 /// A concurrent plan is kept only if it is so much faster than the serial one: what is less may be noise.
 constexpr double kLeastGain = 0.02;
 
@@ -53,15 +57,16 @@ std::vector<int> widths(int fixed, int max_width) {
 struct PlanCache::Candidate {
   std::unique_ptr<Executable> executable;
   std::vector<std::string> traded = {};  // LimitedStep::traded
-  std::vector<double> seconds = {};
+  std::vector<double> turn = {};         // of its runs
+  std::vector<double> seconds = {};      // of a run, per turn
 
   double median_seconds() const { return median({seconds.begin() + 1, seconds.end()}); }
 
-  /// Median of the ratios between runs that came right after one another, so that a machine whose speed drifts is as
+  /// Median of the ratios between turns that came right after one another, so that a machine whose speed drifts is as
   /// fair to both.
   double time_relative_to(const Candidate& other) const {
     std::vector<double> ratios;
-    for (std::size_t run = 1; run < seconds.size(); ++run) ratios.push_back(seconds[run] / other.seconds[run]);
+    for (std::size_t i = 1; i < seconds.size(); ++i) ratios.push_back(seconds[i] / other.seconds[i]);
     return median(ratios);
   }
 
@@ -101,7 +106,7 @@ Executable& PlanCache::find(const StepGraph& graph) {
   current_ = found->second.get();
   current_->last_use = ++clock_;
   // Decided here and not after the last measured run, whose values may still be read until now.
-  if (current_->candidates.back().seconds.size() > kMeasuredRuns) keep_fastest(*current_);
+  if (current_->candidates.back().seconds.size() > kMeasuredTurns) keep_fastest(*current_);
   while (true) {
     measuring_ = current_->candidates.size() > 1;
     const Candidate& candidate = current_->candidates[measuring_ ? current_->next : 0];
@@ -192,7 +197,12 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
 }
 
 void PlanCache::add_measurement(double seconds) {
-  current_->candidates[current_->next].seconds.push_back(seconds);
+  Candidate& candidate = current_->candidates[current_->next];
+  candidate.turn.push_back(seconds);
+  const std::vector<double> counted(candidate.turn.begin() + 1, candidate.turn.end());
+  if (counted.empty() || std::accumulate(counted.begin(), counted.end(), 0.0) < kTurnSeconds) return;
+  candidate.seconds.push_back(median(counted));
+  candidate.turn.clear();
   current_->next = (current_->next + 1) % current_->candidates.size();
 }
 

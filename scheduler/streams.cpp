@@ -1,7 +1,8 @@
 // From times to streams: interval colouring. Nodes are taken in the order of their starts, and each goes to a stream
 // that is free by then: there always is one, as no more nodes run at once than there are streams. Which one is chosen
 // only matters for the waits that it will need. They are counted as scheduler/waits.cpp will find them: by vector
-// clocks, which say what every stream's past already orders.
+// clocks, which say what every stream's past already orders. A node that nobody reads may also give way to the next of
+// its stream, if that will have waited for what it needs.
 
 #include <algorithm>
 #include <tuple>

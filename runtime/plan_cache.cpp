@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <numeric>
 
 #include "core/median.h"
 #include "runtime/limited_planning.h"
@@ -15,10 +14,9 @@ namespace {
 /// Plans kept at most; beyond, the one unused for longest goes. PathNet-like training sees a new structure per step.
 constexpr std::size_t kMaxEntries = 512;
 /// Candidates take turns, so many before one is kept. The first one warms caches and libraries and does not count.
-constexpr std::size_t kMeasuredTurns = 8;
-/// A turn takes at least two runs and so long. Its first run, which finds caches and threads as another plan has left
-/// them, does not count.
-constexpr double kTurnSeconds = 0.005;
+constexpr std::size_t kMeasuredTurns = 7;
+/// Runs of a turn. The first, which finds caches and threads as another plan has left them, does not count either.
+constexpr std::size_t kRuns = 3;
 /// A concurrent plan is kept only if it is so much faster than the serial one: what is less may be noise.
 constexpr double kLeastGain = 0.02;
 
@@ -106,7 +104,7 @@ Executable& PlanCache::find(const StepGraph& graph) {
   current_ = found->second.get();
   current_->last_use = ++clock_;
   // Decided here and not after the last measured run, whose values may still be read until now.
-  if (current_->candidates.back().seconds.size() > kMeasuredTurns) keep_fastest(*current_);
+  if (current_->candidates.back().seconds.size() >= kMeasuredTurns) keep_fastest(*current_);
   while (true) {
     measuring_ = current_->candidates.size() > 1;
     const Candidate& candidate = current_->candidates[measuring_ ? current_->next : 0];
@@ -199,9 +197,8 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
 void PlanCache::add_measurement(double seconds) {
   Candidate& candidate = current_->candidates[current_->next];
   candidate.turn.push_back(seconds);
-  const std::vector<double> counted(candidate.turn.begin() + 1, candidate.turn.end());
-  if (counted.empty() || std::accumulate(counted.begin(), counted.end(), 0.0) < kTurnSeconds) return;
-  candidate.seconds.push_back(median(counted));
+  if (candidate.turn.size() < kRuns) return;
+  candidate.seconds.push_back(median({candidate.turn.begin() + 1, candidate.turn.end()}));
   candidate.turn.clear();
   current_->next = (current_->next + 1) % current_->candidates.size();
 }

@@ -264,15 +264,10 @@ TEST_CASE("a session may end while a step is running") {
   }
 }
 
-/// A turn of measuring has at least two runs, and as many as fit into its time.
-void train_until_chosen(Session& session, Module& model) {
-  for (int i = 0; i < 1000 && session.choice_report().empty(); ++i) train(session, model, 10);
-}
-
 TEST_CASE("with automatic streams the fastest plan is measured and kept") {
   Session session({.device = "cpu", .threads = 2});
   models::ResNet model(session, 20, {});
-  train_until_chosen(session, model);
+  train(session, model, 60);
   const std::string& report = session.choice_report();
   CHECK(report.starts_with("serial: "));
   CHECK(report.find("critical_path on 2 streams: ") != std::string::npos);
@@ -282,7 +277,7 @@ TEST_CASE("with automatic streams the fastest plan is measured and kept") {
 TEST_CASE("with the automatic policy the best plan on the given streams is measured against the serial one") {
   Session session({.device = "cpu", .streams = 2, .policy = "auto", .width = 1, .threads = 2});
   models::ResNet model(session, 20, {});
-  train_until_chosen(session, model);
+  train(session, model, 60);
   CHECK_MESSAGE(session.choice_report().starts_with("serial: "), session.choice_report());
   CHECK_MESSAGE(session.choice_report().find("auto (") != std::string::npos, session.choice_report());
 }

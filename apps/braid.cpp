@@ -16,7 +16,7 @@ namespace {
 /// streams. libgomp reads its settings before main, so they are set here and the program starts itself once more.
 void limit_openmp_spinning(char** argv) {
   constexpr const char* kVariable = "GOMP_SPINCOUNT";
-  constexpr const char* kSpins = "4000";  // some tens of microseconds: benchmarks.md, "One stream or several"
+  constexpr const char* kSpins = "4000";  // some tens of microseconds: docs/benchmarks.md, "One stream or several"
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv(kVariable) != nullptr) return;
   setenv(kVariable, kSpins, 1);
   execv("/proc/self/exe", argv);  // returns only if it failed; then we go on as we are

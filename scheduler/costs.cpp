@@ -11,10 +11,6 @@ void Costs::add(std::span<const Choice> choices) {
   begin_.push_back(static_cast<std::int32_t>(choices_.size()));
 }
 
-void Costs::set_workspace(NodeId node, int choice, std::size_t bytes) {
-  choices_[begin_[node] + choice].workspace_bytes = bytes;
-}
-
 void Costs::set_duration(NodeId node, int choice, double microseconds) {
   choices_[begin_[node] + choice].duration = microseconds;
 }

@@ -27,7 +27,6 @@ class Costs {
  public:
   /// Appends the choices of the next node, in node order.
   void add(std::span<const Choice> choices);
-  void set_workspace(NodeId node, int choice, std::size_t bytes);
   void set_duration(NodeId node, int choice, double microseconds);
 
   std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }

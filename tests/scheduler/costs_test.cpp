@@ -147,16 +147,6 @@ TEST_CASE("a device without rates and a node without choices are errors") {
   CHECK_THROWS_AS(analytic_costs(graph, four_cores(), too_wide), Error);
 }
 
-TEST_CASE("a workspace is set for one choice of one node") {
-  StepGraph graph;
-  const ValueId first = add(graph, {});
-  add(graph, {first});
-  Costs costs = unit_costs(graph);
-  costs.set_workspace(1, 0, 512);
-  CHECK(costs.choice(0, 0).workspace_bytes == 0);
-  CHECK(costs.choice(1, 0).workspace_bytes == 512);
-}
-
 TEST_CASE("bottom levels are longest paths and the lower bound is depth or work over capacity") {
   StepGraph graph;  // a diamond: 0 -> 1, 2 -> 3
   const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});

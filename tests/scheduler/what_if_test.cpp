@@ -116,10 +116,15 @@ TEST_CASE("a width that is fixed stays, as far as the units allow") {
 TEST_CASE("measured durations change in the ratio of the model, their launches apart") {
   const StepGraph graph = some_work();
   const DeviceInfo gpu = ten_multiprocessors();
-  Costs costs = analytic_costs(graph, gpu, {});
-  costs.set_duration(0, 0, 1 + 100);  // 25 times the arithmetic of the model
-  costs.set_duration(3, 0, 0.25);     // less than a launch
-  costs.set_workspace(0, 0, 77);
+  const Costs model = analytic_costs(graph, gpu, {});
+  Costs costs;
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    Choice choice = model.choice(node, 0);
+    if (node == 0) choice.duration = 1 + 100;  // 25 times the arithmetic of the model
+    if (node == 0) choice.workspace_bytes = 77;
+    if (node == 3) choice.duration = 0.25;  // less than a launch
+    costs.add({&choice, 1});
+  }
   const Scenario half = what_if(graph, costs, gpu, {.units = 5});
   CHECK(half.costs.choice(0, 0).duration == doctest::Approx(1 + 200));
   CHECK(half.costs.choice(0, 0).width == 5);

@@ -26,7 +26,7 @@ constexpr double kMostRounds = 800;
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;         // forward and backward
-constexpr std::size_t kKept = 8;   // schedules, where they are to be run before one is chosen
+constexpr std::size_t kKept = 12;  // schedules, where they are to be run before one is chosen
 constexpr double kAsLong = 1.001;  // a gain that is smaller is worth no wait, and no memory for running ahead
 /// A gain within rounding is none: then the simpler schedule stays.
 constexpr double kRounding = 1e-9;

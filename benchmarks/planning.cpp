@@ -142,10 +142,6 @@ void measure_random_graphs() {
   }
 }
 
-int launched_nodes(const StepGraph& graph) {
-  return static_cast<int>(std::ranges::count(graph.nodes(), false, &Node::is_view));
-}
-
 /// The makespan of every policy over the least possible, on many small graphs.
 void measure_quality() {
   constexpr int kGraphs = 1000, kStreams[] = {2, 3, 4};
@@ -196,7 +192,7 @@ void measure_nets() {
       const Costs costs = costs_for(graph, device);
       const double serial_arena = static_cast<double>(plan_for(graph, costs, device, "serial", 1).arena_bytes);
       for (const std::string& policy : policy_names()) {
-        if (policy == "exhaustive" && launched_nodes(graph) > kMostExhaustiveNodes) continue;
+        if (policy == "exhaustive" && std::ssize(graph.launched_nodes()) > kMostExhaustiveNodes) continue;
         Plan plan;
         const double time = seconds([&] { plan = plan_for(graph, costs, device, policy, kStreams); });
         const Problem problem{graph, edges, costs, kStreams, device.capacity, device.shares_units};

@@ -37,20 +37,28 @@ class StreamAssigner {
     sort_by_start();
     if (problem_.log != nullptr) problem_.log->stream_picks.assign(schedule_.placements.size(), {});
     for (const NodeId node : std::exchange(schedule_.order, {})) {
-      place_postponed(problem_.edges.predecessors(node));
+      for (const NodeId before : problem_.edges.predecessors(node)) {
+        if (!is_placed(before)) place(before, placement(before).stream);
+      }
       const int stream = choose_stream(node);
       BRAID_CHECK(stream >= 0, PlanError, "[streams] no stream of ", streams_, " is free when node ", node, " starts");
       free_since_[stream] = placement(node).finish;
       if (!may_be_late_.empty() && may_be_late_[node] && waits(node, stream) > 0) {
+        schedule_.placements[node].stream = stream;
         postponed_[stream].push_back(node);
         continue;
       }
       place(node, stream);
-      for (const NodeId late : std::vector(postponed_[stream])) {
-        if (waits(late, stream) == 0) place_postponed({&late, 1});
+      for (const NodeId late : postponed_[stream]) {
+        if (!is_placed(late) && waits(late, stream) == 0) place(late, stream);
+      }
+      std::erase_if(postponed_[stream], [&](NodeId late) { return is_placed(late); });
+    }
+    for (int stream = 0; stream < streams_; ++stream) {
+      for (const NodeId late : postponed_[stream]) {
+        if (!is_placed(late)) place(late, stream);
       }
     }
-    for (const auto& nodes : std::vector(postponed_)) place_postponed(nodes);
   }
 
  private:
@@ -66,15 +74,6 @@ class StreamAssigner {
     }
   }
 
-  /// Those of the nodes that were postponed get their places now.
-  void place_postponed(std::span<const NodeId> nodes) {
-    for (const NodeId node : nodes) {
-      for (int stream = 0; stream < streams_; ++stream) {
-        if (std::erase(postponed_[stream], node) > 0) place(node, stream);
-      }
-    }
-  }
-
   /// At one time, nodes that take none come first, for they are over when the others start; then the longest path
   /// ahead.
   void sort_by_start() {
@@ -86,6 +85,7 @@ class StreamAssigner {
   }
 
   const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
+  bool is_placed(NodeId node) const { return position_[node] >= 0; }
   bool is_free(int stream, double time) const { return free_since_[stream] <= time; }
   bool follows(NodeId node, NodeId before) const {
     return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
@@ -178,10 +178,10 @@ class StreamAssigner {
   const int streams_;
   std::vector<NodeId> last_;                    // per stream
   std::vector<double> free_since_;              // per stream: when the last that was assigned to it is over
-  std::vector<std::vector<NodeId>> postponed_;  // per stream
+  std::vector<std::vector<NodeId>> postponed_;  // per stream: nodes without a place in it yet
   std::vector<bool> may_be_late_;               // per node, if any may
   std::vector<std::int32_t> clocks_;            // node × stream: how many nodes of the stream are over when it is
-  std::vector<std::int32_t> position_;          // per node: in its stream
+  std::vector<std::int32_t> position_;          // per node: in its stream; -1 before it has a place
   std::vector<int> waiting_;                    // per node: successors that have not started
   std::vector<std::int32_t> now_;               // scratch of waits
   std::vector<NodeId> latest_;                  // likewise: per stream, the predecessor that is not over yet

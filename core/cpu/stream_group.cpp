@@ -19,6 +19,32 @@ bool takes_part(int stream, const Program& program) {
          (stream < std::ssize(program.streams) && !program.streams[static_cast<std::size_t>(stream)].empty());
 }
 
+/// Notes when each launch starts and ends; every stream writes to its own list.
+class Stopwatch final : public LaunchObserver {
+ public:
+  explicit Stopwatch(int streams) : times_(static_cast<std::size_t>(streams)) {}
+  void before_launch(int stream, std::int32_t index) override {
+    times_[static_cast<std::size_t>(stream)].push_back({index, stream, now(), 0});
+  }
+  void after_launch(int stream, std::int32_t) override {
+    times_[static_cast<std::size_t>(stream)].back().finish = now();
+  }
+
+  std::vector<LaunchTime> times() const {
+    std::vector<LaunchTime> all;
+    for (const auto& list : times_) all.insert(all.end(), list.begin(), list.end());
+    count_from_first_start(all);
+    return all;
+  }
+
+ private:
+  static double now() {
+    using Microseconds = std::chrono::duration<double, std::micro>;
+    return Microseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+  std::vector<std::vector<LaunchTime>> times_;
+};
+
 }  // namespace
 
 CpuStreamGroup::CpuStreamGroup(int count) : work_arrived_(static_cast<std::size_t>(std::max(count, 0))) {
@@ -75,36 +101,6 @@ void CpuStreamGroup::wake_workers() {
     if (wanted) work_arrived_[static_cast<std::size_t>(stream)].notify_one();
   }
 }
-
-namespace {
-
-/// Notes when each launch starts and ends; every stream writes to its own list.
-class Stopwatch final : public LaunchObserver {
- public:
-  explicit Stopwatch(int streams) : times_(static_cast<std::size_t>(streams)) {}
-  void before_launch(int stream, std::int32_t index) override {
-    times_[static_cast<std::size_t>(stream)].push_back({index, stream, now(), 0});
-  }
-  void after_launch(int stream, std::int32_t) override {
-    times_[static_cast<std::size_t>(stream)].back().finish = now();
-  }
-
-  std::vector<LaunchTime> times() const {
-    std::vector<LaunchTime> all;
-    for (const auto& list : times_) all.insert(all.end(), list.begin(), list.end());
-    count_from_first_start(all);
-    return all;
-  }
-
- private:
-  static double now() {
-    using Microseconds = std::chrono::duration<double, std::micro>;
-    return Microseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
-  std::vector<std::vector<LaunchTime>> times_;
-};
-
-}  // namespace
 
 std::vector<LaunchTime> CpuStreamGroup::measure(const Program& program) {
   synchronize();

@@ -26,21 +26,24 @@ double utilisation(const Problem& problem, const Plan& plan, const Simulation& s
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
+/// The problem of the recorded graph.
+Problem recorded_problem(const PlanReport& report, const Edges& edges, int streams) {
+  return {.graph = report.step.graph,
+          .edges = edges,
+          .costs = report.costs.costs,
+          .streams = streams,
+          .capacity = report.target.info.capacity,
+          .shares_units = report.target.info.shares_units,
+          .slow_downs = &report.costs.slow_downs,
+          .wait_microseconds = report.costs.wait_microseconds};
+}
+
 /// The problem that a planned step solves: that of the recorded graph, or of the one with recomputation.
 Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
   const DeviceInfo& info = report.target.info;
   const int streams = static_cast<int>(planned.plan.streams.size());
-  if (planned.recomputed.has_value()) {
-    return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.shares_units};
-  }
-  return {.graph = report.step.graph,
-          .edges = edges,
-          .costs = planned.costs,
-          .streams = streams,
-          .capacity = info.capacity,
-          .shares_units = info.shares_units,
-          .slow_downs = &report.costs.slow_downs,
-          .wait_microseconds = report.costs.wait_microseconds};
+  if (!planned.recomputed.has_value()) return recorded_problem(report, edges, streams);
+  return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.shares_units};
 }
 
 const StepGraph& graph_of(const PlanReport& report, const LimitedStep& planned) {
@@ -73,14 +76,7 @@ PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan
 /// Plans the step and adds the row of the plan.
 void add_row(const Edges& edges, const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
-  const Problem problem{.graph = report.step.graph,
-                        .edges = edges,
-                        .costs = report.costs.costs,
-                        .streams = streams,
-                        .capacity = report.target.info.capacity,
-                        .shares_units = report.target.info.shares_units,
-                        .slow_downs = &report.costs.slow_downs,
-                        .wait_microseconds = report.costs.wait_microseconds};
+  const Problem problem = recorded_problem(report, edges, streams);
   LimitedStep planned = plan_step(problem, find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   report.rows.push_back(row_of(report, planned, seconds.count()));

@@ -12,16 +12,6 @@
 
 namespace {
 
-/// Idle threads of an OpenMP team spin before they sleep, by default so long that they steal the cores of other
-/// streams. libgomp reads its settings before main, so they are set here and the program starts itself once more.
-void limit_openmp_spinning(char** argv) {
-  constexpr const char* kVariable = "GOMP_SPINCOUNT";
-  constexpr const char* kSpins = "4000";  // some tens of microseconds: docs/benchmarks.md, "One stream or several"
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv(kVariable) != nullptr) return;
-  setenv(kVariable, kSpins, 1);
-  execv("/proc/self/exe", argv);  // returns only if it failed; then we go on as we are
-}
-
 /// A closed standard stream would give its number to the next file that is opened, and text for people would end up
 /// there.
 void open_standard_streams() {
@@ -40,7 +30,6 @@ int fail(const char* what) {
 int main(int argc, char** argv) {
   using namespace braid::apps;
   open_standard_streams();
-  limit_openmp_spinning(argv);
 
   int exit_code = kOk;
   CLI::App app("Braid trains neural networks on several streams at once.");

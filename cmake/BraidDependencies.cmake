@@ -1,7 +1,6 @@
 # Every dependency is an installed package; nothing is downloaded. scripts/setup.sh installs them.
 
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -16,4 +15,5 @@ if(BRAID_ONEDNN)
     message(FATAL_ERROR "oneDNN was not found. Run scripts/setup.sh, or configure with -DBRAID_ONEDNN=OFF "
                         "to use the portable kernels.")
   endif()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
 endif()

@@ -1,7 +1,8 @@
 # Who links whom: only downwards (docs/architecture.md).
 
 target_link_libraries(braid_core PUBLIC Threads::Threads)
-target_link_libraries(braid_ops PUBLIC braid_core PRIVATE OpenMP::OpenMP_CXX)
+target_link_libraries(braid_ops PUBLIC braid_core)
+target_compile_options(braid_ops PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd>)  # loops to vectorise; no threads
 target_link_libraries(braid_autograd PUBLIC braid_ops)
 target_link_libraries(braid_scheduler PUBLIC braid_core PRIVATE nlohmann_json::nlohmann_json)
 target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
@@ -10,7 +11,7 @@ target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
                       PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
 if(BRAID_ONEDNN)
-  target_link_libraries(braid_ops PRIVATE DNNL::dnnl)
+  target_link_libraries(braid_ops PRIVATE DNNL::dnnl OpenMP::OpenMP_CXX)  # OpenMP: to keep oneDNN to one thread
   target_compile_definitions(braid_ops PRIVATE BRAID_ONEDNN)
 endif()
 if(BRAID_HAS_CUDA)

@@ -10,6 +10,7 @@
 
 #include "core/align.h"
 #include "core/cpu/stream_group.h"
+#include "core/cpu/thread_pool.h"
 #include "core/error.h"
 
 namespace braid::cpu {
@@ -76,6 +77,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<StreamGroup> make_streams(const StreamOptions& options) override {
     BRAID_CHECK(options.partition.empty(), DeviceError,
                 "[cpu] streams with parts of the device of their own need CUDA: use a number of streams");
+    ThreadPool::instance().reserve(info_.capacity);
     return std::make_unique<CpuStreamGroup>(options.count);
   }
 

@@ -1,13 +1,15 @@
 #pragma once
 // A kernel made of oneDNN primitives, and the few lines that differ between oneDNN 2.x and 3.x.
-// oneDNN fixes the number of threads of a primitive when it is created and takes it from OpenMP, so primitives are
-// created and executed under the same ThreadLimit.
+// oneDNN would run a primitive on a team of OpenMP threads, all of which have to be there at once. Here a primitive
+// runs on one thread: a large problem is cut into pieces with a primitive each, and the threads of the pool take the
+// pieces. How it is cut depends on its shape alone, never on the width, and so do its results.
 
 #include <omp.h>
 
 #include <cstddef>
 #include <dnnl.hpp>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,17 +20,28 @@ namespace braid::cpu::onednn {
 /// The one CPU engine of the process. Engines hold no mutable state and may be used from any thread.
 const dnnl::engine& engine();
 
-/// Sets how many OpenMP threads the calling thread's parallel regions use, until the end of the scope.
-class ThreadLimit {
+/// Keeps oneDNN to the calling thread until the end of the scope.
+class OneThread {
  public:
-  explicit ThreadLimit(int width) : saved_(omp_get_max_threads()) { omp_set_num_threads(width); }
-  ~ThreadLimit() { omp_set_num_threads(saved_); }
-  ThreadLimit(const ThreadLimit&) = delete;
-  ThreadLimit& operator=(const ThreadLimit&) = delete;
+  OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(saved_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
 
  private:
   int saved_;
 };
+
+/// Into how many pieces to cut a product of `outer` by a filter of `filter` elements, at most `most`: each should be
+/// worth some tens of microseconds.
+std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t most);
+
+/// The i-th of `pieces` nearly even parts of [0, size), with ends at multiples of `unit`.
+struct Part {
+  std::int64_t begin;
+  std::int64_t size;
+};
+Part part_of(std::int64_t size, std::int64_t unit, std::int64_t pieces, std::int64_t i);
 
 /// Scratch memory of every primitive is ours: the memory planner has to know of it.
 inline dnnl::primitive_attr user_scratchpad() {
@@ -64,54 +77,87 @@ auto describe_backward(const Forward& forward, const Arguments&... arguments) {
 }
 #endif
 
-/// Primitives that run one after another. Memory objects are made while the kernel is built, without addresses;
-/// bind() fills the addresses in and launch() only executes.
+/// Steps run one after another, the tasks of a step at the same time, the calls of a task in order. Memory objects are
+/// made while the kernel is built, without addresses; bind() fills the addresses in and launch() only executes.
 class PrimitiveKernel final : public Kernel {
  public:
+  using Arguments = std::unordered_map<int, dnnl::memory>;
+
   explicit PrimitiveKernel(int width) : width_(width), stream_(engine()) {}
 
-  /// A memory object for the node's i-th input or output, or for a slice of the workspace.
-  dnnl::memory input(std::size_t i, const dnnl::memory::desc& desc) { return place(Home::input, i, desc); }
-  dnnl::memory output(std::size_t i, const dnnl::memory::desc& desc) { return place(Home::output, i, desc); }
-  dnnl::memory scratch(const dnnl::memory::desc& desc);
-
-  /// Appends a primitive. `description` is the primitive_desc it is made from.
-  template <class Primitive, class Description>
-  void add(const Description& description, std::unordered_map<int, dnnl::memory> arguments) {
-    arguments.insert({DNNL_ARG_SCRATCHPAD, scratch(description.scratchpad_desc())});
-    steps_.push_back({Primitive(description), std::move(arguments)});
+  /// A memory object for the node's i-th input or output from an element on, or for a slice of the workspace.
+  dnnl::memory input(std::size_t i, const dnnl::memory::desc& desc, std::int64_t element = 0) {
+    return place(Home::input, i, element * sizeof(float), desc);
   }
-  /// Appends a copy from one layout to another.
-  void add_reorder(const dnnl::memory& from, const dnnl::memory& to);
-  /// The same tensor in the layout `desc`: itself if it has it already, else a copy made at this point.
-  dnnl::memory reordered(const dnnl::memory& memory, const dnnl::memory::desc& desc);
+  dnnl::memory output(std::size_t i, const dnnl::memory::desc& desc, std::int64_t element = 0) {
+    return place(Home::output, i, element * sizeof(float), desc);
+  }
+  dnnl::memory scratch(const dnnl::memory::desc& desc);
+  /// A part of another memory object, which must be one of the above. Nothing if a block of its layout would be cut.
+  std::optional<dnnl::memory> view(const dnnl::memory& whole, const dnnl::memory::dims& dims,
+                                   const dnnl::memory::dims& offset);
 
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  /// Makes a primitive from its description. The answer is its number; any number of calls may use it.
+  template <class Primitive, class Description>
+  std::size_t compile(const Description& description) {
+    return add_primitive(Primitive(description), description.scratchpad_desc());
+  }
+
+  /// What follows belongs to a new step, or to a new task of the step. There is one of each to begin with.
+  void begin_step() { steps_.emplace_back().tasks.emplace_back(); }
+  void begin_task() { steps_.back().tasks.emplace_back(); }
+  void call(std::size_t primitive, const Arguments& arguments);
+  /// A call that copies from one layout to another.
+  void copy(const dnnl::memory& from, const dnnl::memory& to);
+  /// A step of its own: output 0, of `size` elements, becomes the sum of tensors of the workspace, added in order.
+  void sum(std::vector<dnnl::memory> parts, std::int64_t size);
+
+  std::size_t workspace_bytes() const override {
+    return shared_bytes_ + static_cast<std::size_t>(width_) * scratchpad_bytes_;
+  }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override;
   void launch(const LaunchContext& context) override;
 
  private:
-  enum class Home { input, output, workspace };
+  enum class Home { input, output, workspace, scratchpad };
   struct Place {
     Home home;
-    std::size_t position;  // index of the input or output, or offset in the workspace
+    std::size_t index;   // of the input, the output, or the thread whose scratchpad it is
+    std::size_t offset;  // in bytes
     dnnl::memory memory;
   };
-  struct Step {
+  struct Primitive {
     dnnl::primitive primitive;
-    std::unordered_map<int, dnnl::memory> arguments;
+    std::vector<dnnl::memory> scratchpads;  // one per thread
+  };
+  struct Call {
+    std::size_t primitive;
+    std::vector<dnnl_exec_arg_t> arguments;  // all but the scratchpad
+  };
+  using Task = std::vector<Call>;
+  struct Step {
+    std::vector<Task> tasks;
+    std::vector<dnnl::memory> parts;  // a sum if there are any
+    std::int64_t size = 0;
   };
 
-  dnnl::memory place(Home home, std::size_t position, const dnnl::memory::desc& desc);
+  std::size_t add_primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad);
+  dnnl::memory place(Home home, std::size_t index, std::size_t offset, const dnnl::memory::desc& desc);
+  void run(const Task& task, int member) const;
+  void run_sum(const Step& step) const;
 
   int width_;
   dnnl::stream stream_;
-  std::size_t workspace_bytes_ = 0;
+  std::size_t shared_bytes_ = 0;      // of the workspace, for all threads
+  std::size_t scratchpad_bytes_ = 0;  // and for each
   std::vector<Place> places_;
-  std::vector<Step> steps_;
+  std::vector<Primitive> primitives_;
+  std::vector<Step> steps_{Step{{Task{}}, {}, 0}};
+  float* output_ = nullptr;
 };
 
-/// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN refuses.
+/// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN has no
+/// implementation.
 template <class Build>
 std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build) {
   for (const std::span<const ValueDesc> values : {spec.inputs, spec.outputs}) {
@@ -119,13 +165,17 @@ std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build)
       if (value.dtype != DType::f32 || value.shape.size() == 0) return nullptr;
     }
   }
-  const ThreadLimit limit(spec.width);
+  const OneThread limit;
   try {
     auto kernel = std::make_unique<PrimitiveKernel>(spec.width);
     build(*kernel);
     return kernel;
-  } catch (const dnnl::error&) {
-    return nullptr;
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented) return nullptr;
+    BRAID_CHECK(error.status != dnnl_out_of_memory, OutOfMemory, "[", spec.op.name(),
+                "] oneDNN has too little memory to make a kernel for ", spec.inputs[0].shape, " and ",
+                spec.inputs[1].shape);
+    throw Error(message("[", spec.op.name(), "] oneDNN: ", error.what()));
   }
 }
 

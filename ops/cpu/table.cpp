@@ -1,7 +1,5 @@
 // The CPU's kernel table: every op by name.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -57,25 +55,14 @@ constexpr std::pair<std::string_view, Factory> kTable[] = {
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &std::pair<std::string_view, Factory>::first));
 
-/// The threads that a team of `width` really gets. A library that waits for more would wait for ever.
-int usable_width(int width) {
-#if defined(__SANITIZE_THREAD__)
-  (void)width;
-  return 1;  // OpenMP runtimes are not built for ThreadSanitizer, which would not see the barriers of a team
-#else
-  return std::min(width, omp_get_thread_limit());
-#endif
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) {
   const auto found = std::ranges::lower_bound(kTable, spec.op.name(), {}, &std::pair<std::string_view, Factory>::first);
   BRAID_CHECK(found != std::end(kTable) && found->first == spec.op.name(), Error, "[", spec.op.name(),
               "] has no CPU kernel");
-  const KernelSpec usable{spec.op, spec.inputs, spec.outputs, usable_width(spec.width), spec.portable};
   const bool any_type = found->second == make_cast || found->second == make_fill;
-  return any_type || !is_low_precision(spec) ? found->second(usable) : make_low_precision(usable, found->second);
+  return any_type || !is_low_precision(spec) ? found->second(spec) : make_low_precision(spec, found->second);
 }
 
 std::vector<std::string_view> kernel_names() {

@@ -1,7 +1,5 @@
 #include "ops/cpu/winograd.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "ops/conv2d.h"
@@ -117,13 +115,14 @@ class Convolution final : public Kernel {
       transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
     });
     const std::int64_t share = round_up(divide_up(tiling_.count(), problem_.width), kRows);
-    parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share), [&](std::int64_t begin, std::int64_t end) {
-      float* v = own_ + omp_get_thread_num() * own_floats();
-      for (std::int64_t t = begin; t < end; ++t) transform_tile(t, v + (t - begin) * c_);
-      for (std::int64_t k = 0; k < k_; k += panel_) {
-        multiply_block(v, shared_ + k / panel_ * filter_floats(), begin, end - begin, k);
-      }
-    });
+    parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share),
+                 [&](std::int64_t begin, std::int64_t end, int member) {
+                   float* v = own_ + member * own_floats();
+                   for (std::int64_t t = begin; t < end; ++t) transform_tile(t, v + (t - begin) * c_);
+                   for (std::int64_t k = 0; k < k_; k += panel_) {
+                     multiply_block(v, shared_ + k / panel_ * filter_floats(), begin, end - begin, k);
+                   }
+                 });
   }
 
   void share_tiles(std::int64_t first) {
@@ -131,8 +130,8 @@ class Convolution final : public Kernel {
     parallel_for(problem_.width, last - first, kRows, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, shared_ + t * c_);
     });
-    parallel_for(problem_.width, k_ / panel_, 1, [&](std::int64_t panel, std::int64_t) {
-      float* u = own_ + omp_get_thread_num() * own_floats();
+    parallel_for(problem_.width, k_ / panel_, 1, [&](std::int64_t panel, std::int64_t, int member) {
+      float* u = own_ + member * own_floats();
       for (std::int64_t lane = 0; lane < panel_; lane += kLanes) transform_filters(panel * panel_ + lane, u + lane);
       for (std::int64_t t = first; t < last; t += kBlock) {
         multiply_block(shared_ + (t - first) * c_, u, t, std::min(kBlock, last - t), panel * panel_);
@@ -226,8 +225,8 @@ class BackwardFilter final : public Kernel {
 
   void sum_in_parts() {
     const std::int64_t part_tiles = divide_up(tiling_.count(), kParts), size = problem_.filter.size();
-    parallel_for(problem_.width, tiling_.count(), part_tiles, [&](std::int64_t begin, std::int64_t end) {
-      float* v = points_ + omp_get_thread_num() * chunk_floats();
+    parallel_for(problem_.width, tiling_.count(), part_tiles, [&](std::int64_t begin, std::int64_t end, int member) {
+      float* v = points_ + member * chunk_floats();
       for (std::int64_t first = begin; first < end; first += tile_chunk_) {
         const std::int64_t tiles = std::min(tile_chunk_, end - first);
         for (std::int64_t t = 0; t < tiles; ++t) transform_tile(first + t, v, t);

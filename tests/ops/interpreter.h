@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/array.h"
+#include "core/cpu/thread_pool.h"
 #include "core/step_graph.h"
 #include "ops/concat.h"
 #include "ops/kernels.h"
@@ -52,6 +53,7 @@ inline void launch(const Op& op, const std::vector<ValueDesc>& inputs, const std
   std::vector<Line> workspace((kernel->workspace_bytes() + 63) / 64);
   for (Line& line : workspace) std::memset(line.bytes, options.garbage, sizeof line.bytes);
   kernel->bind(input_addresses, output_addresses, workspace.data());
+  cpu::ThreadPool::instance().reserve(options.width);
   kernel->launch({});
 }
 

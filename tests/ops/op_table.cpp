@@ -90,11 +90,23 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);  // no image
   add_conv2d(rows, {.stride = 2, .padding = 3}, {2, 33, 31, 3}, {17, 7, 7, 3}, false);
   add_conv2d(rows, {.padding = 1}, {3, 14, 15, 32}, {48, 3, 3, 32}, false);
+  // Large enough to be cut: by images, by rows, by rows of which some are all padding, with groups, by filters.
+  add_conv2d(rows, {.padding = 2}, {20, 6, 7, 24}, {40, 5, 5, 24}, false);
+  add_conv2d(rows, {.padding = 2}, {2, 19, 13, 24}, {40, 5, 5, 24}, false);
+  add_conv2d(rows, {.stride = 2, .padding = 3}, {1, 40, 37, 16}, {64, 7, 7, 16}, false);
+  add_conv2d(rows, {.stride = {3, 2}, .padding = {1, 4}, .dilation = {2, 1}}, {1, 62, 41, 32}, {64, 5, 3, 32}, false);
+  add_conv2d(rows, {.stride = 2}, {2, 61, 60, 64}, {96, 1, 1, 64}, false);
+  add_conv2d(rows, {.padding = 6}, {1, 12, 12, 32}, {64, 5, 5, 32}, false);
+  add_conv2d(rows, {.padding = 1, .groups = 4}, {4, 14, 14, 64}, {64, 3, 3, 16}, false);
+  add_conv2d(rows, {.stride = 2, .padding = 1}, {4, 8, 8, 64}, {200, 3, 3, 64}, false);
+  add_conv2d(rows, {}, {2, 6, 6, 832}, {320, 1, 1, 832}, false);
+  add_activated({.padding = 2, .activation = relu}, {2, 19, 13, 24}, {40, 5, 5, 24}, false);
 }
 
 void add_linear_rows(Rows& rows) {
-  for (const auto& [n, c, k] : {std::tuple{1, 1, 1}, {3, 5, 7}, {4, 9, 2}, {0, 5, 3}, {37, 130, 101}}) {
-    const bool small = n > 0 && n < 10;
+  for (const auto& [n, c, k] :
+       {std::tuple{1, 1, 1}, {3, 5, 7}, {4, 9, 2}, {0, 5, 3}, {37, 130, 101}, {100, 256, 300}, {1, 1030, 1000}}) {
+    const bool small = n > 0 && c < 10;
     const std::vector<int> both = small ? std::vector{0, 1} : std::vector<int>{};
     rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}}, both});
     rows.push_back(

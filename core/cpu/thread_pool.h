@@ -1,0 +1,62 @@
+#pragma once
+// Threads that help with loops. The thread that calls for a loop works on it itself; idle threads of the pool join in
+// and take pieces. Every piece is taken by whoever is free, so a loop ends however many helpers come and however late:
+// on a busy machine, nobody waits for a thread that has no core to run on.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace braid::cpu {
+
+/// A reference to something callable as body(piece, member). Does not own it.
+class LoopBody {
+ public:
+  template <class Body>
+  LoopBody(const Body& body)  // NOLINT: a reference, like std::string_view
+      : body_(&body), call_([](const void* object, std::int64_t piece, int member) {
+          (*static_cast<const Body*>(object))(piece, member);
+        }) {}
+  void operator()(std::int64_t piece, int member) const { call_(body_, piece, member); }
+
+ private:
+  const void* body_;
+  void (*call_)(const void*, std::int64_t, int);
+};
+
+/// In which order a thread takes its pieces. A second pass over the same data goes backward, because the end of the
+/// first pass is what the caches still hold.
+enum class Order { forward, backward };
+
+class ThreadPool {
+ public:
+  /// Threads that work on one loop, at most.
+  static constexpr int kMaxMembers = 64;
+
+  /// The pool of this process, which all sessions share. It is never destroyed: its threads may sleep on while the
+  /// process ends.
+  static ThreadPool& instance();
+
+  /// Makes sure that loops can have `threads` members. Throws DeviceError if the system refuses a thread.
+  void reserve(int threads);
+
+  /// Calls body(piece, member) once for every piece of [0, pieces), on the calling thread and up to width - 1 others,
+  /// and returns when all are done. `member` is a number below `width` that no two threads have at a time. Undisturbed,
+  /// a member gets the same neighbouring pieces in every loop of the same length. Any thread may call this. Rethrows
+  /// the first exception of the body; the pieces that its thread would have taken are left to the others.
+  void run(int width, std::int64_t pieces, Order order, LoopBody body);
+
+ private:
+  struct Loop;
+  class Helper;
+
+  ThreadPool() = default;
+
+  std::mutex mutex_;  // held while helpers are added
+  std::array<std::unique_ptr<Helper>, kMaxMembers - 1> helpers_;
+  std::atomic<int> size_ = 0;  // of helpers_, those that there are
+};
+
+}  // namespace braid::cpu

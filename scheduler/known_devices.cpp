@@ -1,9 +1,9 @@
 #include "scheduler/known_devices.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "scheduler/json_part.h"
 
 namespace braid {
 namespace {
@@ -49,7 +49,7 @@ constexpr Named kDevices[] = {{"h200", h200}};
 /// Takes keys out of an object, so that what is left over at the end is unknown.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : json_(Json::parse(text, nullptr, false)) {
+  explicit Reader(std::string_view text) : json_(parse_json(text)) {
     BRAID_CHECK(json_.is_object(), Error, "[device] expected a JSON object that describes a device");
   }
   Json take(const char* key) {

@@ -6,8 +6,10 @@
 #include <iomanip>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
+
+#include "core/read_file.h"
+#include "scheduler/json_part.h"
 
 namespace braid {
 namespace {
@@ -25,58 +27,37 @@ void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
   }
 }
 
-/// The JSON library would round 1.5 and take true for 1.
-int positive(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  BRAID_CHECK(value.is_number_integer() && value > 0 && value <= std::numeric_limits<int>::max(), DataError,
-              "expected a '", key, "' of at least 1, got ", value.dump(), " in ", json.dump());
-  return value;
+int positive(const JsonPart& part) { return static_cast<int>(part.integer(1, std::numeric_limits<int>::max())); }
+
+NodeWay way_from(const JsonPart& part) {
+  return {
+      .node = part["node"].text(), .width = positive(part["width"]), .implementation = part["implementation"].text()};
 }
 
-double number(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  BRAID_CHECK(value.is_number() && std::isfinite(value.get<double>()), DataError, "expected a number for '", key,
-              "', got ", value.dump(), " in ", json.dump());
-  return value;
+Measurement measurement_from(const JsonPart& part) {
+  return {.way = way_from(part), .microseconds = part["microseconds"].number(0), .samples = positive(part["samples"])};
 }
 
-const Json& list(const Json& json, const char* key) {
-  BRAID_CHECK(json.at(key).is_array(), DataError, "expected a list for '", key, "', got ", json.at(key).dump());
-  return json.at(key);
-}
-
-NodeWay way_from(const Json& json) {
-  return {.node = json.at("node"), .width = positive(json, "width"), .implementation = json.at("implementation")};
-}
-
-Measurement measurement_from(const Json& json) {
-  const Measurement m{
-      .way = way_from(json), .microseconds = number(json, "microseconds"), .samples = positive(json, "samples")};
-  BRAID_CHECK(m.microseconds >= 0, DataError, "expected a time of at least 0, got ", json.dump());
-  return m;
-}
-
-PairMeasurement pair_from(const Json& json) {
-  const PairMeasurement p{.slowed = way_from(json),
-                          .beside = way_from(json.at("beside")),
-                          .factor = number(json, "factor"),
-                          .samples = positive(json, "samples")};
-  BRAID_CHECK(p.factor > 0, DataError, "expected a factor above 0, got ", json.dump());
+PairMeasurement pair_from(const JsonPart& part) {
+  const PairMeasurement p{.slowed = way_from(part),
+                          .beside = way_from(part["beside"]),
+                          .factor = part["factor"].number(0),
+                          .samples = positive(part["samples"])};
+  if (p.factor == 0) part["factor"].fail("must be above 0");
   return p;
 }
 
-Profile profile_from(const Json& json) {
-  const int version = positive(json, "version");
+Profile profile_from(const JsonPart& part) {
+  const int version = positive(part["version"]);
   BRAID_CHECK(version == kVersion || version == kVersionWithoutPairs, DataError, "expected version ", kVersion,
               ", got ", version, ": measure it again with 'braid profile' into a new file");
-  Profile profile{.device = json.at("device"), .capacity = positive(json, "capacity"), .software = json.at("software")};
-  for (const Json& entry : list(json, "measurements")) profile.measurements.push_back(measurement_from(entry));
+  Profile profile{
+      .device = part["device"].text(), .capacity = positive(part["capacity"]), .software = part["software"].text()};
+  for (const JsonPart& entry : part["measurements"].list()) profile.measurements.push_back(measurement_from(entry));
   std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   if (version == kVersionWithoutPairs) return profile;
-  profile.wait_microseconds = number(json, "wait_microseconds");
-  BRAID_CHECK(profile.wait_microseconds >= 0, DataError, "expected 'wait_microseconds' of at least 0, got ",
-              profile.wait_microseconds);
-  for (const Json& entry : list(json, "pairs")) profile.pairs.push_back(pair_from(entry));
+  profile.wait_microseconds = part["wait_microseconds"].number(0);
+  for (const JsonPart& entry : part["pairs"].list()) profile.pairs.push_back(pair_from(entry));
   std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   return profile;
 }
@@ -209,14 +190,12 @@ void merge(Profile& profile, const Profile& later) {
 }
 
 Profile read_profile(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  BRAID_CHECK(file, DataError, path.string(), ": cannot be read: expected a profile that 'braid profile' wrote");
+  const std::string text = read_file(path, "the profile");
   try {
-    return profile_from(Json::parse(file));
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(message(path.string(), ": is not a profile that 'braid profile' wrote: ", error.what()));
+    const Json json = parse_json(text);
+    return profile_from({json});
   } catch (const DataError& error) {
-    throw DataError(message(path.string(), ": ", error.what()));
+    throw DataError(message(path.string(), ": is not a profile that 'braid profile' wrote: ", error.what()));
   }
 }
 

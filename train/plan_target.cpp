@@ -1,21 +1,12 @@
 #include "train/plan_target.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
+#include "core/read_file.h"
 #include "scheduler/known_devices.h"
 
 namespace braid {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  BRAID_CHECK(file, Error, path, ": cannot read the description of a device");
-  return text.str();
-}
 
 PlanTarget absent_target(DeviceInfo info) {
   PlanTarget target{.device = {info.shares_units ? DeviceType::cuda : DeviceType::cpu, 0}, .info = std::move(info)};
@@ -44,8 +35,9 @@ PlanTarget find_plan_target(const std::string& name) {
   const std::vector<std::string> known = known_device_names();
   if (std::ranges::find(known, name) != known.end()) return absent_target(known_device(name));
   if (!name.ends_with(".json")) return present_target(name);
+  const std::string text = read_file(name, "the description of a device");
   try {
-    return absent_target(device_from_json(read_file(name)));
+    return absent_target(device_from_json(text));
   } catch (const Error& error) {
     throw Error(name + ": " + error.what());
   }

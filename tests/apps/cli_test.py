@@ -272,7 +272,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("resnet20, batch 1: ", result.stdout)
         for option in ("--pairs", "--streams"):
             self.assertEqual(self.braid("profile", self.config, "-o", "q.json", option, "-1").returncode, 2)
-        self.assertIn("nope.json: cannot be read", self.fails("train", self.config, "--set", "costs=nope.json"))
+        self.assertIn("nope.json: cannot read the profile: ", self.fails("train", self.config, "--set", "costs=nope.json"))
         (self.folder / "p.json").write_text("{")
         self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))
         self.assertIn("there is no model 'nope'", self.fails("profile", "nope", "-o", "q.json"))
@@ -381,10 +381,15 @@ class CommandLine(unittest.TestCase):
         described.write_text("{}")
         self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
                          "device.json: [device] the key 'name' is missing")
+        described.write_text("{\n  \"name\": oops}")
+        self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
+                         "device.json: line 2, column 11: expected valid JSON, this is none")
         self.assertIn("expected one of", self.fails("plan", "tiny.yaml", "--policy", "best"))
-        self.assertIn("none.json", self.fails("plan", "tiny.yaml", "--device", "none.json"))
-        self.assertEqual(self.fails("plan", "tiny.yaml", "--costs", "none.json"),
-                         "none.json: cannot be read: expected a profile that 'braid profile' wrote")
+        (self.folder / "folder.json").mkdir()
+        for name, why in (("none.json", "No such file or directory"), ("folder.json", "expected a file, this is a folder")):
+            self.assertEqual(self.fails("plan", "tiny.yaml", "--device", name),
+                             f"{name}: cannot read the description of a device: {why}")
+            self.assertEqual(self.fails("plan", "tiny.yaml", "--costs", name), f"{name}: cannot read the profile: {why}")
 
     def test_plan_for_several_numbers_of_streams(self):
         plan = self.plan("tiny.yaml", "--device", "h200", "--streams", "1..3")

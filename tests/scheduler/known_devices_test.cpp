@@ -62,7 +62,8 @@ TEST_CASE("what is wrong with the description of a device is told by its key") {
   CHECK(message("\"capacity\"", "\"cores\": 1, \"capacity\"") == "[device] unknown key 'cores'");
   CHECK(message("\"shares_units\": true", "\"shares_units\": 1") ==
         "[device] 'shares_units' must be true or false, got 1");
-  CHECK(message("{", "") == "[device] expected a JSON object that describes a device");
+  CHECK(message("{", "") == "line 2, column 9: expected valid JSON, this is none");
+  CHECK(message(json, "[]") == "[device] expected a JSON object that describes a device");
 }
 
 }  // namespace braid::testing

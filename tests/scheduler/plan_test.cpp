@@ -134,7 +134,7 @@ TEST_CASE("JSON with a key missing or unknown is refused") {
   CHECK(is_refused(with(json, 1, 1, "\"more\":1,")));
   CHECK(is_refused("[]"));
   CHECK(is_refused("null"));
-  CHECK_THROWS_WITH_AS(plan_from_json("{}"), "[plan json] '' has 0 entries instead of 12", PlanError);
+  CHECK_THROWS_WITH_AS(plan_from_json("{}"), "[plan json] the whole has 0 entries instead of 12, got {}", PlanError);
 }
 
 }  // namespace braid::testing

@@ -101,14 +101,18 @@ TEST_CASE("a profile comes back from its file as it was") {
 
 TEST_CASE("what is no profile is refused, with the file and what was expected") {
   CHECK_THROWS_WITH_AS(read_profile("/nowhere/p.json"),
-                       "/nowhere/p.json: cannot be read: expected a profile that 'braid profile' wrote", DataError);
+                       "/nowhere/p.json: cannot read the profile: No such file or directory", DataError);
+  CHECK_THROWS_WITH_AS(read_profile("/tmp"), "/tmp: cannot read the profile: expected a file, this is a folder",
+                       DataError);
   CHECK_THROWS_WITH_AS(write_profile("/nowhere/p.json", example()), "/nowhere/p.json: cannot be written", DataError);
-  CHECK(contains(complaint(""), "is not a profile that 'braid profile' wrote"));
-  CHECK(contains(complaint("[1, 2"), "is not a profile"));
-  CHECK(contains(complaint("[]"), "is not a profile"));
-  CHECK(contains(complaint("{}"), "version"));
+  const std::string refused = ": is not a profile that 'braid profile' wrote: ";
+  CHECK(contains(complaint(""), refused + "line 1, column 1: expected valid JSON, the text ends"));
+  CHECK(contains(complaint("[1, 2"), refused + "line 1, column 6: expected valid JSON, the text ends"));
+  CHECK(contains(complaint("{\n\"a\": 1,\n  b}"), refused + "line 3, column 3: expected valid JSON, this is none"));
+  CHECK(contains(complaint("[]"), refused + "the whole must be an object with a key 'version', got []"));
+  CHECK(contains(complaint("{}"), refused + "the whole has no key 'version', got {}"));
   CHECK(contains(complaint(R"({"version": 3})"), "expected version 2, got 3: measure it again"));
-  CHECK(contains(complaint(R"({"version": 1, "device": 3})"), "is not a profile"));
+  CHECK(contains(complaint(R"({"version": 1, "device": 3})"), refused + "'device' must be a string, got 3"));
   const std::string_view start = R"({"version": 1, "device": "d", "capacity": 1, "software": "", "measurements": )";
   CHECK(complaint(std::string(start) + "[]}").empty());
   const auto entry = [&](std::string_view width, std::string_view time, std::string_view samples) {
@@ -116,15 +120,18 @@ TEST_CASE("what is no profile is refused, with the file and what was expected") 
                    R"(, "samples": )", samples, "}]}");
   };
   CHECK(complaint(entry("1", "0.5", "2")).empty());
-  CHECK(contains(complaint(entry("0", "0.5", "2")), "expected a 'width' of at least 1, got 0"));
-  CHECK(contains(complaint(entry("1.5", "0.5", "2")), "expected a 'width'"));
-  CHECK(contains(complaint(entry("true", "0.5", "2")), "expected a 'width'"));
-  CHECK(contains(complaint(entry("5000000000", "0.5", "2")), "expected a 'width'"));
-  CHECK(contains(complaint(entry("1", "-1", "2")), "expected a time of at least 0"));
-  CHECK(contains(complaint(entry("1", "1", "0")), "expected a 'samples' of at least 1"));
-  CHECK(contains(complaint(entry("1", "\"fast\"", "2")), "expected a number for 'microseconds', got \"fast\""));
-  CHECK(contains(complaint(entry("1", "null", "2")), "expected a number for 'microseconds'"));
-  CHECK(contains(complaint(entry("1", "1e999", "2")), "is not a profile"));
+  CHECK(contains(complaint(entry("0", "0.5", "2")),
+                 "'measurements[0].width' must be an integer from 1 to 2147483647, got 0"));
+  CHECK(contains(complaint(entry("1.5", "0.5", "2")), ".width' must be an integer"));
+  CHECK(contains(complaint(entry("true", "0.5", "2")), ".width' must be an integer"));
+  CHECK(contains(complaint(entry("5000000000", "0.5", "2")), ".width' must be an integer"));
+  CHECK(contains(complaint(entry("1", "-1", "2")),
+                 "'measurements[0].microseconds' must be a number of at least 0, got -1"));
+  CHECK(contains(complaint(entry("1", "1", "0")), "'measurements[0].samples' must be an integer from 1"));
+  CHECK(
+      contains(complaint(entry("1", "\"fast\"", "2")), ".microseconds' must be a number of at least 0, got \"fast\""));
+  CHECK(contains(complaint(entry("1", "null", "2")), ".microseconds' must be a number"));
+  CHECK(contains(complaint(entry("1", "1e999", "2")), refused + "expected valid JSON, but a number is too large"));
 }
 
 TEST_CASE("pairs of nodes that make no sense are refused") {
@@ -141,19 +148,19 @@ TEST_CASE("pairs of nodes that make no sense are refused") {
     return complaint(file_with(R"(, "pairs": [)" + entry.replace(entry.find(from), from.size(), to) + "]"));
   };
   CHECK(changed("1.5", "2").empty());
-  CHECK(contains(changed("1.5", "0"), "expected a factor above 0"));
-  CHECK(contains(changed("1.5", "-1"), "expected a factor above 0"));
+  CHECK(contains(changed("1.5", "0"), "'pairs[0].factor' must be above 0, got 0"));
+  CHECK(contains(changed("1.5", "-1"), "'pairs[0].factor' must be a number of at least 0, got -1"));
   CHECK(contains(changed("1.5", "1e999"), "is not a profile"));
-  CHECK(contains(changed("1.5", "\"slow\""), "expected a number for 'factor'"));
-  CHECK(contains(changed("\"samples\": 3", "\"samples\": 0"), "expected a 'samples'"));
-  CHECK(contains(changed("\"width\": 2", "\"width\": 0"), "expected a 'width'"));
-  CHECK(contains(changed("\"m\"", "7"), "is not a profile"));
+  CHECK(contains(changed("1.5", "\"slow\""), ".factor' must be a number"));
+  CHECK(contains(changed("\"samples\": 3", "\"samples\": 0"), ".samples' must be an integer"));
+  CHECK(contains(changed("\"width\": 2", "\"width\": 0"), ".width' must be an integer"));
+  CHECK(contains(changed("\"m\"", "7"), "'pairs[0].beside.node' must be a string, got 7"));
   CHECK(contains(changed("\"factor\": 1.5,", ""), "factor"));
   CHECK(contains(changed("\"beside\"", "\"besides\""), "beside"));
-  CHECK(contains(complaint(file_with(R"(, "pairs": {})")), "expected a list for 'pairs'"));
+  CHECK(contains(complaint(file_with(R"(, "pairs": {})")), "'pairs' must be a list, got {}"));
   CHECK(contains(complaint(R"({"version": 2, "device": "d", "capacity": 1, "software": "", "measurements": [],
                               "pairs": [], "wait_microseconds": -1})"),
-                 "expected 'wait_microseconds' of at least 0, got -1"));
+                 "'wait_microseconds' must be a number of at least 0, got -1"));
   CHECK(contains(complaint(file_with("")), "pairs"));  // version 2 has them, if only none
 }
 

@@ -2,15 +2,17 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
 
+#include "core/read_file.h"
+#include "scheduler/json_part.h"
 #include "train/files.h"
 
 namespace braid {
@@ -41,8 +43,10 @@ std::uint32_t update_crc(std::uint32_t crc, const void* data, std::size_t bytes)
 struct Entry {
   std::string dtype;
   std::vector<std::int64_t> shape;
-  std::uint64_t offset, bytes;
+  std::int64_t offset, bytes;
 };
+
+const json kLayout{{"activations", "NHWC"}, {"filters", "KRSC"}};
 
 json index_of(std::span<Parameter* const> tensors, std::span<const Array> values) {
   json list = json::array();
@@ -57,13 +61,14 @@ json index_of(std::span<Parameter* const> tensors, std::span<const Array> values
                     {"bytes", values[i].bytes()}});
     offset += values[i].bytes();
   }
-  return {{"layout", {{"activations", "NHWC"}, {"filters", "KRSC"}}}, {"tensors", list}};
+  return {{"layout", kLayout}, {"tensors", list}};
 }
 
 /// The content of a checkpoint whose length and checksum are right.
 class Content {
  public:
-  explicit Content(const std::filesystem::path& path) : path_(path.string()), bytes_(read_file()) {
+  explicit Content(const std::filesystem::path& path)
+      : path_(path.string()), bytes_(read_file(path, "the checkpoint")) {
     Header header{};
     check(bytes_.size() >= sizeof header && std::memcmp(bytes_.data(), kMagic, sizeof header.magic) == 0,
           "this is no Braid checkpoint");
@@ -78,6 +83,7 @@ class Content {
           "damaged: the checksum does not match");
     elements_ = std::string_view(bytes_).substr(sizeof header + header.index_bytes);
     parse_index(std::string_view(bytes_).substr(sizeof header, header.index_bytes));
+    check_places();
   }
 
   /// The elements of a tensor like `tensor`.
@@ -90,9 +96,8 @@ class Content {
     const bool fits = entry.dtype == name_of(value.dtype()) && std::ranges::equal(entry.shape, extents);
     check(fits, "tensor '", tensor.name(), "': expected ", value.dtype(), ' ', value.shape(), ", found ", entry.dtype,
           ' ', json(entry.shape).dump());
-    const bool inside = entry.bytes == value.bytes() && entry.offset <= elements_.size() &&
-                        entry.bytes <= elements_.size() - entry.offset;
-    check(inside, "tensor '", tensor.name(), "': its bytes lie outside the file");
+    check(static_cast<std::size_t>(entry.bytes) == value.bytes(), "tensor '", tensor.name(), "': expected ",
+          value.bytes(), " bytes, found ", entry.bytes);
     if (value.bytes() > 0) std::memcpy(value.data(), elements_.data() + entry.offset, value.bytes());
     return value;
   }
@@ -111,30 +116,43 @@ class Content {
     if (!condition) throw DataError(message(path_, ": ", what...));
   }
 
-  std::string read_file() const {
-    errno = 0;
-    std::ifstream file(path_, std::ios::binary);
-    std::error_code error;
-    const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
-    check(file.is_open() && !error,
-          "cannot read the checkpoint: ", error ? error.message() : std::strerror(errno != 0 ? errno : EIO));
-    std::string content(bytes, '\0');
-    file.read(content.data(), static_cast<std::streamsize>(bytes));
-    check(!file.bad() && static_cast<std::uintmax_t>(file.gcount()) == bytes, "cannot read the checkpoint as a whole");
-    return content;
+  void parse_index(std::string_view text) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    try {
+      const auto parsed = parse_json(text);
+      const JsonPart index{parsed};
+      const json layout = index["layout"].json;
+      check(layout == kLayout, "expected the layout ", kLayout.dump(), " of the tensors' axes, found ", layout.dump());
+      for (const JsonPart& tensor : index["tensors"].list()) {
+        const std::string name = tensor["name"].text();
+        Entry entry{.dtype = tensor["dtype"].text(),
+                    .shape = {},
+                    .offset = tensor["offset"].integer(0, kMost),
+                    .bytes = tensor["bytes"].integer(0, kMost)};
+        for (const JsonPart& extent : tensor["shape"].list()) entry.shape.push_back(extent.integer(0, kMost));
+        check(entries_.emplace(name, std::move(entry)).second, "damaged index: two tensors named '", name, "'");
+      }
+    } catch (const JsonError& error) {
+      check(false, "damaged index: ", error.what());
+    }
   }
 
-  void parse_index(std::string_view text) {
-    try {
-      const json index = json::parse(text);
-      for (const json& tensor : index.at("tensors")) {
-        const std::string name = tensor.at("name");
-        check(entries_.insert({name, {tensor.at("dtype"), tensor.at("shape"), tensor.at("offset"), tensor.at("bytes")}})
-                  .second,
-              "damaged index: two tensors named '", name, "'");
-      }
-    } catch (const json::exception& error) {
-      check(false, "damaged index: ", error.what());
+  /// Every tensor lies within the elements, and no two share a byte.
+  void check_places() const {
+    const auto bytes = static_cast<std::int64_t>(elements_.size());
+    std::vector<std::pair<std::int64_t, const std::string*>> places;
+    for (const auto& [name, entry] : entries_) {
+      check(entry.bytes <= bytes && entry.offset <= bytes - entry.bytes, "tensor '", name,
+            "': its bytes lie outside the file");
+      if (entry.bytes > 0) places.emplace_back(entry.offset, &name);
+    }
+    std::ranges::sort(places);
+    for (std::size_t i = 1; i < places.size(); ++i) {
+      const std::string &before = *places[i - 1].second, &name = *places[i].second;
+      const Entry& entry = entries_.at(before);
+      check(entry.offset + entry.bytes <= places[i].first, "damaged index: the tensors '", before, "' and '", name,
+            "' overlap: one has ", entry.bytes, " bytes from byte ", entry.offset, ", the other begins at byte ",
+            places[i].first);
     }
   }
 

@@ -23,7 +23,8 @@ namespace braid {
 void save_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
 /// Reads the tensors. The file must hold exactly these: same names, dtypes and shapes. Throws DataError that names the
-/// file and what is wrong with it, having changed no tensor.
+/// file and what is wrong with it (the index must make sense too: its layouts these, no tensors that overlap), having
+/// changed no tensor.
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
 }  // namespace braid

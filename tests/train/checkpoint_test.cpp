@@ -174,11 +174,36 @@ TEST_CASE("an index that lies is an error even if the checksum is right") {
     return error_of<DataError>([&] { Model().load(folder.write("lie", damaged)); });
   };
   CHECK(contains(error("\"offset\":24", "\"offset\":99"), "its bytes lie outside the file"));
-  CHECK(contains(error("\"offset\":24", "\"offset\":-1"), "its bytes lie outside the file"));
-  CHECK(contains(error("\"bytes\":24", "\"bytes\":25"), "its bytes lie outside the file"));
+  CHECK(contains(error("\"offset\":24", "\"offset\":-1"),
+                 "damaged index: 'tensors[1].offset' must be an integer from 0"));
+  CHECK(contains(error("\"bytes\":24", "\"bytes\":20"), "tensor 'conv.weight': expected 24 bytes, found 20"));
   CHECK(contains(error("\"shape\":[4]", "\"shape\":{} "), "damaged index"));
   CHECK(contains(error("\"dtype\":\"f32\"", "\"dtype\":1234 "), "damaged index"));
-  CHECK(contains(error("\"tensors\"", "\"tensorz\""), "damaged index"));
+  CHECK(contains(error("\"tensors\"", "\"tensorz\""), "damaged index: the whole has no key 'tensors'"));
+  CHECK(contains(error("\"tensors\":[", "\"tensors\":]"), "damaged index: line 1, column "));
+}
+
+TEST_CASE("tensors that overlap or lie in another layout are refused even if the checksum is right") {
+  const TemporaryFolder folder;
+  Model(1).save(folder.path() + "/m.braid");
+  const Bytes whole = read_all(folder.path() + "/m.braid");
+  const auto error = [&](const std::string& old, const std::string& text) {
+    Bytes changed = whole;
+    replace(changed, old, text);
+    const std::string path = folder.write("changed", changed), start = path + ": ";
+    const std::string complaint = error_of<DataError>([&] { Model().load(path); });
+    return complaint.starts_with(start) ? complaint.substr(start.size()) : "no path: " + complaint;
+  };
+  const std::string overlap =
+      "damaged index: the tensors 'conv.weight' and 'bias' overlap: one has 24 bytes from byte 0, ";
+  CHECK(error("\"offset\":24", "\"offset\":20") == overlap + "the other begins at byte 20");
+  CHECK(error("\"offset\":24", "\"offset\":00").starts_with("damaged index: line 1, column "));  // no number
+  CHECK(error("\"offset\":24", "\"offset\":0 ").starts_with("damaged index: the tensors "));
+  const std::string expected =
+      R"(expected the layout {"activations":"NHWC","filters":"KRSC"} of the tensors' axes, found )";
+  CHECK(error("NHWC", "NCHW") == expected + R"({"activations":"NCHW","filters":"KRSC"})");
+  CHECK(error("KRSC", "KCRS") == expected + R"({"activations":"NHWC","filters":"KCRS"})");
+  CHECK(error("\"layout\"", "\"layouz\"").starts_with("damaged index: the whole has no key 'layout', got {\"layouz\""));
 }
 
 TEST_CASE("two tensors of one name are refused") {

@@ -1,6 +1,7 @@
 #include "train/config_sections.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/device.h"
 #include "core/error.h"
@@ -23,7 +24,19 @@ bool is_file_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
            c == '.';
   };
-  return !name.empty() && name.size() <= 100 && name[0] != '.' && name[0] != '-' && std::ranges::all_of(name, allowed);
+  return !name.empty() && name[0] != '.' && name[0] != '-' && std::ranges::all_of(name, allowed);
+}
+
+/// The key of a file or folder. As in a shell, ~/ is the user's home; anything else that begins with ~ would be a slip.
+void read_path(ConfigSection& section, std::string_view key, std::string& path) {
+  section.read(key, path);
+  if (!path.starts_with('~')) return;
+  if (path.size() > 1 && path[1] != '/') {
+    section.fail(key, message("expected a path, got '", path, "': '~' stands for a home folder as '~/' only"));
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr) section.fail(key, message("'", path, "' needs the environment variable HOME, which is not set"));
+  path.replace(0, 1, home);
 }
 
 /// Rejects keys that exist for other choices of `name` only.
@@ -134,7 +147,7 @@ void read_section(ConfigSection section, DataConfig& data) {
     section.read("classes", data.classes, between(1, kMaxSyntheticClasses));
   } else {
     reject_all(section, {"size", "test_size", "image_size", "channels", "classes"}, "dataset", data.name);
-    section.read("root", data.root);
+    read_path(section, "root", data.root);
   }
   read_classes(section, "only_classes", data, data.only_classes);
   section.read("workers", data.workers, between(0, kMaxThreads));
@@ -227,7 +240,7 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   int memory = static_cast<int>(session.memory_limit / std::int64_t{kMiB});
   parent.read_or_word("memory_limit", memory, between(1, 1 << 24), "none");
   session.memory_limit = memory * std::int64_t{kMiB};
-  parent.read("costs", session.costs);
+  read_path(parent, "costs", session.costs);
 }
 
 std::string_view precision_name(const SessionOptions& session, DType dtype) {
@@ -251,6 +264,7 @@ void read_job_precision(ConfigSection& parent, const SessionOptions& session, DT
 }
 
 void read_name(ConfigSection& parent, std::string& name) {
+  constexpr std::size_t kMaxLength = 100;
   parent.require("name");
   parent.read("name", name);
   if (parent.has("name") && !is_file_name(name)) {
@@ -258,10 +272,14 @@ void read_name(ConfigSection& parent, std::string& name) {
                 "names the run's folder: expected letters, digits, '_', '-' and '.', beginning with a letter, "
                 "digit or '_'");
   }
+  if (name.size() > kMaxLength) {
+    parent.fail("name",
+                message("names the run's folder: expected at most ", kMaxLength, " characters, got ", name.size()));
+  }
 }
 
 void read_output(ConfigSection section, std::string& root) {
-  section.read("root", root);
+  read_path(section, "root", root);
   if (root.empty()) section.fail("root", "expected a folder, got ''");
   section.finish();
 }

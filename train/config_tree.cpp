@@ -4,13 +4,12 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
 #include "core/error.h"
+#include "core/read_file.h"
 
 namespace braid {
 
@@ -189,6 +188,12 @@ ConfigNode parse(std::string_view text, const Locator& locate) {
   return root;
 }
 
+/// For messages.
+std::string shortened(const std::string& assignment) {
+  constexpr std::size_t kMaxLength = 200;
+  return assignment.size() <= kMaxLength ? assignment : assignment.substr(0, kMaxLength) + "…";
+}
+
 /// The item of a list that has a key 'name' of this value, or this index.
 ConfigNode& item_of(ConfigNode& list, const std::string& key, const std::string& location) {
   for (std::size_t i = 0; i < list.items.size(); ++i) {
@@ -220,21 +225,19 @@ ConfigNode parse_config(std::string_view text, const std::string& source) {
 }
 
 ConfigNode read_config_file(const std::filesystem::path& path) {
-  std::string text(kMaxBytes + 1, '\0');
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  // A folder opens but does not read.
-  BRAID_CHECK(file.is_open() && !file.bad(), ConfigError, path.string(),
-              ": cannot read the config: ", std::strerror(errno != 0 ? errno : EIO));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  BRAID_CHECK(text.size() <= kMaxBytes, ConfigError, path.string(), ": larger than ", kMaxBytes,
-              " bytes, this is no config");
-  return parse_config(text, path.string());
+  std::error_code none;
+  BRAID_CHECK(!exists(path / "config.yaml", none), ConfigError, path.string(),
+              ": expected a config file, this is the folder of a run: its config is ", (path / "config.yaml").string(),
+              ", and 'braid eval ", path.string(), "' evaluates its model");
+  try {
+    return parse_config(read_file(path, "the config", kMaxBytes), path.string());
+  } catch (const DataError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 void apply_override(ConfigNode& root, const std::string& assignment) {
-  const std::string location = "--set " + assignment;
+  const std::string location = "--set " + shortened(assignment);
   const std::size_t equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
   const bool valid = equals != std::string::npos && !path.empty() && path.front() != '.' && path.back() != '.' &&
@@ -243,6 +246,8 @@ void apply_override(ConfigNode& root, const std::string& assignment) {
   const Locator locate(location, false);
   check_characters(path, locate);
 
+  BRAID_CHECK(std::ranges::count(path, '.') < std::ptrdiff_t{kMaxDepth}, ConfigError, location, ": nested deeper than ",
+              kMaxDepth, " levels");
   ConfigNode* node = &root;
   std::istringstream keys(path);
   for (std::string key; std::getline(keys, key, '.');) {

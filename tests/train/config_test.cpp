@@ -1,7 +1,9 @@
 #include "train/config.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "core/error.h"
@@ -237,6 +239,29 @@ TEST_CASE("names become folders and must be fit for that") {
     CHECK(contains(error_of_override("name=" + name), "names the run's folder"));
   }
   CHECK(error_of_override("name=resnet-20_v1.5").empty());
+  CHECK(error_of_override("name=" + std::string(100, 'x')).empty());
+  CHECK(error_with("").empty());
+  CHECK(error_in("name: " + std::string(300, 'x') + kMinimal.substr(7)) ==
+        "x.yaml:1:7: name: names the run's folder: expected at most 100 characters, got 300");
+}
+
+TEST_CASE("~/ is the home folder in every path, and ~ with anything else an error") {
+  const char* home = std::getenv("HOME");
+  const std::string before = home == nullptr ? "" : home;
+  setenv("HOME", "/home/someone", 1);
+  const TrainConfig config =
+      parse_train_config(kMinimal, "x.yaml", {"output.root=~/runs", "data.root=~/data/f", "costs=\"~\""});
+  CHECK(config.output_root == "/home/someone/runs");
+  CHECK(config.data.root == "/home/someone/data/f");
+  CHECK(config.session.costs == "/home/someone");
+  CHECK(contains(to_yaml(config), "root: \"/home/someone/runs\""));
+  CHECK(parse_train_config(kMinimal, "x.yaml", {"output.root=a/~/b"}).output_root == "a/~/b");
+  CHECK(parse_train_config(kMinimal, "x.yaml", {"output.root=./~"}).output_root == "./~");
+  CHECK(error_of_override("output.root=~other/runs") ==
+        "--set output.root=~other/runs: expected a path, got '~other/runs': '~' stands for a home folder as '~/' only");
+  unsetenv("HOME");
+  CHECK(contains(error_of_override("output.root=~/runs"), "needs the environment variable HOME, which is not set"));
+  if (home != nullptr) setenv("HOME", before.c_str(), 1);
 }
 
 TEST_CASE("what YAML merges or cuts off silently is an error") {
@@ -295,6 +320,13 @@ TEST_CASE("mistakes in overrides name the override") {
   CHECK(error_of_override("train={epochs: 1, x: 2}") == "--set train={epochs: 1, x: 2}: train.x: unknown key");
   CHECK(error_of_override("seed=") == "--set seed=: expected an integer from 0 to 2^64 - 1, got nothing");
   CHECK(error_of_override("seed=[1") == "--set seed=[1: this bracket is never closed");
+  std::string deep = "a";
+  for (int i = 0; i < 30000; ++i) deep += ".a";
+  const std::string too_deep = error_of_override(deep + "=1");
+  CHECK(too_deep.ends_with("…: nested deeper than 16 levels"));
+  CHECK(too_deep.size() < 300);
+  CHECK(contains(error_of_override("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p=1"), "unknown key"));
+  CHECK(contains(error_of_override("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q=1"), "nested deeper than 16 levels"));
   CHECK(error_of_override("seed=@") == "--set seed=@: not valid YAML: unknown token");
   CHECK(error_of_override("name.x=1") ==
         "--set name.x=1: there can be no key 'x' here, because what should hold it is a value (x.yaml:1:7)");
@@ -341,8 +373,19 @@ TEST_CASE("files that cannot be read say why") {
   const auto error = [](const std::string& path) { return error_of<ConfigError>([&] { read_train_config(path); }); };
   CHECK(error(folder.path() + "/none.yaml") ==
         folder.path() + "/none.yaml: cannot read the config: No such file or directory");
-  CHECK(error(folder.path()) == folder.path() + ": cannot read the config: Is a directory");
+  CHECK(error(folder.path()) == folder.path() + ": cannot read the config: expected a file, this is a folder");
+  const std::string pipe = folder.path() + "/pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(error(pipe) == pipe + ": cannot read the config: expected a file, this is a named pipe");
   CHECK(contains(error(folder.write("big.yaml", Bytes(2 << 20, ' '))), "larger than 1048576 bytes"));
+}
+
+TEST_CASE("the folder of a run in place of a config is met with what to do") {
+  const TemporaryFolder folder;
+  folder.write("config.yaml", {});
+  CHECK(error_of<ConfigError>([&] { read_train_config(folder.path()); }) ==
+        folder.path() + ": expected a config file, this is the folder of a run: its config is " + folder.path() +
+            "/config.yaml, and 'braid eval " + folder.path() + "' evaluates its model");
 }
 
 TEST_CASE("damaged configs are config errors and never crash") {

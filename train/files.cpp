@@ -1,6 +1,7 @@
 #include "train/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,8 +18,15 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
+constexpr std::string_view kTemporary = ".tmp";
+
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  return path.string() + message(".tmp", getpid());
+  return path.string() + message(kTemporary, getpid());
+}
+
+bool is_temporary_name(const std::string& name) {
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  return digits < name.size() && name.substr(0, digits).ends_with(kTemporary);
 }
 
 }  // namespace
@@ -55,12 +63,28 @@ void File::truncate(std::uint64_t bytes) {
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail("cannot truncate");
 }
 
+bool File::lock(bool wait) { return flock(descriptor_, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0; }
+
 void File::sync() {
   if (fsync(descriptor_) != 0) fail("cannot write to disk");
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
-  File(path, O_WRONLY | O_CREAT | O_TRUNC).write(text);
+  File file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  try {
+    file.write(text);
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (is_regular_file(symlink_status(path, ignored))) std::filesystem::remove(path, ignored);  // not /dev/full
+    throw;
+  }
+}
+
+void check_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool existed = exists(symlink_status(path, ignored));
+  File(path, O_WRONLY | O_CREAT);
+  if (!existed) std::filesystem::remove(path, ignored);
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path)
@@ -90,6 +114,21 @@ void AtomicFile::keep_as(const std::filesystem::path& previous) const {
   std::filesystem::create_hard_link(path_, link, unsupported);
   std::filesystem::rename(unsupported ? path_ : link, previous);
   std::filesystem::remove(link);  // still there if it was the same file as `previous` already
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
+  folder_.lock(true);
+}
+
+void remove_leftovers(const std::filesystem::path& folder) noexcept {
+  try {
+    File lock(folder, O_RDONLY | O_DIRECTORY);
+    if (!lock.lock(false)) return;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (is_temporary_name(entry.path().filename().string())) std::filesystem::remove(entry.path());
+    }
+  } catch (const std::exception&) {  // nobody waits for that
+  }
 }
 
 }  // namespace braid

@@ -26,6 +26,9 @@ class File {
   void truncate(std::uint64_t bytes);
   /// Returns when the content is on the disk.
   void sync();
+  /// Locks the file or folder until the object or the process ends. Waits for other holders if `wait` says so. False if
+  /// there is one, or if the file system has no locks.
+  bool lock(bool wait);
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -35,8 +38,12 @@ class File {
   int descriptor_;
 };
 
-/// Makes or empties the file, and writes the text.
+/// Makes or empties the file, and writes the text. If that fails, no part of the file stays.
 void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Throws Error if the file cannot be written, as far as that can be known before there is anything to write. Changes
+/// nothing.
+void check_writable(const std::filesystem::path& path);
 
 /// A file that appears under its name all at once.
 class AtomicFile {
@@ -59,5 +66,20 @@ class AtomicFile {
   File file_;
   bool committed_ = false;
 };
+
+/// Says for as long as it lives that this process writes in a folder. Ends with the process, however that ends.
+class FolderLock {
+ public:
+  /// Waits while another process holds the lock. Without effect where the file system has no locks. Throws Error if the
+  /// folder cannot be opened.
+  explicit FolderLock(const std::filesystem::path& folder);
+
+ private:
+  File folder_;
+};
+
+/// Removes the temporary files of AtomicFile that killed processes have left in a folder. Does nothing while another
+/// FolderLock is on it, or where the file system has no locks. Throws nothing.
+void remove_leftovers(const std::filesystem::path& folder) noexcept;
 
 }  // namespace braid

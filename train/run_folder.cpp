@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <vector>
 
 #include "core/error.h"
 
@@ -16,25 +17,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The largest n of the folders root/name-n; 0 if there are none.
-std::int64_t last_number(const fs::path& root, const std::string& name) {
-  std::int64_t last = 0;
+/// Removes what a killed run has left in its folder and those of its jobs.
+void clean(const fs::path& run) {
+  remove_leftovers(run);
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run, ignored)) {
+    if (entry.is_directory(ignored)) remove_leftovers(entry.path());
+  }
+}
+
+/// Every n of the folders root/name-n.
+std::vector<std::int64_t> numbers_in(const fs::path& root, const std::string& name) {
+  std::vector<std::int64_t> numbers;
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
     const std::string file = entry.path().filename().string();
     if (!file.starts_with(name + '-')) continue;
     const std::string_view digits = std::string_view(file).substr(name.size() + 1);
     std::int32_t number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc{} && end == digits.data() + digits.size()) last = std::max<std::int64_t>(last, number);
+    if (error == std::errc{} && end == digits.data() + digits.size()) numbers.push_back(number);
   }
-  return last;
+  return numbers;
 }
 
 /// mkdir fails on an existing folder, so of two processes only one gets a number.
 fs::path make_next_folder(const fs::path& root, const std::string& name) {
   try {
     fs::create_directories(root);
-    for (std::int64_t n = last_number(root, name) + 1;; ++n) {
+    std::int64_t last = 0;
+    for (const std::int64_t n : numbers_in(root, name)) {
+      clean(root / message(name, '-', n));
+      last = std::max(last, n);
+    }
+    for (std::int64_t n = last + 1;; ++n) {
       fs::path folder = root / message(name, '-', n);
       if (mkdir(folder.c_str(), 0777) == 0) return folder;
       BRAID_CHECK(errno == EEXIST, Error, folder.string(), ": cannot make the run's folder: ", std::strerror(errno));
@@ -52,7 +67,7 @@ fs::path make_inner_folder(const fs::path& run, const std::string& name) {
 }
 
 /// Writes the config; if that fails, the folder goes.
-fs::path with_config(fs::path folder, const std::string& config_yaml) {
+const fs::path& with_config(const fs::path& folder, const std::string& config_yaml) {
   try {
     AtomicFile config(folder / RunFolder::kConfig);
     config.write(config_yaml);
@@ -74,7 +89,9 @@ RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::s
     : RunFolder(make_inner_folder(run.path(), name), config_yaml) {}
 
 RunFolder::RunFolder(fs::path folder, const std::string& config_yaml)
-    : path_(with_config(std::move(folder), config_yaml)), metrics_(path_ / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {}
+    : path_(std::move(folder)),
+      lock_(path_),
+      metrics_(with_config(path_, config_yaml) / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {}
 
 void RunFolder::append_metrics(std::string_view json) {
   const std::uint64_t complete = metrics_.size();

@@ -17,7 +17,8 @@ class RunFolder {
   static constexpr const char* kModel = "model.braid";
 
   /// Makes root/name-n with the next number n that is free, also if several processes do so at once, and writes
-  /// config.yaml. Throws Error with path and reason; then nothing is left behind but `root` itself.
+  /// config.yaml. Removes temporary files that killed runs of this name have left in their folders. Throws Error with
+  /// path and reason; then nothing is left behind but `root` itself.
   RunFolder(const std::filesystem::path& root, const std::string& name, const std::string& config_yaml);
 
   /// The folder of one job of a run: makes name in the run's folder.
@@ -37,6 +38,7 @@ class RunFolder {
   RunFolder(std::filesystem::path folder, const std::string& config_yaml);
 
   std::filesystem::path path_;
+  FolderLock lock_;
   File metrics_;
 };
 

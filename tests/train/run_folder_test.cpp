@@ -55,6 +55,33 @@ TEST_CASE("runs that start at the same time get folders of their own") {
   CHECK(names_in(temporary.path()).size() == kThreads * kRuns);
 }
 
+TEST_CASE("what a killed run has left goes at the next start, unless its process still lives") {
+  const TemporaryFolder temporary;
+  const std::filesystem::path root = temporary.path(), run = root / "x-1", job = run / "job";
+  const auto leave = [](const std::filesystem::path& folder) {
+    for (const char* name : {"model.braid.tmp123", "model.braid.previous.tmp7", "notes.tmp", "tmp12", "a.tmp1b"}) {
+      write_file(folder / name, "half");
+    }
+  };
+  const std::set<std::string> kept{"config.yaml", "metrics.jsonl", "notes.tmp", "tmp12", "a.tmp1b"};
+  {
+    const RunFolder living(root, "x", ""), living_job(living, "job", "");
+    leave(run);
+    leave(job);
+    RunFolder(root, "x", "");
+    CHECK(std::filesystem::exists(run / "model.braid.tmp123"));
+    CHECK(std::filesystem::exists(run / "model.braid.previous.tmp7"));
+    CHECK(std::filesystem::exists(job / "model.braid.tmp123"));
+  }
+  RunFolder(root, "y", "");  // another name's runs are none of its business
+  CHECK(std::filesystem::exists(run / "model.braid.tmp123"));
+  RunFolder(root, "x", "");
+  CHECK(names_in(job) == kept);
+  std::set<std::string> with_job = kept;
+  with_job.insert("job");
+  CHECK(names_in(run) == with_job);
+}
+
 TEST_CASE("metrics are lines that are in the file at once") {
   const TemporaryFolder temporary;
   RunFolder folder(temporary.path(), "x", "");
@@ -97,4 +124,29 @@ TEST_CASE("a record that does not fit on the disk is an error and not left in ha
   }
   CHECK(error == (folder.path() / "metrics.jsonl").string() + ": cannot write: File too large");
   CHECK(content(folder.path() / "metrics.jsonl") == "first\n");
+}
+
+TEST_CASE("a file that does not fit on the disk leaves nothing behind") {
+  const TemporaryFolder temporary;
+  const std::string path = temporary.path() + "/page.html";
+  std::string error;
+  {
+    const FileSizeLimit limit(10);
+    error = error_of<Error>([&] { write_file(path, "more than ten bytes"); });
+  }
+  CHECK(error == path + ": cannot write: File too large");
+  CHECK(names_in(temporary.path()).empty());
+  CHECK_THROWS_AS(write_file("/dev/full", "text"), Error);
+  CHECK(std::filesystem::exists("/dev/full"));
+}
+
+TEST_CASE("to check that a file can be written neither makes nor changes it") {
+  const TemporaryFolder temporary;
+  check_writable(temporary.path() + "/new");
+  CHECK(names_in(temporary.path()).empty());
+  const std::string old = temporary.write("old", {'a', 'b'});
+  check_writable(old);
+  CHECK(content(old) == "ab");
+  CHECK(error_of<Error>([&] { check_writable(temporary.path() + "/none/x"); }) ==
+        temporary.path() + "/none/x: cannot open: No such file or directory");
 }

@@ -45,8 +45,9 @@ int main(int argc, char** argv) {
   add_devices(app, exit_code);
   try {
     app.parse(argc, argv);
-    if (!std::cout.flush()) return fail("cannot write to standard output");
-    return exit_code;
+    if (std::cout.flush()) return exit_code;
+    fail("cannot write to standard output");
+    return exit_code == kOk ? kFailed : exit_code;  // a terminal that closed is what sent SIGHUP
   } catch (const CLI::ParseError& error) {
     if (app.exit(error) != 0) return kUsage;
     return std::cout.flush() ? kOk : fail("cannot write to standard output");

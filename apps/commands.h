@@ -7,9 +7,9 @@
 namespace braid::apps {
 
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;         ///< an error, said on standard error
-inline constexpr int kUsage = 2;          ///< the command line makes no sense
-inline constexpr int kInterrupted = 130;  ///< Ctrl-C, as shells have it: 128 + SIGINT
+inline constexpr int kFailed = 1;       ///< an error, said on standard error
+inline constexpr int kUsage = 2;        ///< the command line makes no sense
+inline constexpr int kSignalled = 128;  ///< plus the signal that ended a training, as shells have it: 130 for Ctrl-C
 
 void add_train(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);

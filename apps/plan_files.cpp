@@ -1,5 +1,6 @@
 #include "apps/plan_files.h"
 
+#include "core/exception_text.h"
 #include "scheduler/chrome_trace.h"
 #include "scheduler/plan_page.h"
 #include "train/files.h"
@@ -12,9 +13,19 @@ void PlanFiles::add_to(CLI::App& command, const std::string& what) {
   command.add_option("--html", html, "Show " + what + ": as a page for a browser")->type_name("FILE");
 }
 
-void PlanFiles::write_nothing() const {
+void PlanFiles::check() const {
   for (const std::string& path : {trace, html}) {
-    if (!path.empty()) write_file(path, "");
+    if (!path.empty()) check_writable(path);
+  }
+}
+
+void PlanFiles::try_to_write(const PlanView& view, Progress& progress) const {
+  for (const PlanFiles& file : {PlanFiles{trace, ""}, PlanFiles{"", html}}) {
+    try {
+      file.write(view);
+    } catch (const std::exception&) {
+      progress.warn(exception_text(std::current_exception()) + "; the training goes on");
+    }
   }
 }
 

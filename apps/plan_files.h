@@ -5,6 +5,7 @@
 #include <string>
 
 #include "scheduler/plan_view.h"
+#include "train/progress.h"
 
 namespace braid::apps {
 
@@ -16,8 +17,10 @@ struct PlanFiles {
   bool wanted() const { return !trace.empty() || !html.empty(); }
   /// Throws Error that names the file that cannot be written.
   void write(const PlanView& view) const;
-  /// The same with empty files, to know early whether they can be written.
-  void write_nothing() const;
+  /// The same, known early, without writing anything.
+  void check() const;
+  /// Writes what can be written, and warns of the rest: no training should end for want of its picture.
+  void try_to_write(const PlanView& view, Progress& progress) const;
 };
 
 }  // namespace braid::apps

@@ -26,23 +26,24 @@ void add_train(CLI::App& app, int& exit_code) {
     if (const auto pathnet = read_pathnet_config(tree, overrides)) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
                   "--trace and --html expect a config whose steps are alike; paths through a PathNet are not");
-      exit_code = run_pathnet(*pathnet, progress).interrupted ? kInterrupted : kOk;
+      const int signal = run_pathnet(*pathnet, progress).interrupted;
+      exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }
     Trainer trainer(read_run_config(tree, overrides));
     const PlanFiles& files = arguments->files;
     if (files.wanted()) {
-      files.write_nothing();
-      trainer.show_a_step([&files](const PlanView& view) { files.write(view); });
+      files.check();
+      trainer.show_a_step([&](const PlanView& view) { files.try_to_write(view, progress); });
     }
     const RunResult result = trainer.run(progress);
     if (files.wanted() && !trainer.shown()) {
-      std::cerr << "braid: warning: the training was over before its plan had settled: no step is shown\n";
+      progress.warn("the training was over before its plan had settled: no step is shown");
     }
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';
     }
-    exit_code = result.interrupted ? kInterrupted : result.failed() ? kFailed : kOk;
+    exit_code = result.interrupted != 0 ? kSignalled + result.interrupted : result.failed() ? kFailed : kOk;
   });
 }
 

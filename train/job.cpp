@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/exception_text.h"
 #include "train/checkpoint.h"
 
 namespace braid {
@@ -25,14 +26,7 @@ std::int64_t count_steps(const TrainConfig& config, const Loader& loader) {
 
 }  // namespace
 
-std::string TrainResult::failure_text() const {
-  if (failure == nullptr) return "";
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
+std::string TrainResult::failure_text() const { return failure == nullptr ? "" : exception_text(failure); }
 
 Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
     : config_(config),

@@ -19,7 +19,7 @@ struct TrainResult {
   std::int64_t steps = 0;
   double train_loss = 0;         ///< mean over the last epoch
   Evaluation test;               ///< after the last epoch
-  bool interrupted = false;      ///< ended by Ctrl-C
+  bool interrupted = false;      ///< ended by a signal, as Ctrl-C sends one
   std::exception_ptr failure;    ///< why the job stopped early; null if it did not
   std::filesystem::path folder;  ///< of the run
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/exception_text.h"
 #include "data/class_subset.h"
 #include "train/factories.h"
 #include "train/interrupt.h"
@@ -165,8 +166,10 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
   for (const std::uint64_t seed : config.seeds) {
     SeedRun run;
     run.seed = seed;
-    result.interrupted = !run_seed(experiment, run);
-    if (result.interrupted) return;
+    if (!run_seed(experiment, run)) {
+      result.interrupted = experiment.interrupt.signal();
+      return;
+    }
     result.seeds.push_back(std::move(run));
     experiment.progress.print(summary(result.seeds.back()));
     save(result.folder / kPathNetReport, report_json(config, result.seeds));
@@ -190,12 +193,12 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
                          " training images right; results in ", folder.path().string()));
   try {
     run_seeds(experiment, result);
-  } catch (const std::exception& error) {
-    folder.append_last_words(json{{"event", "failed"}, {"message", error.what()}}.dump());
+    if (result.interrupted != 0) folder.append_metrics(json{{"event", "interrupted"}}.dump());
+  } catch (const std::exception&) {
+    folder.append_last_words(json{{"event", "failed"}, {"message", exception_text(std::current_exception())}}.dump());
     throw;
   }
-  if (result.interrupted) {
-    folder.append_metrics(json{{"event", "interrupted"}}.dump());
+  if (result.interrupted != 0) {
     progress.print(message("interrupted; ", result.seeds.size(), " of ", config.seeds.size(), " seeds were finished"));
   }
   if (!result.seeds.empty()) progress.print(table(config, result.seeds));

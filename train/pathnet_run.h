@@ -32,13 +32,14 @@ struct SeedRun {
 
 struct PathNetResult {
   std::vector<SeedRun> seeds;    ///< those that were finished
-  bool interrupted = false;      ///< ended by Ctrl-C
+  int interrupted = 0;           ///< the signal that ended it, as SIGINT; 0: none
   std::filesystem::path folder;  ///< of the run
 };
 
 /// Runs seed after seed. Beside config and metrics, the run folder gets the files below, written anew after each seed.
-/// Ctrl-C ends the run after the current step and keeps the seeds that were finished. Throws ConfigError or DataError
-/// before anything is written; Error if training diverges, or if the run folder cannot be written.
+/// SIGINT (Ctrl-C), SIGTERM and SIGHUP end the run after the current step; it keeps the seeds that were finished.
+/// Throws ConfigError or DataError before anything is written; Error if training diverges, or if the run folder cannot
+/// be written.
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress);
 
 inline constexpr const char* kPathNetReport = "report.json";

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <iomanip>
+#include <iostream>
 #include <sstream>
 
 namespace braid {
@@ -63,6 +64,12 @@ void Progress::print(std::string_view line) {
   if (drawn_) out_ << '\n';
   out_ << line << std::endl;
   drawn_ = false;
+}
+
+void Progress::warn(std::string_view what) {
+  if (drawn_) out_ << std::endl;
+  drawn_ = false;
+  std::cerr << "braid: warning: " << what << std::endl;
 }
 
 void Progress::print(std::size_t row, std::string_view line) { print(rows_[row].label + std::string(line)); }

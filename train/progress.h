@@ -44,6 +44,8 @@ class Progress {
   /// Prints a line that stays, about everything or about a row.
   void print(std::string_view line);
   void print(std::size_t row, std::string_view line);
+  /// Prints "braid: warning: …" on standard error, in every mode.
+  void warn(std::string_view what);
 
  private:
   struct Row {

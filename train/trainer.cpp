@@ -48,17 +48,19 @@ Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config
 RunResult Trainer::run(Progress& progress) {
   const InterruptGuard interrupt;
   const auto stop = [&] { return interrupt.requested(); };
-  open_folders(progress);
-  train(progress, stop);
+  try {
+    open_folders(progress);
+    train(progress, stop);
+  } catch (const std::exception&) {
+    fail_all(progress);
+    throw;
+  }
   RunResult result;
   result.folder = folder_ ? folder_->path() : entries_.front().folder->path();
-  result.interrupted = stop();
+  result.interrupted = interrupt.signal();
   for (Entry& entry : entries_) {
     if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
-    if (entry.job != nullptr) {
-      progress.print(row(entry), message("interrupted after step ", entry.job->result().steps, "; the model is saved"));
-      end(entry);
-    }
+    if (entry.job != nullptr) end(entry);
     result.jobs.push_back(entry.result);
   }
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
@@ -67,13 +69,14 @@ RunResult Trainer::run(Progress& progress) {
 }
 
 void Trainer::report_results(const RunResult& result, Progress& progress) const {
-  for (std::size_t i = 0; config_.together && i < result.jobs.size(); ++i) {
+  for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const TrainResult& job = result.jobs[i];
-    const bool tested = job.test.samples > 0;
-    progress.print(i, message(job.failure != nullptr ? "failed"
-                              : job.interrupted      ? "interrupted"
-                                                     : "done",
-                              " after ", job.steps, " steps", tested ? "; " + to_string(job.test) : ""));
+    const std::string tested = job.test.samples > 0 ? "; " + to_string(job.test) : "";
+    if (job.interrupted) {
+      progress.print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
+    } else if (config_.together) {
+      progress.print(i, message(job.failure != nullptr ? "failed" : "done", " after ", job.steps, " steps", tested));
+    }
   }
   progress.print(message("results are in ", result.folder.string()));
 }
@@ -268,8 +271,21 @@ void Trainer::end(Entry& entry) {
 
 void Trainer::fail(Entry& entry, Progress& progress) {
   const std::string reason = entry.result.failure_text();
-  if (config_.together) progress.print(row(entry), "failed: " + reason);
-  entry.folder->append_last_words(json{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}}.dump());
+  json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
+  entry.folder->append_last_words(record.dump());
+  if (!config_.together) return;
+  progress.print(row(entry), "failed: " + reason);
+  record["job"] = entry.result.name;
+  folder_->append_last_words(record.dump());
+}
+
+void Trainer::fail_all(Progress& progress) {
+  for (Entry& entry : entries_) {
+    if (entry.job == nullptr || entry.folder == nullptr) continue;
+    entry.result.failure = std::current_exception();
+    end(entry);
+    fail(entry, progress);
+  }
 }
 
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {

@@ -17,7 +17,7 @@ namespace braid {
 struct RunResult {
   std::vector<TrainResult> jobs;  ///< in the order of the config
   std::filesystem::path folder;   ///< of the run; those of the jobs are in it if the config has a list of jobs
-  bool interrupted = false;       ///< ended by Ctrl-C
+  int interrupted = 0;            ///< the signal that ended it, as SIGINT; 0: none
 
   bool failed() const;  ///< whether a job did
 };
@@ -34,9 +34,9 @@ class Trainer {
   /// Whether a step has been shown.
   bool shown() const { return shown_; }
 
-  /// Trains; after each of its epochs a job is evaluated and saved. Ctrl-C ends the training after the current step,
-  /// with metrics and models saved. A job that fails, for instance because its loss is no longer finite, leaves the
-  /// others running. Without a list of jobs, the failure is thrown. To be called once.
+  /// Trains; after each of its epochs a job is evaluated and saved. SIGINT (Ctrl-C), SIGTERM and SIGHUP end the
+  /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
+  /// no longer finite, leaves the others running. Without a list of jobs, the failure is thrown. To be called once.
   RunResult run(Progress& progress);
 
  private:
@@ -72,6 +72,8 @@ class Trainer {
   template <class Action>
   void attempt(Entry& entry, Progress& progress, const Action& action);
   void fail(Entry& entry, Progress& progress);
+  /// All that are still running have failed, by the exception that is being handled.
+  void fail_all(Progress& progress);
   void end(Entry& entry);
   std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
 

@@ -3,6 +3,7 @@
 
 Usage: cli_test.py PATH_OF_BRAID"""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -176,20 +178,151 @@ class CommandLine(unittest.TestCase):
             self.skipTest("this machine has a CUDA device")
         self.assertIn("[cuda:3]", self.fails("train", self.config, "--set", "device=cuda:3"))
 
-    def test_interrupt_saves_what_there_is(self):
-        process = subprocess.Popen([BRAID, "train", self.config, "--set", "train.epochs=1000000"], cwd=self.folder,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def train_for_ever(self, *arguments, until="step 5/", **options):
+        """A training that is under way."""
+        process = subprocess.Popen([BRAID, "train", *map(str, arguments), "--set", "train.epochs=1000000"],
+                                   cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        self.addCleanup(process.kill)
         for line in process.stdout:
-            if "step 5/" in line:
-                break
-        process.send_signal(signal.SIGINT)
+            if until in line:
+                return process
+        self.fail(process.communicate()[1])
+
+    def test_interrupt_saves_what_there_is(self):
+        for number, sent in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), start=1):
+            process = self.train_for_ever(self.config)
+            process.send_signal(sent)
+            out, err = process.communicate(timeout=LIMIT)
+            self.assertEqual((process.returncode, err), (128 + sent, ""))
+            self.assertEqual(out.count("interrupted after step"), 1)
+            records = self.metrics(f"tiny-{number}")
+            self.assertEqual(records[-1]["event"], "interrupted")
+            self.assertGreaterEqual(records[-1]["step"], 5)
+            self.assertEqual(self.braid("eval", f"runs/tiny-{number}").returncode, 0)
+
+    def test_a_lost_terminal_is_told_by_the_exit_status(self):
+        master, terminal = os.openpty()
+        process = subprocess.Popen([BRAID, "train", self.config, "--set", "train.epochs=1000000"], cwd=self.folder,
+                                   stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0))
+        self.addCleanup(process.kill)
+        os.close(terminal)
+        text = b""
+        while b"  step " not in text:
+            text += os.read(master, 4096)
+        os.close(master)  # the system sends SIGHUP, and nothing can be printed any more
+        self.assertEqual(process.wait(timeout=LIMIT), 129)
+        self.assertEqual(self.metrics("tiny-1")[-1]["event"], "interrupted")
+
+    def test_interrupted_jobs_say_so_once(self):
+        config = self.folder / "jobs.yaml"
+        config.write_text(JOBS.replace(", train: {epochs: 1}", ""))
+        process = self.train_for_ever(config, until="wide: epoch 1/1000000: ")
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=LIMIT)
-        self.assertEqual((process.returncode, err), (130, ""))
-        self.assertIn("interrupted after step", out)
-        records = self.metrics("tiny-1")
-        self.assertEqual(records[-1]["event"], "interrupted")
-        self.assertGreaterEqual(records[-1]["step"], 5)
+        self.assertEqual((process.returncode, err), (143, ""))
+        for job in ("small", "wide"):
+            self.assertEqual(out.count(f"{job}: interrupted after step "), 1, out)
+            last = (self.runs / "jobs-1" / job / "metrics.jsonl").read_text().splitlines()[-1]
+            self.assertEqual(json.loads(last)["event"], "interrupted")
+        self.assertEqual(self.braid("eval", "runs/jobs-1").returncode, 0)
+
+    def test_pathnet_is_interrupted_by_a_signal(self):
+        config = self.folder / "paths.yaml"
+        config.write_text(PATHNET)
+        process = subprocess.Popen([BRAID, "train", config, "--set", "evolution.seeds=1000", "--set",
+                                    "evolution.threshold=1"], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 143)
+        self.assertIn("of 1000 seeds were finished", out)
+        self.assertEqual(self.metrics("paths-1")[-1]["event"], "interrupted")
+
+    def test_under_nohup_a_closed_terminal_does_not_end_the_training(self):
+        process = self.train_for_ever(self.config, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)
+        for line in process.stdout:  # it goes on
+            if "step 50/" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 143)
+
+    def test_what_a_kill_leaves_goes_at_the_next_start(self):
+        # Saving all the time: many kills come in the middle of it.
+        settings = ["--set", "data.size=8", "--set", "data.test_size=1", "--set", "train.batch_size=8"]
+        for number in range(6):
+            process = self.train_for_ever(self.config, *settings, until=f"epoch {5 + number}/")
+            process.kill()
+            process.communicate()
+            run = self.runs / f"tiny-{number + 1}"
+            self.assertLessEqual({path.parent for path in self.runs.glob("*/*.tmp*")}, {run})
+            (run / "model.braid.tmp1").write_text("half")
+        stranger = self.runs / "tiny-1" / "notes.tmp"
+        stranger.write_text("mine")
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual(list(self.runs.glob("*/*.tmp*")), [stranger])
         self.assertEqual(self.braid("eval", "runs/tiny-1").returncode, 0)
+
+    def test_a_picture_that_cannot_be_written_does_not_end_the_training(self):
+        gone = self.folder / "gone"
+        arguments = ["train", self.config, "--set", "train.epochs=20", "--set", "streams=2"]
+        for option in ("--html", "--trace"):
+            result = self.braid(*arguments, option, "/dev/full")
+            self.assertEqual(result.returncode, 0, result)
+            self.assertEqual(result.stderr, "braid: warning: /dev/full: cannot write: No space left on device; "
+                                            "the training goes on\n")
+            self.assertIn("step 60/60", result.stdout)
+
+            def limit_file_size():  # a full disk: the trained model fits, the picture does not
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
+
+            small = ["--set", "model.width=0.1"]
+            result = self.braid(*arguments, *small, option, "picture", preexec_fn=limit_file_size)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertEqual(result.stderr, "braid: warning: picture: cannot write: File too large; the training goes on\n")
+            self.assertFalse((self.folder / "picture").exists())
+
+            gone.mkdir()
+            process = self.train_for_ever(self.config, "--set", "streams=2", option, gone / "picture", until="results in")
+            gone.rmdir()
+            for line in process.stdout:
+                if "step 100/" in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=LIMIT)
+            self.assertEqual((process.returncode, err), (130, f"braid: warning: {gone}/picture: cannot open: No such file "
+                                                              "or directory; the training goes on\n"))
+        result = self.braid("train", self.config, "--set", "train.epochs=1", "--html", "picture")
+        self.assertIn("no step is shown", result.stderr)
+        self.assertFalse((self.folder / "picture").exists())
+
+    def test_a_config_may_come_through_a_pipe_of_the_shell_only(self):
+        shell = ["bash", "-c", 'cat "$1" | "$0" train /dev/stdin -q && "$0" train <(cat "$1") -q', BRAID, self.config]
+        self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
+        self.assertEqual(len(list(self.runs.iterdir())), 2)
+        os.mkfifo(self.folder / "pipe")
+        for command in (["train", "pipe"], ["train", self.config, "--set", "costs=pipe"],
+                        ["plan", self.config, "--costs", "pipe"], ["eval", self.config, "--checkpoint", "pipe"]):
+            self.assertRegex(self.fails(*command), "^pipe: cannot read the [a-z]+: expected a file, this is a named pipe$")
+
+    def test_the_folder_of_a_run_is_no_config(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual(self.fails("train", "runs/tiny-1"),
+                         "runs/tiny-1: expected a config file, this is the folder of a run: its config is "
+                         "runs/tiny-1/config.yaml, and 'braid eval runs/tiny-1' evaluates its model")
+        self.assertEqual(self.fails("train", "runs"), "runs: cannot read the config: expected a file, this is a folder")
+
+    def test_a_home_folder_is_not_called_tilde(self):
+        home = self.folder / "home"
+        environment = {**os.environ, "HOME": str(home)}
+        result = self.braid("train", self.config, "-q", "--set", "output.root=~/runs", env=environment)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertTrue((home / "runs/tiny-1/model.braid").exists())
+        self.assertFalse((self.folder / "~").exists())
 
     def test_damaged_data_names_the_file(self):
         data = self.folder / "data"

@@ -109,8 +109,14 @@ TEST_CASE("a job that diverges stops with its message, and the others go on") {
   CHECK(contains(text, "\nsecond: done after 12 steps; test loss "));
   CHECK(metrics(result.jobs[0].folder).back().at("event") == "failed");
   CHECK(metrics(result.jobs[0].folder).back().at("message") == result.jobs[0].failure_text());
+  const auto failures = [](const RunResult& run) {
+    return std::ranges::count_if(metrics(run.folder),
+                                 [](const auto& record) { return record.at("event") == "failed"; });
+  };
+  CHECK(failures(result) == 1);  // in the metrics of the run, too
 
   const RunResult healthy = train(config(folder));
+  CHECK(failures(healthy) == 0);
   for (const std::size_t i : {1u, 2u}) {
     CHECK(result.jobs[i].failure == nullptr);
     CHECK(result.jobs[i].test.loss == healthy.jobs[i].test.loss);
@@ -158,9 +164,13 @@ TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
   Progress progress(out, Progress::Mode::lines);
   const RunResult result =
       Trainer(config(folder, {"train.epochs=1000", "jobs.second.train.epochs=1000"})).run(progress);
-  CHECK(result.interrupted);
+  CHECK(result.interrupted == SIGINT);
+  const std::string text = buffer.str();
   for (const TrainResult& job : result.jobs) {
     CHECK(job.interrupted);
+    const std::string line = message(job.name, ": interrupted after step ", job.steps, "; the model is saved");
+    REQUIRE(contains(text, line));
+    CHECK(text.find(job.name + ": interrupted", text.find(line) + 1) == std::string::npos);  // once
     CHECK(metrics(job.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", job.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(read_train_config(job.folder / "config.yaml"), job.folder / "model.braid"));
   }

@@ -10,7 +10,6 @@
 
 #include "tests/data/files.h"
 #include "train/bench.h"
-#include "train/interrupt.h"
 #include "train/profiling.h"
 
 using namespace braid;
@@ -135,48 +134,52 @@ TEST_CASE("training data without a complete batch is an error before anything is
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("Ctrl-C ends training after the step, with metrics and model saved") {
+TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics and model saved") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    CAPTURE(signal);
+    const TemporaryFolder folder;
+    Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
+    // The first line tells of the run, the second is about step 2: there the signal comes.
+    class Interrupter : public std::stringbuf {
+     public:
+      explicit Interrupter(int signal) : signal_(signal) {}
+
+     private:
+      int sync() override { return ++lines_ == 2 ? std::raise(signal_) : 0; }
+      int signal_, lines_ = 0;
+    } buffer(signal);
+    std::ostream out(&buffer);
+    Progress progress(out, Progress::Mode::lines);
+    const RunResult run = trainer.run(progress);
+    CHECK(run.interrupted == signal);
+    const TrainResult& result = run.jobs.front();
+    CHECK(result.interrupted);
+    CHECK(result.steps == 2);
+    CHECK(contains(buffer.str(), "\ninterrupted after step 2; the model is saved\n"));
+    CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
+    CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.braid"));
+  }
+}
+
+TEST_CASE("whatever ends a training is in its metrics") {
   const TemporaryFolder folder;
-  Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
-  // The first line tells of the run, the second is about step 2: there the signal comes.
-  class Interrupter : public std::stringbuf {
-    int sync() override { return ++lines_ == 2 ? std::raise(SIGINT) : 0; }
-    int lines_ = 0;
-  } buffer;
-  std::ostream out(&buffer);
-  Progress progress(out, Progress::Mode::lines);
-  const TrainResult result = trainer.run(progress).jobs.front();
-  CHECK(result.interrupted);
-  CHECK(result.steps == 2);
-  CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
-  CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.braid"));
-}
-
-TEST_CASE("the first SIGINT is a wish, and afterwards it is what it was before") {
-  const auto own_handler = [](int) {};
-  const auto before = std::signal(SIGINT, own_handler);
-  {
-    const InterruptGuard guard;
-    CHECK_FALSE(guard.requested());
-    std::raise(SIGINT);
-    CHECK(guard.requested());
-    struct sigaction action {};
-    sigaction(SIGINT, nullptr, &action);
-    CHECK((action.sa_handler == SIG_DFL));  // the second one would end the process
-  }
-  CHECK((std::signal(SIGINT, before) == static_cast<void (*)(int)>(own_handler)));
-  const InterruptGuard guard;
-  CHECK_FALSE(guard.requested());
-}
-
-TEST_CASE("SIGINT is a wish also where it was ignored, as in the background jobs of a script") {
-  const auto before = std::signal(SIGINT, SIG_IGN);
-  {
-    const InterruptGuard guard;
-    std::raise(SIGINT);
-    CHECK(guard.requested());
-  }
-  CHECK((std::signal(SIGINT, before) == SIG_IGN));
+  int runs = 0;
+  const auto fails_by = [&](const std::exception_ptr& thrown, const std::string& message) {
+    Trainer trainer(as_run(tiny(folder, {"train.epochs=20"})));
+    trainer.show_a_step([&](const PlanView&) { std::rethrow_exception(thrown); });
+    std::ostringstream out;
+    Progress progress(out, Progress::Mode::quiet);
+    CHECK_THROWS(trainer.run(progress));
+    std::ifstream file(folder.path() + "/tiny-" + std::to_string(++runs) + "/metrics.jsonl");
+    std::string line, last;
+    while (std::getline(file, line)) last = line;
+    const auto record = nlohmann::json::parse(last);
+    CHECK(record.at("event") == "failed");
+    CHECK(record.at("step") > 0);
+    CHECK(record.at("message") == message);
+  };
+  fails_by(std::make_exception_ptr(std::runtime_error("the reason")), "the reason");
+  fails_by(std::make_exception_ptr(std::bad_alloc()), "out of memory");
 }
 
 TEST_CASE("progress is one line per update that is due, or one that is redrawn, or none") {

@@ -1,0 +1,21 @@
+#pragma once
+// What to tell people of an exception.
+
+#include <exception>
+#include <new>
+#include <string>
+
+namespace braid {
+
+/// Its message; "out of memory" for std::bad_alloc, whose own says nothing to people.
+inline std::string exception_text(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace braid

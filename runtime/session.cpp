@@ -104,6 +104,11 @@ Executable& Step::prepare() {
   return executable;
 }
 
+void Step::plan_ahead() {
+  session_.tape_.close();
+  session_.cache_.find(session_.tape_.graph());
+}
+
 void Step::run() {
   Executable& executable = prepare();
   Session& s = session_;

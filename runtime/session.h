@@ -54,6 +54,9 @@ class Step final : public ValueReader {
   /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
   /// one before it); throws what went wrong in it. Throws Error if the step has run already.
   void run();
+  /// Makes the plan and room in memory for it, so that a later step like this finds both; runs nothing. Throws
+  /// OutOfMemory as run() would.
+  void plan_ahead();
   /// Like run(), but waits for the step, and tells when each launch ran on its device, by the nodes of graph(). Throws
   /// what went wrong in it.
   std::vector<LaunchTime> measure();

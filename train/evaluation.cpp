@@ -22,6 +22,29 @@ class EvaluationMode {
   bool training_;
 };
 
+struct Recorded {
+  Tensor loss, top1, top5;  // means over the batch
+};
+
+Recorded record(Module& model, const Batch& batch, DType dtype) {
+  const NoGrad no_grad;
+  const Tensor logits = model(cast(batch.images, dtype));
+  const Tensor labels = batch.labels;
+  return {cross_entropy(logits, labels), accuracy(logits, labels),
+          accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[1]))};
+}
+
+/// Plans and perhaps runs the step of a batch. What does not fit into memory is told in words of the config.
+template <class Action>
+void within_memory(const Batch& batch, const Action& action) {
+  try {
+    action();
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(message("[eval] the evaluation of ", batch.size(), " images at once does not fit: a smaller ",
+                              "eval.batch_size helps. ", error.what()));
+  }
+}
+
 }  // namespace
 
 std::string to_string(const Evaluation& evaluation) {
@@ -39,24 +62,30 @@ Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype
   bool more = loader.next(batch);
   while (more && !(stop && stop())) {
     Step step = session.step();
-    const NoGrad no_grad;
-    const Tensor logits = model(cast(batch.images, dtype));
-    const Tensor labels = batch.labels;
-    const Tensor loss = cross_entropy(logits, labels);
-    const Tensor top1 = accuracy(logits, labels);
-    const Tensor top5 = accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[1]));
-    step.run();
+    const Recorded recorded = record(model, batch, dtype);
+    within_memory(batch, [&] { step.run(); });
     const std::int64_t size = batch.size();
     more = loader.next(batch);  // while the step runs
     const auto n = static_cast<double>(size);
     sums.samples += size;
-    sums.loss += n * loss.item();
-    sums.top1 += std::round(n * top1.item());  // exact: a count
-    sums.top5 += std::round(n * top5.item());
+    sums.loss += n * recorded.loss.item();
+    sums.top1 += std::round(n * recorded.top1.item());  // exact: a count
+    sums.top5 += std::round(n * recorded.top5.item());
   }
   BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is nothing to evaluate on");
   const double n = std::max(1.0, static_cast<double>(sums.samples));
   return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};
+}
+
+void plan_evaluation(Session& session, Module& model, const Dataset& dataset, std::int64_t batch_size, DType dtype) {
+  const EvaluationMode mode(model);
+  const Shape image = dataset.image_shape();
+  const std::int64_t size = std::min(batch_size, dataset.size());
+  // What the images show does not matter.
+  const Batch batch{Array(DType::f32, {size, image[0], image[1], image[2]}), Array(DType::i32, {size})};
+  Step step = session.step();
+  record(model, batch, dtype);
+  within_memory(batch, [&] { step.plan_ahead(); });
 }
 
 }  // namespace braid

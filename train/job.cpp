@@ -8,6 +8,7 @@
 
 #include "core/exception_text.h"
 #include "train/checkpoint.h"
+#include "train/units.h"
 
 namespace braid {
 
@@ -39,6 +40,9 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
       schedule_(config.schedule, config.optimizer.lr, train_loader_.batches(), total_steps_),
       learner_(config, session, *train_set_) {
   result_.name = config.name;
+  if (config.session.memory_limit == 0) return;
+  // What does not fit should be known now and not after an epoch.
+  plan_evaluation(session, learner_.model(), *test_set_, config.eval_batch_size, config.dtype);
 }
 
 std::string Job::description() const {
@@ -80,7 +84,7 @@ void Job::list_loaded(std::vector<Array>& arrays) const {
 
 void Job::collect(RunFolder& folder, Progress& progress, std::size_t row) {
   for (const Pending& step : pending_) {
-    const double loss = step.recorded.loss.item();  // waits for the step
+    const double loss = unsigned_nan(step.recorded.loss.item());  // waits for the step
     ++result_.steps;
     BRAID_CHECK(std::isfinite(loss), Error, "[train] the loss is ", loss, " at step ", result_.steps, " (epoch ",
                 epoch_.number, ", learning rate ", step.lr,

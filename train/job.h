@@ -29,7 +29,8 @@ struct TrainResult {
 
 class Job {
  public:
-  /// Builds model, optimizer and loaders. Throws ConfigError, DataError or Error if that cannot be done.
+  /// Builds model, optimizer and loaders. Throws ConfigError, DataError or Error if that cannot be done, and
+  /// OutOfMemory if evaluation will not fit into the memory limit.
   Job(const TrainConfig& config, Session& session, DatasetPool& datasets);
 
   /// "resnet20 (272474 parameters) on cpu, fashion_mnist, 938 steps"

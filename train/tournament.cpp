@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "train/factories.h"
+#include "train/units.h"
 
 namespace braid {
 
@@ -69,7 +70,7 @@ bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std:
     step.run();
     for (std::size_t i = 0; i < candidates.size(); ++i) batches_[first + i].advance();  // while the step runs
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const double loss = losses[i].item();
+      const double loss = unsigned_nan(losses[i].item());
       BRAID_CHECK(std::isfinite(loss), Error, "[pathnet] the loss of the path ", to_string(candidates[i]), " is ", loss,
                   ": training has diverged. A smaller optimizer.lr may help");
       fitness[first + i] += accuracies[i].item();

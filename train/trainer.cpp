@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -288,14 +289,36 @@ void Trainer::fail_all(Progress& progress) {
   }
 }
 
+namespace {
+
+/// A model with other weights computes nothing of use.
+void check_finite(Session& session, std::span<Parameter* const> tensors, const std::filesystem::path& checkpoint) {
+  for (const Parameter* tensor : tensors) {
+    if (tensor->desc().dtype != DType::f32) continue;
+    const Array array = session.read(*tensor);
+    const std::span<const float> values = array.as<float>();
+    const auto found = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    BRAID_CHECK(found == values.end(), DataError, checkpoint.string(), ": tensor '", tensor->name(),
+                "': expected finite elements, found ", unsigned_nan(*found), " at index ", found - values.begin(),
+                ": the training that wrote the checkpoint has diverged");
+  }
+}
+
+}  // namespace
+
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {
   DatasetPool datasets;
   const auto dataset = datasets.get(config, Split::test);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
-  load_checkpoint(checkpoint, session, model->tensors());
+  const auto tensors = model->tensors();
+  load_checkpoint(checkpoint, session, tensors);
+  check_finite(session, tensors, checkpoint);
   Loader loader(dataset, loader_options(config, Split::test));
-  return evaluate(session, *model, loader, config.dtype);
+  const Evaluation result = evaluate(session, *model, loader, config.dtype);
+  BRAID_CHECK(std::isfinite(result.loss), Error, checkpoint.string(), ": the test loss is ", unsigned_nan(result.loss),
+              ", although all tensors are finite: the model's outputs overflow ", config.dtype);
+  return result;
 }
 
 }  // namespace braid

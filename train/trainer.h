@@ -90,7 +90,8 @@ class Trainer {
   int settled_steps_ = 0;  // of that structure, since its plan was chosen
 };
 
-/// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model.
+/// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model
+/// or if a tensor is not finite, Error if the loss is not.
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint);
 
 }  // namespace braid

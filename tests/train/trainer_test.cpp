@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,9 @@
 
 #include "tests/data/files.h"
 #include "train/bench.h"
+#include "train/checkpoint.h"
 #include "train/profiling.h"
+#include "train/units.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -123,6 +126,66 @@ TEST_CASE("a loss that is not finite stops the training and names the step") {
   const auto record = nlohmann::json::parse(last);
   CHECK(record.at("event") == "failed");
   CHECK(record.at("message") == error);
+  CHECK_FALSE(contains(error, "-nan"));
+}
+
+TEST_CASE("the sign of NaN, which means nothing, is not printed") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(message(unsigned_nan(std::copysign(nan, -1.0))) == "nan");
+  CHECK(message(unsigned_nan(nan)) == "nan");
+  CHECK(unsigned_nan(-std::numeric_limits<double>::infinity()) < 0);
+  CHECK(unsigned_nan(-1.5) == -1.5);
+}
+
+TEST_CASE("a memory limit that evaluation does not fit is known before training starts") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> limited{"memory_limit=1", "streams=1", "data.test_size=512", "train.batch_size=4",
+                                         "data.size=8"};
+  const auto with = [&](const std::string& setting) {
+    std::vector<std::string> all = limited;
+    all.push_back(setting);
+    return tiny(folder, all);
+  };
+  const std::string error = error_of<OutOfMemory>([&] { train(with("eval.batch_size=512")); });
+  CHECK(
+      error.starts_with("[eval] the evaluation of 512 images at once does not fit: a smaller eval.batch_size helps. "
+                        "[memory] the step does not fit into the memory limit of 1.00 MiB: "));
+  CHECK(std::filesystem::is_empty(folder.path()));
+  const TrainResult small = train(with("eval.batch_size=16"));
+  CHECK(small.test.samples == 512);
+  TrainConfig unlimited = with("eval.batch_size=16");
+  unlimited.session.memory_limit = 0;
+  CHECK(train(unlimited).test.loss == small.test.loss);
+  // The same words where there is nothing but evaluation.
+  CHECK(error_of<OutOfMemory>(
+            [&] { evaluate_checkpoint(with("eval.batch_size=512"), small.folder / "model.braid"); }) == error);
+}
+
+TEST_CASE("a model that is not finite is not evaluated, and the first bad tensor is named") {
+  const TemporaryFolder folder;
+  const TrainConfig config = tiny(folder, {"train.max_steps=1"});
+  const TrainResult result = train(config);
+  const auto error_with = [&](const std::string& name, float value) {
+    Session session(config.session);
+    const auto model = models::make_model("lenet5", session, {.classes = 4, .image_shape = {16, 16, 1}});
+    load_checkpoint(result.folder / "model.braid", session, model->tensors());
+    for (Parameter* tensor : model->tensors()) {
+      Array array = session.read(*tensor);
+      if (tensor->name() == name) array.as<float>()[3] = value;
+      session.write(*tensor, array);
+    }
+    const std::string path = folder.path() + "/bad.braid";
+    save_checkpoint(path, session, model->tensors());
+    const std::string error = error_of<Error>([&] { evaluate_checkpoint(config, path); });
+    return error.starts_with(path + ": ") ? error.substr(path.size() + 2) : "no path: " + error;
+  };
+  const auto expected = [](const std::string& found) {
+    return "tensor 'conv2.weight': expected finite elements, found " + found +
+           " at index 3: the training that wrote the checkpoint has diverged";
+  };
+  CHECK(error_with("conv2.weight", std::numeric_limits<float>::quiet_NaN()) == expected("nan"));
+  CHECK(error_with("conv2.weight", -std::numeric_limits<float>::infinity()) == expected("-inf"));
+  CHECK(error_with("conv2.weight", 3e38f).starts_with("the test loss is "));
 }
 
 TEST_CASE("training data without a complete batch is an error before anything is written") {

@@ -14,7 +14,8 @@ foreach(folder core ops autograd scheduler runtime models data train)
     list(APPEND libraries braid_${folder})
     # Backends are reached through the headers one level up; their own stay private.
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid
-            FILES_MATCHING PATTERN "*.h" PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN policies EXCLUDE)
+            FILES_MATCHING PATTERN "*.h" PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN policies EXCLUDE
+            PATTERN json_part.h EXCLUDE)
   endif()
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/braid/braid.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid)

@@ -174,7 +174,11 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
     experiment.progress.print(summary(result.seeds.back()));
     save(result.folder / kPathNetReport, report_json(config, result.seeds));
     save(result.folder / kPathNetGenotypes, genotypes_json(config, result.seeds));
-    save(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));
+    try {
+      save(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));
+    } catch (const std::exception&) {
+      experiment.progress.warn(exception_text(std::current_exception()) + "; the run goes on");
+    }
   }
 }
 

@@ -39,7 +39,7 @@ struct PathNetResult {
 /// Runs seed after seed. Beside config and metrics, the run folder gets the files below, written anew after each seed.
 /// SIGINT (Ctrl-C), SIGTERM and SIGHUP end the run after the current step; it keeps the seeds that were finished.
 /// Throws ConfigError or DataError before anything is written; Error if training diverges, or if the run folder cannot
-/// be written.
+/// be written. Warns if only the drawing cannot.
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress);
 
 inline constexpr const char* kPathNetReport = "report.json";

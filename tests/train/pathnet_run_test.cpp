@@ -153,6 +153,25 @@ TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that wer
   CHECK(contains(buffer.str(), "interrupted; 1 of 100 seeds were finished"));
 }
 
+TEST_CASE("a drawing that cannot be written does not end a PathNet run") {
+  const TemporaryFolder folder;
+  const std::filesystem::path drawing = folder.path() + "/tiny-1/" + kPathNetDrawing;
+  // A folder stands in its place from the first line of the run on.
+  class Obstacle : public std::stringbuf {
+   public:
+    explicit Obstacle(const std::filesystem::path& path) : path_(path) {}
+
+   private:
+    int sync() override { return std::filesystem::create_directory(path_), 0; }
+    std::filesystem::path path_;
+  } buffer(drawing);
+  std::ostream out(&buffer);
+  Progress progress(out, Progress::Mode::lines);
+  CHECK(run_pathnet(tiny(folder, {"evolution.seeds=2"}), progress).seeds.size() == 2);
+  CHECK(std::filesystem::is_directory(drawing));
+  CHECK(std::filesystem::exists(drawing.parent_path() / kPathNetReport));
+}
+
 TEST_CASE("training that diverges fails the run, and the metrics say why") {
   const TemporaryFolder folder;
   const std::string error = error_of<Error>([&] { run(tiny(folder, {"optimizer.lr=1e30"})); });

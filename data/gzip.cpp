@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 
+#include "core/cpu/free_memory.h"
 #include "core/error.h"
 
 namespace braid {
@@ -65,8 +67,13 @@ Bytes decompress(Bytes& raw, const std::string& name, std::uint32_t max_bytes) {
 }  // namespace
 
 std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::uint32_t max_bytes) {
-  Bytes raw = read_raw(path, max_bytes);
-  return is_gzip(raw) ? decompress(raw, path.string(), max_bytes) : raw;
+  try {
+    Bytes raw = read_raw(path, max_bytes);
+    return is_gzip(raw) ? decompress(raw, path.string(), max_bytes) : raw;
+  } catch (const std::bad_alloc&) {
+    std::error_code ignored;
+    cpu::throw_out_of_memory(path.string(), std::filesystem::file_size(path, ignored));
+  }
 }
 
 }  // namespace braid

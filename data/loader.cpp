@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/start_thread.h"
+
 namespace braid {
 namespace {
 
@@ -58,7 +60,8 @@ void Loader::start_epoch(std::int64_t epoch) {
   stopping_ = false;
   const std::int64_t workers = std::min<std::int64_t>(options_.workers, batches_);
   try {
-    for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+    for (std::int64_t i = 0; i < workers; ++i)
+      workers_.push_back(start_thread<std::jthread>("loading data", [this] { work(); }));
   } catch (...) {
     stop();
     epoch_ = -1;

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/align.h"
+#include "core/cpu/free_memory.h"
 #include "core/cpu/stream_group.h"
 #include "core/cpu/thread_pool.h"
 #include "core/error.h"
@@ -60,14 +61,15 @@ class CpuBackend final : public Backend {
   /// Mapped memory is zero, and large blocks may use huge pages: an arena is touched front to back every step.
   Buffer allocate(std::size_t bytes) override {
     constexpr std::size_t kPage = std::size_t{2} << 20;
+    constexpr std::string_view kWhat = "a buffer";
     if (bytes < kPage) {
       void* data = std::aligned_alloc(256, align_up(std::max<std::size_t>(bytes, 1), std::size_t{256}));
-      if (data == nullptr) throw_out_of_memory(bytes);
+      if (data == nullptr) throw_out_of_memory(kWhat, bytes);
       std::memset(data, 0, bytes);
       return {data, bytes, [](void* p, std::size_t) { std::free(p); }};
     }
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) throw_out_of_memory(bytes);
+    if (data == MAP_FAILED) throw_out_of_memory(kWhat, bytes);
     madvise(data, bytes, MADV_HUGEPAGE);
     return {data, bytes, [](void* p, std::size_t size) { munmap(p, size); }};
   }
@@ -84,12 +86,6 @@ class CpuBackend final : public Backend {
  private:
   static void copy(void* target, const void* source, std::size_t bytes) {
     if (bytes > 0) std::memcpy(target, source, bytes);
-  }
-  [[noreturn]] static void throw_out_of_memory(std::size_t bytes) {
-    const auto free =
-        static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    throw OutOfMemory(message("[cpu] out of memory: needed ", bytes, " bytes, about ", free,
-                              " are free. Use a smaller batch or a smaller model"));
   }
 
   DeviceInfo info_;

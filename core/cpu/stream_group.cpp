@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "core/error.h"
 #include "core/launch_times.h"
+#include "core/start_thread.h"
 
 namespace braid::cpu {
 
@@ -50,10 +50,12 @@ class Stopwatch final : public LaunchObserver {
 CpuStreamGroup::CpuStreamGroup(int count) : work_arrived_(static_cast<std::size_t>(std::max(count, 0))) {
   BRAID_CHECK(count >= 1, DeviceError, "[cpu] expected at least one stream, got ", count);
   try {
-    for (int stream = 0; stream < count; ++stream) workers_.emplace_back([this, stream] { work(stream); });
-  } catch (const std::system_error& error) {
+    for (int stream = 0; stream < count; ++stream) {
+      workers_.push_back(start_thread("a stream", [this, stream] { work(stream); }));
+    }
+  } catch (const DeviceError&) {
     stop();
-    throw DeviceError(message("[cpu] cannot start ", count, " streams: ", error.what()));
+    throw;
   }
 }
 

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <system_error>
-#include <thread>
 
 #include "core/cpu/event.h"
-#include "core/error.h"
+#include "core/start_thread.h"
 
 namespace braid::cpu {
 
@@ -76,7 +74,9 @@ struct ThreadPool::Loop {
 /// A thread of the pool. Its phase counts up: idle, claimed by a caller, called, at work, idle again, and so on.
 class ThreadPool::Helper {
  public:
-  Helper() : thread_([this] { serve(); }) { thread_.detach(); }
+  Helper() {
+    start_thread("a loop", [this] { serve(); }).detach();
+  }
 
   /// Asks the helper, if it is idle, to join in. The answer is the number of the call, or 0 if it is busy.
   std::uint32_t call(Loop& loop, int member) {
@@ -117,7 +117,6 @@ class ThreadPool::Helper {
   std::atomic<std::uint32_t> phase_ = kIdle;
   Loop* loop_ = nullptr;
   int member_ = 0;
-  std::thread thread_;  // last: it uses the others
 };
 
 ThreadPool& ThreadPool::instance() {
@@ -129,12 +128,7 @@ void ThreadPool::reserve(int threads) {
   const std::lock_guard lock(mutex_);
   const int helpers = std::min(threads, kMaxMembers) - 1;
   while (size_ < helpers) {
-    try {
-      helpers_[static_cast<std::size_t>(size_)] = std::make_unique<Helper>();
-    } catch (const std::system_error& error) {
-      throw DeviceError(message("[cpu] cannot start thread ", size_ + 2, " of ", threads, ": ", error.what(),
-                                ". Use fewer threads, or raise the limits on processes and memory (ulimit -u, -v)"));
-    }
+    helpers_[static_cast<std::size_t>(size_)] = std::make_unique<Helper>();
     ++size_;
   }
 }

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/cpu/free_memory.h"
 #include "ops/cpu/cpu_kernel.h"
 
 namespace braid::cpu::onednn {
@@ -165,6 +166,9 @@ std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build)
       if (value.dtype != DType::f32 || value.shape.size() == 0) return nullptr;
     }
   }
+  // oneDNN crashes if it gets no memory for the code that it generates.
+  constexpr std::size_t kCodeBytes = std::size_t{64} << 20;
+  check_free_memory("code for a convolution or matrix product", kCodeBytes);
   const OneThread limit;
   try {
     auto kernel = std::make_unique<PrimitiveKernel>(spec.width);

@@ -623,6 +623,24 @@ class CommandLine(unittest.TestCase):
         network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
         self.assertIn("too many to be told one by one", self.fails("explain", *network, "--block", "features"))
 
+    def test_too_little_memory_is_an_error_wherever_it_runs_out(self):
+        def limited(mib):
+            return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))}
+
+        needed = next((mib for mib in range(50, 2000, 50)
+                       if self.braid("--version", **limited(mib)).returncode == 0), None)
+        if needed is None:
+            self.skipTest("a sanitizer maps more memory than a limit would leave")
+        failures = 0
+        for mib in range(needed, needed + 400, 20):
+            with self.subTest(mib=mib):
+                result = self.braid("train", self.config, "--quiet", "--set", "train.max_steps=1", **limited(mib))
+                self.assertIn(result.returncode, (0, 1), result)
+                if result.returncode == 1:
+                    failures += 1
+                    self.assertRegex(result.stderr, "^braid: error: [^\n]*(needs [0-9]+ MiB more|cannot start a thread)[^\n]*\n$")
+        self.assertGreater(failures, 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

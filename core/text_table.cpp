@@ -1,6 +1,8 @@
 #include "core/text_table.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 
 namespace braid {
 namespace {
@@ -29,6 +31,17 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells, std::
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
   return text;
+}
+
+std::string fixed(double value, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value;
+  return out.str();
+}
+
+std::string milliseconds(double seconds) {
+  const double value = 1e3 * seconds;
+  return fixed(value, value >= 99.95 ? 0 : value >= 9.995 ? 1 : value >= 0.9995 ? 2 : 3) + " ms";
 }
 
 }  // namespace braid

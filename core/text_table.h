@@ -1,4 +1,5 @@
 #pragma once
+// Tables and numbers for people.
 
 #include <string>
 #include <string_view>
@@ -10,5 +11,10 @@ namespace braid {
 /// left, r for right. Every line begins with `indent`.
 std::string text_table(const std::vector<std::vector<std::string>>& cells, std::string_view alignment,
                        std::string_view indent = "");
+
+/// With so many digits after the point.
+std::string fixed(double value, int digits);
+/// With three digits, as far as there are any after the point: "0.123 ms", "12.3 ms", "1234 ms".
+std::string milliseconds(double seconds);
 
 }  // namespace braid

@@ -1,7 +1,6 @@
 #include "train/plan_report.h"
 
 #include <chrono>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -106,34 +105,28 @@ void add_rows(const std::string& configured, const PlanRequest& request, int str
   }
 }
 
-std::string number(double value, int digits) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
-
-/// With three digits, as far as there are any after the point.
-std::string milliseconds(double microseconds) {
-  const double value = microseconds / 1e3;
-  return number(value, value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3) + " ms";
+/// The ratio of two times as they are printed, so that it is what a reader finds.
+std::string ratio(double microseconds, double other) {
+  const auto printed = [](double time) { return std::stod(milliseconds(time / 1e6)); };
+  return printed(other) > 0 ? fixed(printed(microseconds) / printed(other), 2) : "";
 }
 
 std::string mebibytes(std::int64_t bytes, int digits) {
-  return number(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
+  return fixed(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
 }
 
 std::vector<std::string> cells(const PlanRow& row, double serial_makespan) {
   return {row.policy,
           message(row.used_streams, " of ", row.streams),
-          milliseconds(row.makespan),
-          number(row.makespan / row.bound.bound, 2),
-          number(serial_makespan / row.makespan, 2),
-          number(100 * row.utilisation, 0) + " %",
+          milliseconds(row.makespan / 1e6),
+          ratio(row.makespan, row.bound.bound),
+          ratio(serial_makespan, row.makespan),
+          fixed(100 * row.utilisation, 0) + " %",
           std::to_string(row.waits),
           mebibytes(row.arena_bytes, 1),
           mebibytes(row.live_bytes, 1),
           mebibytes(row.naive_bytes, 1),
-          milliseconds(row.plan_seconds * 1e6)};
+          milliseconds(row.plan_seconds)};
 }
 
 }  // namespace
@@ -191,7 +184,7 @@ std::string to_text(const PlanReport& report) {
 
   const PlanRow& configured = report.rows[report.configured];
   out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
-      << " can need less than " << milliseconds(configured.bound.bound) << ".\n";
+      << " can need less than " << milliseconds(configured.bound.bound / 1e6) << ".\n";
   const MemoryUse& memory = report.memory;
   out << "At its fullest, the arena of " << configured.policy << " holds " << mebibytes(memory.activations, 1)
       << " MiB of activations, " << mebibytes(memory.gradients, 1) << " of gradients, " << mebibytes(memory.inputs, 1)

@@ -1,16 +1,30 @@
 #pragma once
-// The median, our figure for times: a few disturbed measurements do not move it.
+// The median, our figure for times: a few disturbed measurements do not move it. The quartiles tell its spread.
 
 #include <algorithm>
 #include <vector>
 
 namespace braid {
 
-/// The upper median of one or more values.
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
+struct Quartiles {
+  double lower = 0, median = 0, upper = 0;
+  friend bool operator==(const Quartiles&, const Quartiles&) = default;
+};
+
+/// Quartiles of one or more values. Between two values they are interpolated, so the median of an even number of values
+/// is the mean of the middle two.
+inline Quartiles quartiles(std::vector<double> values) {
+  std::ranges::sort(values);
+  const auto at = [&](double fraction) {
+    const double place = fraction * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+  };
+  return {at(0.25), at(0.5), at(0.75)};
 }
+
+/// The median of one or more values.
+inline double median(std::vector<double> values) { return quartiles(std::move(values)).median; }
 
 }  // namespace braid

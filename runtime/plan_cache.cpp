@@ -1,10 +1,9 @@
 #include "runtime/plan_cache.h"
 
 #include <algorithm>
-#include <iomanip>
 
-#include "core/median.h"
 #include "runtime/limited_planning.h"
+#include "runtime/plan_choice.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -13,12 +12,6 @@ namespace {
 
 /// Plans kept at most; beyond, the one unused for longest goes. PathNet-like training sees a new structure per step.
 constexpr std::size_t kMaxEntries = 512;
-/// Candidates take turns, so many before one is kept. The first one warms caches and libraries and does not count.
-constexpr std::size_t kMeasuredTurns = 7;
-/// Runs of a turn. The first, which finds caches and threads as another plan has left them, does not count either.
-constexpr std::size_t kRuns = 3;
-/// A concurrent plan is kept only if it is so much faster than the serial one: what is less may be noise.
-constexpr double kLeastGain = 0.02;
 
 }  // namespace
 
@@ -55,24 +48,7 @@ std::vector<int> widths(int fixed, int max_width) {
 struct PlanCache::Candidate {
   std::unique_ptr<Executable> executable;
   std::vector<std::string> traded = {};  // LimitedStep::traded
-  std::vector<double> turn = {};         // of its runs
-  std::vector<double> seconds = {};      // of a run, per turn
-
-  double median_seconds() const { return median({seconds.begin() + 1, seconds.end()}); }
-
-  /// Median of the ratios between turns that came right after one another, so that a machine whose speed drifts is as
-  /// fair to both.
-  double time_relative_to(const Candidate& other) const {
-    std::vector<double> ratios;
-    for (std::size_t i = 1; i < seconds.size(); ++i) ratios.push_back(seconds[i] / other.seconds[i]);
-    return median(ratios);
-  }
-
-  /// As "critical_path on 2 streams".
-  std::string name() const {
-    const Plan& plan = executable->plan();
-    return plan.streams.size() > 1 ? message(plan.policy, " on ", plan.streams.size(), " streams") : plan.policy;
-  }
+  PlanRuns runs = {};
 };
 
 struct PlanCache::Entry {
@@ -104,7 +80,7 @@ Executable& PlanCache::find(const StepGraph& graph) {
   current_ = found->second.get();
   current_->last_use = ++clock_;
   // Decided here and not after the last measured run, whose values may still be read until now.
-  if (current_->candidates.back().seconds.size() >= kMeasuredTurns) keep_fastest(*current_);
+  if (current_->candidates.back().runs.seconds.size() == kMeasuredTurns * kRunsPerTurn) keep_fastest(*current_);
   while (true) {
     measuring_ = current_->candidates.size() > 1;
     const Candidate& candidate = current_->candidates[measuring_ ? current_->next : 0];
@@ -144,6 +120,7 @@ bool PlanCache::use_less_memory(Entry& entry, std::int64_t bytes) {
     entry.candidates.push_back(std::move(smaller));
   }
   entry.next = 0;
+  for (Candidate& candidate : entry.candidates) candidate.runs.seconds.clear();  // turns begin anew, together
   report_ = message("plans that need ", bytes, " bytes or more do not fit into memory");
   return true;
 }
@@ -189,43 +166,28 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   }
   LimitedStep step = plan_step(problem, find_policy(policy), policy, limit);
   if (step.recomputed.has_value()) kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.costs);
+  const std::size_t used = step.plan.streams.size();
+  std::string name = used > 1 ? message(step.plan.policy, " on ", used, " streams") : step.plan.policy;
   return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
                                                      std::move(kernels), step.costs),
-          .traded = std::move(step.traded)};
+          .traded = std::move(step.traded),
+          .runs = {std::move(name)}};
 }
 
 void PlanCache::add_measurement(double seconds) {
-  Candidate& candidate = current_->candidates[current_->next];
-  candidate.turn.push_back(seconds);
-  if (candidate.turn.size() < kRuns) return;
-  candidate.seconds.push_back(median({candidate.turn.begin() + 1, candidate.turn.end()}));
-  candidate.turn.clear();
-  current_->next = (current_->next + 1) % current_->candidates.size();
+  std::vector<double>& runs = current_->candidates[current_->next].runs.seconds;
+  runs.push_back(seconds);
+  if (runs.size() % kRunsPerTurn == 0) current_->next = (current_->next + 1) % current_->candidates.size();
 }
 
 void PlanCache::keep_fastest(Entry& entry) {
-  const Candidate& serial = entry.candidates.front();
-  const auto relative_time = [&](const Candidate& candidate) { return candidate.time_relative_to(serial); };
-  auto kept = std::ranges::min_element(entry.candidates, {}, relative_time);
-  const double gain = 1 - relative_time(*kept);
-  if (gain < kLeastGain) kept = entry.candidates.begin();
-
-  std::ostringstream report;
-  report << std::setprecision(3);
-  for (const Candidate& candidate : entry.candidates) {
-    report << (report.tellp() > 0 ? ", " : "") << candidate.name() << ": " << candidate.median_seconds() * 1e3 << " ms";
-  }
-  report << "; kept " << kept->name();
-  if (kept == entry.candidates.begin()) {
-    report << ", as the best of the others gains less than " << kLeastGain * 100 << " %";
-  } else {
-    report << ", which gains " << std::fixed << std::setprecision(1) << gain * 100 << " %";
-  }
-  report_ = report.str();
-  Candidate fastest = std::move(*kept);
-  fastest.seconds.clear();
+  std::vector<PlanRuns> runs;
+  for (Candidate& candidate : entry.candidates) runs.push_back(std::move(candidate.runs));
+  const PlanChoice choice = compare(runs);
+  report_ = choice.report();
+  Candidate kept = std::move(entry.candidates[choice.kept()]);
   entry.candidates.clear();
-  entry.candidates.push_back(std::move(fastest));
+  entry.candidates.push_back(std::move(kept));
 }
 
 void PlanCache::make_room() {

@@ -139,10 +139,10 @@ BRAID_HOST_DEVICE NormalizationGradients<T> normalization_gradients(double sum, 
           static_cast<T>(covariance * inverse_deviation * inverse_deviation / n)};
 }
 
-/// The first of equal maxima wins; a NaN always does, so that it is not lost.
+/// The first of equal maxima wins; a NaN always does, so that it is not lost. T may be a vector.
 template <class T>
 struct Larger {
-  BRAID_HOST_DEVICE bool operator()(T candidate, T best) const { return candidate > best || candidate != candidate; }
+  BRAID_HOST_DEVICE auto operator()(T candidate, T best) const { return (candidate > best) | (candidate != candidate); }
 };
 
 /// Scale of an element under dropout: 0 or 1/(1 − p). A draw below p drops.

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/random.h"
@@ -53,7 +54,60 @@ double convolved(const Conv2dOptions& o, const Array& x, const Array& w, std::in
   return sum;
 }
 
+/// Max pooling and its gradient by their definitions, and by the ops.
+template <class T>
+void check_max_pool(const PoolOptions& o, const Shape& xs) {
+  CAPTURE(message(o.window.h, 'x', o.window.w, ' ', xs));
+  const Shape ys = ops::pooled_shape("test", o, xs);
+  std::vector<T> x, dy, y(static_cast<std::size_t>(ys.size())), dx(static_cast<std::size_t>(xs.size()));
+  std::vector<std::uint8_t> places(y.size());
+  // Few different values, so that many are equal; and gradients whose sums are exact in any order.
+  for (std::int64_t i = 0; i < xs.size(); ++i) x.push_back(static_cast<T>((i * 7919 + i / 13) % 5 - 2));
+  for (std::int64_t i = 0; i < ys.size(); ++i) dy.push_back(static_cast<T>((i * 104729) % 17 - 8));
+  for (std::size_t i = 5; i < x.size(); i += 101) x[i] = std::numeric_limits<T>::quiet_NaN();
+  std::size_t number = 0;
+  for (std::int64_t n = 0; n < ys[0]; ++n) {
+    for (std::int64_t p = 0; p < ys[1]; ++p) {
+      for (std::int64_t q = 0; q < ys[2]; ++q) {
+        for (std::int64_t c = 0; c < ys[3]; ++c, ++number) {
+          std::int64_t best = -1;
+          for (std::int64_t place = 0; place < o.window.h * o.window.w; ++place) {
+            const std::int64_t row = p * o.stride.h - o.padding.h + place / o.window.w;
+            const std::int64_t column = q * o.stride.w - o.padding.w + place % o.window.w;
+            if (row < 0 || row >= xs[1] || column < 0 || column >= xs[2]) continue;
+            const std::int64_t at = ((n * xs[1] + row) * xs[2] + column) * xs[3] + c;
+            const T value = x[static_cast<std::size_t>(at)];
+            if (best >= 0 && !std::isnan(value) && !(value > x[static_cast<std::size_t>(best)])) continue;
+            best = at;
+            places[number] = static_cast<std::uint8_t>(place);
+          }
+          y[number] = x[static_cast<std::size_t>(best)];
+          dx[static_cast<std::size_t>(best)] += dy[number];
+        }
+      }
+    }
+  }
+  const std::vector<Array> forward = run_op(ops::MaxPool2d(o), {Array::from(x, xs)});
+  REQUIRE(forward[0].bytes() == y.size() * sizeof(T));
+  CHECK(std::memcmp(forward[0].data(), y.data(), forward[0].bytes()) == 0);
+  CHECK(elements<std::uint8_t>(forward[1]) == places);
+  CHECK(elements<T>(run_op(ops::MaxPool2dBackward(o, xs), {Array::from(dy, ys), forward[1]})[0]) == dx);
+}
+
 }  // namespace
+
+TEST_CASE("max pooling is right for every number of channels, for which there are several loops") {
+  for (const std::int64_t channels : {1, 2, 3, 4, 5, 6, 7, 8, 16, 63, 64, 65, 66, 67, 130}) {
+    for (const PoolOptions& options : {PoolOptions{},
+                                       {.window = 3, .stride = 2, .padding = 1},
+                                       {.window = 3, .stride = 1},
+                                       {.window = {1, 5}, .stride = {3, 2}, .padding = {0, 2}},
+                                       {.window = 2, .stride = 3, .ceil_mode = true}}) {
+      check_max_pool<float>(options, {2, 7, 9, channels});
+      check_max_pool<double>(options, {2, 7, 9, channels});
+    }
+  }
+}
 
 TEST_CASE("conv2d does not flip its filter") {
   const Array x = f32({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-from program import START_LIMIT, Program, ProgramFailed
+from program import START_LIMIT, Program, ProgramFailed, relative
 from pytorch_worker import OWN_MODELS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -118,7 +118,8 @@ def compare_on_cpu(config, arguments):
 
 
 def cpu_table(results):
-    lines = ["| config | batch | threads | program | step, median (min–max) | images/s | Braid is faster by | peak memory |",
+    lines = ["| config | batch | threads | program | step, median (min–max) | images/s | "
+             "Braid is faster by, within a turn: median (quartiles) | peak memory |",
              "|---|---|---|---|---|---|---|---|"]
     for result in results:
         options, programs = result["options"], result["programs"]
@@ -126,9 +127,8 @@ def cpu_table(results):
         for program in programs:
             times = program["step_seconds"]
             median = statistics.median(times)
-            ratios = [other / own for own, other in zip(braid, times)]
-            ratio = "" if program is programs[0] else (
-                f"{statistics.median(ratios):.2f}× ({min(ratios):.2f}–{max(ratios):.2f})")
+            lower, middle, upper = relative(times, braid)
+            ratio = "" if program is programs[0] else f"{middle:.2f}× ({lower:.2f}–{upper:.2f})"
             lines.append(f"| {result['config']} | {options['batch_size']} | {options['threads']} | {program['name']} | "
                          f"{1e3 * median:.2f} ms ({1e3 * min(times):.2f}–{1e3 * max(times):.2f}) | "
                          f"{options['batch_size'] / median:.0f} | {ratio} | {program['peak_bytes'] / 2**20:.0f} MiB |")

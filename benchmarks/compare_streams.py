@@ -12,7 +12,7 @@ import pathlib
 import statistics
 import sys
 
-from program import Program, ProgramFailed
+from program import Program, ProgramFailed, relative
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = "_fashion_mnist"
@@ -45,15 +45,16 @@ def compare(config, arguments):
 
 
 def relative_time(result):
-    return statistics.median(a / s for a, s in zip(result["auto_seconds"], result["serial_seconds"]))
+    lower, median, upper = relative(result["auto_seconds"], result["serial_seconds"])
+    return f"{median:.3f} ({lower:.3f}–{upper:.3f})"
 
 
 def table(results):
-    lines = ["| network | serial | auto | auto / serial | kept |", "|---|---|---|---|---|"]
+    lines = ["| network | serial, median | auto / serial, median (quartiles) | kept |", "|---|---|---|---|"]
     for result in results:
         kept = result["choice"].partition("; kept ")[2].partition(", ")[0] or "serial"
         lines.append(f"| {result['config']} | {1e3 * statistics.median(result['serial_seconds']):.1f} ms | "
-                     f"{1e3 * statistics.median(result['auto_seconds']):.1f} ms | {relative_time(result):.3f} | {kept} |")
+                     f"{relative_time(result)} | {kept} |")
     return "\n".join(lines)
 
 
@@ -76,7 +77,7 @@ def main():
             print(f"{config.stem}: {error}", file=sys.stderr)
             failed = True
             continue
-        print(f"{results[-1]['config']}: auto / serial = {relative_time(results[-1]):.3f}  ({results[-1]['choice']})",
+        print(f"{results[-1]['config']}: auto / serial = {relative_time(results[-1])}  ({results[-1]['choice']})",
               file=sys.stderr)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))

@@ -5,9 +5,17 @@ import os
 import pathlib
 import select
 import signal
+import statistics
 import subprocess
 
 START_LIMIT = 300  # seconds until a program must be ready
+
+
+def relative(times, others):
+    """Times over those of another program in the same turns, which a machine's drift does not change: lower quartile, median
+    and upper quartile."""
+    ratios = [time / other for time, other in zip(times, others, strict=True)]
+    return statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
 
 
 class ProgramFailed(Exception):

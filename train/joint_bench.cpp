@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/median.h"
+#include "core/text_table.h"
 #include "train/balance.h"
 #include "train/bench.h"
 #include "train/units.h"
@@ -73,7 +72,7 @@ void JointBench::warm_up() {
 
 JointBench::Times JointBench::run(std::int64_t turns) {
   BRAID_CHECK(turns > 0, Error, "[bench] expected at least 1 turn, got ", turns);
-  std::vector<double> together, apart, ratios;
+  std::vector<double> together, speedups;
   std::vector<std::vector<double>> alone(entries_.size());
   Times times;
   times.turns = turns;
@@ -88,12 +87,10 @@ JointBench::Times JointBench::run(std::int64_t turns) {
       alone[i].push_back(seconds);
       sum += seconds;
     }
-    apart.push_back(sum);
-    ratios.push_back(sum / together.back());
+    speedups.push_back(sum / together.back());
   }
   times.together_seconds = median(together);
-  times.apart_seconds = median(apart);
-  times.speedup = median(ratios);
+  times.speedup = quartiles(std::move(speedups));
   times.choice_report = choice_report_;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     JobTimes job = entries_[i].times;
@@ -107,25 +104,25 @@ JointBench::Times JointBench::run(std::int64_t turns) {
 }
 
 std::string to_text(const JointBench::Times& times) {
+  const Quartiles& speedup = times.speedup;
   std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << "together           " << times.together_seconds * 1e3
-      << " ms a turn (median of " << times.turns << "), " << times.plan << "\none after another  "
-      << times.apart_seconds * 1e3 << " ms: together is " << times.speedup << "x as fast\n";
+  out << "together           " << fixed(times.together_seconds * 1e3, 2) << " ms a turn (median of " << times.turns
+      << "), " << times.plan << "\none after another  takes " << fixed(speedup.median, 2)
+      << " times as long (quartiles " << fixed(speedup.lower, 2) << " to " << fixed(speedup.upper, 2) << ")\n";
   if (!times.choice_report.empty()) out << "measured           " << times.choice_report << '\n';
-  out << '\n'
-      << std::left << std::setw(16) << "job" << std::right << std::setw(12) << "steps/turn" << std::setw(8) << "batch"
-      << std::setw(12) << "alone, ms" << std::setw(22) << "images/s in the turn" << std::setw(20) << "images/s if alone"
-      << std::setw(14) << "arena, MiB" << '\n';
   std::size_t sum = 0;
+  std::vector<std::vector<std::string>> table{
+      {"job", "steps/turn", "batch", "alone, ms (median)", "images/s in the turn", "images/s if alone", "arena, MiB"}};
   for (const JointBench::JobTimes& job : times.jobs) {
-    out << std::left << std::setw(16) << job.name << std::right << std::setw(12) << job.steps_per_turn << std::setw(8)
-        << job.batch_size << std::setprecision(2) << std::setw(12) << job.alone_seconds * 1e3 << std::setprecision(0)
-        << std::setw(22) << job.images_per_second_together << std::setw(20) << job.images_per_second_alone
-        << std::setprecision(1) << std::setw(14) << mebibytes(job.alone_arena_bytes) << '\n';
+    table.push_back({job.name, std::to_string(job.steps_per_turn), std::to_string(job.batch_size),
+                     fixed(job.alone_seconds * 1e3, 2), fixed(job.images_per_second_together, 0),
+                     fixed(job.images_per_second_alone, 0), fixed(mebibytes(job.alone_arena_bytes), 1)});
     sum += job.alone_arena_bytes;
   }
-  out << "\narena of the joint plan: " << mebibytes(times.together_arena_bytes)
-      << " MiB; of the single plans, summed: " << mebibytes(sum) << " MiB\n";
+  out << '\n'
+      << text_table(table, "lrrrrrr")
+      << "\narena of the joint plan: " << fixed(mebibytes(times.together_arena_bytes), 1)
+      << " MiB; of the single plans, summed: " << fixed(mebibytes(sum), 1) << " MiB\n";
   return out.str();
 }
 
@@ -133,8 +130,8 @@ std::string to_json(const JointBench::Times& times) {
   using nlohmann::json;
   json object{{"turns", times.turns},
               {"together_seconds", times.together_seconds},
-              {"apart_seconds", times.apart_seconds},
-              {"speedup", times.speedup},
+              {"speedup", times.speedup.median},
+              {"speedup_quartiles", {times.speedup.lower, times.speedup.upper}},
               {"together_arena_bytes", times.together_arena_bytes},
               {"plan", times.plan},
               {"choice_report", times.choice_report},

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/median.h"
 #include "train/learner.h"
 
 namespace braid {
@@ -26,8 +27,8 @@ class JointBench {
   };
   struct Times {
     std::int64_t turns = 0;
-    double together_seconds = 0, apart_seconds = 0;  ///< per turn, medians
-    double speedup = 0;                              ///< apart over together: median over pairs of neighbouring turns
+    double together_seconds = 0;  ///< per turn, median
+    Quartiles speedup;            ///< apart over together, within a turn: a machine's drift is in both
     std::size_t together_arena_bytes = 0;
     std::string plan;           ///< of a turn together, as "critical_path on 2 streams"
     std::string choice_report;  ///< of that plan, see Session

@@ -41,8 +41,9 @@ void add_bench(CLI::App& app, int& exit_code) {
     if (arguments->serve) return serve(bench, std::cin, std::cout);
     const BenchTimes times = bench.run(arguments->steps);
     const UnreadTimes unread = bench.run_unread(arguments->steps);
+    const std::vector<OpTimes> ops = bench.op_times();
     const BenchSetting setting = bench.setting();
-    std::cout << (arguments->json ? to_json(setting, times, unread) + '\n' : to_text(setting, times, unread));
+    std::cout << (arguments->json ? to_json(setting, times, unread, ops) + '\n' : to_text(setting, times, unread, ops));
   });
 }
 

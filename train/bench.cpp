@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
+#include <functional>
 #include <iomanip>
 #include <istream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -12,6 +15,7 @@
 #include <utility>
 
 #include "core/median.h"
+#include "core/text_table.h"
 #include "runtime/trace.h"
 #include "train/config_sections.h"
 #include "train/units.h"
@@ -66,6 +70,25 @@ json to_object(const BenchSetting& setting) {
     object["unmeasured_nodes"] = setting.measured.unknown;
   }
   return object;
+}
+
+std::string table_of(std::span<const OpTimes> ops) {
+  std::vector<std::vector<std::string>> table{{"op", "nodes", "predicted, ms", "measured, ms", "ratio"}};
+  const auto add_row = [&](const OpTimes& op) {
+    const std::string predicted = fixed(op.predicted / 1e3, 4), measured = fixed(op.measured / 1e3, 4);
+    const double ratio = std::stod(measured) / std::stod(predicted);  // of what is printed beside it
+    table.push_back(
+        {op.op, std::to_string(op.nodes), predicted, measured, std::isfinite(ratio) ? fixed(ratio, 2) : ""});
+  };
+  OpTimes all{.op = "all"};
+  for (const OpTimes& op : ops) {
+    add_row(op);
+    all.nodes += op.nodes;
+    all.predicted += op.predicted;
+    all.measured += op.measured;
+  }
+  add_row(all);
+  return text_table(table, "lrrrr", "  ");
 }
 
 /// The answer to a line of serve().
@@ -207,6 +230,32 @@ UnreadTimes Bench::run_unread(std::int64_t steps) {
   return {.steps = steps, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
 }
 
+std::vector<OpTimes> Bench::op_times() {
+  constexpr int kSteps = 9;
+  std::vector<std::vector<double>> samples;  // per node
+  std::map<std::string_view, OpTimes> ops;
+  for (int i = 0; i < kSteps; ++i) {
+    Step step = session_.step();
+    learner_.record(images_, labels_);
+    const std::vector<LaunchTime> times = step.measure();
+    samples.resize(static_cast<std::size_t>(step.graph().node_count()));
+    for (const LaunchTime& time : times)
+      samples[static_cast<std::size_t>(time.index)].push_back(time.finish - time.start);
+    if (i + 1 < kSteps) continue;
+    for (const LaunchTime& time : times) {
+      const std::string_view name = step.graph().node(time.index).op->name();
+      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name)}).first->second;
+      ++op.nodes;
+      op.predicted += step.chosen(time.index).duration;
+      op.measured += median(samples[static_cast<std::size_t>(time.index)]);
+    }
+  }
+  std::vector<OpTimes> list;
+  for (auto& [name, op] : ops) list.push_back(std::move(op));
+  std::ranges::stable_sort(list, std::greater(), &OpTimes::measured);
+  return list;
+}
+
 BenchSetting Bench::setting() const {
   const SessionStats stats = session_.stats();
   BenchSetting setting = plan_;
@@ -225,17 +274,19 @@ BenchSetting Bench::setting() const {
   return setting;
 }
 
-std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread) {
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
+                    std::span<const OpTimes> ops) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << setting.model << ", batch " << setting.batch_size << ", "
+  out << std::fixed << std::setprecision(3) << setting.model << ", batch " << setting.batch_size << ", "
       << setting.precision << ", on " << setting.device << "\n  step      " << times.median_seconds * 1e3
       << " ms (median of " << times.steps << "), " << std::setprecision(0) << times.images_per_second
       << " images/s\n  plan      " << setting.policy << ", " << setting.streams
-      << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(2) << ", predicted "
+      << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(3) << ", predicted "
       << setting.makespan / 1e3 << " ms, simulated " << setting.simulated / 1e3 << " ms, lower bound "
-      << setting.lower_bound / 1e3 << " ms\n  recording " << setting.record_seconds * 1e6 << " us for " << setting.nodes
-      << " nodes\n";
-  out << "  unread    " << unread.seconds / static_cast<double>(unread.steps) * 1e3 << " ms if nobody reads the loss; "
+      << setting.lower_bound / 1e3 << " ms\n  recording " << std::setprecision(2) << setting.record_seconds * 1e6
+      << " us for " << setting.nodes << " nodes\n";
+  out << "  unread    " << std::setprecision(3) << unread.seconds / static_cast<double>(unread.steps) * 1e3
+      << " ms (mean of " << unread.steps << ") if nobody reads the loss; " << std::setprecision(2)
       << times.host_seconds * 1e6 << " us of the host to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   if (setting.captures > 0) {
@@ -247,14 +298,21 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
   }
   out << std::setprecision(1) << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, "
       << mebibytes(setting.persistent_bytes) << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes)
-      << " MiB resident at most\n";
+      << " MiB resident at most\n\n"
+      << table_of(ops);
   return out.str();
 }
 
-std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread) {
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
+                    std::span<const OpTimes> ops) {
   json object = to_object(times);
   object.update(to_object(setting));
   object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
+  object["ops"] = json::array();
+  for (const OpTimes& op : ops) {
+    object["ops"].push_back(
+        {{"op", op.op}, {"nodes", op.nodes}, {"predicted_us", op.predicted}, {"measured_us", op.measured}});
+  }
   return object.dump();
 }
 

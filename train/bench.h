@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,14 @@ struct BenchTimes {
 struct UnreadTimes {
   std::int64_t steps = 0;
   double seconds = 0;  ///< for all steps, until the device has finished
+};
+
+/// All nodes of one op in a step: microseconds, summed.
+struct OpTimes {
+  std::string op;
+  std::int64_t nodes = 0;
+  double predicted = 0;  ///< by the costs that the plan was made with, each node alone
+  double measured = 0;   ///< medians over several steps, beside whatever the plan runs at the same time
 };
 
 /// Where the times come from.
@@ -57,6 +66,8 @@ class Bench {
   void warm_up();
   BenchTimes run(std::int64_t steps);
   UnreadTimes run_unread(std::int64_t steps);
+  /// Longest measured first.
+  std::vector<OpTimes> op_times();
   BenchSetting setting() const;
 
  private:
@@ -84,8 +95,10 @@ Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* p
 Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
 
 /// For people and for programs (one line of JSON).
-std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread);
-std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread);
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
+                    std::span<const OpTimes> ops);
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
+                    std::span<const OpTimes> ops);
 
 /// Reads lines "run N" and "run N unread", and answers each with one line of JSON, until the input ends; so that a
 /// script can take turns between several programs on one machine. "setting" asks for the setting without times. The

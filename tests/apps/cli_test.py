@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -378,7 +379,17 @@ class CommandLine(unittest.TestCase):
         report = json.loads(result.stdout)
         self.assertEqual((report["steps"], report["batch_size"], report["model"]), (3, 32, "lenet5"))
         self.assertGreater(report["images_per_second"], 0)
-        self.assertIn("images/s", self.braid("bench", self.config, "--steps", "3").stdout)
+        measured = [op["measured_us"] for op in report["ops"]]
+        self.assertEqual(measured, sorted(measured, reverse=True))
+        self.assertIn("cross_entropy", [op["op"] for op in report["ops"]])
+        text = self.braid("bench", self.config, "--steps", "3").stdout
+        self.assertIn("images/s", text)
+        rows = [line.split() for line in text[text.index("  op "):].splitlines()]
+        self.assertEqual(rows[0], ["op", "nodes", "predicted,", "ms", "measured,", "ms", "ratio"])
+        self.assertEqual(sorted(row[0] for row in rows[1:]), sorted([op["op"] for op in report["ops"]] + ["all"]))
+        for _, _, predicted, measured, *ratio in rows[1:]:
+            if float(predicted) > 0:
+                self.assertAlmostEqual(float(measured) / float(predicted), float(*ratio), delta=0.0051)
         result = self.braid("bench", self.config, "--serve", input="run 2\nstop\n")
         answers = [json.loads(line) for line in result.stdout.splitlines()]
         self.assertEqual(answers[0], {"ready": True})
@@ -440,7 +451,7 @@ class CommandLine(unittest.TestCase):
     def test_bench_of_jobs_compares_together_with_one_after_another(self):
         (self.folder / "jobs.yaml").write_text(JOBS)
         text = self.braid("bench", "jobs.yaml", "--steps", 2).stdout
-        self.assertIn("one after another", text)
+        self.assertRegex(text, r"(?m)^one after another  takes [\d.]+ times as long \(quartiles [\d.]+ to [\d.]+\)$")
         self.assertIn("arena of the joint plan", text)
         times = json.loads(self.braid("bench", "jobs.yaml", "--steps", 2, "--json").stdout)
         self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
@@ -497,6 +508,14 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(memory["activation_bytes"], 0)
         text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
         self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
+        rows = [re.split(r"  +", line) for line in text.splitlines() if re.search(r"\d of \d", line)]
+        serial = float(rows[0][2].removesuffix(" ms"))
+        bound = float(re.search(r"can need less than ([\d.]+) ms", text)[1])
+        for _, streams, makespan, over_bound, over_serial, *_ in rows:  # ratios are those of the times beside them
+            makespan = float(makespan.removesuffix(" ms"))
+            self.assertEqual(over_serial, f"{serial / makespan:.2f}")
+            if streams.endswith(" of 3"):
+                self.assertEqual(over_bound, f"{makespan / bound:.2f}")
         if plan["has_kernels"]:
             self.assertGreaterEqual(plan["candidates"], 2 * plan["convolutions"])
             self.assertIn(" with cuDNN's plans and their workspaces\n", text)
@@ -640,6 +659,36 @@ class CommandLine(unittest.TestCase):
                     failures += 1
                     self.assertRegex(result.stderr, "^braid: error: [^\n]*(needs [0-9]+ MiB more|cannot start a thread)[^\n]*\n$")
         self.assertGreater(failures, 0)
+
+
+class BenchmarkTables(unittest.TestCase):
+    """What the scripts in benchmarks/ make of times that drift: both programs become slower by half, and the ratio does not."""
+    serial = [1.0, 1.1, 1.2, 1.4, 1.5]
+    auto = [0.80, 0.88, 0.96, 1.12, 1.23]
+
+    @classmethod
+    def setUpClass(cls):
+        sys.path.insert(0, str(CONFIGS.parent / "benchmarks"))
+
+    def test_streams_are_compared_by_one_ratio(self):
+        import compare_streams
+        choice = "serial: 1000 ms; relative to it, x: 0.8 (0.8 to 0.8); kept critical_path on 2 streams, which saves 20.0 %"
+        table = compare_streams.table([{"config": "net", "serial_seconds": self.serial, "auto_seconds": self.auto,
+                                        "choice": choice}])
+        self.assertEqual(table.splitlines()[-1],
+                         "| net | 1200.0 ms | 0.800 (0.800–0.800) | critical_path on 2 streams |")
+
+    def test_programs_are_compared_within_turns(self):
+        import compare_pytorch
+        programs = [{"name": name, "step_seconds": times, "peak_bytes": 2**20}
+                    for name, times in (("Braid", self.auto), ("PyTorch", self.serial))]
+        table = compare_pytorch.cpu_table([{"config": "net", "options": {"batch_size": 6, "threads": 2},
+                                            "programs": programs}])
+        self.assertIn("| PyTorch | 1200.00 ms (1000.00–1500.00) | 5 | 1.25× (1.25–1.25) |", table)
+
+    def test_one_turn_has_no_spread(self):
+        import program
+        self.assertEqual(list(program.relative([3], [2])), [1.5, 1.5, 1.5])
 
 
 if __name__ == "__main__":

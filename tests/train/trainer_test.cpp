@@ -296,7 +296,48 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK(setting.measured.known > 0);
   CHECK(setting.measured.unknown == 0);
   CHECK(setting.simulated >= setting.lower_bound * (1 - 1e-9));
-  CHECK(to_text(setting, bench.run(1), bench.run_unread(1)).find("costs     measured for ") != std::string::npos);
+  CHECK(to_text(setting, bench.run(1), bench.run_unread(1), {}).find("costs     measured for ") != std::string::npos);
+}
+
+TEST_CASE("a bench tells what was predicted and measured for the nodes of every op") {
+  const TemporaryFolder folder;
+  Bench bench(tiny(folder, {"streams=1"}));
+  bench.warm_up();
+  const std::vector<OpTimes> ops = bench.op_times();
+  std::int64_t nodes = 0;
+  double predicted = 0;
+  for (const OpTimes& op : ops) {
+    CHECK(op.predicted > 0);
+    CHECK(op.measured > 0);
+    nodes += op.nodes;
+    predicted += op.predicted;
+  }
+  const BenchSetting setting = bench.setting();
+  CHECK(nodes > 0);
+  CHECK(nodes <= setting.nodes);                          // views have no times
+  CHECK(predicted == doctest::Approx(setting.makespan));  // of the serial plan, whose nodes run one by one
+  CHECK(std::ranges::is_sorted(ops, std::greater(), &OpTimes::measured));
+  CHECK(std::ranges::count(ops, "cross_entropy", &OpTimes::op) == 1);
+  const auto json = nlohmann::json::parse(to_json(setting, bench.run(1), bench.run_unread(1), ops));
+  REQUIRE(json.at("ops").size() == ops.size());
+  CHECK(json.at("ops").at(0) == nlohmann::json{{"op", ops[0].op},
+                                               {"nodes", ops[0].nodes},
+                                               {"predicted_us", ops[0].predicted},
+                                               {"measured_us", ops[0].measured}});
+}
+
+TEST_CASE("the text of a bench divides the times that it prints") {
+  const BenchTimes times{.steps = 30, .median_seconds = 0.00845, .images_per_second = 16 / 0.00845};
+  const std::vector<OpTimes> ops{{"max_pool2d", 2, 28.04, 4580.06}, {"relu", 4, 0.24, 0.31}, {"fill", 1, 0.04, 0.2}};
+  const std::string text = to_text({}, times, {.steps = 30, .seconds = 0.3}, ops);
+  CHECK(text.find("8.450 ms (median of 30), 1893 images/s") != std::string::npos);
+  CHECK(text.find("10.000 ms (mean of 30) if nobody reads the loss") != std::string::npos);
+  CHECK_MESSAGE(text.ends_with("  op          nodes  predicted, ms  measured, ms   ratio\n"
+                               "  max_pool2d      2         0.0280        4.5801  163.57\n"
+                               "  relu            4         0.0002        0.0003    1.50\n"
+                               "  fill            1         0.0000        0.0002\n"
+                               "  all             7         0.0283        4.5806  161.86\n"),
+                text);
 }
 
 TEST_CASE("a bench times steps and tells about the plan") {
@@ -318,7 +359,7 @@ TEST_CASE("a bench times steps and tells about the plan") {
   CHECK(setting.streams >= 1);
   CHECK(setting.arena_bytes > 0);
   CHECK(setting.peak_resident_bytes > setting.arena_bytes);
-  CHECK(nlohmann::json::parse(to_json(setting, times, unread)).at("steps") == 3);
+  CHECK(nlohmann::json::parse(to_json(setting, times, unread, {})).at("steps") == 3);
   CHECK_THROWS_AS(bench.run(0), Error);
   CHECK_THROWS_AS(bench.run_unread(0), Error);
 

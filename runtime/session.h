@@ -105,7 +105,7 @@ class Session : public Context {
   Tape& tape() { return tape_; }
   const SessionOptions& options() const { return options_; }
   SessionStats stats() const;
-  /// Why the plan in use was kept, as "serial: 12.1 ms, critical_path on 2 streams: 10.4 ms"; empty unless streams = 0.
+  /// Why the plan in use was kept (PlanChoice::report); empty unless plans were compared.
   const std::string& choice_report() const { return cache_.choice_report(); }
 
   /// What the plan in use gave up to fit into memory; empty if nothing.

@@ -103,18 +103,20 @@ template <class T, class F>
   if (channels - c == 1) f.template operator()<1>(c);
 }
 
-/// best = the larger of it and a block of pixels, and its place along with it.
-template <int kRows, int kColumns, class T>
+/// best = the larger of it and a block of pixels, and its place along with it. The first block of a window finds
+/// nothing there.
+template <bool kFirst, int kRows, int kColumns, class T>
 BRAID_TARGET_CLONES void take_maximum(const Run& run, std::int64_t channels, std::int64_t row_pitch, const T* x,
                                       Places places, T* __restrict best, std::uint8_t* __restrict best_places) {
   using Vector = typename Lanes<T>::Vector;
   using Integers = typename Lanes<T>::Integers;
+  constexpr T kLeast = -std::numeric_limits<T>::infinity();
   const std::int64_t blocked = channels - channels % kBlock;
   for (std::int64_t pixel = 0; pixel < run.count; ++pixel) {
 #pragma omp simd
     for (std::int64_t c = 0; c < blocked; ++c) {
-      T value = best[c];
-      std::int32_t place = best_places[c];
+      T value = kFirst ? kLeast : best[c];
+      std::int32_t place = kFirst ? places.at(0, 0) : best_places[c];
 #pragma GCC unroll 3
       for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
@@ -130,8 +132,8 @@ BRAID_TARGET_CLONES void take_maximum(const Run& run, std::int64_t channels, std
     }
     for_lanes<T>(
         blocked, channels, [&]<int kUsed>(std::int64_t c) __attribute__((always_inline)) {
-          Vector value = load<kUsed, Vector>(best + c);
-          Integers place = load<kUsed, Integers>(best_places + c);
+          Vector value = kFirst ? Vector{} + kLeast : load<kUsed, Vector>(best + c);
+          Integers place = kFirst ? Integers{} + places.at(0, 0) : load<kUsed, Integers>(best_places + c);
 #pragma GCC unroll 3
           for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
@@ -214,14 +216,14 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
             for (const Run& run : runs) {
               const Places places{first_place + run.place, g.w.window, 1};
               const std::int64_t first = (number * g.w.output + run.first) * g.channels;
-              std::fill_n(y + first, run.count * g.channels, -std::numeric_limits<T>::infinity());
-              std::fill_n(maxima + first, run.count * g.channels, static_cast<std::uint8_t>(places.first));
               const T* corner = x + (image * g.h.input + rows.begin) * pitch + run.from.begin * g.channels;
-              for_blocks(
-                  rows.size(), run.from.size(), [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
-                    take_maximum<kRows, kColumns>(run, g.channels, pitch, corner + row * pitch + column * g.channels,
-                                                  places.from(row, column), y + first, maxima + first);
-                  });
+              for_blocks(rows.size(), run.from.size(),
+                         [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
+                           const auto take = row == 0 && column == 0 ? take_maximum<true, kRows, kColumns, T>
+                                                                     : take_maximum<false, kRows, kColumns, T>;
+                           take(run, g.channels, pitch, corner + row * pitch + column * g.channels,
+                                places.from(row, column), y + first, maxima + first);
+                         });
             }
           });
     });

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Times training steps on the CPU while other programs want it too.
+
+    benchmarks/busy_machine.py [CONFIG ...] [--braid FILE ...] [--batch-size N] [--turns N] [--json FILE]
+
+The load is made here: nothing, one loop that never sleeps, or a second training with the same settings. Under each load, the
+settings take turns, and all but one of their processes are stopped. Several --braid compare builds.
+"""
+import argparse
+import contextlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+from program import Program, ProgramFailed
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SETTINGS = {
+    "default": {},
+    "one core": {"threads": 1},
+    "one stream, two cores": {"streams": 1, "width": 2, "threads": 2},
+    "two streams, a core each": {"streams": 2, "width": 1, "threads": 2},
+}
+LOADS = ("quiet", "busy loop", "second training")
+CHOOSING_STEPS = 60  # until `streams: auto` has kept a plan
+
+
+def command(braid, config, settings, arguments):
+    words = [braid, "bench", config, "--serve", "--set", "device=cpu", "--set", f"train.batch_size={arguments.batch_size}"]
+    for key, value in settings.items():
+        words += ["--set", f"{key}={value}"]
+    return words
+
+
+@contextlib.contextmanager
+def load(kind, words):
+    """Keeps the machine busy while the block runs."""
+    if kind == "quiet":
+        yield
+        return
+    busy = words if kind == "second training" else [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen([str(word) for word in busy], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        if kind == "second training":
+            process.stdin.write(b"run 1000000\n")
+            process.stdin.flush()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def measure(config, arguments):
+    results = []
+    programs = {}
+    try:
+        for braid in arguments.braid:
+            for name, settings in SETTINGS.items():
+                words = command(braid, config, settings, arguments)
+                programs[braid, name] = (Program(name, words, stop=True), words)
+                programs[braid, name][0].wait_until_ready()
+        for kind in LOADS:
+            for program, words in programs.values():  # the default chooses its plan under the first load
+                program.step_seconds.clear()
+                with load(kind, words):
+                    program.warm_up(CHOOSING_STEPS if kind == LOADS[0] else 3)
+            for _ in range(arguments.turns):
+                for program, words in programs.values():
+                    with load(kind, words):
+                        program.take_turn(arguments.seconds)
+            for (braid, name), (program, _) in programs.items():
+                results.append({"config": config.stem, "braid": str(braid), "setting": name, "load": kind,
+                                "seconds": list(program.step_seconds)})
+    finally:
+        for program, _ in programs.values():
+            program.close()
+    return results
+
+
+def table(results):
+    rows = {}
+    for result in results:
+        rows.setdefault((result["config"], result["braid"], result["setting"]), {})[result["load"]] = result["seconds"]
+    lines = ["| network | build | setting | " + " | ".join(f"{kind}, ms" for kind in LOADS) + " |", "|---" * 6 + "|"]
+    for (config, braid, setting), row in rows.items():
+        times = " | ".join(f"{1e3 * statistics.median(row[kind]):.1f}" for kind in LOADS)
+        lines.append(f"| {config} | {pathlib.Path(braid).name} | {setting} | {times} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("configs", nargs="*", type=pathlib.Path, default=[ROOT / "benchmarks/configs/resnet20.yaml"])
+    parser.add_argument("--braid", nargs="+", type=pathlib.Path, default=[ROOT / "build/release/bin/braid"])
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    try:
+        results = [result for config in arguments.configs for result in measure(config, arguments)]
+    except ProgramFailed as failure:
+        sys.exit(str(failure))
+    print(table(results))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -84,7 +84,7 @@ class Chooser {
       time_.push_back(graph.node(id).is_view ? -1 : lifetimes.rank(id));
     }
     profile_ = Profile(index(lifetimes.ranks()));
-    for (const Block& block : lifetimes.blocks()) {
+    for (const ValueBlock& block : lifetimes.blocks()) {
       profile_.add(std::max(0, block.begin), std::min(block.end, lifetimes.ranks() - 1), block.bytes);
     }
   }

@@ -134,7 +134,7 @@ bool Lifetimes::may_take_over(ValueId id) const {
 /// Finds for each stream how many of its nodes may run while the block is in use: all up to the first that starts after
 /// every use.
 void Lifetimes::find_lifetime(std::int32_t b) {
-  Block& block = blocks_[b];
+  ValueBlock& block = blocks_[b];
   block.begin = block.end = block.first == kNoNode ? -1 : start_[block.first].rank;
   for (std::size_t s = 0; s < streams_; ++s) {
     const auto in_use = [&](NodeId node) {

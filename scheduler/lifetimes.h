@@ -13,7 +13,7 @@
 namespace braid {
 
 /// Values at one address: a root value and those that are written over it in place.
-struct Block {
+struct ValueBlock {
   std::int64_t bytes = 0;   ///< aligned
   NodeId first = kNoNode;   ///< writes it first; kNoNode: the host, before the step starts
   bool kept = false;        ///< in use to the end
@@ -26,7 +26,7 @@ class Lifetimes {
   /// Throws PlanError if the plan deadlocks or leaves a node out.
   Lifetimes(const StepGraph& graph, const Plan& plan);
 
-  std::span<const Block> blocks() const { return blocks_; }
+  std::span<const ValueBlock> blocks() const { return blocks_; }
   /// The block of a value; -1 if it is persistent.
   std::int32_t block_of(ValueId value) const { return block_of_[graph_.value(value).root]; }
   /// Nodes launched. They are ranked by predicted start, which is a topological order.
@@ -69,7 +69,7 @@ class Lifetimes {
   std::vector<double> finish_;      // per node
   std::vector<NodeId> by_rank_;
 
-  std::vector<Block> blocks_;
+  std::vector<ValueBlock> blocks_;
   std::vector<std::int32_t> block_of_;    // per value; -1 if it is persistent or a view
   std::vector<std::int32_t> uses_;        // value × stream: nodes of it that must be over before nobody uses the value
   std::vector<std::int32_t> block_uses_;  // block × stream: the same for blocks

@@ -96,12 +96,12 @@ class Placer {
       const std::int64_t bytes = (this->*fit)(order, offsets);
       if (bytes < best_bytes) best = offsets, best_bytes = bytes, best_order = order;
     };
-    const auto begin = [](const Block& block) { return block.begin; };
+    const auto begin = [](const ValueBlock& block) { return block.begin; };
     consider(&Placer::best_fit, begin);
     if (blocks_.size() <= kThoroughBlocks) {
       consider(&Placer::first_fit, begin);
-      consider(&Placer::first_fit, [](const Block& block) { return -block.bytes; });
-      consider(&Placer::first_fit, [&](const Block& block) {
+      consider(&Placer::first_fit, [](const ValueBlock& block) { return -block.bytes; });
+      consider(&Placer::first_fit, [&](const ValueBlock& block) {
         const double last = std::min(block.end, lifetimes_.ranks());
         return -static_cast<double>(block.bytes) * (last - block.begin + 1);
       });
@@ -137,7 +137,7 @@ class Placer {
   /// The most that is in use between the begin and the end of blocks: on one stream a lower bound.
   std::int64_t load() const {
     std::vector<std::pair<std::int32_t, std::int64_t>> changes;  // at one time what ends is over first
-    for (const Block& block : blocks_) {
+    for (const ValueBlock& block : blocks_) {
       changes.emplace_back(block.begin, block.bytes);
       if (block.end < lifetimes_.ranks()) changes.emplace_back(block.end + 1, -block.bytes);
     }
@@ -181,7 +181,7 @@ class Placer {
   }
 
   const Lifetimes& lifetimes_;
-  const std::span<const Block> blocks_;
+  const std::span<const ValueBlock> blocks_;
 };
 
 /// One slice a stream behind the values, large enough for every node in it: nodes of one stream never run at once.

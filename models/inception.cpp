@@ -56,9 +56,9 @@ std::vector<Branch> module_e() {
           {.pool = Pool::average, .chain = {{"branch_pool", 192}}}};
 }
 
-class Auxiliary final : public Module {
+class InceptionAuxiliary final : public Module {
  public:
-  Auxiliary(Context& context, std::int64_t in, const InceptionV3Options& options)
+  InceptionAuxiliary(Context& context, std::int64_t in, const InceptionV3Options& options)
       : Module(context),
         conv0_(add<ConvNormLayer>("conv0", in, scaled(128, options.width), 1, Conv2dOptions{}, kInceptionNorm)),
         conv1_(add<ConvNormLayer>("conv1", scaled(128, options.width), scaled(768, options.width), kSide,
@@ -90,7 +90,7 @@ InceptionV3::InceptionV3(Context& context, const InceptionV3Options& options) : 
                        mixed("Mixed_5d", module_a(64)),  mixed("Mixed_6a", module_b()),
                        mixed("Mixed_6b", module_c(128)), mixed("Mixed_6c", module_c(160)),
                        mixed("Mixed_6d", module_c(160)), mixed("Mixed_6e", module_c(192))};
-  if (options.auxiliary) auxiliary_ = &add<Auxiliary>("AuxLogits", in, options);
+  if (options.auxiliary) auxiliary_ = &add<InceptionAuxiliary>("AuxLogits", in, options);
   after_auxiliary_ = {mixed("Mixed_7a", module_d()), mixed("Mixed_7b", module_e()), mixed("Mixed_7c", module_e())};
   dropout_ = &add<DropoutLayer>("dropout", 0.5);
   classifier_ = &add<LinearLayer>("fc", in, options.classes, Init::normal);

@@ -16,14 +16,14 @@ std::int64_t divisible(std::int64_t channels, double width) {
 }
 
 /// A row of table 2 of the paper: `repeats` blocks, the first with the stride.
-struct Stage {
+struct MobileNetStage {
   std::int64_t expansion;
   std::int64_t channels;
   int repeats;
   std::int64_t stride;
 };
-constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
-                             {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+constexpr MobileNetStage kMobileNetStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                                               {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 
 class InvertedResidual final : public Module {
  public:
@@ -62,7 +62,7 @@ MobileNetV2::MobileNetV2(Context& context, const MobileNetOptions& options)
   const bool large = options.stem == Stem::image;
   std::int64_t in = divisible(32, options.width);
   features_.append<ConvNormLayer>(options.channels, in, 3, Conv2dOptions{.stride = large ? 2 : 1, .padding = 1}, kNorm);
-  for (const Stage& stage : kStages) {
+  for (const MobileNetStage& stage : kMobileNetStages) {
     const std::int64_t out = divisible(stage.channels, options.width);
     const bool keeps_size = !large && stage.channels == 24;
     for (int i = 0; i < stage.repeats; ++i) {

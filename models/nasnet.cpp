@@ -7,7 +7,7 @@ namespace braid::models {
 namespace {
 
 constexpr std::int64_t kFilters = 44;  // of the first stage, 1/24 of the last cell's channels
-constexpr int kStages = 3;
+constexpr int kNasNetStages = 3;
 constexpr int kCells = 4;  // normal cells in a stage
 
 enum class Cell { normal, reduction };
@@ -37,7 +37,7 @@ NasNetAMobile::NasNetAMobile(Context& context, const NasNetOptions& options) : M
     add_cell(Cell::reduction, "cell_stem_0", scaled(kFilters / 4, options.width));
     add_cell(Cell::reduction, "cell_stem_1", scaled(kFilters / 2, options.width));
   }
-  for (int stage = 0; stage < kStages; ++stage) {
+  for (int stage = 0; stage < kNasNetStages; ++stage) {
     const std::int64_t filters = scaled(kFilters << stage, options.width);
     if (stage > 0) add_cell(Cell::reduction, message("reduction_cell_", stage - 1), filters);
     // The port counts as if a reduction were two cells.

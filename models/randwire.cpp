@@ -5,7 +5,7 @@ namespace braid::models {
 namespace {
 
 constexpr int kNodes = 32;
-constexpr int kStages = 3;
+constexpr int kRandWireStages = 3;
 constexpr std::int64_t kChannels = 78;
 
 class Node final : public Module {
@@ -32,9 +32,9 @@ class Node final : public Module {
   BatchNormLayer& norm_;
 };
 
-class Stage final : public Module {
+class RandWireStage final : public Module {
  public:
-  Stage(Context& context, RandomGraph graph, std::int64_t in, std::int64_t out)
+  RandWireStage(Context& context, RandomGraph graph, std::int64_t in, std::int64_t out)
       : Module(context), graph_(std::move(graph)) {
     for (const std::vector<int>& inputs : graph_.inputs) {
       nodes_.push_back(&add<Node>(message("node", nodes_.size()), inputs.size(), inputs.empty() ? in : out, out));
@@ -72,9 +72,10 @@ RandWire::RandWire(Context& context, const RandWireOptions& options) : Module(co
   std::int64_t in = scaled(kChannels, options.width);
   layers_ = {&add<ConvNormLayer>("conv1", options.channels, half, 3, stem),
              &add<ConvNormLayer>("conv2", half, in, 3, stem, NormOptions{.activation = Activation::none})};
-  for (int stage = 0; stage < kStages; ++stage) {
+  for (int stage = 0; stage < kRandWireStages; ++stage) {
     const std::int64_t out = scaled(kChannels << stage, options.width);
-    layers_.push_back(&add<Stage>(message("stage", stage + 1), randwire_graph(options.graph_seed, stage), in, out));
+    layers_.push_back(
+        &add<RandWireStage>(message("stage", stage + 1), randwire_graph(options.graph_seed, stage), in, out));
     in = out;
   }
   layers_.push_back(&add<ReluLayer>("relu"));

@@ -5,11 +5,11 @@ namespace braid::models {
 namespace {
 
 /// Stages of 3x3 convolutions, each with a max pool at its end.
-struct Stage {
+struct VggStage {
   std::int64_t channels;
   int convolutions;
 };
-constexpr Stage kStages[] = {{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}};
+constexpr VggStage kVggStages[] = {{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}};
 
 constexpr std::int64_t kSide = 7;  // of the image that the classifier of the image form sees
 
@@ -23,7 +23,7 @@ Vgg16::Vgg16(Context& context, Norm norm, const VggOptions& options)
       classifier_(add<Sequential>("classifier")) {
   const bool large = options.stem == Stem::image;
   std::int64_t in = options.channels;
-  for (const Stage& stage : kStages) {
+  for (const VggStage& stage : kVggStages) {
     const std::int64_t out = scaled(stage.channels, options.width);
     for (int i = 0; i < stage.convolutions; ++i) {
       const bool normalised = norm == Norm::batch;

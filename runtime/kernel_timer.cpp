@@ -11,7 +11,7 @@ namespace braid {
 namespace {
 
 /// The fastest of so many runs counts; the first one warms caches and libraries.
-constexpr int kRuns = 4;
+constexpr int kTimedRuns = 4;
 constexpr double kUnknown = -1;
 
 }  // namespace
@@ -43,7 +43,7 @@ double KernelTimer::microseconds(const StepGraph& graph, NodeId node, Kernel& ke
   scratch.bind(kernel, scratch_.data());
   const Program program{.streams = {{{Instruction::Kind::launch, 0, &kernel}}}};
   double fastest = std::numeric_limits<double>::max();
-  for (int run = 0; run < kRuns; ++run) {
+  for (int run = 0; run < kTimedRuns; ++run) {
     const std::vector<LaunchTime> times = streams_.measure(program);
     if (run > 0) fastest = std::min(fastest, times.empty() ? 0 : times[0].finish - times[0].start);
   }

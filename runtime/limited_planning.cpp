@@ -8,7 +8,7 @@ namespace braid {
 namespace {
 
 /// Times that more values are chosen and the step is planned again, at most.
-constexpr int kRounds = 8;
+constexpr int kMostAttempts = 8;
 
 std::string mebibytes(std::int64_t bytes) {
   std::ostringstream out;
@@ -46,7 +46,7 @@ LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view po
 
   std::vector<ValueId> chosen;
   Recomputation current = recompute(problem.graph, chosen);
-  for (int round = 0; round < kRounds && !best.fits; ++round) {
+  for (int round = 0; round < kMostAttempts && !best.fits; ++round) {
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);

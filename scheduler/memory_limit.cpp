@@ -22,7 +22,7 @@ constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 constexpr int kWindows[] = {64, 32, 16, 8, 4, 2};
 
 /// A member of the family: as far as it is known what it costs.
-struct Candidate {
+struct LimitedSchedule {
   Plan plan;  // commands and simulated times
   std::vector<std::string> traded;
   double bound = 0;                     // of the makespan, whatever ways its nodes run in
@@ -57,13 +57,13 @@ class Family {
     }
     add(serial(problem), "serial", {"concurrency: one node after another"});
     add(one_by_one, "frugal", {"concurrency: one node after another, in an order that frees memory early"});
-    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.plan.makespan; });
+    std::ranges::stable_sort(candidates_, {}, [](const LimitedSchedule& c) { return c.plan.makespan; });
   }
 
   LimitedPlan best_within(std::int64_t limit) {
-    std::optional<Candidate> best;
-    Candidate* smallest = &candidates_.front();
-    for (Candidate& candidate : candidates_) {
+    std::optional<LimitedSchedule> best;
+    LimitedSchedule* smallest = &candidates_.front();
+    for (LimitedSchedule& candidate : candidates_) {
       if (best.has_value() && candidate.bound >= best->plan.makespan) continue;
       const std::int64_t least_workspace = least_workspace_bytes(problem_, candidate.plan);
       candidate.least_bytes = Lifetimes(problem_.graph, candidate.plan).peak().bytes + least_workspace;
@@ -86,9 +86,9 @@ class Family {
 
  private:
   void add(const Schedule& schedule, std::string_view name, std::vector<std::string> traded) {
-    Candidate candidate{plan_commands(problem_, schedule, name), std::move(traded)};
+    LimitedSchedule candidate{plan_commands(problem_, schedule, name), std::move(traded)};
     candidate.plan.bound = bound_;
-    const auto same = [&](const Candidate& other) { return other.plan.streams == candidate.plan.streams; };
+    const auto same = [&](const LimitedSchedule& other) { return other.plan.streams == candidate.plan.streams; };
     if (std::ranges::any_of(candidates_, same)) return;  // nodes were that close anyway
     improve_implementations(problem_, candidate.plan);
     take_simulated_times(problem_, candidate.plan);
@@ -97,12 +97,12 @@ class Family {
   }
 
   /// Returns the bytes of the arena without workspaces.
-  std::int64_t place_values(Candidate& candidate) const {
+  std::int64_t place_values(LimitedSchedule& candidate) const {
     plan_memory(problem_.graph, problem_.costs, candidate.plan);
     return candidate.plan.workspaces.front().offset;
   }
 
-  void fit_workspaces(Candidate& candidate, std::int64_t bytes) const {
+  void fit_workspaces(LimitedSchedule& candidate, std::int64_t bytes) const {
     const auto slices = [](const Plan& plan) {
       std::int64_t sum = 0;
       for (const ArenaSlice& slice : plan.workspaces) sum += align_up(slice.bytes, kArenaAlignment);
@@ -117,7 +117,7 @@ class Family {
 
   const Problem& problem_;
   const LowerBound bound_;
-  std::vector<Candidate> candidates_;
+  std::vector<LimitedSchedule> candidates_;
 };
 
 }  // namespace

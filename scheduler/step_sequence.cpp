@@ -70,13 +70,13 @@ OperationOrder::OperationOrder(std::span<const Operation> operations) {
 
 namespace {
 
-constexpr std::size_t kMaxFaults = 20;
+constexpr std::size_t kMaxSequenceFaults = 20;
 constexpr std::int64_t kNothing = -1;  // content of bytes that nobody has written
 constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
 
-class Verifier {
+class SequenceVerifier {
  public:
-  explicit Verifier(std::span<const Operation> operations) : operations_(operations), order_(operations) {
+  explicit SequenceVerifier(std::span<const Operation> operations) : operations_(operations), order_(operations) {
     cells_[std::numeric_limits<std::int64_t>::min()] = {};
   }
 
@@ -110,7 +110,8 @@ class Verifier {
   template <class... Parts>
   void fault(const Parts&... parts) {
     std::string text = message(parts...);
-    if (faults_.size() < kMaxFaults && std::ranges::find(faults_, text) == faults_.end()) faults_.push_back(text);
+    if (faults_.size() < kMaxSequenceFaults && std::ranges::find(faults_, text) == faults_.end())
+      faults_.push_back(text);
   }
   const std::string& name(std::size_t operation) const { return operations_[operation].name; }
 
@@ -182,7 +183,9 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> verify_operations(std::span<const Operation> operations) { return Verifier(operations).run(); }
+std::vector<std::string> verify_operations(std::span<const Operation> operations) {
+  return SequenceVerifier(operations).run();
+}
 
 StepMemory::StepMemory(const StepGraph& graph, const Costs& costs, const Plan& plan, std::int64_t arena,
                        std::vector<std::int64_t> slots)

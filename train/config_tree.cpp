@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxDepth = 16;
 /// Appended to the text in a comment. It can only show up in a scalar if a quote is never closed.
-constexpr char kEnd = '\x01';
+constexpr char kEndOfText = '\x01';
 
 /// Makes "source:line:column"; the source alone for overrides, which have one line only.
 class Locator {
@@ -91,7 +91,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_plain(mark, tag, anchor);
-    if (value.find(kEnd) != std::string::npos) fail(mark, "this quote is never closed");
+    if (value.find(kEndOfText) != std::string::npos) fail(mark, "this quote is never closed");
     if (expects_key()) {
       set_key(mark, value);
     } else {
@@ -172,7 +172,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
 ConfigNode parse(std::string_view text, const Locator& locate) {
   check_characters(text, locate);
-  std::istringstream stream(message(text, "\n#", kEnd, '\n'));
+  std::istringstream stream(message(text, "\n#", kEndOfText, '\n'));
   TreeBuilder builder(locate);
   try {
     YAML::Parser parser(stream);

@@ -8,14 +8,14 @@
 namespace braid {
 namespace {
 
-struct Candidate {
+struct Contender {
   Schedule schedule;
   double makespan = 0;
   std::int32_t waits = 0;
 };
 
-Candidate candidate(const Problem& problem, const NamedPolicy& named) {
-  Candidate result{.schedule = named.policy(problem)};
+Contender candidate(const Problem& problem, const NamedPolicy& named) {
+  Contender result{.schedule = named.policy(problem)};
   Plan plan = plan_commands(problem, result.schedule, named.name);
   improve_implementations(problem, plan);
   result.schedule.placements = plan.placements;
@@ -25,7 +25,7 @@ Candidate candidate(const Problem& problem, const NamedPolicy& named) {
   return result;
 }
 
-bool better(const Candidate& a, const Candidate& b) {
+bool better(const Contender& a, const Contender& b) {
   constexpr double kRounding = 1e-9;
   if (a.makespan < b.makespan * (1 - kRounding)) return true;
   return a.makespan <= b.makespan * (1 + kRounding) && a.waits < b.waits;
@@ -34,10 +34,10 @@ bool better(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 Schedule automatic(const Problem& problem) {
-  Candidate best = candidate(problem, policies().front());
+  Contender best = candidate(problem, policies().front());
   for (const NamedPolicy& named : policies().subspan(1)) {
     if (named.policy == automatic || problem.graph.node_count() > named.max_nodes) continue;
-    Candidate next = candidate(problem, named);
+    Contender next = candidate(problem, named);
     if (better(next, best)) best = std::move(next);
   }
   return std::move(best.schedule);

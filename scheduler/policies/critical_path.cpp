@@ -29,7 +29,7 @@ constexpr int kPasses = 2;         // forward and backward
 constexpr std::size_t kKept = 12;  // schedules, where they are to be run before one is chosen
 constexpr double kAsLong = 1.001;  // a gain that is smaller is worth no wait, and no memory for running ahead
 /// A gain within rounding is none: then the simpler schedule stays.
-constexpr double kRounding = 1e-9;
+constexpr double kMakespanRounding = 1e-9;
 
 std::string name_of(const ListRules& rules) {
   constexpr const char* kNames[] = {"equal shares", "balanced", "fastest"};  // by Sharing
@@ -74,7 +74,7 @@ class Search {
  private:
   enum class Tell { always, if_kept };
 
-  bool optimal() const { return best_.front().schedule.makespan <= bound_ * (1 + kRounding); }
+  bool optimal() const { return best_.front().schedule.makespan <= bound_ * (1 + kMakespanRounding); }
 
   void try_all_rules() {
     const bool moldable =
@@ -133,8 +133,9 @@ class Search {
 
   /// Whether a schedule is among the best so far.
   bool remember(const Schedule& schedule) {
-    const auto place = std::ranges::find_if(
-        best_, [&](const Found& other) { return schedule.makespan < other.schedule.makespan * (1 - kRounding); });
+    const auto place = std::ranges::find_if(best_, [&](const Found& other) {
+      return schedule.makespan < other.schedule.makespan * (1 - kMakespanRounding);
+    });
     const std::size_t most = problem_.shares_units ? kKept : 1;
     if (place - best_.begin() == static_cast<std::ptrdiff_t>(most)) return false;
     const std::size_t attempt = problem_.log != nullptr ? problem_.log->attempts.size() : 0;

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int kGroupNodes = 3;     // most nodes of a group: r in the paper
 constexpr int kGroups = 8;         // most groups of a stage: s in the paper
-constexpr int kWindow = 12;        // most nodes of a window
+constexpr int kWindowNodes = 12;   // most nodes of a window
 constexpr int kMaxEndings = 4000;  // most endings looked at in one window; windows of 7 nodes have less
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kUnknown = -1;
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+constexpr double kNotComputed = -1;
 
 /// Nodes of a window, a bit each.
 using Set = std::uint32_t;
@@ -51,7 +51,7 @@ class Window {
     }
     best_.resize(all_ + 1);
     best_[0].cost = 0;
-    stage_costs_.assign(all_ + 1, kUnknown);
+    stage_costs_.assign(all_ + 1, kNotComputed);
   }
 
   /// The best stages, first to last; nothing if there are too many endings.
@@ -80,13 +80,13 @@ class Window {
     Set neighbours = 0;  // predecessors and successors in it
   };
   struct Best {
-    double cost = kUnknown;
+    double cost = kNotComputed;
     Set ending = 0;
   };
 
   double solve(Set set) {
-    if (best_[set].cost == kUnknown) {
-      best_[set].cost = kNever;
+    if (best_[set].cost == kNotComputed) {
+      best_[set].cost = kImpossible;
       try_endings(set, set, 0);
     }
     return best_[set].cost;
@@ -99,7 +99,7 @@ class Window {
     if (open == 0) {
       ++endings_;
       const double latency = stage_cost(ending);
-      if (latency == kNever) return;
+      if (latency == kImpossible) return;
       const double cost = solve(set & ~ending) + latency;
       if (best_[set].ending == 0 || cost < best_[set].cost) best_[set] = {cost, ending};
       return;
@@ -134,7 +134,7 @@ class Window {
   /// How long a stage takes: as long as its longest group, and no less than its work does on the whole capacity.
   double stage_cost(Set stage) {
     double& cost = stage_costs_[stage];
-    if (cost != kUnknown) return cost;
+    if (cost != kNotComputed) return cost;
     cost = total(stage, &Local::work) / capacity_;
     int groups = 0;
     for (Set rest = stage; rest != 0; ++groups) {
@@ -142,14 +142,14 @@ class Window {
       cost = std::max(cost, total(group, &Local::duration));
       rest &= ~group;
     }
-    if (groups < 1 || groups > most_groups_) cost = kNever;
+    if (groups < 1 || groups > most_groups_) cost = kImpossible;
     return cost;
   }
 
   const int capacity_;
   const int most_groups_;
   const Set all_;
-  std::array<Local, kWindow> nodes_;
+  std::array<Local, kWindowNodes> nodes_;
   std::vector<Best> best_;           // per set: its last stage, and the cost of all stages
   std::vector<double> stage_costs_;  // per set
   int endings_ = 0;
@@ -200,7 +200,7 @@ Schedule stages(const Problem& problem) {
   const std::vector<NodeId> launched = problem.graph.launched_nodes();
   const std::vector<int> crossings = count_crossings(problem.edges, launched);
   Timeline timeline(problem);
-  std::size_t limit = kWindow;
+  std::size_t limit = kWindowNodes;
   for (std::size_t begin = 0; begin < launched.size();) {
     const std::size_t end = window_end(crossings, begin, limit);
     const auto nodes = std::span(launched).subspan(begin, end - begin);
@@ -211,7 +211,7 @@ Schedule stages(const Problem& problem) {
       continue;
     }
     for (const Set stage : *stages) place(problem, nodes, window.groups(stage), timeline);
-    limit = std::min<std::size_t>(limit + 1, kWindow);
+    limit = std::min<std::size_t>(limit + 1, kWindowNodes);
     begin = end;
   }
   return std::move(timeline).finish();

@@ -1,11 +1,38 @@
 #!/usr/bin/env bash
 # From a fresh clone to trained networks: installs what is missing, builds, and trains three networks at once on
-# Fashion-MNIST, for one epoch. Ends with their test accuracies.
-# Further arguments go to `braid train`, for instance: scripts/demo.sh --set train.epochs=1
+# Fashion-MNIST, for one epoch. Ends with their test accuracies. It can be stopped and started again at any time.
+# Arguments go to `braid train`, for instance: scripts/demo.sh --set train.epochs=2
+#
+# The first build includes the CUDA backend if this machine has a GPU and the toolkit, or if BRAID_CUDA=ON is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/steps.sh
 
-scripts/setup.sh
-cmake --preset release
-cmake --build --preset release --target bin/braid
-exec build/release/bin/braid train configs/concurrent.yaml "$@"
+build=build/release
+begin_steps 4 $build/log.txt
+only_build $build
+step 'installing what is missing' scripts/setup.sh --demo
+
+# A build that is there keeps its settings.
+settings=()
+if [[ ! -f $build/build.ninja ]]; then
+  cuda=OFF
+  if nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then cuda=AUTO; fi
+  settings=(-DBRAID_TESTS=OFF "-DBRAID_CUDA=$cuda")
+fi
+if [[ -n ${BRAID_CUDA-} ]]; then settings+=("-DBRAID_CUDA=$BRAID_CUDA"); fi
+configure() { ((${#settings[@]} == 0)) || cmake --preset release "${settings[@]}"; }
+step 'configuring' configure
+
+build_time=$(about 170) training_time=" ($(about 280))"
+if grep -q '^BRAID_CUDA:STRING=OFF$' $build/CMakeCache.txt; then
+  if command -v nvcc >/dev/null; then build_time+=', without the CUDA backend: BRAID_CUDA=ON asks for it'; fi
+else
+  build_time="$(about 300), with the CUDA backend if all that it needs is there" training_time=
+fi
+if [[ -x $build/bin/braid ]]; then build_time='what has changed'; fi
+build_step "building ($build_time)" cmake --build --preset release --target bin/braid
+end_build
+
+next_step "training ResNet-20, a GoogLeNet and a PathNet-like net at once$training_time"
+exec $build/bin/braid train configs/concurrent.yaml "$@"

@@ -1,23 +1,29 @@
 #!/usr/bin/env bash
 # Installs the packages that Braid is built from and tested with, if any is missing (Debian and Ubuntu).
 # Does nothing, quickly, if all are there. BRAID_SETUP=skip says that they are, by other means than packages.
-# With --tests, also what some tests need that are skipped without it, as far as the system has it.
+# With --demo, only what the program and the demo need. With --tests, also what some tests need that are skipped without
+# it, as far as the system has it.
 set -euo pipefail
 
 if [[ ${BRAID_SETUP-} == skip ]]; then exit 0; fi
 
 packages=(
-  g++ cmake ninja-build ccache python3
+  g++ cmake ninja-build
   libdnnl-dev ocl-icd-opencl-dev  # oneDNN: convolutions and matrix products on CPU; its CMake package wants OpenCL
   libyaml-cpp-dev        # configs
   nlohmann-json3-dev     # plans, logs, profiles
   libcli11-dev           # command line
   libstb-dev             # PNG and JPEG
   zlib1g-dev             # compressed data files
-  doctest-dev            # tests
-  librapidcheck-dev      # tests of properties
   dataset-fashion-mnist  # the data set of the demo
 )
+if [[ ${1-} != --demo ]]; then
+  packages+=(
+    ccache python3
+    doctest-dev        # tests
+    librapidcheck-dev  # tests of properties
+  )
+fi
 cmake_needed=3.25
 
 fail() {
@@ -62,6 +68,7 @@ if ((${#missing[@]} > 0)); then
     as_root=(sudo)
   fi
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
+  "${as_root[@]}" dpkg --configure -a  # in case that the last installation was interrupted
   "${apt[@]}" update
   "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 fi

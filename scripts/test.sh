@@ -7,6 +7,7 @@
 # The last line counts test cases: "N passed, N failed, N skipped". The exit status is 0 only if none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/steps.sh
 
 preset=release
 if [[ ${1-} == --preset ]]; then
@@ -22,14 +23,21 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 # Test programs run side by side: a thread that waits must not keep a core from the others.
 export OMP_WAIT_POLICY=passive
 
-scripts/setup.sh --tests
-cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_BENCHMARKS=ON -DBRAID_WERROR=ON
-cmake --build --preset "$preset"
+begin_steps 4 "$build/log.txt"
+only_build "$build"
+step 'installing what is missing' scripts/setup.sh --tests
+step "configuring $preset" \
+  cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_BENCHMARKS=ON -DBRAID_WERROR=ON
+build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset"
+end_build
 
+next_step "testing ($(about 400))"
+progress=()
+if [[ -t 1 && -z ${CI-} ]]; then progress=(--progress); fi
 report=$PWD/$build/Testing/report.xml
 rm -f "$report"
 status=0
-ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error --output-junit "$report" \
+ctest --test-dir "$build" "${progress[@]}" --parallel "$(nproc)" --output-on-failure --no-tests=error --output-junit "$report" \
   --test-output-size-passed 10000000 --test-output-size-failed 10000000 "$@" || status=$?
 
 gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' | sed -n 's/^Total Tests: //p')

@@ -8,16 +8,11 @@
 #include "models/registry.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
+#include "tests/faults.h"
 #include "train/optimizer.h"
 
 namespace braid::testing {
 namespace {
-
-std::string joined(const std::vector<std::string>& sentences) {
-  std::string text;
-  for (const std::string& sentence : sentences) text += sentence + '\n';
-  return text;
-}
 
 void check_program(const Ran& ran, const std::vector<int>& streams) {
   const std::vector<int> used(streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(ran.plan.streams.size()));

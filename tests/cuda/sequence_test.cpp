@@ -9,6 +9,7 @@
 #include "models/registry.h"
 #include "scheduler/step_protocols.h"
 #include "tests/cuda/networks.h"
+#include "tests/faults.h"
 #include "tests/scheduler/training_step.h"
 #include "train/optimizer.h"
 
@@ -17,17 +18,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-std::string joined(const std::vector<std::string>& sentences) {
-  std::string text;
-  for (const std::string& sentence : sentences) text += sentence + '\n';
-  return text;
-}
-
-bool mentions(const std::vector<std::string>& faults, std::string_view text) {
-  return std::ranges::any_of(faults, [&](const std::string& fault) { return fault.find(text) != std::string::npos; });
-}
-
-std::int64_t address(const void* data) { return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data)); }
+std::int64_t address_of(const void* data) { return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data)); }
 
 enum class Way { launches, prefetch, graph };
 
@@ -49,7 +40,7 @@ TracedSteps run_training(const Training& t, Way way, int steps) {
   const auto backend = make_backend({DeviceType::cuda, 0});
   const Buffer arena = backend->allocate(static_cast<std::size_t>(t.plan.arena_bytes)),
                weight = backend->allocate(1000);
-  const StepMemory memory(t.graph, t.costs, t.plan, address(arena.data()), {address(weight.data())});
+  const StepMemory memory(t.graph, t.costs, t.plan, address_of(arena.data()), {address_of(weight.data())});
   const auto group = backend->make_streams({.count = 3});
   const std::vector<int> streams = program_streams(recording::calls());
   const ValueId input = memory.inputs().at(0);
@@ -232,9 +223,9 @@ std::vector<Operation> check_session(const SessionOptions& options, const std::v
     for (const Value& value : ran.graph.values()) {
       if (value.slot < 0) continue;
       slots.resize(std::max(slots.size(), static_cast<std::size_t>(value.slot) + 1));
-      slots[static_cast<std::size_t>(value.slot)] = address(session.parameter(value.slot).data());
+      slots[static_cast<std::size_t>(value.slot)] = address_of(session.parameter(value.slot).data());
     }
-    const StepMemory memory(ran.graph, ran.costs, ran.plan, address(ran.arena), slots);
+    const StepMemory memory(ran.graph, ran.costs, ran.plan, address_of(ran.arena), slots);
     const std::vector<int> used(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(ran.plan.streams.size()));
     TracedSteps traced = steps_of(calls, memory, used);
     traced.operations.push_back({.name = "the host", .accesses = memory.final(static_cast<int>(k))});

@@ -16,7 +16,7 @@
 namespace braid::testing {
 namespace {
 
-using Kind = Call::Kind;
+using CallKind = Call::Kind;
 
 /// Runs a step and returns the calls it made.
 std::vector<Call> calls_of_step(Session& session, std::uint64_t seed = 1) {
@@ -80,8 +80,8 @@ TEST_CASE("a step neither allocates nor frees nor waits for what is running, onc
     for (const Call& call : calls) {
       CHECK(call.status == 0);
       CHECK_FALSE(call.pageable);
-      issuing = issuing || call.kind == Kind::launch;
-      CHECK_FALSE((issuing && call.kind == Kind::synchronize));
+      issuing = issuing || call.kind == CallKind::launch;
+      CHECK_FALSE((issuing && call.kind == CallKind::synchronize));
     }
   }
 }
@@ -100,7 +100,7 @@ TEST_CASE("a replayed step is one launch, and nothing is allocated or waited for
       capturing = captured = true;
     }
     if (capturing) {
-      CHECK(std::set{Kind::capture, Kind::record, Kind::wait, Kind::launch}.contains(call.kind));
+      CHECK(std::set{CallKind::capture, CallKind::record, CallKind::wait, CallKind::launch}.contains(call.kind));
       CHECK(call.graph == 1);
     }
     if (call.function == "cudaStreamEndCapture") capturing = false;
@@ -111,7 +111,7 @@ TEST_CASE("a replayed step is one launch, and nothing is allocated or waited for
   for (int i = 0; i < 3; ++i) {
     const std::vector<Call> calls = calls_of_step(session);
     CHECK(functions_of(calls) == expected);
-    CHECK(std::ranges::count(calls, Kind::graph_launch, &Call::kind) == 1);
+    CHECK(std::ranges::count(calls, CallKind::graph_launch, &Call::kind) == 1);
   }
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("streams and events are made so that they do not synchronise with anyt
     recording::clear();
     Session second({.device = "cuda", .streams = 3});
     for (const Call& call : recording::calls()) {
-      if (call.kind != Kind::create) continue;
+      if (call.kind != CallKind::create) continue;
       if (call.function.starts_with("cudaStreamCreate")) CHECK(call.flags == cudaStreamNonBlocking);
       if (call.function.starts_with("cudaEventCreate")) CHECK(call.flags == cudaEventDisableTiming);
     }
@@ -190,7 +190,7 @@ TEST_CASE("inputs that were prefetched arrive, whatever of them the next step ta
     step.run();
     const auto calls = recording::calls();
     const auto uploaded = std::ranges::count_if(calls, [](const Call& call) {
-      return call.kind == Kind::copy && recording::pinned_block(call.pointers[1].data);
+      return call.kind == CallKind::copy && recording::pinned_block(call.pointers[1].data);
     });
     CHECK(uploaded == 1);  // what was not prefetched: the label, or in some steps both in one
     next = random_array({8, 8}, run + 1);
@@ -224,17 +224,17 @@ TEST_CASE("a slot of staging memory is filled again only after the copies out of
   std::map<const void*, Slot> slots;  // by device address
   const void* last_slot = nullptr;
   for (const Call& call : calls) {
-    if (call.kind == Kind::copy && recording::pinned_block(call.pointers[1].data)) {
+    if (call.kind == CallKind::copy && recording::pinned_block(call.pointers[1].data)) {
       Slot& slot = slots[call.pointers[0].data];
       CHECK((slot.copied_in == 0 || slot.awaited));
       slot = {.copied_in = slot.copied_in + 1, .copied_out = slot.copied_out};
-    } else if (call.kind == Kind::copy && slots.contains(call.pointers[1].data)) {
+    } else if (call.kind == CallKind::copy && slots.contains(call.pointers[1].data)) {
       last_slot = call.pointers[1].data;
       ++slots[last_slot].copied_out;
-    } else if (call.kind == Kind::record && last_slot != nullptr) {
+    } else if (call.kind == CallKind::record && last_slot != nullptr) {
       slots[last_slot].consumed = call.event;
       last_slot = nullptr;
-    } else if (call.kind == Kind::synchronize) {
+    } else if (call.kind == CallKind::synchronize) {
       for (auto& [data, slot] : slots) slot.awaited = slot.awaited || (slot.consumed == call.event && call.event >= 0);
     }
   }
@@ -262,17 +262,17 @@ std::vector<Work> work_of(const std::vector<Call>& calls, const std::vector<int>
   std::map<int, Clock> streams, events;
   std::vector<Work> work;
   for (const Call& call : calls) {
-    if (call.graph >= 0 && call.kind != Kind::graph_launch) continue;
+    if (call.graph >= 0 && call.kind != CallKind::graph_launch) continue;
     Clock& now = streams[call.stream];
     switch (call.kind) {
-      case Kind::record: events[call.event] = now; break;
-      case Kind::wait:
+      case CallKind::record: events[call.event] = now; break;
+      case CallKind::wait:
         for (const auto& [stream, position] : events[call.event]) now[stream] = std::max(now[stream], position);
         break;
-      case Kind::launch:
-      case Kind::copy:
-      case Kind::fill:
-      case Kind::graph_launch:
+      case CallKind::launch:
+      case CallKind::copy:
+      case CallKind::fill:
+      case CallKind::graph_launch:
         if (std::ranges::find(ids, call.stream) != ids.end()) work.push_back({&call, now[call.stream] + 1, now});
         ++now[call.stream];
         break;
@@ -301,7 +301,8 @@ TEST_CASE("a step's inputs arrive before anything of it starts, and after all of
     std::size_t pairs = 0;
     for (const Work& a : work) {
       for (const Work& b : work) {
-        const bool is_input = a.call->kind == Kind::copy && b.call->kind != Kind::copy && step_of(a) == step_of(b);
+        const bool is_input =
+            a.call->kind == CallKind::copy && b.call->kind != CallKind::copy && step_of(a) == step_of(b);
         if (!is_input && step_of(a) >= step_of(b)) continue;
         ++pairs;
         CHECK(a.before(b));
@@ -339,12 +340,12 @@ TEST_CASE("at most one step is on its way when the next is prepared") {
   for (int run = 0; run < 6; ++run) {
     const std::vector<Call> calls = calls_of_step(session);
     if (run >= 2) {  // the first synchronisation is with the step before the last
-      const auto first = std::ranges::find(calls, Kind::synchronize, &Call::kind);
+      const auto first = std::ranges::find(calls, CallKind::synchronize, &Call::kind);
       REQUIRE(first != calls.end());
       CHECK(first->event == finished[finished.size() - 2]);
     }
     finished.push_back(calls.back().event);
-    CHECK(calls.back().kind == Kind::record);
+    CHECK(calls.back().kind == CallKind::record);
   }
 }
 

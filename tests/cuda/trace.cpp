@@ -9,7 +9,7 @@ namespace braid::testing {
 
 namespace {
 
-using Kind = Call::Kind;
+using CallKind = Call::Kind;
 
 bool within(const recording::Bytes& inner, const void* data, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data), at = reinterpret_cast<std::uintptr_t>(inner.data);
@@ -41,14 +41,15 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams) {
   std::map<int, std::int32_t> newest;  // event → its last record
   const Call* node = nullptr;          // the mark at which the node began whose launches follow
   for (const Call& call : calls) {
-    if (call.kind == Kind::mark) {
+    if (call.kind == CallKind::mark) {
       node = call.function == "begin" ? &call : nullptr;
       if (node != nullptr) {
         trace.streams[static_cast<std::size_t>(call.stream)].push_back({Command::Kind::launch, call.index});
       }
       continue;
     }
-    if (call.kind == Kind::launch || (node != nullptr && (call.kind == Kind::copy || call.kind == Kind::fill))) {
+    if (call.kind == CallKind::launch ||
+        (node != nullptr && (call.kind == CallKind::copy || call.kind == CallKind::fill))) {
       if (node == nullptr) {
         trace.faults.push_back(message(call.kernel, " is launched outside of any node"));
       } else if (call.stream != streams[static_cast<std::size_t>(node->stream)]) {
@@ -59,14 +60,14 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams) {
     }
     const auto stream = std::ranges::find(streams, call.stream);
     if (stream == streams.end()) {
-      if (call.kind == Kind::record) newest.erase(call.event);  // the copy stream's
+      if (call.kind == CallKind::record) newest.erase(call.event);  // the copy stream's
       continue;
     }
     auto& commands = trace.streams[static_cast<std::size_t>(stream - streams.begin())];
-    if (call.kind == Kind::record) {
+    if (call.kind == CallKind::record) {
       newest[call.event] = trace.events;
       commands.push_back({Command::Kind::record, trace.events++});
-    } else if (call.kind == Kind::wait && newest.contains(call.event)) {
+    } else if (call.kind == CallKind::wait && newest.contains(call.event)) {
       commands.push_back({Command::Kind::wait, newest[call.event]});
     }
   }

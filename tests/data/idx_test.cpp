@@ -10,7 +10,7 @@ using namespace braid::testing;
 
 namespace {
 
-std::string error_from(const Bytes& content) {
+std::string error_from_idx(const Bytes& content) {
   return error_of<DataError>([&] { parse_idx(content, "file"); });
 }
 
@@ -31,28 +31,29 @@ TEST_CASE("an IDX file without elements is valid") { CHECK(parse_idx(idx({3, 0},
 TEST_CASE("an IDX file cut at any byte is an error that names the byte") {
   const Bytes whole = idx({2, 3}, {1, 2, 3, 4, 5, 6});
   for (std::size_t cut = 0; cut < whole.size(); ++cut) {
-    const std::string error = error_from(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut)));
+    const std::string error = error_from_idx(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut)));
     CHECK_MESSAGE(contains(error, message("file: byte ", cut, ": truncated")), error);
   }
 }
 
 TEST_CASE("bytes after the last element are an error") {
-  CHECK(contains(error_from(idx({2}, {1, 2, 3})), "file: byte 10: 1 bytes follow"));
+  CHECK(contains(error_from_idx(idx({2}, {1, 2, 3})), "file: byte 10: 1 bytes follow"));
 }
 
 TEST_CASE("a wrong magic number is an error that says which byte is wrong") {
-  CHECK(contains(error_from({1, 0, 8, 1, 0, 0, 0, 0}), "byte 0: expected an IDX file"));
-  CHECK(contains(error_from({0, 1, 8, 1, 0, 0, 0, 0}), "byte 0: expected an IDX file"));
-  CHECK(contains(error_from({0, 0, 13, 1, 0, 0, 0, 0}), "byte 2: expected IDX elements of type 8"));
-  CHECK(contains(error_from({0, 0, 8, 0, 0, 0, 0, 0}), "byte 3: expected 1 to 6 dimensions, got 0"));
-  CHECK(contains(error_from({0, 0, 8, 7, 0, 0, 0, 0}), "byte 3: expected 1 to 6 dimensions, got 7"));
+  CHECK(contains(error_from_idx({1, 0, 8, 1, 0, 0, 0, 0}), "byte 0: expected an IDX file"));
+  CHECK(contains(error_from_idx({0, 1, 8, 1, 0, 0, 0, 0}), "byte 0: expected an IDX file"));
+  CHECK(contains(error_from_idx({0, 0, 13, 1, 0, 0, 0, 0}), "byte 2: expected IDX elements of type 8"));
+  CHECK(contains(error_from_idx({0, 0, 8, 0, 0, 0, 0, 0}), "byte 3: expected 1 to 6 dimensions, got 0"));
+  CHECK(contains(error_from_idx({0, 0, 8, 7, 0, 0, 0, 0}), "byte 3: expected 1 to 6 dimensions, got 7"));
 }
 
 TEST_CASE("dimensions whose product overflows are an error and not an allocation") {
   const std::uint32_t huge = 0xffffffff;
-  CHECK(contains(error_from(idx({huge, huge, huge}, {})), "byte 8: dimension 4294967295 makes more"));
-  CHECK(contains(error_from(idx({1u << 31, 1u << 30, 8}, {})), "byte 12: dimension 8 makes more"));  // 2^64, that is 0
-  CHECK(contains(error_from(idx({huge}, {1, 2, 3})), "truncated: shape [4294967295] needs 4294967303 bytes"));
+  CHECK(contains(error_from_idx(idx({huge, huge, huge}, {})), "byte 8: dimension 4294967295 makes more"));
+  CHECK(contains(error_from_idx(idx({1u << 31, 1u << 30, 8}, {})),
+                 "byte 12: dimension 8 makes more"));  // 2^64, that is 0
+  CHECK(contains(error_from_idx(idx({huge}, {1, 2, 3})), "truncated: shape [4294967295] needs 4294967303 bytes"));
 }
 
 TEST_CASE("mutated IDX content either parses to as many values as its shape says or is a DataError") {

@@ -16,7 +16,7 @@ using namespace braid::testing;
 namespace {
 
 template <class T, class... Arguments>
-OpPtr make(const Arguments&... arguments) {
+OpPtr op(const Arguments&... arguments) {
   return std::make_shared<T>(arguments...);
 }
 
@@ -35,16 +35,16 @@ struct Net {
   ValueId gamma = steps.add(ramp({5}, 1), true), beta = steps.add(ramp({5}), true);
   ValueId mean = steps.add(ramp({5}), true), variance = steps.add(ramp({5}, 1), true);
   ValueId number = steps.add(Array::scalar<std::int32_t>(3));
-  ValueId z = node(make<ops::Linear>(), {x, w});
+  ValueId z = node(op<ops::Linear>(), {x, w});
   ValueId y =
-      node(make<ops::BatchNorm>(BatchNormOptions{.activation = Activation::relu}), {z, gamma, beta, mean, variance});
-  ValueId dropped = node(make<ops::Dropout>(0.5, 7u, 0u), {y, number});
-  ValueId flat = node(make<ops::Reshape>(Shape{6, 5, 1}), {dropped});
-  ValueId logits = node(make<ops::Scale>(2.0), {flat});
-  ValueId dy = gradient(make<ops::Scale>(0.5), {logits});
-  ValueId dx = gradient(make<ops::Sum>(), {dy, flat});  // reads dropped through a view
-  ValueId late = gradient(make<ops::ReluBackward>(), {dy, logits});
-  ValueId last = gradient(make<ops::Sum>(), {y, dropped});
+      node(op<ops::BatchNorm>(BatchNormOptions{.activation = Activation::relu}), {z, gamma, beta, mean, variance});
+  ValueId dropped = node(op<ops::Dropout>(0.5, 7u, 0u), {y, number});
+  ValueId flat = node(op<ops::Reshape>(Shape{6, 5, 1}), {dropped});
+  ValueId logits = node(op<ops::Scale>(2.0), {flat});
+  ValueId dy = gradient(op<ops::Scale>(0.5), {logits});
+  ValueId dx = gradient(op<ops::Sum>(), {dy, flat});  // reads dropped through a view
+  ValueId late = gradient(op<ops::ReluBackward>(), {dy, logits});
+  ValueId last = gradient(op<ops::Sum>(), {y, dropped});
 
   ValueId node(OpPtr op, std::initializer_list<ValueId> inputs) { return steps.graph().add_node(op, inputs); }
   ValueId gradient(OpPtr op, std::initializer_list<ValueId> inputs) {
@@ -149,15 +149,15 @@ TEST_CASE("what would be computed again from an overwritten parameter is refused
   Interpreter steps;
   StepGraph& graph = steps.graph();
   const ValueId x = steps.add(ramp({3})), w = steps.add(ramp({}), true);
-  const ValueId y = graph.add_node(make<ops::ScaleBy>(), {x, w});
+  const ValueId y = graph.add_node(op<ops::ScaleBy>(), {x, w});
   struct Update final : Op {
     std::string_view name() const override { return "update"; }
     void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
       outputs.push_back({.shape = {}, .overwrites = 0});
     }
   };
-  graph.add_node(make<Update>(), {w});
-  graph.add_node(make<ops::Relu>(), {y}, ValueKind::gradient);
+  graph.add_node(op<Update>(), {w});
+  graph.add_node(op<ops::Relu>(), {y}, ValueKind::gradient);
   CHECK_THROWS_WITH_AS(recompute(graph, std::vector{y}), doctest::Contains("was overwritten earlier"), ShapeError);
 }
 

@@ -1,30 +1,10 @@
 #include <doctest/doctest.h>
 
+#include "tests/scheduler/devices.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
 namespace {
-
-DeviceInfo four_cores() {
-  return {.name = "four cores",
-          .capacity = 4,
-          .flops_per_unit = 1e9,
-          .bytes_per_second = 2.5e9,
-          .bytes_per_second_unit = 1e9,
-          .launch_seconds = 1e-6,
-          .fork_seconds = 2e-6,
-          .max_width = 4};
-}
-
-DeviceInfo ten_multiprocessors() {
-  return {.name = "ten multiprocessors",
-          .capacity = 10,
-          .flops_per_unit = 1e9,
-          .bytes_per_second = 5e9,
-          .bytes_per_second_unit = 1e9,
-          .launch_seconds = 1e-6,
-          .shares_units = true};
-}
 
 ValueId add_work(StepGraph& graph, ValueId input, Work work) {
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});

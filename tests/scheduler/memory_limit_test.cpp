@@ -9,12 +9,12 @@
 namespace braid::testing {
 namespace {
 
-constexpr double kRounding = 1 + 1e-9;
+constexpr double kLimitRounding = 1 + 1e-9;
 
 /// A random step and the problem that refers to it.
-class Case {
+class LimitedCase {
  public:
-  Case(std::uint64_t seed, int streams, int max_nodes = 60)
+  LimitedCase(std::uint64_t seed, int streams, int max_nodes = 60)
       : step(random_step(seed, max_nodes)), shared(seed % 2 == 1), edges_(step.graph.edges()), streams_(streams) {}
   Problem problem() const { return {step.graph, edges_, step.costs, streams_, step.capacity, shared}; }
   LimitedPlan within(std::int64_t limit) const { return plan_within(problem(), critical_path, "critical_path", limit); }
@@ -48,19 +48,19 @@ struct TwoChains {
 }  // namespace
 
 TEST_CASE("a limit of nothing or less is refused") {
-  const Case small(0, 2, 8);
+  const LimitedCase small(0, 2, 8);
   CHECK_THROWS_WITH_AS(small.within(0), "[memory] expected a limit of at least 1 byte, got 0", PlanError);
   CHECK_THROWS_WITH_AS(small.within(-5), "[memory] expected a limit of at least 1 byte, got -5", PlanError);
 }
 
 TEST_CASE("an ample limit costs nothing") {
   for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
-    const Case random(seed, 4);
+    const LimitedCase random(seed, 4);
     const Plan free = make_plan(random.problem(), critical_path, "critical_path");
     const LimitedPlan limited = random.within(free.arena_bytes + 1);
     INFO("seed ", seed);
     REQUIRE(limited.fits);
-    if (!random.shared) REQUIRE(limited.plan.makespan <= free.makespan * kRounding);
+    if (!random.shared) REQUIRE(limited.plan.makespan <= free.makespan * kLimitRounding);
   }
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("one chain after the other needs half the memory of both at once") {
 TEST_CASE("a plan that fits is safe and within its limit, and the serial plan's memory is always enough") {
   int fitted = 0, missed = 0;
   for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
-    const Case random(seed, 2 + static_cast<int>(seed % 3) * 3);
+    const LimitedCase random(seed, 2 + static_cast<int>(seed % 3) * 3);
     const std::int64_t alone = make_plan(random.problem(), serial, "serial").arena_bytes;
     for (const double share : {2.0, 1.0, 0.8, 0.5}) {
       const auto limit = std::max<std::int64_t>(1, std::llround(share * static_cast<double>(alone)));
@@ -104,7 +104,7 @@ TEST_CASE("a plan that fits is safe and within its limit, and the serial plan's 
 TEST_CASE("a larger limit never gives a larger makespan") {
   int faster = 0;
   for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
-    const Case random(seed, 4);
+    const LimitedCase random(seed, 4);
     const std::int64_t alone = make_plan(random.problem(), serial, "serial").arena_bytes;
     double makespan = std::numeric_limits<double>::infinity();
     bool fitted = false;
@@ -113,8 +113,8 @@ TEST_CASE("a larger limit never gives a larger makespan") {
       INFO("seed ", seed, ", ", percent, " % of serial");
       REQUIRE((limited.fits || !fitted));
       if (!limited.fits) continue;
-      REQUIRE(limited.plan.makespan <= makespan * kRounding);
-      faster += fitted && limited.plan.makespan * kRounding < makespan ? 1 : 0;
+      REQUIRE(limited.plan.makespan <= makespan * kLimitRounding);
+      faster += fitted && limited.plan.makespan * kLimitRounding < makespan ? 1 : 0;
       fitted = true;
       makespan = limited.plan.makespan;
     }
@@ -125,7 +125,7 @@ TEST_CASE("a larger limit never gives a larger makespan") {
 TEST_CASE("a value moved into the bytes of another that is in use is found out in a limited plan") {
   int moved = 0;
   for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
-    const Case random(seed, 4);
+    const LimitedCase random(seed, 4);
     const Plan plan = random.within(make_plan(random.problem(), serial, "serial").arena_bytes).plan;
     for (ValueId value = 0; value < random.step.graph.value_count(); ++value) {
       for (ValueId other = 0; other < random.step.graph.value_count(); ++other) {
@@ -145,7 +145,7 @@ TEST_CASE("a value moved into the bytes of another that is in use is found out i
 
 TEST_CASE("the frugal order is topological, and updates come right after their gradients") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const Case random(seed, 1);
+    const LimitedCase random(seed, 1);
     const Plan plan = make_plan(random.problem(), frugal, "frugal");
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, plan).safe());
   }
@@ -166,7 +166,7 @@ TEST_CASE("the frugal order is topological, and updates come right after their g
 
 TEST_CASE("a step recorded in another order is the same step") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const Case random(seed, 3);
+    const LimitedCase random(seed, 3);
     const ReorderedStep lean(random.problem(), frugal(random.problem()).order);
     const Problem problem = lean.problem(3);
     INFO("seed ", seed);
@@ -230,7 +230,7 @@ TEST_CASE("a lean schedule runs no further ahead than its window, for less memor
 
 TEST_CASE("within a window a node starts only when all that are so many places ahead are over") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Case random(seed, 3);
+    const LimitedCase random(seed, 3);
     const Schedule order = frugal(random.problem());
     const ReorderedStep lean(random.problem(), order.order);
     for (const int window : {1, 2, 5}) {
@@ -249,7 +249,7 @@ TEST_CASE("within a window a node starts only when all that are so many places a
       }
     }
   }
-  const Case random(0, 2);
+  const LimitedCase random(0, 2);
   CHECK_THROWS_WITH_AS(schedule_within_window(random.problem(), critical_path, 0),
                        "[window] expected a window of at least 1 node, got 0", PlanError);
 }

@@ -9,6 +9,7 @@
 
 #include "scheduler/simulator.h"
 #include "scheduler/step_protocols.h"
+#include "tests/faults.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/step_generator.h"
 
@@ -17,13 +18,7 @@ namespace {
 
 using Kind = Command::Kind;
 
-constexpr double kRounding = 1e-6;  // of sums of some hundred durations
-
-std::string joined(const std::vector<std::string>& faults) {
-  std::string text;
-  for (const std::string& fault : faults) text += fault + '\n';
-  return text;
-}
+constexpr double kSumRounding = 1e-6;  // of sums of some hundred durations
 
 /// What rapidcheck says of a property that does not hold: the smallest step, and why; empty if it holds.
 template <class Testable>
@@ -125,7 +120,8 @@ TEST_CASE("values that are in use at the same time of the simulated run have byt
           for (const Lifetime& a : lifetimes) {
             for (const Lifetime& b : lifetimes) {
               const Value &first = step.graph.value(a.value), &second = step.graph.value(b.value);
-              const bool together = a.value < b.value && a.begin < b.end - kRounding && b.begin < a.end - kRounding;
+              const bool together =
+                  a.value < b.value && a.begin < b.end - kSumRounding && b.begin < a.end - kSumRounding;
               if (!together || second.reuses == a.value) continue;  // in place: the one begins while the other ends
               const std::int64_t begin = std::max(plan.offsets[a.value], plan.offsets[b.value]);
               const auto end_of = [&](ValueId id, const Value& value) {
@@ -147,13 +143,13 @@ TEST_CASE("no simulated run is faster than the lower bound, and on one stream it
   CHECK(failure_among_plans([](const RandomStep& step, const Problem& problem, const Plan& plan) {
           const double makespan = simulate(problem, plan).makespan;
           RC_ASSERT(plan.bound == lower_bound(problem.edges, step.costs, step.capacity, problem.streams));
-          RC_ASSERT(makespan >= plan.bound.bound - kRounding);
+          RC_ASSERT(makespan >= plan.bound.bound - kSumRounding);
           double sum = 0;
           for (NodeId node = 0; node < step.graph.node_count(); ++node) {
             sum += step.costs.choice(node, plan.placements[node].choice).duration;
           }
           const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
-          if (used <= 1) RC_ASSERT(std::abs(makespan - sum) < kRounding);
+          if (used <= 1) RC_ASSERT(std::abs(makespan - sum) < kSumRounding);
           if (plan.policy == "serial") RC_ASSERT(used <= 1);
         }) == "");
 }

@@ -36,6 +36,13 @@ inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::in
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
 }
 
+/// Nodes that wait for nothing.
+inline StepGraph independent(int nodes) {
+  StepGraph graph;
+  for (int i = 0; i < nodes; ++i) add(graph, {});
+  return graph;
+}
+
 /// Costs of a graph in which every node has one choice of width 1 and this duration.
 inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
   Costs costs;

@@ -17,13 +17,6 @@ Costs choices_of(const std::vector<Choice>& nodes) {
   return costs;
 }
 
-/// A graph of unconnected nodes.
-StepGraph independent(int nodes) {
-  StepGraph graph;
-  for (int i = 0; i < nodes; ++i) add(graph, {});
-  return graph;
-}
-
 /// The commands for node i on stream streams[i], in recording order.
 Plan on_streams(const StepGraph& graph, const std::vector<int>& streams) {
   Schedule schedule;

@@ -12,25 +12,16 @@
 
 #include "core/backend.h"
 #include "scheduler/step_protocols.h"
+#include "tests/faults.h"
 #include "tests/scheduler/training_step.h"
 
 namespace braid::testing {
 namespace {
 
-using Kind = Operation::Kind;
+using OperationKind = Operation::Kind;
 using Sequence = std::vector<Operation>;
 
-bool mentions(const std::vector<std::string>& faults, std::string_view text) {
-  return std::ranges::any_of(faults, [&](const std::string& fault) { return fault.find(text) != std::string::npos; });
-}
-
 bool named(const Operation& operation, std::string_view text) { return operation.name.find(text) != std::string::npos; }
-
-std::string joined(const std::vector<std::string>& faults) {
-  std::string text;
-  for (const std::string& fault : faults) text += fault + '\n';
-  return text;
-}
 
 /// A sequence without the operations that a name matches, in every step or in one.
 Sequence without(Sequence sequence, std::string_view text, std::string_view step = "") {
@@ -53,7 +44,7 @@ Sequence shifted(Sequence sequence, std::int64_t from, std::int64_t to, std::int
 Operation work(int queue, std::vector<Access> accesses, std::string name = "work") {
   return {.queue = queue, .name = std::move(name), .accesses = std::move(accesses)};
 }
-Operation on_event(Kind kind, int queue, std::int32_t event, std::int32_t occurrence = 0) {
+Operation on_event(OperationKind kind, int queue, std::int32_t event, std::int32_t occurrence = 0) {
   return {.kind = kind, .queue = queue, .name = "event", .event = event, .occurrence = occurrence};
 }
 
@@ -61,7 +52,8 @@ Operation on_event(Kind kind, int queue, std::int32_t event, std::int32_t occurr
 
 TEST_CASE("a wait binds to the last record issued before it") {
   const Access write{0, 8, true, 1}, read{0, 8, false, 1};
-  const Sequence ordered{work(1, {write}), on_event(Kind::record, 1, 0), on_event(Kind::wait, 2, 0), work(2, {read})};
+  const Sequence ordered{work(1, {write}), on_event(OperationKind::record, 1, 0), on_event(OperationKind::wait, 2, 0),
+                         work(2, {read})};
   CHECK(joined(verify_operations(ordered)) == "");
 
   Sequence early = ordered;
@@ -70,7 +62,7 @@ TEST_CASE("a wait binds to the last record issued before it") {
   CHECK(mentions(verify_operations(early), "not ordered after the write"));
 
   Sequence stale = early;  // a record of a step before makes the wait look well
-  stale.insert(stale.begin(), on_event(Kind::record, 1, 0));
+  stale.insert(stale.begin(), on_event(OperationKind::record, 1, 0));
   CHECK_FALSE(mentions(verify_operations(stale), "ever recorded"));
   CHECK(mentions(verify_operations(stale), "not ordered after the write"));
   stale[2].occurrence = 2;
@@ -79,8 +71,9 @@ TEST_CASE("a wait binds to the last record issued before it") {
 
 TEST_CASE("the host is over with a wait before it issues anything else, and does not wait for what is not recorded") {
   const Access write{0, 8, true, 1}, read{0, 8, false, 1};
-  const Sequence ordered{on_event(Kind::wait, kHost, 0), work(1, {write}), on_event(Kind::record, 1, 0),
-                         on_event(Kind::wait, kHost, 0), work(2, {read})};
+  const Sequence ordered{on_event(OperationKind::wait, kHost, 0), work(1, {write}),
+                         on_event(OperationKind::record, 1, 0), on_event(OperationKind::wait, kHost, 0),
+                         work(2, {read})};
   CHECK(joined(verify_operations(ordered)) == "");
   Sequence missing = ordered;
   missing.erase(missing.begin() + 3);
@@ -88,8 +81,9 @@ TEST_CASE("the host is over with a wait before it issues anything else, and does
 }
 
 TEST_CASE("an event may be recorded again only after the waits for its record before") {
-  const Sequence safe{on_event(Kind::record, 1, 0), on_event(Kind::wait, 2, 0), on_event(Kind::record, 2, 1),
-                      on_event(Kind::wait, 1, 1), on_event(Kind::record, 1, 0)};
+  const Sequence safe{on_event(OperationKind::record, 1, 0), on_event(OperationKind::wait, 2, 0),
+                      on_event(OperationKind::record, 2, 1), on_event(OperationKind::wait, 1, 1),
+                      on_event(OperationKind::record, 1, 0)};
   CHECK(joined(verify_operations(safe)) == "");
   Sequence unsafe = safe;
   unsafe.erase(unsafe.begin() + 3);
@@ -98,7 +92,7 @@ TEST_CASE("an event may be recorded again only after the waits for its record be
 
 TEST_CASE("operations must find what they expect, byte by byte, and copies hand it on") {
   Sequence sequence{work(1, {{0, 4, true, 1}, {4, 8, true, 2}}),
-                    {.kind = Kind::copy, .queue = 1, .name = "copy", .accesses = {{2, 6}, {102, 106, true}}},
+                    {.kind = OperationKind::copy, .queue = 1, .name = "copy", .accesses = {{2, 6}, {102, 106, true}}},
                     work(1, {{102, 104, false, 1}, {104, 106, false, 2}})};
   CHECK(joined(verify_operations(sequence)) == "");
   sequence[2].accesses[0].end = 105;
@@ -109,7 +103,7 @@ TEST_CASE("operations must find what they expect, byte by byte, and copies hand 
 
 TEST_CASE("a queue or event out of range is refused") {
   CHECK_THROWS_AS(verify_operations(Sequence{work(-1, {})}), Error);
-  CHECK_THROWS_AS(verify_operations(Sequence{on_event(Kind::wait, 1, -1)}), Error);
+  CHECK_THROWS_AS(verify_operations(Sequence{on_event(OperationKind::wait, 1, -1)}), Error);
   const Training t;
   CHECK_THROWS_AS(StepMemory(t.graph, t.costs, t.plan, 0, {}), Error);
 }
@@ -123,8 +117,8 @@ TEST_CASE("the verifier of operations and a brute-force search for races agree o
       const int queue = static_cast<int>(random.below(4));
       const auto event = static_cast<std::int32_t>(random.below(3));
       switch (random.below(4)) {
-        case 0: sequence.push_back(on_event(Kind::record, queue, event)); break;
-        case 1: sequence.push_back(on_event(Kind::wait, queue, event)); break;
+        case 0: sequence.push_back(on_event(OperationKind::record, queue, event)); break;
+        case 1: sequence.push_back(on_event(OperationKind::wait, queue, event)); break;
         default:
           if (random.below(3) > 0) continue;
           const auto begin = static_cast<std::int64_t>(random.below(12));
@@ -188,7 +182,7 @@ TEST_CASE("every part of the CUDA protocol is necessary") {
   // Single waits, in every step from the first that has one before it.
   int dropped = 0;
   for (std::size_t i = 0; i < sequence.size(); ++i) {
-    if (sequence[i].kind != Kind::wait || sequence[i].queue == kHost || named(sequence[i], "step 0")) continue;
+    if (sequence[i].kind != OperationKind::wait || sequence[i].queue == kHost || named(sequence[i], "step 0")) continue;
     Sequence broken = sequence;
     broken.erase(broken.begin() + static_cast<std::ptrdiff_t>(i));
     INFO(sequence[i].name);
@@ -203,7 +197,7 @@ TEST_CASE("a wait that is issued before the record of its step binds to that of 
   const Sequence sequence = cuda_steps(t.graph, t.costs, t.plan, 3, true);
   int swapped = 0;
   for (std::size_t r = 0; r < sequence.size(); ++r) {
-    if (sequence[r].kind != Kind::record) continue;
+    if (sequence[r].kind != OperationKind::record) continue;
     Sequence early = waiting_too_early(sequence, r);
     if (early.empty()) continue;
     INFO(early[r].name);

@@ -22,12 +22,6 @@ struct Example {
   Timeline timeline;
 };
 
-StepGraph independent(int nodes) {
-  StepGraph graph;
-  for (int i = 0; i < nodes; ++i) add(graph, {});
-  return graph;
-}
-
 }  // namespace
 
 TEST_CASE("a node is placed behind its predecessors and what its stream has already") {

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tests/faults.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
@@ -27,10 +28,6 @@ struct Diamond {
   }
   std::vector<std::string> faults() const { return verify(graph, costs, plan); }
 };
-
-bool mentions(const std::vector<std::string>& faults, std::string_view text) {
-  return std::ranges::any_of(faults, [&](const std::string& fault) { return fault.find(text) != std::string::npos; });
-}
 
 /// One random change to a plan that might break it.
 void mutate(const StepGraph& graph, Plan& plan, Generator& random) {

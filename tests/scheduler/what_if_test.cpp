@@ -5,31 +5,11 @@
 #include <cmath>
 
 #include "scheduler/plan.h"
+#include "tests/scheduler/devices.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
 namespace {
-
-DeviceInfo four_cores() {
-  return {.name = "four cores",
-          .capacity = 4,
-          .flops_per_unit = 1e9,
-          .bytes_per_second = 2.5e9,
-          .bytes_per_second_unit = 1e9,
-          .launch_seconds = 1e-6,
-          .fork_seconds = 2e-6,
-          .max_width = 4};
-}
-
-DeviceInfo ten_multiprocessors() {
-  return {.name = "ten multiprocessors",
-          .capacity = 10,
-          .flops_per_unit = 1e9,
-          .bytes_per_second = 5e9,
-          .bytes_per_second_unit = 1e9,
-          .launch_seconds = 1e-6,
-          .shares_units = true};
-}
 
 /// Nodes bound by arithmetic, by memory, and by nothing, and a view.
 StepGraph some_work() {

@@ -13,7 +13,7 @@ using namespace braid::testing;
 namespace {
 
 /// Two jobs on the same data; the second one has an optimizer and a learning rate of its own.
-const std::string kJobs =
+const std::string kTwoJobs =
     "name: both\n"
     "seed: 7\n"
     "streams: 2\n"
@@ -30,21 +30,21 @@ const std::string kJobs =
     "    model: {name: resnet20}\n"
     "    optimizer: {name: adam, lr: 0.01}\n";
 
-RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+RunConfig parse_jobs(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return read_run_config(parse_config(text, "x.yaml"), overrides);
 }
 
-std::string error_in(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return error_of<ConfigError>([&] { parse(text, overrides); });
+std::string error_in_jobs(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return error_of<ConfigError>([&] { parse_jobs(text, overrides); });
 }
 
 /// The error of the two jobs and one more line at the end.
-std::string error_with(const std::string& line) { return error_in(kJobs + line + '\n'); }
+std::string error_of_jobs_with(const std::string& line) { return error_in_jobs(kTwoJobs + line + '\n'); }
 
 }  // namespace
 
 TEST_CASE("jobs share what stands beside them, and their own keys come first") {
-  const RunConfig run = parse(kJobs);
+  const RunConfig run = parse_jobs(kTwoJobs);
   CHECK(run.together);
   CHECK(run.name == "both");
   REQUIRE(run.jobs.size() == 2);
@@ -63,34 +63,35 @@ TEST_CASE("jobs share what stands beside them, and their own keys come first") {
   CHECK(large.optimizer.name == "adam");
   CHECK(run.jobs[0].steps_per_turn == 3);
   CHECK(run.jobs[1].steps_per_turn == 0);
-  CHECK(parse(kJobs + "balance: none").jobs[1].steps_per_turn == 1);
+  CHECK(parse_jobs(kTwoJobs + "balance: none").jobs[1].steps_per_turn == 1);
 }
 
 TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
-  const RunConfig run = parse(kJobs, {"precision=bf16", "jobs.large.precision=f16"});
+  const RunConfig run = parse_jobs(kTwoJobs, {"precision=bf16", "jobs.large.precision=f16"});
   CHECK(run.jobs[0].training.dtype == DType::bf16);
   CHECK(run.jobs[1].training.dtype == DType::f16);
-  const RunConfig tf32 = parse(kJobs, {"precision=tf32", "jobs.large.precision=bf16"});
+  const RunConfig tf32 = parse_jobs(kTwoJobs, {"precision=tf32", "jobs.large.precision=bf16"});
   CHECK(tf32.jobs[0].training.dtype == DType::f32);
   CHECK(tf32.jobs[0].training.session.tf32);
   CHECK(tf32.jobs[1].training.dtype == DType::bf16);
   for (const RunConfig& config : {run, tf32}) {
-    CHECK(to_yaml(parse(to_yaml(config))) == to_yaml(config));
-    for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse(to_yaml(job.training))) == to_yaml(job.training));
+    CHECK(to_yaml(parse_jobs(to_yaml(config))) == to_yaml(config));
+    for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse_jobs(to_yaml(job.training))) == to_yaml(job.training));
   }
   const std::string mixed =
       ": all jobs that compute in f32 do so in the session's way: set f32 or tf32 beside the list of jobs";
-  CHECK(error_in(kJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
-  CHECK(error_in(kJobs, {"precision=tf32", "jobs.large.precision=f32"}) == "--set jobs.large.precision=f32" + mixed);
-  CHECK(error_with("  - {name: c, model: {name: lenet5}, deterministic: true}") ==
+  CHECK(error_in_jobs(kTwoJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
+  CHECK(error_in_jobs(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) ==
+        "--set jobs.large.precision=f32" + mixed);
+  CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, deterministic: true}") ==
         "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs beside the list of jobs");
 }
 
 TEST_CASE("a job's config alone is what the job would train alone") {
-  const RunConfig run = parse(kJobs);
+  const RunConfig run = parse_jobs(kTwoJobs);
   for (const JobConfig& job : run.jobs) {
     const std::string alone = to_yaml(job.training);
-    const RunConfig read = parse(alone);
+    const RunConfig read = parse_jobs(alone);
     CHECK_FALSE(read.together);
     CHECK(to_yaml(read) == alone);
     CHECK(read.jobs[0].training.session.seed == job.training.session.seed);
@@ -98,66 +99,66 @@ TEST_CASE("a job's config alone is what the job would train alone") {
 }
 
 TEST_CASE("a resolved list of jobs reads as the same jobs") {
-  const RunConfig run = parse(kJobs);
-  CHECK(to_yaml(parse(to_yaml(run))) == to_yaml(run));
+  const RunConfig run = parse_jobs(kTwoJobs);
+  CHECK(to_yaml(parse_jobs(to_yaml(run))) == to_yaml(run));
   for (std::size_t i = 0; i < run.jobs.size(); ++i) {
-    CHECK(to_yaml(parse(to_yaml(run)).jobs[i].training) == to_yaml(run.jobs[i].training));
+    CHECK(to_yaml(parse_jobs(to_yaml(run)).jobs[i].training) == to_yaml(run.jobs[i].training));
   }
 }
 
 TEST_CASE("overrides reach jobs by name and by index, or all of them at once") {
-  CHECK(parse(kJobs, {"jobs.large.train.epochs=5"}).jobs[1].training.epochs == 5);
-  CHECK(parse(kJobs, {"jobs.large.train.epochs=5"}).jobs[0].training.epochs == 2);
-  CHECK(parse(kJobs, {"jobs.1.train.epochs=5"}).jobs[1].training.epochs == 5);
-  const RunConfig both = parse(kJobs, {"train.max_steps=4"});
+  CHECK(parse_jobs(kTwoJobs, {"jobs.large.train.epochs=5"}).jobs[1].training.epochs == 5);
+  CHECK(parse_jobs(kTwoJobs, {"jobs.large.train.epochs=5"}).jobs[0].training.epochs == 2);
+  CHECK(parse_jobs(kTwoJobs, {"jobs.1.train.epochs=5"}).jobs[1].training.epochs == 5);
+  const RunConfig both = parse_jobs(kTwoJobs, {"train.max_steps=4"});
   CHECK(both.jobs[0].training.max_steps == 4);
   CHECK(both.jobs[1].training.max_steps == 4);
   CHECK(
-      error_in(kJobs, {"jobs.medium.train.epochs=5"}) ==
+      error_in_jobs(kTwoJobs, {"jobs.medium.train.epochs=5"}) ==
       "--set jobs.medium.train.epochs=5: the list at x.yaml:8:3 has no item 'medium': expected the name of one of its "
       "items, or its index from 0");
-  CHECK(error_in(kJobs, {"jobs.large.train.epochs=0"}) ==
+  CHECK(error_in_jobs(kTwoJobs, {"jobs.large.train.epochs=0"}) ==
         "--set jobs.large.train.epochs=0: expected an integer in [1, 1000000000], got '0'");
 }
 
 TEST_CASE("mistakes in jobs say which job and where") {
-  const std::string unknown = error_with("  - {name: third, model: {name: lenet6}}");
+  const std::string unknown = error_of_jobs_with("  - {name: third, model: {name: lenet6}}");
   CHECK(unknown.starts_with("x.yaml:16:33: jobs.third.model.name: expected one of "));
   CHECK(unknown.ends_with("got 'lenet6' (did you mean 'lenet5'?)"));
-  CHECK(error_with("  - {model: {name: lenet5}}") == "x.yaml:16:5: jobs.2.name: this key is required");
-  CHECK(error_with("  - {name: small, model: {name: lenet5}}") ==
+  CHECK(error_of_jobs_with("  - {model: {name: lenet5}}") == "x.yaml:16:5: jobs.2.name: this key is required");
+  CHECK(error_of_jobs_with("  - {name: small, model: {name: lenet5}}") ==
         "x.yaml:16:12: jobs.small.name: another job has this name already");
-  CHECK(
-      error_with("  - {name: a/b, model: {name: lenet5}}").starts_with("x.yaml:16:12: jobs.a/b.name: names the run's"));
-  CHECK(error_with("  - lenet5") == "x.yaml:16:5: jobs.2: expected a section, got 'lenet5'");
-  CHECK(error_with("  - {name: c, model: {name: lenet5}, steps_per_turn: 0}") ==
+  CHECK(error_of_jobs_with("  - {name: a/b, model: {name: lenet5}}")
+            .starts_with("x.yaml:16:12: jobs.a/b.name: names the run's"));
+  CHECK(error_of_jobs_with("  - lenet5") == "x.yaml:16:5: jobs.2: expected a section, got 'lenet5'");
+  CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, steps_per_turn: 0}") ==
         "x.yaml:16:54: jobs.c.steps_per_turn: expected 'auto' or an integer in [1, 64], got '0'");
-  CHECK(error_with("  - {name: c, model: {name: lenet5}, device: cpu}") ==
+  CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, device: cpu}") ==
         "x.yaml:16:38: jobs.c.device: is shared by all jobs: it belongs beside the list of jobs");
-  CHECK(error_with("balance: equal") == "x.yaml:16:10: balance: expected one of auto, none, got 'equal'");
-  CHECK(error_in("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got a list");
-  CHECK(error_in("name: x\njobs: {name: a}\n") == "x.yaml:2:7: jobs: expected a list of sections, got a map");
-  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\nbalance: auto\n") ==
+  CHECK(error_of_jobs_with("balance: equal") == "x.yaml:16:10: balance: expected one of auto, none, got 'equal'");
+  CHECK(error_in_jobs("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got a list");
+  CHECK(error_in_jobs("name: x\njobs: {name: a}\n") == "x.yaml:2:7: jobs: expected a list of sections, got a map");
+  CHECK(error_in_jobs("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\nbalance: auto\n") ==
         "x.yaml:5:1: balance: has no meaning without a list of jobs");
 }
 
 TEST_CASE("what no job takes from the shared sections is a mistake") {
-  CHECK(error_in(kJobs + "  - {name: c, model: {name: lenet5}}\n", {"jobs.0.eval.batch_size=8"}).empty());
+  CHECK(error_in_jobs(kTwoJobs + "  - {name: c, model: {name: lenet5}}\n", {"jobs.0.eval.batch_size=8"}).empty());
   const std::string own =
       "name: both\n"
       "train: {epochs: 2, batch_size: 32}\n"
       "jobs:\n"
       "  - {name: a, model: {name: lenet5}, data: {name: synthetic}, train: {epochs: 1}}\n"
       "  - {name: b, model: {name: lenet5}, data: {name: synthetic}, train: {epochs: 1}}\n";
-  CHECK(error_in(own) == "x.yaml:2:9: train.epochs: has no effect, because every job has its own");
+  CHECK(error_in_jobs(own) == "x.yaml:2:9: train.epochs: has no effect, because every job has its own");
 }
 
 TEST_CASE("damaged lists of jobs are config errors and never crash") {
   Generator random(1, 1);
   for (int i = 0; i < 1000; ++i) {
-    const Bytes damaged = mutate(Bytes(kJobs.begin(), kJobs.end()), random);
+    const Bytes damaged = mutate(Bytes(kTwoJobs.begin(), kTwoJobs.end()), random);
     try {
-      parse(std::string(damaged.begin(), damaged.end()));
+      parse_jobs(std::string(damaged.begin(), damaged.end()));
     } catch (const ConfigError&) {
     }
   }

@@ -16,13 +16,13 @@ namespace {
 
 enum class Rule { sgd, adam };
 
-struct Fixture {
+struct LossScaleFixture {
   Session session{{.device = "cpu", .streams = 2}};
   Parameter& w = session.add("w", {DType::f32, {1, 3}}, ValueKind::parameter);
   LossScale scale;
   std::unique_ptr<Optimizer> optimizer;
 
-  explicit Fixture(Rule rule, float initial = LossScale::kInitial, const LossScaleOptions& options = {})
+  explicit LossScaleFixture(Rule rule, float initial = LossScale::kInitial, const LossScaleOptions& options = {})
       : scale(session, options, initial) {
     session.write(w, Array::from<float>({1, -2, 0.5f}, {1, 3}));
     const std::vector<Parameter*> parameters{&w};
@@ -60,7 +60,7 @@ struct Fixture {
 
 TEST_CASE("a step whose gradients overflow is skipped to the bit, and halves the scale") {
   for (const Rule rule : {Rule::sgd, Rule::adam}) {
-    Fixture f(rule, 0x1p14f);
+    LossScaleFixture f(rule, 0x1p14f);
     f.train(1);
     const auto before = f.bits();
     CHECK(f.updates() == 1);
@@ -76,7 +76,7 @@ TEST_CASE("a step whose gradients overflow is skipped to the bit, and halves the
 
 TEST_CASE("a skipped step leaves no trace but the scale: Adam's bias correction does not count it") {
   for (const Rule rule : {Rule::sgd, Rule::adam}) {
-    Fixture skips(rule, 0x1p18f), straight(rule, 0x1p15f);
+    LossScaleFixture skips(rule, 0x1p18f), straight(rule, 0x1p15f);
     for (int i = 0; i < 3; ++i) skips.train(0.5f);
     CHECK(skips.updates() == 0);
     for (int i = 0; i < 4; ++i) CHECK(skips.train(0.5f) == straight.train(0.5f));
@@ -86,14 +86,14 @@ TEST_CASE("a skipped step leaves no trace but the scale: Adam's bias correction 
 
 TEST_CASE("training with a scaled loss gives what training without one gives") {
   for (const Rule rule : {Rule::sgd, Rule::adam}) {
-    Fixture scaled(rule, 0x1p10f), unscaled(rule, 1);
+    LossScaleFixture scaled(rule, 0x1p10f), unscaled(rule, 1);
     for (int i = 0; i < 4; ++i) CHECK(scaled.train(0.5f) == unscaled.train(0.5f));
     CHECK(scaled.bits() == unscaled.bits());  // powers of two change no digit
   }
 }
 
 TEST_CASE("the scale grows after its interval of good steps, and an overflow begins a new one") {
-  Fixture f(Rule::sgd, 1024, {.growth_interval = 3});
+  LossScaleFixture f(Rule::sgd, 1024, {.growth_interval = 3});
   std::vector<float> scales;
   for (const float x : {0.5f, 0.5f, 0.5f, 0.5f, 30000.0f, 0.5f, 0.5f, 0.5f}) {
     f.train(x);
@@ -103,7 +103,7 @@ TEST_CASE("the scale grows after its interval of good steps, and an overflow beg
 }
 
 TEST_CASE("a skipped step is the same plan: the host decides nothing") {
-  Fixture f(Rule::adam, 0x1p17f);
+  LossScaleFixture f(Rule::adam, 0x1p17f);
   for (int i = 0; i < 5; ++i) f.train(0.5f);
   CHECK(f.updates() == 3);
   CHECK(f.session.stats().plans == 1);

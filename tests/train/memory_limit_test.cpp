@@ -11,20 +11,20 @@
 namespace braid {
 namespace {
 
-struct Training {
+struct LimitedTraining {
   std::vector<double> losses;
   std::vector<Array> tensors;  // weights, running statistics and momentum
   std::int64_t arena_bytes = 0;
   std::string traded;
 };
 
-Training train(std::string_view name, DType dtype, std::int64_t limit) {
+LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit) {
   Session session({.device = "cpu", .streams = 1, .width = 1, .seed = 7, .memory_limit = limit});
   const Shape image{32, 32, 3};
   const auto model = models::make_model(name, session, small_model(image));
   SGD sgd(model->parameters(), {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true});
   const auto loss_scale = make_loss_scale(dtype, session);
-  Training result;
+  LimitedTraining result;
   for (std::uint64_t i = 0; i < 4; ++i) {
     Step step = session.step();
     const Tensor images = cast(noise({8, image[0], image[1], image[2]}, i + 1), dtype);
@@ -49,10 +49,10 @@ TEST_CASE("training under a memory limit gives the same bits as without") {
   for (const auto& [name, dtype] : runs) {
     CAPTURE(name);
     CAPTURE(dtype);
-    const Training plain = train(name, dtype, 0);
+    const LimitedTraining plain = train(name, dtype, 0);
     CHECK(plain.traded.empty());
     // Lower and lower, until nothing else is left to trade.
-    Training limited;
+    LimitedTraining limited;
     for (int percent = 98; limited.traded.find("recomputation: ") == std::string::npos; --percent) {
       const std::int64_t limit = plain.arena_bytes * percent / 100;
       limited = train(name, dtype, limit);

@@ -26,12 +26,12 @@ Array random_array(const Shape& shape, std::uint64_t seed) {
 
 /// One linear layer on one sample, w [kOut,kIn] and b [kOut], with the loss Σ_k c_k (w x + b)_k, whose gradients are
 /// known: c_k x_i for the weight, c_k for the bias. The weight is decayed, the bias is not.
-struct Fixture {
+struct OptimizerFixture {
   Session session{{.device = "cpu", .streams = 2}};
   Parameter& w = session.add("w", {DType::f32, {kOut, kIn}}, ValueKind::parameter);
   Parameter& b = session.add("b", {DType::f32, {kOut}}, ValueKind::parameter);
 
-  Fixture() {
+  OptimizerFixture() {
     session.write(w, random_array({kOut, kIn}, 1));
     session.write(b, random_array({kOut}, 2));
     b.weight_decay = false;
@@ -51,7 +51,7 @@ struct Fixture {
 
 /// The gradient of every element of w, then of b, in step `step`.
 std::vector<double> gradients(int step) {
-  const Array x = Fixture::x(step), c = Fixture::c(step);
+  const Array x = OptimizerFixture::x(step), c = OptimizerFixture::c(step);
   std::vector<double> list;
   for (const float ck : c.as<float>()) {
     for (const float xi : x.as<float>()) list.push_back(static_cast<double>(ck) * static_cast<double>(xi));
@@ -60,7 +60,7 @@ std::vector<double> gradients(int step) {
   return list;
 }
 
-std::vector<double> elements(Fixture& fixture) {
+std::vector<double> elements(OptimizerFixture& fixture) {
   std::vector<double> list;
   for (const Parameter* parameter : {&fixture.w, &fixture.b}) {
     const Array array = fixture.session.read(*parameter);
@@ -73,7 +73,7 @@ double lr_of(int step) { return 0.1 / (1 + step); }
 
 /// Trains with the optimizer, and each element by `formula(p, gradient, lr, decays, element, step)` in double.
 template <class Formula>
-void compare(Fixture& fixture, Optimizer& optimizer, const Formula& formula) {
+void compare(OptimizerFixture& fixture, Optimizer& optimizer, const Formula& formula) {
   std::vector<double> expected = elements(fixture);
   for (int step = 0; step < kSteps; ++step) {
     optimizer.set_lr(lr_of(step));
@@ -89,7 +89,7 @@ void compare(Fixture& fixture, Optimizer& optimizer, const Formula& formula) {
 }
 
 void compare_sgd(const SGD::Options& options) {
-  Fixture fixture;
+  OptimizerFixture fixture;
   SGD optimizer({&fixture.w, &fixture.b}, options);
   std::vector<double> momentum(kOut * kIn + kOut);
   compare(fixture, optimizer, [&](double p, double g, double lr, bool decays, std::size_t i, int) {
@@ -105,7 +105,7 @@ void compare_sgd(const SGD::Options& options) {
 }
 
 void compare_adam(const Adam::Options& options, bool through_adamw = false) {
-  Fixture fixture;
+  OptimizerFixture fixture;
   std::unique_ptr<Optimizer> optimizer;
   if (through_adamw) {
     optimizer = std::make_unique<AdamW>(std::vector{&fixture.w, &fixture.b}, options);
@@ -172,13 +172,13 @@ TEST_CASE("Adam and AdamW follow their formulas") {
 }
 
 TEST_CASE("options may be given as in the documentation") {
-  Fixture fixture;
+  OptimizerFixture fixture;
   const SGD sgd({&fixture.w}, {.lr = 0.1f, .momentum = 0.9f});
   CHECK(sgd.lr() == doctest::Approx(0.1));
 }
 
 TEST_CASE("a change of the learning rate needs no new plan") {
-  Fixture fixture;
+  OptimizerFixture fixture;
   SGD optimizer({&fixture.w, &fixture.b}, {.momentum = 0.9});
   for (int step = 0; step < 4; ++step) {
     optimizer.set_lr(lr_of(step));
@@ -221,7 +221,7 @@ TEST_CASE("updates begin with the parameters whose gradients come first") {
 }
 
 TEST_CASE("parameters without a gradient stay as they are") {
-  Fixture fixture;
+  OptimizerFixture fixture;
   Parameter& idle = fixture.session.add("idle", {DType::f32, {4}}, ValueKind::parameter);
   fixture.session.write(idle, random_array({4}, 9));
   SGD optimizer({&fixture.w, &fixture.b, &idle}, {.momentum = 0.9, .weight_decay = 0.5});
@@ -231,7 +231,7 @@ TEST_CASE("parameters without a gradient stay as they are") {
 }
 
 TEST_CASE("mistakes in the use of an optimizer are errors") {
-  Fixture fixture;
+  OptimizerFixture fixture;
   CHECK_THROWS_AS(SGD({&fixture.w}, {.nesterov = true}), Error);
   CHECK_THROWS_AS(SGD({&fixture.w}, {.momentum = 1}), Error);
   CHECK_THROWS_AS(SGD({&fixture.w}, {.lr = -1}), Error);

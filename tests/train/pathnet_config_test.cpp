@@ -11,24 +11,24 @@ using namespace braid::testing;
 
 namespace {
 
-const std::string kMinimal =
+const std::string kMinimalPathNet =
     "name: x\n"
     "model: {name: pathnet_linear}\n"
     "data: {name: fashion_mnist}\n"
     "evolution: {task_a: [0, 1], task_b: [6, 1]}\n";
 
-PathNetConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+PathNetConfig parse_pathnet(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return read_pathnet_config(parse_config(text, "x.yaml"), overrides).value();
 }
 
 std::string error(const std::string& override) {
-  return error_of<ConfigError>([&] { parse(kMinimal, {override}); });
+  return error_of<ConfigError>([&] { parse_pathnet(kMinimalPathNet, {override}); });
 }
 
 }  // namespace
 
 TEST_CASE("a PathNet config needs its two tasks; the rest is as in the paper, or set by its section") {
-  const PathNetConfig config = parse(kMinimal);
+  const PathNetConfig config = parse_pathnet(kMinimalPathNet);
   CHECK(config.task_a == std::vector<int>{0, 1});
   CHECK(config.task_b == std::vector<int>{6, 1});
   CHECK(config.net.form == models::PathNetOptions::Form::linear);
@@ -44,19 +44,19 @@ TEST_CASE("a PathNet config needs its two tasks; the rest is as in the paper, or
   CHECK(config.session.streams == 1);
   CHECK(config.session.width == 1);
   CHECK(config.tournament.dtype == DType::f32);
-  CHECK(parse(kMinimal, {"precision=bf16"}).tournament.dtype == DType::bf16);
-  CHECK(contains(to_yaml(parse(kMinimal, {"precision=tf32"})), "\nprecision: tf32\n"));
+  CHECK(parse_pathnet(kMinimalPathNet, {"precision=bf16"}).tournament.dtype == DType::bf16);
+  CHECK(contains(to_yaml(parse_pathnet(kMinimalPathNet, {"precision=tf32"})), "\nprecision: tf32\n"));
 }
 
 TEST_CASE("only a config with a section 'evolution' is one of a PathNet run, and it is nothing else") {
   CHECK_FALSE(read_pathnet_config(parse_config("name: x\nmodel: {name: lenet5}\n", "x.yaml")).has_value());
-  const std::string what = error_of<ConfigError>([] { parse_train_config(kMinimal, "x.yaml"); });
+  const std::string what = error_of<ConfigError>([] { parse_train_config(kMinimalPathNet, "x.yaml"); });
   CHECK(contains(what, "x.yaml:4:1: evolution: makes this the config of a PathNet run"));
 }
 
 TEST_CASE("seeds are listed, or counted from the seed of the session") {
-  CHECK(parse(kMinimal, {"evolution.seeds=3", "seed=7"}).seeds == std::vector<std::uint64_t>{7, 8, 9});
-  CHECK(parse(kMinimal, {"evolution.seeds=[4, 2]"}).seeds == std::vector<std::uint64_t>{4, 2});
+  CHECK(parse_pathnet(kMinimalPathNet, {"evolution.seeds=3", "seed=7"}).seeds == std::vector<std::uint64_t>{7, 8, 9});
+  CHECK(parse_pathnet(kMinimalPathNet, {"evolution.seeds=[4, 2]"}).seeds == std::vector<std::uint64_t>{4, 2});
   CHECK(contains(error("evolution.seeds=[]"), "expected one seed or more"));
   CHECK(contains(error("evolution.seeds=0"), "expected an integer in [1, 1000]"));
   CHECK(contains(error("evolution.seeds=[-1]"), "expected an integer of at least 0, got '-1'"));
@@ -64,13 +64,13 @@ TEST_CASE("seeds are listed, or counted from the seed of the session") {
 }
 
 TEST_CASE("modules have units or channels, depending on their form") {
-  CHECK(parse(kMinimal, {"model.units=7"}).net.width == 7);
-  const PathNetConfig conv = parse(kMinimal, {"model.name=pathnet_conv"});
+  CHECK(parse_pathnet(kMinimalPathNet, {"model.units=7"}).net.width == 7);
+  const PathNetConfig conv = parse_pathnet(kMinimalPathNet, {"model.name=pathnet_conv"});
   CHECK(conv.net.form == models::PathNetOptions::Form::conv);
   CHECK(conv.net.width == 16);
   CHECK(contains(error("model.channels=3"), "has no meaning for the model 'pathnet_linear'"));
   CHECK(contains(error_of<ConfigError>([] {
-                   parse(kMinimal, {"model.name=pathnet_conv", "model.units=3"});
+                   parse_pathnet(kMinimalPathNet, {"model.name=pathnet_conv", "model.units=3"});
                  }),
                  "has no meaning for the model 'pathnet_conv'"));
   CHECK(contains(error("model.name=resnet20"), "expected one of pathnet_linear, pathnet_conv"));
@@ -101,8 +101,8 @@ TEST_CASE("a resolved PathNet config reads as the same config") {
                                  "evolution.frozen_path=always_active", "evolution.threshold=0.98",
                                  "optimizer.lr=0.001", "streams=auto", "threads=2",
                                  "data.augment.salt_and_pepper=0.25"}}) {
-    const std::string yaml = to_yaml(parse(kMinimal, overrides));
-    CHECK(to_yaml(parse(yaml)) == yaml);
+    const std::string yaml = to_yaml(parse_pathnet(kMinimalPathNet, overrides));
+    CHECK(to_yaml(parse_pathnet(yaml)) == yaml);
     for (const std::string& override : overrides) {
       const std::string value = override.substr(override.find('=') + 1);
       if (!value.starts_with('{')) CHECK(contains(yaml, ": " + value + '\n'));
@@ -111,7 +111,7 @@ TEST_CASE("a resolved PathNet config reads as the same config") {
 }
 
 TEST_CASE("damaged PathNet configs are config errors and never crash") {
-  const std::string text = to_yaml(parse(kMinimal));
+  const std::string text = to_yaml(parse_pathnet(kMinimalPathNet));
   Generator random(1, 2);
   int accepted = 0;
   for (int i = 0; i < 1000; ++i) {

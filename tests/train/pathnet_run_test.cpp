@@ -18,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 /// Four classes of small images that are easily told apart: some milliseconds a generation.
-PathNetConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
+PathNetConfig tiny_pathnet(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
   std::vector<std::string> all{"output.root=" + folder.path()};
   all.insert(all.end(), overrides.begin(), overrides.end());
   const ConfigNode tree = parse_config(
@@ -63,7 +63,7 @@ int count(const std::string& text, const std::string& part) {
 
 TEST_CASE("a PathNet run learns both tasks for every seed, and its folder tells how") {
   const TemporaryFolder folder;
-  const PathNetConfig config = tiny(folder, {"evolution.frozen_path=always_active"});
+  const PathNetConfig config = tiny_pathnet(folder, {"evolution.frozen_path=always_active"});
   const PathNetResult result = run(config);
   CHECK_FALSE(result.interrupted);
   REQUIRE(result.seeds.size() == 2);
@@ -102,7 +102,7 @@ TEST_CASE("a PathNet run learns both tasks for every seed, and its folder tells 
 TEST_CASE("a PathNet run repeats itself bit by bit, on any number of streams") {
   const TemporaryFolder folder;
   const auto outcome = [&](const std::string& streams) {
-    const PathNetResult result = run(tiny(folder, {"streams=" + streams, "evolution.seeds=[5]"}));
+    const PathNetResult result = run(tiny_pathnet(folder, {"streams=" + streams, "evolution.seeds=[5]"}));
     return text_of(result.folder / kPathNetGenotypes) + text_of(result.folder / "metrics.jsonl");
   };
   const std::string expected = outcome("1");
@@ -112,7 +112,7 @@ TEST_CASE("a PathNet run repeats itself bit by bit, on any number of streams") {
 
 TEST_CASE("task B and its control begin with the same population, task A with another") {
   const TemporaryFolder folder;
-  const PathNetResult result = run(tiny(folder, {"evolution.max_generations=1", "evolution.threshold=1"}));
+  const PathNetResult result = run(tiny_pathnet(folder, {"evolution.max_generations=1", "evolution.threshold=1"}));
   const auto equal_members = [](const TaskRun& x, const TaskRun& y) {
     int equal = 0;
     for (std::size_t i = 0; i < x.population.size(); ++i) equal += x.population[i] == y.population[i] ? 1 : 0;
@@ -126,7 +126,8 @@ TEST_CASE("task B and its control begin with the same population, task A with an
 
 TEST_CASE("a task that is not learned is reported as such") {
   const TemporaryFolder folder;
-  const PathNetConfig config = tiny(folder, {"evolution.max_generations=2", "optimizer.lr=1e-9", "evolution.seeds=1"});
+  const PathNetConfig config =
+      tiny_pathnet(folder, {"evolution.max_generations=2", "optimizer.lr=1e-9", "evolution.seeds=1"});
   const PathNetResult result = run(config);
   CHECK_FALSE(result.seeds[0].a.learned);
   CHECK(result.seeds[0].a.generations == 2);
@@ -145,7 +146,7 @@ TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that wer
   } buffer;
   std::ostream out(&buffer);
   Progress progress(out, Progress::Mode::lines);
-  const PathNetResult result = run_pathnet(tiny(folder, {"evolution.seeds=100"}), progress);
+  const PathNetResult result = run_pathnet(tiny_pathnet(folder, {"evolution.seeds=100"}), progress);
   CHECK(result.interrupted);
   CHECK(result.seeds.size() == 1);
   CHECK(metrics(result).back().at("event") == "interrupted");
@@ -174,7 +175,7 @@ TEST_CASE("a drawing that cannot be written does not end a PathNet run") {
 
 TEST_CASE("training that diverges fails the run, and the metrics say why") {
   const TemporaryFolder folder;
-  const std::string error = error_of<Error>([&] { run(tiny(folder, {"optimizer.lr=1e30"})); });
+  const std::string error = error_of<Error>([&] { run(tiny_pathnet(folder, {"optimizer.lr=1e30"})); });
   CHECK(contains(error, "training has diverged"));
   std::ifstream file(folder.path() + "/tiny-1/metrics.jsonl");
   std::string line, last;
@@ -185,13 +186,13 @@ TEST_CASE("training that diverges fails the run, and the metrics say why") {
 
 TEST_CASE("tasks without a complete batch are an error before anything is written") {
   const TemporaryFolder folder;
-  CHECK_THROWS_AS(run(tiny(folder, {"train.batch_size=41"})), ConfigError);
+  CHECK_THROWS_AS(run(tiny_pathnet(folder, {"train.batch_size=41"})), ConfigError);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("the drawing shows every module of every seed, and which path uses it") {
   const TemporaryFolder folder;
-  const PathNetConfig config = tiny(folder);
+  const PathNetConfig config = tiny_pathnet(folder);
   SeedRun seed;
   seed.seed = 42;
   const auto task = [](bool learned, int generations, const models::Genotype& path) {

@@ -28,6 +28,7 @@ only_build "$build"
 step 'installing what is missing' scripts/setup.sh --tests
 step "configuring $preset" \
   cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_BENCHMARKS=ON -DBRAID_WERROR=ON
+grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
 build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset"
 end_build
 

@@ -168,7 +168,7 @@ TEST_CASE("a drawing that cannot be written does not end a PathNet run") {
   } buffer(drawing);
   std::ostream out(&buffer);
   Progress progress(out, Progress::Mode::lines);
-  CHECK(run_pathnet(tiny(folder, {"evolution.seeds=2"}), progress).seeds.size() == 2);
+  CHECK(run_pathnet(tiny_pathnet(folder, {"evolution.seeds=2"}), progress).seeds.size() == 2);
   CHECK(std::filesystem::is_directory(drawing));
   CHECK(std::filesystem::exists(drawing.parent_path() / kPathNetReport));
 }

@@ -6,7 +6,14 @@
 
 namespace braid {
 
+/// The candidate that is close to the text, allowing for capitals and an edit in every three characters; empty if there
+/// is none.
+std::string_view nearest(std::string_view text, std::span<const std::string> candidates);
+
 /// " (did you mean 'batch_size'?)" if a candidate is close to the text; else nothing.
 std::string suggestion(std::string_view text, std::span<const std::string> candidates);
+
+/// "a, b, c".
+std::string comma_list(std::span<const std::string> names);
 
 }  // namespace braid

@@ -15,6 +15,32 @@ std::size_t length(std::string_view text) {
 
 }  // namespace
 
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  const std::string line_break = '\n' + std::string(indent, ' ');
+  std::string result;
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '\n') {
+      result += line_break;
+      column = indent;
+      ++at;
+      continue;
+    }
+    const std::size_t word = std::min(text.find_first_not_of(' ', at), text.size());
+    const std::size_t end = std::min(text.find_first_of(" \n", word), text.size());
+    std::string_view piece = text.substr(at, end - at);  // a word and the blanks before it
+    if (column > indent && column + length(piece) > width) {
+      result += line_break;
+      column = indent;
+      piece.remove_prefix(word - at);
+    }
+    result += piece;
+    column += length(piece);
+    at = end;
+  }
+  return result;
+}
+
 std::string text_table(const std::vector<std::vector<std::string>>& cells, std::string_view alignment,
                        std::string_view indent) {
   std::vector<std::size_t> widths(alignment.size());

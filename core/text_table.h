@@ -1,11 +1,19 @@
 #pragma once
 // Tables and numbers for people.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace braid {
+
+/// What the command prints is at most so wide, as a terminal is.
+inline constexpr std::size_t kTextWidth = 80;
+
+/// The text with its lines broken at blanks, so that none has more than `width` characters unless a word has. What
+/// follows a line break begins with `indent` blanks.
+std::string wrapped(std::string_view text, std::size_t indent = 0, std::size_t width = kTextWidth);
 
 /// Lines with columns as wide as their widest cell, two spaces apart. `alignment` has a letter for every column: l for
 /// left, r for right. Every line begins with `indent`.

@@ -20,4 +20,20 @@ TEST_CASE("a suggestion is the closest name, if any is close") {
   CHECK(suggestion("", names).empty());
 }
 
+TEST_CASE("two letters that changed places are one mistake") {
+  const std::string names[] = {"plan", "train"};
+  CHECK(nearest("trian", names) == "train");
+  CHECK(nearest("paln", names) == "plan");
+  CHECK(nearest("TRAIN", names) == "train");
+  CHECK(nearest("tairn", names).empty());  // two mistakes in five letters are too many
+}
+
+TEST_CASE("text is broken at blanks, and keeps its own line breaks and blanks") {
+  CHECK(wrapped("one two three", 0, 7) == "one two\nthree");
+  CHECK(wrapped("  --set  a value of é é", 8, 17) == "  --set  a value\n        of é é");
+  CHECK(wrapped("a\nb c", 1, 3) == "a\n b\n c");
+  CHECK(wrapped("longest of words", 2, 4) == "longest\n  of\n  words");
+  CHECK(wrapped("", 2).empty());
+}
+
 }  // namespace braid

@@ -191,7 +191,7 @@ TEST_CASE("values out of range say what the range is") {
 
 TEST_CASE("choices are listed, with a suggestion") {
   CHECK(error_with("optimizer: {name: sdg}") ==
-        "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'sdg'");
+        "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'sdg' (did you mean 'sgd'?)");
   CHECK(error_with("optimizer: {name: adamv}") ==
         "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'adamv' (did you mean 'adam'?)");
   CHECK(contains(error_with("policy: serail"), "(did you mean 'serial'?)"));

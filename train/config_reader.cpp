@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/suggestion.h"
+#include "train/config_keys.h"
 
 namespace braid {
 
@@ -22,7 +23,7 @@ std::string describe(const ConfigNode& node) {
   constexpr std::size_t kMaxLength = 40;
   switch (node.kind) {
     case ConfigNode::Kind::null: return "nothing";
-    case ConfigNode::Kind::list: return "a list";
+    case ConfigNode::Kind::list: return node.items.empty() ? "an empty list" : "a list";
     case ConfigNode::Kind::map: return "a map";
     case ConfigNode::Kind::scalar: break;
   }
@@ -171,10 +172,9 @@ void ConfigSection::read(std::string_view key, std::string& target, std::span<co
     target = value->text;
     return;
   }
-  std::string list;
-  for (const std::string& choice : choices) list.append(list.empty() ? "" : ", ").append(choice);
-  fail_at(value->location, key,
-          message("expected one of ", list, ", got ", describe(*value), suggestion(value->text, choices)));
+  fail_at(
+      value->location, key,
+      message("expected one of ", comma_list(choices), ", got ", describe(*value), suggestion(value->text, choices)));
 }
 
 void ConfigSection::read(std::string_view key, std::vector<double>& target, const Range& range) {
@@ -212,7 +212,12 @@ ConfigSection ConfigSection::section(std::string_view key) {
   if (value == nullptr || value->kind == ConfigNode::Kind::null) {
     return {kEmptyMap, path_of(key), value != nullptr ? value->location : location_};
   }
-  if (value->kind != ConfigNode::Kind::map) mismatch(key, *value, "a section");
+  if (value->kind != ConfigNode::Kind::map) {
+    const std::string name = path_of(key) + ".name";
+    const bool named = std::ranges::count(config_keys(), name) > 0;
+    fail_at(value->location, key,
+            message("expected a section, got ", describe(*value), named ? " (did you mean '" + name + "'?)" : ""));
+  }
   return {*value, path_of(key), value->location};
 }
 
@@ -246,7 +251,7 @@ void ConfigSection::reject(std::string_view key, std::string_view reason) {
 void ConfigSection::finish() const {
   for (const ConfigNode::Entry& entry : node_.entries) {
     if (std::ranges::find(known_, entry.key) != known_.end()) continue;
-    fail_at(entry.location, entry.key, "unknown key" + suggestion(entry.key, known_));
+    fail_at(entry.location, entry.key, "unknown key" + key_suggestion(path_of(entry.key), entry.key, known_));
   }
   for (const std::string& key : required_) {
     if (!has(key)) fail_at(location_, key, "this key is required");

@@ -99,6 +99,9 @@ PathNetConfig read(const ConfigNode& tree) {
                       optimizer = root.section("optimizer"), evolution = root.section("evolution"),
                       output = root.section("output");
   ConfigSection data = root.section("data");
+  for (const std::string_view key : {"eval", "schedule", "jobs", "balance"}) {
+    root.reject(key, "has no meaning in the config of a PathNet run, which a section 'evolution' makes of it");
+  }
   root.finish();
   data.reject("only_classes", "has no meaning beside evolution.task_a and evolution.task_b");
   read_net(model, config.net);

@@ -131,7 +131,8 @@ class CommandLine(unittest.TestCase):
         result = self.braid("train", self.config, "--set", "train.epochs=1", "--set", "name=other")
         self.assertEqual(result.returncode, 0)
         self.assertEqual(self.metrics("other-1")[-1]["step"], 3)
-        self.assertEqual(self.fails("train", self.config, "--set", "train.lr=1"), "--set train.lr=1: unknown key")
+        self.assertEqual(self.fails("train", self.config, "--set", "train.lr=1"),
+                         "--set train.lr=1: unknown key (did you mean 'optimizer.lr'?)")
 
     def test_config_mistakes_name_file_line_and_column(self):
         self.config.write_text(TINY.replace("batch_size: 32", "batch_sze: 32"))

@@ -314,7 +314,7 @@ TEST_CASE("overrides replace and add values") {
 }
 
 TEST_CASE("mistakes in overrides name the override") {
-  CHECK(error_of_override("train.lr=1") == "--set train.lr=1: unknown key");
+  CHECK(error_of_override("train.lr=1") == "--set train.lr=1: unknown key (did you mean 'optimizer.lr'?)");
   CHECK(error_of_override("train.epoch=1") == "--set train.epoch=1: unknown key (did you mean 'epochs'?)");
   CHECK(error_of_override("optimizer.lr=fast") == "--set optimizer.lr=fast: expected a number above 0, got 'fast'");
   CHECK(error_of_override("train={epochs: 1, x: 2}") == "--set train={epochs: 1, x: 2}: train.x: unknown key");

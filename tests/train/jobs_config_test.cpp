@@ -136,7 +136,7 @@ TEST_CASE("mistakes in jobs say which job and where") {
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, device: cpu}") ==
         "x.yaml:16:38: jobs.c.device: is shared by all jobs: it belongs beside the list of jobs");
   CHECK(error_of_jobs_with("balance: equal") == "x.yaml:16:10: balance: expected one of auto, none, got 'equal'");
-  CHECK(error_in_jobs("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got a list");
+  CHECK(error_in_jobs("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got an empty list");
   CHECK(error_in_jobs("name: x\njobs: {name: a}\n") == "x.yaml:2:7: jobs: expected a list of sections, got a map");
   CHECK(error_in_jobs("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\nbalance: auto\n") ==
         "x.yaml:5:1: balance: has no meaning without a list of jobs");

@@ -1,5 +1,8 @@
 #include "models/registry.h"
 
+#include <algorithm>
+
+#include "core/suggestion.h"
 #include "models/alexnet.h"
 #include "models/densenet.h"
 #include "models/googlenet.h"
@@ -102,6 +105,7 @@ std::unique_ptr<Module> vgg16(Context& context, const ModelOptions& options) {
 
 struct Entry {
   std::string_view name;
+  std::string_view description;
   Factory factory;
   OptionNames options;
 };
@@ -115,41 +119,49 @@ constexpr std::string_view kResidual[] = {"zero_init_residual", "width"};
 constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "width"};
 
 constexpr Entry kModels[] = {
-    {"alexnet", network<AlexNet, AlexNetOptions>, kStem},
-    {"densenet121", network<DenseNet121, DenseNetOptions>, kStem},
-    {"googlenet", network<GoogLeNet, GoogLeNetOptions>, kAuxiliary},
-    {"inception_v3", network<InceptionV3, InceptionV3Options>, kAuxiliary},
-    {"lenet5", lenet, kWidth},
-    {"mlp", mlp, kHidden},
-    {"mobilenet_v2", network<MobileNetV2, MobileNetOptions>, kStem},
-    {"nasnet_a_mobile", network<NasNetAMobile, NasNetOptions>, kStem},
-    {"pathnet_linear", pathnet<PathNetOptions::Form::linear>, kWidth},
-    {"pathnet_conv", pathnet<PathNetOptions::Form::conv>, kWidth},
-    {"randwire", randwire, kGraph},
-    {"resnet18", resnet<18>, kResidualStem},
-    {"resnet20", resnet<20>, kResidual},
-    {"resnet32", resnet<32>, kResidual},
-    {"resnet34", resnet<34>, kResidualStem},
-    {"resnet44", resnet<44>, kResidual},
-    {"resnet50", resnet<50>, kResidualStem},
-    {"resnet56", resnet<56>, kResidual},
-    {"resnet101", resnet<101>, kResidualStem},
-    {"resnet110", resnet<110>, kResidual},
-    {"resnet152", resnet<152>, kResidualStem},
-    {"resnext50_32x4d", resnet<50, 32, 4>, kResidualStem},
-    {"squeezenet1_0", squeezenet<SqueezeNet::Version::v1_0>, kStem},
-    {"squeezenet1_1", squeezenet<SqueezeNet::Version::v1_1>, kStem},
-    {"vgg16", vgg16<Vgg16::Norm::none>, kStem},
-    {"vgg16_bn", vgg16<Vgg16::Norm::batch>, kStem},
+    {"alexnet", "AlexNet, a chain of five convolutions (Krizhevsky, 2014)", network<AlexNet, AlexNetOptions>, kStem},
+    {"densenet121", "DenseNet-121, whose layers read all earlier ones (Huang, 2017)",
+     network<DenseNet121, DenseNetOptions>, kStem},
+    {"googlenet", "GoogLeNet, inception modules of four branches (Szegedy, 2015)", network<GoogLeNet, GoogLeNetOptions>,
+     kAuxiliary},
+    {"inception_v3", "Inception v3, with factorized convolutions (Szegedy, 2016)",
+     network<InceptionV3, InceptionV3Options>, kAuxiliary},
+    {"lenet5", "LeNet-5, for small images (LeCun, 1998)", lenet, kWidth},
+    {"mlp", "fully connected layers with ReLU", mlp, kHidden},
+    {"mobilenet_v2", "MobileNet v2, depthwise convolutions (Sandler, 2018)", network<MobileNetV2, MobileNetOptions>,
+     kStem},
+    {"nasnet_a_mobile", "NASNet-A (mobile), cells of many branches (Zoph, 2018)", network<NasNetAMobile, NasNetOptions>,
+     kStem},
+    {"pathnet_linear", "a path through fully connected modules (Fernando, 2017)", pathnet<PathNetOptions::Form::linear>,
+     kWidth},
+    {"pathnet_conv", "a path through convolutional modules, after PathNet", pathnet<PathNetOptions::Form::conv>,
+     kWidth},
+    {"randwire", "RandWire, randomly wired convolutions (Xie, 2019)", randwire, kGraph},
+    {"resnet18", "ResNet-18, the form for ImageNet (He, 2016)", resnet<18>, kResidualStem},
+    {"resnet20", "ResNet-20, the form for CIFAR-10 (He, 2016)", resnet<20>, kResidual},
+    {"resnet32", "ResNet-32, the form for CIFAR-10 (He, 2016)", resnet<32>, kResidual},
+    {"resnet34", "ResNet-34, the form for ImageNet (He, 2016)", resnet<34>, kResidualStem},
+    {"resnet44", "ResNet-44, the form for CIFAR-10 (He, 2016)", resnet<44>, kResidual},
+    {"resnet50", "ResNet-50, the form for ImageNet (He, 2016)", resnet<50>, kResidualStem},
+    {"resnet56", "ResNet-56, the form for CIFAR-10 (He, 2016)", resnet<56>, kResidual},
+    {"resnet101", "ResNet-101, the form for ImageNet (He, 2016)", resnet<101>, kResidualStem},
+    {"resnet110", "ResNet-110, the form for CIFAR-10 (He, 2016)", resnet<110>, kResidual},
+    {"resnet152", "ResNet-152, the form for ImageNet (He, 2016)", resnet<152>, kResidualStem},
+    {"resnext50_32x4d", "ResNeXt-50, convolutions in 32 groups (Xie, 2017)", resnet<50, 32, 4>, kResidualStem},
+    {"squeezenet1_0", "SqueezeNet 1.0, squeeze and expand modules (Iandola, 2016)",
+     squeezenet<SqueezeNet::Version::v1_0>, kStem},
+    {"squeezenet1_1", "SqueezeNet 1.1, with less than half the arithmetic of 1.0",
+     squeezenet<SqueezeNet::Version::v1_1>, kStem},
+    {"vgg16", "VGG-16, a chain of 13 convolutions (Simonyan, 2015)", vgg16<Vgg16::Norm::none>, kStem},
+    {"vgg16_bn", "VGG-16 with batch norm", vgg16<Vgg16::Norm::batch>, kStem},
 };
 
 const Entry& find(std::string_view name) {
-  std::string known;
-  for (const Entry& entry : kModels) {
-    if (entry.name == name) return entry;
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw Error(message("[model] there is no model '", name, "'; there are ", known));
+  const auto* found = std::ranges::find(kModels, name, &Entry::name);
+  if (found != std::end(kModels)) return *found;
+  const std::vector<std::string> known = model_names();
+  throw Error(
+      message("[model] there is no model '", name, '\'', suggestion(name, known), "; there are ", comma_list(known)));
 }
 
 }  // namespace
@@ -163,6 +175,8 @@ std::vector<std::string> model_names() {
   for (const Entry& entry : kModels) names.emplace_back(entry.name);
   return names;
 }
+
+std::string_view model_description(std::string_view model) { return find(model).description; }
 
 std::vector<std::string> model_option_names(std::string_view model) {
   const OptionNames names = find(model).options;

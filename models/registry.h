@@ -21,6 +21,8 @@ struct ModelOptions {
 /// Throws Error with the list of names if there is no such model.
 std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options);
 std::vector<std::string> model_names();
+/// A line that says what the model is. Throws Error with the list of names if there is no such model.
+std::string_view model_description(std::string_view model);
 /// Which of zero_init_residual, stem, width, auxiliary, graph_seed and hidden the model has. Throws Error with the list
 /// of names if there is no such model.
 std::vector<std::string> model_option_names(std::string_view model);

@@ -1,6 +1,9 @@
 #include "scheduler/policy.h"
 
+#include <algorithm>
 #include <limits>
+
+#include "core/suggestion.h"
 
 namespace braid {
 namespace {
@@ -22,12 +25,10 @@ constexpr NamedPolicy kPolicies[] = {
 std::span<const NamedPolicy> policies() { return kPolicies; }
 
 Policy find_policy(std::string_view name) {
-  std::string known;
-  for (const NamedPolicy& candidate : kPolicies) {
-    if (candidate.name == name) return candidate.policy;
-    known += (known.empty() ? "" : ", ") + std::string(candidate.name);
-  }
-  throw Error(message("[policy] expected one of ", known, ", got '", name, "'"));
+  const auto* found = std::ranges::find(kPolicies, name, &NamedPolicy::name);
+  if (found != std::end(kPolicies)) return found->policy;
+  const std::vector<std::string> known = policy_names();
+  throw Error(message("[policy] expected one of ", comma_list(known), ", got '", name, '\'', suggestion(name, known)));
 }
 
 std::vector<std::string> policy_names() {

@@ -6,14 +6,15 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "data/synthetic.h"
+#include "scheduler/known_devices.h"
 #include "scheduler/policy.h"
+#include "train/factories.h"
 
 namespace braid {
 
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-const std::vector<std::string> kDatasets{"fashion_mnist", "synthetic"};
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kPrecisions{"f32", "tf32", "bf16", "f16"};
 const std::vector<std::string> kStems{"auto", "image", "small_image"};
@@ -86,7 +87,9 @@ void read_device(ConfigSection& parent, std::string& device) {
   try {
     Device::parse(device);
   } catch (const DeviceError&) {
-    parent.fail("device", message("expected auto, cpu, cuda or cuda:<index>, got '", device, "'"));
+    const bool known = std::ranges::count(known_device_names(), device) > 0;
+    parent.fail("device", message("expected auto, cpu, cuda or cuda:<index>, got '", device, "'",
+                                  known ? "; to plan for it: braid plan --device " + device : ""));
   }
 }
 
@@ -137,7 +140,7 @@ void read_section(ConfigSection section, ModelConfig& model) {
 
 void read_section(ConfigSection section, DataConfig& data) {
   section.require("name");
-  section.read("name", data.name, kDatasets);
+  section.read("name", data.name, dataset_names());
   if (data.name == "synthetic") {
     reject_all(section, {"root"}, "dataset", data.name);
     section.read("size", data.size, between(1, 1e7));

@@ -1,5 +1,8 @@
 #include "train/factories.h"
 
+#include <algorithm>
+
+#include "core/suggestion.h"
 #include "data/class_subset.h"
 #include "data/fashion_mnist.h"
 #include "data/synthetic.h"
@@ -18,24 +21,46 @@ std::string key_of(const TrainConfig& config, Split split) {
                  ' ', data.channels, ' ', data.classes, ' ', config.session.seed);
 }
 
-std::shared_ptr<const Dataset> make_dataset(const TrainConfig& config, Split split) {
-  const DataConfig& data = config.data;
-  if (data.name == "fashion_mnist") return fashion_mnist(data.root, split);
-  if (data.name == "synthetic") {
-    return synthetic({.size = split == Split::train ? data.size : data.test_size,
-                      .shape = {data.image_size, data.image_size, data.channels},
-                      .classes = data.classes,
-                      .seed = config.session.seed,
-                      .split = split});
-  }
-  throw ConfigError(message("[data] there is no dataset '", data.name, "'"));
+struct NamedDataset {
+  std::string_view name;
+  std::string_view description;
+  std::shared_ptr<const Dataset> (*make)(const TrainConfig& config, Split split);
+};
+
+constexpr NamedDataset kDatasets[] = {
+    {"fashion_mnist", "60,000 images of clothes, 28x28x1, 10 classes; also reads MNIST",
+     [](const TrainConfig& config, Split split) { return fashion_mnist(config.data.root, split); }},
+    {"synthetic", "a pattern for each class plus noise, of any size; needs no files",
+     [](const TrainConfig& config, Split split) {
+       const DataConfig& data = config.data;
+       return synthetic({.size = split == Split::train ? data.size : data.test_size,
+                         .shape = {data.image_size, data.image_size, data.channels},
+                         .classes = data.classes,
+                         .seed = config.session.seed,
+                         .split = split});
+     }},
+};
+
+const NamedDataset& find_dataset(std::string_view name) {
+  const auto* found = std::ranges::find(kDatasets, name, &NamedDataset::name);
+  BRAID_CHECK(found != std::end(kDatasets), ConfigError, "[data] there is no dataset '", name, "'; there are ",
+              comma_list(dataset_names()));
+  return *found;
 }
 
 }  // namespace
 
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const NamedDataset& dataset : kDatasets) names.emplace_back(dataset.name);
+  return names;
+}
+
+std::string_view dataset_description(std::string_view name) { return find_dataset(name).description; }
+
 std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split split) {
   std::shared_ptr<const Dataset>& dataset = datasets_[key_of(config, split)];
-  if (dataset == nullptr) dataset = make_dataset(config, split);
+  if (dataset == nullptr) dataset = find_dataset(config.data.name).make(config, split);
   const std::vector<std::int64_t>& classes = config.data.only_classes;
   if (classes.empty()) return dataset;
   return std::make_shared<ClassSubset>(dataset, std::vector<int>(classes.begin(), classes.end()));

@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "data/loader.h"
 #include "models/module.h"
@@ -13,6 +15,11 @@
 #include "train/optimizer.h"
 
 namespace braid {
+
+/// In configs.
+std::vector<std::string> dataset_names();
+/// A line that says what the dataset is. Throws ConfigError if there is no such dataset.
+std::string_view dataset_description(std::string_view name);
 
 /// Datasets, each made once: whoever asks for the same one, or for some of its classes, shares it.
 class DatasetPool {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/read_file.h"
+#include "core/suggestion.h"
 #include "scheduler/known_devices.h"
 
 namespace braid {
@@ -23,8 +24,19 @@ PlanTarget absent_target(DeviceInfo info) {
   return target;
 }
 
+Device parse_device(const std::string& name) {
+  try {
+    return Device::parse(name);
+  } catch (const DeviceError&) {
+    const std::vector<std::string> known = known_device_names();
+    throw Error(message("[device] there is no device '", name, '\'', suggestion(name, known),
+                        ": expected auto, cpu, cuda, cuda:<index>, the name of a known device (", comma_list(known),
+                        "), or a file *.json that describes one, as 'braid devices --json' prints it"));
+  }
+}
+
 PlanTarget present_target(const std::string& name) {
-  const Device device = Device::parse(name);
+  const Device device = parse_device(name);
   const DeviceInfo info = make_backend(device)->info();
   return {.device = device, .info = info, .has_kernels = true, .kernels = "with the kernels of the device"};
 }

@@ -482,7 +482,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
         (self.folder / "jobs.yaml").write_text(JOBS)
         self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
-        self.assertIn("there is no model 'resnet19'; there are ", self.fails("summary", "resnet19"))
+        self.assertIn("there is no model 'resnet19' (did you mean 'resnet18'?); there are ", self.fails("summary", "resnet19"))
         self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
 
     def plan(self, *arguments):

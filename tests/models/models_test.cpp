@@ -398,8 +398,9 @@ TEST_CASE("the registry knows which options a model has") {
 
 TEST_CASE("unknown models and wrong options are refused with the list of what there is") {
   Context context(make_backend(Device{}), 1);
-  CHECK_THROWS_WITH_AS(models::make_model("resnet21", context, {}),
-                       doctest::Contains("there is no model 'resnet21'; there are "), Error);
+  CHECK_THROWS_WITH_AS(
+      models::make_model("resnet21", context, {}),
+      doctest::Contains("there is no model 'resnet21' (did you mean 'resnet20'?); there are alexnet, "), Error);
   CHECK_THROWS_AS(models::ResNet(context, 21, {}), Error);
   CHECK_THROWS_AS(models::ResNet(context, 18, {.groups = 2}), Error);
   CHECK_THROWS_AS(models::make_model("resnet18", context, {.stem = "tiny"}), Error);

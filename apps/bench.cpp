@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "apps/validators.h"
 #include "train/joint_bench.h"
 
 namespace braid::apps {
@@ -16,15 +17,19 @@ void add_bench(CLI::App& app, int& exit_code) {
     bool json = false, serve = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("bench", "Time training steps on one batch; of several jobs, together and one after another");
+  CLI::App* command = app.add_subcommand("bench", "Time training steps on one batch");
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
   command->add_option("--steps", arguments->steps, "Steps to time; with several jobs, turns")
-      ->check(CLI::Range(1, 1000000))
+      ->type_name("N")
+      ->check(in_range(1, 1000000))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print one line of JSON");
-  command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
+  command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON")
+      ->excludes(json);
+  command->footer(
+      "With several jobs, training them together is compared with training them one\nafter another.\n\n"
+      "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     exit_code = kOk;

@@ -9,6 +9,9 @@
 #include <new>
 
 #include "apps/commands.h"
+#include "apps/help.h"
+#include "apps/usage_error.h"
+#include "apps/validators.h"
 
 namespace {
 
@@ -32,8 +35,13 @@ int main(int argc, char** argv) {
   open_standard_streams();
 
   int exit_code = kOk;
-  CLI::App app("Braid trains neural networks on several streams at once.");
-  app.set_version_flag("--version", "braid " BRAID_VERSION);
+  CLI::App app("Braid trains neural networks on several streams at once", "braid");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
+  app.footer(
+      "'braid COMMAND --help' says more about a command.\n\n"
+      "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
   app.require_subcommand(1);
   add_train(app, exit_code);
   add_eval(app, exit_code);
@@ -43,13 +51,29 @@ int main(int argc, char** argv) {
   add_plan(app, exit_code);
   add_explain(app, exit_code);
   add_devices(app, exit_code);
+  add_models(app, exit_code);
+  add_datasets(app, exit_code);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->group("Commands");
+    for (CLI::Option* option : command->get_options()) {
+      if (is_flag(*option)) {
+        option->disable_flag_override();
+      } else {
+        option->check(not_empty());
+      }
+    }
+  }
   try {
     app.parse(argc, argv);
     if (std::cout.flush()) return exit_code;
     fail("cannot write to standard output");
     return exit_code == kOk ? kFailed : exit_code;  // a terminal that closed is what sent SIGHUP
   } catch (const CLI::ParseError& error) {
-    if (app.exit(error) != 0) return kUsage;
+    if (error.get_exit_code() != 0) {
+      fail(usage_error(app, error).c_str());
+      return kUsage;
+    }
+    app.exit(error);  // prints the help or the version
     return std::cout.flush() ? kOk : fail("cannot write to standard output");
   } catch (const std::bad_alloc&) {
     return fail("out of memory");

@@ -19,21 +19,23 @@ void add_profile(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
+void add_models(CLI::App& app, int& exit_code);
+void add_datasets(CLI::App& app, int& exit_code);
 
 /// Adds the options that all commands with a config share: the file itself, --set and --costs.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides;
   void add_to(CLI::App& command) {
-    command.add_option("config", path, "Config file (YAML)")->required();
-    command.add_option("--set", overrides, "Override a key of the config, as train.epochs=3")
-        ->type_name("KEY.PATH=VALUE")
+    command.add_option("config", path, "Config file (YAML)")->type_name("CONFIG")->required();
+    command.add_option("--set", overrides, "Override a key of the config, as train.epochs=3; can be repeated")
+        ->type_name("KEY=VALUE")
         ->allow_extra_args(false)
         ->take_all();
     command
         .add_option_function<std::string>(
             "--costs", [this](const std::string& file) { overrides.push_back("costs=" + file); },
-            "Plan with the durations of this file of 'braid profile'; the same as --set costs=FILE")
+            "Durations that 'braid profile' measured; the same as --set costs=FILE")
         ->type_name("FILE");
   }
 };

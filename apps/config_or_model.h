@@ -7,7 +7,8 @@
 namespace braid::apps {
 
 inline constexpr const char* kConfigOrModel =
-    "Config file, or the name of a model (then on 32 images of 224x224x3 and 1000 classes; --set changes that)";
+    "Config file (YAML), or the name of a model ('braid models' lists them); a model alone gets 32 images of 224x224x3 "
+    "and 1000 classes, which --set changes";
 
 /// Throws ConfigError as read_run_config does, and Error if what looks like a model's name is none.
 RunConfig read_config_or_model(const ConfigArguments& arguments);

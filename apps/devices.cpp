@@ -3,19 +3,21 @@
 #include "apps/commands.h"
 #include "core/backend.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/suggestion.h"
 #include "ops/cpu/onednn.h"
 #include "ops/kernels.h"
 #include "scheduler/known_devices.h"
+#include "train/plan_target.h"
 
 namespace braid::apps {
 
 namespace {
 
-/// With what cuDNN knows of it.
-DeviceInfo complete_info(const Device& device) {
-  DeviceInfo info = make_backend(device)->info();
-  info.properties = device_properties(device);
-  return info;
+/// With what cuDNN knows of it. Throws Error if there is no such device.
+DeviceInfo complete_info(const std::string& name) {
+  PlanTarget target = find_plan_target(name);
+  if (target.has_kernels && target.info.properties.empty()) target.info.properties = device_properties(target.device);
+  return std::move(target.info);
 }
 
 void print(const Device& device, std::string_view unit) {
@@ -29,12 +31,14 @@ void print(const Device& device, std::string_view unit) {
 
 void add_devices(CLI::App& app, int& exit_code) {
   const auto json = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("devices", "List the devices that can be used");
+  CLI::App* command = app.add_subcommand("devices", "List the devices to train on and to plan for");
   command->add_option("--json", *json, "Print one device as JSON, to plan for it elsewhere")->type_name("DEVICE");
+  command->footer(
+      "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json");
   command->callback([json, &exit_code] {
     exit_code = kOk;
     if (!json->empty()) {
-      std::cout << to_json(complete_info(Device::parse(*json))) << '\n';
+      std::cout << to_json(complete_info(*json)) << '\n';
       return;
     }
     print({DeviceType::cpu, 0}, "cores");
@@ -49,6 +53,7 @@ void add_devices(CLI::App& app, int& exit_code) {
     } else {
       std::cout << "cuda: not available: " << reason << '\n';
     }
+    std::cout << "known to 'braid plan --device': " << comma_list(known_device_names()) << '\n';
   });
 }
 

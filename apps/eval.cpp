@@ -18,8 +18,10 @@ void add_eval(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on the test set");
   arguments->config.add_to(*command);
   command->get_option("config")->description("Folder of a run, or a config file");
-  command->add_option("--checkpoint", arguments->checkpoint,
-                      "Checkpoint file; default: model.braid in the run's folder");
+  command
+      ->add_option("--checkpoint", arguments->checkpoint, "Checkpoint file; default: model.braid in the run's folder")
+      ->type_name("FILE");
+  command->footer("Example:\n  braid eval runs/lenet5-1");
   command->callback([arguments, &exit_code] {
     const fs::path path = arguments->config.path;
     const bool is_folder = fs::is_directory(path);
@@ -31,6 +33,9 @@ void add_eval(CLI::App& app, int& exit_code) {
       const fs::path job_folder = config.together ? folder / job.training.name : folder;
       const fs::path checkpoint =
           arguments->checkpoint.empty() ? job_folder / RunFolder::kModel : fs::path(arguments->checkpoint);
+      BRAID_CHECK(is_folder || !arguments->checkpoint.empty() || fs::exists(checkpoint), ConfigError, path.string(),
+                  ": there is no ", checkpoint.string(),
+                  " for this config: expected the folder of a run, or --checkpoint FILE");
       const Evaluation result = evaluate_checkpoint(job.training, checkpoint);
       std::cout << (config.together ? job.training.name + ": " : "") << to_string(result) << std::endl;
     }

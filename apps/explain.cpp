@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "apps/plan_files.h"
+#include "apps/validators.h"
 #include "train/plan_report.h"
 
 namespace braid::apps {
@@ -18,30 +19,40 @@ void add_explain(CLI::App& app, int& exit_code) {
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("explain", "Tell how a small block of a network is planned, step by step");
+  CLI::App* command = app.add_subcommand("explain", "Tell step by step how a small block of a network is planned");
   PlanRequest& request = arguments->request;
   request.policy = "critical_path";  // whose decisions are told
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
-  command->add_option("--block", arguments->block, "Layers to look at: those of this name, or within it")
-      ->type_name("NAME")
-      ->required();
-  command->add_option("--device", request.device, "Device to plan for, as for 'braid plan'; default: the config's");
+  CLI::Option* block = command
+                           ->add_option("--block", arguments->block,
+                                        "Layers to explain: this one or those within it; default: list the blocks")
+                           ->type_name("NAME");
+  command->add_option("--device", request.device, "Device to plan for, as for 'braid plan'; default: the config's")
+      ->type_name("DEVICE");
   command
       ->add_option_function<int>(
           "--streams", [&request](int streams) { request.streams = {streams}; },
           "Streams to plan for; default: the config's, or 4")
-      ->check(CLI::Range(1, 64));
+      ->type_name("N")
+      ->check(in_range(1, 64));
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
-      ->check(CLI::Range(1, 1 << 20));
+      ->type_name("N")
+      ->check(in_range(1, 1 << 20));
   arguments->files.add_to(*command, "the plan of the block");
+  for (const char* file : {"--trace", "--html"}) command->get_option(file)->needs(block);
+  command->footer("Example:\n  braid explain googlenet\n  braid explain googlenet --block inception3a --batch-size 8");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
-    const PlanReport report = report_plan(config, arguments->request);
-    const Explanation explanation = explain_block(view_of(report), arguments->block);
+    const PlanView step = view_of(report_plan(config, arguments->request));
+    exit_code = kOk;
+    if (arguments->block.empty()) {
+      std::cout << step.title << "\nBlocks for --block:\n\n" << list_blocks(step);
+      return;
+    }
+    const Explanation explanation = explain_block(step, arguments->block);
     arguments->files.write(explanation.view);
     std::cout << to_text(explanation);
-    exit_code = kOk;
   });
 }
 

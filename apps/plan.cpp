@@ -5,6 +5,9 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "apps/plan_files.h"
+#include "apps/validators.h"
+#include "core/suggestion.h"
+#include "scheduler/known_devices.h"
 #include "train/plan_report.h"
 
 namespace braid::apps {
@@ -46,36 +49,42 @@ void add_plan(CLI::App& app, int& exit_code) {
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      app.add_subcommand("plan", "Plan a training step for a device, which need not be there, without running it");
+      app.add_subcommand("plan", "Plan a training step without running it, for a device you may not have");
   PlanRequest& request = arguments->request;
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
-  command->add_option(
-      "--device", request.device,
-      "auto, cpu, cuda, cuda:N, h200, or a file as of 'braid devices --json cuda', named *.json; default: "
-      "the config's");
+  command
+      ->add_option("--device", request.device,
+                   message("auto, cpu, cuda, cuda:N, a known device (", comma_list(known_device_names()),
+                           "), or a file *.json that 'braid devices --json' printed; default: the config's"))
+      ->type_name("DEVICE");
   command
       ->add_option_function<std::string>(
           "--streams", [&request](const std::string& text) { request.streams = parse_streams(text); },
           "Streams to plan for, or a range of them; default: the config's, or 4")
-      ->type_name("N or A..B");
-  command->add_option("--policy", request.policy, "Show this policy only, beside serial; default: all policies");
+      ->type_name("N|A..B");
+  command->add_option("--policy", request.policy, "Show this policy only, beside serial; default: all policies")
+      ->type_name("NAME");
   command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
-      ->check(CLI::Range(1, 1 << 20));
+      ->type_name("N")
+      ->check(in_range(1, 1 << 20));
   command
       ->add_option_function<std::int64_t>(
           "--memory-limit", [&request](std::int64_t mebibytes) { request.memory_limit = mebibytes << 20; },
           "Most MiB of the arena; default: the config's")
       ->type_name("MiB")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(in_range(1, 1 << 24));
   command->add_option("--sms", request.what_if.units, "What if the device had so many SMs or cores?")
-      ->check(CLI::Range(1, 1 << 16));
+      ->type_name("N")
+      ->check(in_range(1, 1 << 16));
   command
       ->add_option("--scale-launch", request.what_if.launch_scale,
                    "What if launching a node cost so many times as much?")
-      ->check(CLI::Range(0.0, 1000.0));
+      ->type_name("X")
+      ->check(in_range(0.0, 1000.0));
   command->add_flag("--json", arguments->json, "Print one line of JSON");
   arguments->files.add_to(*command, "the plan");
+  command->footer("Example:\n  braid plan googlenet --device h200 --batch-size 64");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);

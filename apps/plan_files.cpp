@@ -8,9 +8,9 @@
 namespace braid::apps {
 
 void PlanFiles::add_to(CLI::App& command, const std::string& what) {
-  command.add_option("--trace", trace, "Show " + what + ": as a Chrome trace (JSON), which ui.perfetto.dev opens")
+  command.add_option("--trace", trace, "Write " + what + ": a Chrome trace (JSON) for ui.perfetto.dev")
       ->type_name("FILE");
-  command.add_option("--html", html, "Show " + what + ": as a page for a browser")->type_name("FILE");
+  command.add_option("--html", html, "Write " + what + ": a page for a browser")->type_name("FILE");
 }
 
 void PlanFiles::check() const {

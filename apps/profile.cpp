@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "apps/validators.h"
 #include "core/backend.h"
 #include "ops/cpu/onednn.h"
 #include "train/profiling.h"
@@ -86,26 +87,33 @@ void profile(const Arguments& arguments) {
 void add_profile(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      app.add_subcommand("profile", "Measure the nodes of a training step, alone and beside each other, to plan with");
+      app.add_subcommand("profile", "Measure the nodes of a training step, for plans with real durations");
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
   command->add_option("-o,--output", arguments->output, "Profile (JSON); measurements are added to those it has")
+      ->type_name("FILE")
       ->required();
-  command->add_option("--device", arguments->device, "Device, in place of the config's");
+  command->add_option("--device", arguments->device, "Device, in place of the config's")->type_name("DEVICE");
   command->add_option("--batch-size", arguments->batch_size, "Batch size, in place of the config's")
-      ->check(CLI::Range(1, 1000000));
+      ->type_name("N")
+      ->check(in_range(1, 1000000));
   command->add_option("--runs", arguments->profiling.runs, "Measured steps at every width")
-      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->check(in_range(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--pairs", arguments->profiling.pairs,
                    "Pairs of nodes that run at once, to measure their slow-downs; the longest overlaps first; 0: none")
-      ->check(CLI::Range(0, 1000000))
+      ->type_name("N")
+      ->check(in_range(0, 1000000))
       ->capture_default_str();
   command
       ->add_option("--streams", arguments->profiling.streams,
                    "Streams of the plans that say which nodes run at once; default: 2, 4 and 8")
-      ->check(CLI::Range(1, 64));
+      ->type_name("N")
+      ->check(in_range(1, 64));
+  command->footer(
+      "Example:\n  braid profile resnet18 -o costs.json --batch-size 8\n  braid plan resnet18 --costs costs.json");
   command->callback([arguments, &exit_code] {
     profile(*arguments);
     exit_code = kOk;

@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "apps/validators.h"
 
 namespace braid::apps {
 
@@ -14,11 +15,14 @@ void add_summary(CLI::App& app, int& exit_code) {
     int depth = 0;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("summary", "Show a model layer by layer, and what its training step offers");
+  CLI::App* command =
+      app.add_subcommand("summary", "Show a model layer by layer, and how parallel its training step is");
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
-  command->add_option("--depth", arguments->depth, "Show layers down to so many parts of their names")
-      ->check(CLI::Range(1, 100));
+  command->add_option("--depth", arguments->depth, "Show layers down to so many parts of their names; default: all")
+      ->type_name("N")
+      ->check(in_range(1, 100));
+  command->footer("Example:\n  braid summary googlenet --depth 1");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     for (const JobConfig& job : config.jobs) {

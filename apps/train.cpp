@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "apps/commands.h"
 #include "apps/plan_files.h"
+#include "models/registry.h"
 #include "train/pathnet_run.h"
 #include "train/trainer.h"
 
@@ -15,13 +18,16 @@ void add_train(CLI::App& app, int& exit_code) {
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its jobs");
+  CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its list of jobs");
   arguments->config.add_to(*command);
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but errors");
   arguments->files.add_to(*command, "one step as it was planned and as it really ran");
+  command->footer("Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2");
   command->callback([arguments, &exit_code] {
     const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
+    const bool model = std::ranges::count(models::model_names(), path) > 0 && !std::filesystem::exists(path);
+    BRAID_CHECK(!model, ConfigError, path, " is a model: expected a config that names it, as configs/ has some");
     const ConfigNode tree = read_config_file(path);
     if (const auto pathnet = read_pathnet_config(tree, overrides)) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,

@@ -48,11 +48,17 @@ std::string names_within(const PlanView& step, std::string_view block) {
   return names.size() > kShown ? list + ", …" : list;
 }
 
-std::vector<NodeId> nodes_within(const PlanView& step, const std::string& block) {
+std::vector<NodeId> nodes_within(const PlanView& step, std::string_view block) {
   std::vector<NodeId> nodes;
   for (NodeId node = 0; node < step.graph.node_count() && !block.empty(); ++node) {
     if (is_within(step.layer(node), block)) nodes.push_back(node);
   }
+  return nodes;
+}
+
+/// Throws unless they can be explained.
+std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
+  std::vector<NodeId> nodes = nodes_within(step, block);
   if (nodes.empty()) {
     const std::set<std::string> names = block_names(step);
     const std::vector<std::string> candidates(names.begin(), names.end());
@@ -383,7 +389,7 @@ class Teller {
 }  // namespace
 
 Explanation explain_block(const PlanView& step, const std::string& block) {
-  const std::vector<NodeId> nodes = nodes_within(step, block);
+  const std::vector<NodeId> nodes = nodes_of(step, block);
   const Block part = extract_block(step.graph, step.costs, nodes);
   Explanation result;
   const Edges edges = part.graph.edges();
@@ -403,6 +409,19 @@ Explanation explain_block(const PlanView& step, const std::string& block) {
     result.view.layers.emplace_back(layer.substr(std::min(layer.size(), block.size() + 1)));
   }
   return result;
+}
+
+std::string list_blocks(const PlanView& step) {
+  Cells cells{{"block", "nodes"}};
+  std::string listed;  // the last one; its parts come right after it
+  for (const std::string& name : block_names(step)) {
+    if (!listed.empty() && is_within(name, listed)) continue;
+    const std::size_t nodes = nodes_within(step, name).size();
+    if (nodes > kMostExplained) continue;
+    cells.push_back({name, std::to_string(nodes)});
+    listed = name;
+  }
+  return text_table(cells, "lr");
 }
 
 std::string to_text(const Explanation& explanation) { return Teller(explanation).tell(); }

@@ -24,4 +24,7 @@ Explanation explain_block(const PlanView& step, const std::string& block);
 
 std::string to_text(const Explanation& explanation);
 
+/// A table of the largest blocks of the step that can be explained. What is too large is listed by its parts.
+std::string list_blocks(const PlanView& step);
+
 }  // namespace braid

@@ -80,6 +80,9 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         return result.stderr.removeprefix("braid: error: ").rstrip("\n")
 
+    def narrow(self, text):
+        self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
+
     def metrics(self, run):
         return [json.loads(line) for line in (self.runs / run / "metrics.jsonl").read_text().splitlines()]
 
@@ -143,20 +146,82 @@ class CommandLine(unittest.TestCase):
                          "none.yaml: cannot read the config: No such file or directory")
         self.assertFalse(self.runs.exists())
 
-    def test_usage_mistakes_exit_with_2(self):
-        for arguments in ([], ["train"], ["fly"], ["train", self.config, "--fast"], ["bench", self.config, "--steps", "0"],
-                          ["bench", self.config, "--steps", "x"], ["train", self.config, "--set"], ["--fast"]):
-            result = self.braid(*arguments)
-            self.assertEqual(result.returncode, 2, arguments)
-            self.assertIn("--help", result.stderr)
+    def misused(self, *arguments, command=None):
+        """Runs a command line that makes no sense; returns what it says, without where to read more."""
+        result = self.braid(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+        error, help = result.stderr.splitlines()
+        self.assertTrue(error.startswith("braid: error: "), error)
+        self.assertEqual(help, f"See 'braid {command or arguments[0]} --help'." if command != "" else "See 'braid --help'.")
+        return error.removeprefix("braid: error: ")
+
+    def test_a_command_that_is_missing_or_wrong_is_named_with_the_nearest(self):
+        self.assertTrue(self.misused(command="").startswith("expected a command: train, eval, "))
+        self.assertTrue(self.misused("trian", "c.yaml", "--set", "a=1", command="").startswith(
+            "there is no command 'trian' (did you mean 'train'?); there are train, eval, "))
+        self.assertIn("(did you mean 'train'?)", self.misused("TRAIN", command=""))
+        self.assertTrue(self.misused("fly", command="").startswith("there is no command 'fly'; there are "))
+        self.assertEqual(self.misused("--versoin", command=""),
+                         "there is no option '--versoin' (did you mean '--version'?)")
+        self.assertEqual(self.misused("--quiet", "train", "tiny.yaml", command=""),
+                         "there is no option '--quiet' before the command; options come after it")
+
+    def test_an_argument_without_a_place_is_named(self):
+        self.assertEqual(self.misused("train", "tiny.yaml", "--set", "seed=1", "a=2", "b=3"),
+                         "unexpected arguments 'a=2' 'b=3'; every override has its own --set: --set a=2")
+        self.assertEqual(self.misused("eval", "tiny.yaml", "one", "two"), "unexpected arguments 'one' 'two'")
+        self.assertEqual(self.misused("devices", "cuda"), "unexpected argument 'cuda'")
+        self.assertEqual(self.misused("train", "tiny.yaml", "--quite"),
+                         "there is no option '--quite' (did you mean '--quiet'?)")
+        self.assertEqual(self.misused("train", "tiny.yaml", "---"), "there is no option '---'")
+        self.assertEqual(self.misused("train", "tiny.yaml", "--steps", "3"),
+                         "there is no option '--steps' here, only for 'braid bench'")
+        self.assertFalse(self.runs.exists())
+
+    def test_an_option_that_is_a_key_of_the_config_is_translated(self):
+        for option, override in (("--learning-rate", "optimizer.lr"), ("--epochs=3", "train.epochs"),
+                                 ("--optimizer", "optimizer.name"), ("--device", "device"),
+                                 ("--seed", "seed")):
+            self.assertEqual(self.misused("train", "tiny.yaml", option),
+                             f"there is no option '{option.split('=')[0]}'; to change the config: --set {override}=VALUE")
+
+    def test_options_say_what_they_expect(self):
+        self.assertEqual(self.misused("train"), "expected CONFIG: Config file (YAML)")
+        self.assertTrue(self.misused("profile", "tiny.yaml").startswith("expected --output FILE: "))
+        self.assertEqual(self.misused("train", "tiny.yaml", "--set"), "--set expects a value: --set KEY=VALUE")
+        self.assertEqual(self.misused("train", "tiny.yaml", "--quiet=1"), "--quiet takes no value")
+        self.assertEqual(self.misused("plan", "tiny.yaml", "--html", ""), "--html: expected a value, got ''")
+        self.assertEqual(self.misused("bench", "tiny.yaml", "--steps", "1", "--steps", "2"),
+                         "--steps was given 2 times; expected it once")
+        for wrong in ("0", "-1", "x", "1.5", "0x10", "010", "1000001"):
+            self.assertEqual(self.misused("bench", "tiny.yaml", "--steps", wrong),
+                             f"--steps: expected an integer from 1 to 1000000, got '{wrong}'")
+        self.assertEqual(self.misused("plan", "tiny.yaml", "--scale-launch", "nan"),
+                         "--scale-launch: expected a number from 0 to 1000, got 'nan'")
+        self.assertEqual(self.misused("bench", "tiny.yaml", "--json", "--serve"), "--json excludes --serve")
 
     def test_version_and_help(self):
         self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
-        for arguments in (["--help"], ["train", "--help"], ["eval", "--help"], ["bench", "--help"], ["plan", "--help"],
-                          ["profile", "--help"], ["devices", "--help"], ["explain", "--help"]):
-            result = self.braid(*arguments)
+        overview = self.braid("--help").stdout
+        commands = re.findall(r"(?m)^  (\w+)  ", overview.split("\nCommands:\n")[1])
+        self.assertGreater(len(commands), 5)
+        for arguments in [[]] + [[command] for command in commands]:
+            result = self.braid(*arguments, "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertIn("Usage: ", result.stdout)
+            self.assertIn(" ".join(["Usage: braid", *arguments]), result.stdout)
+            self.assertRegex(result.stdout, r"\n\nExample:\n(  braid [^\n]+\n)+$")
+            self.narrow(result.stdout)
+
+    def test_models_and_datasets_are_listed(self):
+        for kind, some in (("models", "resnet18"), ("datasets", "synthetic")):
+            listed = json.loads(self.braid(kind, "--json").stdout)
+            self.assertIn(some, [item["name"] for item in listed])
+            text = self.braid(kind).stdout
+            self.narrow(text)
+            for item, line in zip(listed, text.splitlines(), strict=True):
+                self.assertEqual(line.split(maxsplit=1), [item["name"], item["description"]])
+        models = [item["name"] for item in json.loads(self.braid("models", "--json").stdout)]
+        self.assertIn("expected one of " + ", ".join(models), self.fails("train", self.config, "--set", "model.name=x"))
 
     def test_lost_output_is_an_error(self):
         with open("/dev/full", "w") as full:
@@ -173,6 +238,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r"(?m)^cpu: .+, \d+ cores, \d+ MiB memory, ")
         self.assertRegex(result.stdout, r"(?m)^cuda")
+        self.assertIn("known to 'braid plan --device': h200", result.stdout)
+        self.assertEqual(json.loads(self.braid("devices", "--json", "h200").stdout)["name"], "NVIDIA H200")
 
     def test_an_unusable_device_says_why(self):
         devices = self.braid("devices").stdout
@@ -345,6 +412,8 @@ class CommandLine(unittest.TestCase):
         model.write_bytes(content)
         self.assertEqual(self.fails("eval", "runs/tiny-1"),
                          "runs/tiny-1/model.braid: damaged: the checksum does not match")
+        self.assertIn("model.braid for this config: expected the folder of a run, or --checkpoint FILE",
+                      self.fails("eval", self.config))
         model.unlink()
         self.assertEqual(self.fails("eval", "runs/tiny-1"),
                          "runs/tiny-1/model.braid: cannot read the checkpoint: No such file or directory")
@@ -482,7 +551,11 @@ class CommandLine(unittest.TestCase):
         self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
         (self.folder / "jobs.yaml").write_text(JOBS)
         self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
-        self.assertIn("there is no model 'resnet19' (did you mean 'resnet18'?); there are ", self.fails("summary", "resnet19"))
+        self.assertIn("there is no model 'resnet19' (did you mean 'resnet18'?); there are ",
+                      self.fails("summary", "resnet19"))
+        self.assertEqual(self.fails("train", "resnet20"),
+                         "resnet20 is a model: expected a config that names it, as configs/ has some")
+        self.assertIn("there is no model 'googlnet' (did you mean 'googlenet'?)", self.fails("plan", "googlnet"))
         self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
 
     def plan(self, *arguments):
@@ -537,12 +610,17 @@ class CommandLine(unittest.TestCase):
         described.write_text("{\n  \"name\": oops}")
         self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
                          "device.json: line 2, column 11: expected valid JSON, this is none")
-        self.assertIn("expected one of", self.fails("plan", "tiny.yaml", "--policy", "best"))
         (self.folder / "folder.json").mkdir()
         for name, why in (("none.json", "No such file or directory"), ("folder.json", "expected a file, this is a folder")):
             self.assertEqual(self.fails("plan", "tiny.yaml", "--device", name),
                              f"{name}: cannot read the description of a device: {why}")
             self.assertEqual(self.fails("plan", "tiny.yaml", "--costs", name), f"{name}: cannot read the profile: {why}")
+        self.assertIn("got 'serail' (did you mean 'serial'?)", self.fails("plan", "tiny.yaml", "--policy", "serail"))
+        for command in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
+            message = self.fails(*command, "b200")
+            self.assertIn("there is no device 'b200' (did you mean 'h200'?)", message)
+            self.assertIn("a known device (h200), or a file *.json", message)
+        self.assertIn("to plan for it: braid plan --device h200", self.fails("train", "tiny.yaml", "--set", "device=h200"))
 
     def test_plan_for_several_numbers_of_streams(self):
         plan = self.plan("tiny.yaml", "--device", "h200", "--streams", "1..3")
@@ -639,9 +717,14 @@ class CommandLine(unittest.TestCase):
         self.assertIn("   no fault found\n", result.stdout)
         self.assertGreater(len(self.trace("b.trace")["planned"]), 1)
         self.assertIn("(did you mean 'conv1'?)", self.fails("explain", "tiny.yaml", "--block", "con1"))
-        self.assertEqual(self.braid("explain", "tiny.yaml").returncode, 2)
+        blocks = self.braid("explain", "tiny.yaml")
+        self.assertEqual((blocks.returncode, blocks.stderr), (0, ""))
+        self.assertEqual([line.split()[0] for line in blocks.stdout.split("nodes\n")[1].splitlines()],
+                         ["conv1", "conv2", "fc1", "fc2", "fc3"])
+        self.assertEqual(self.misused("explain", "tiny.yaml", "--html", "b.html"), "--html requires --block")
         network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
         self.assertIn("too many to be told one by one", self.fails("explain", *network, "--block", "features"))
+        self.assertIn("\nfeatures.denseblock1 ", self.braid("explain", *network).stdout)
 
     def test_too_little_memory_is_an_error_wherever_it_runs_out(self):
         def limited(mib):

@@ -1,0 +1,50 @@
+#include "apps/help.h"
+
+#include "core/error.h"
+#include "core/text_table.h"
+
+namespace braid::apps {
+namespace {
+
+constexpr std::size_t kColumn = 26;  // where descriptions begin
+
+std::string entry(const std::string& name, const std::string& description) {
+  const std::string left = "  " + name;
+  const std::string gap = left.size() + 2 <= kColumn ? std::string(kColumn - left.size(), ' ') : "\n";
+  return wrapped(left + gap + description, kColumn) + '\n';
+}
+
+}  // namespace
+
+std::string name_of(const CLI::Option& option) {
+  return option.get_positional() ? option.get_type_name() : option.get_name();
+}
+
+std::string HelpFormatter::make_description(const CLI::App* app) const {
+  return wrapped(app->get_description() + '.') + "\n\n";
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
+  std::string usage = "Usage: " + name;
+  if (!app->get_subcommands({}).empty()) usage += " COMMAND";
+  for (const CLI::Option* option : app->get_options([](const auto* option) { return option->get_positional(); })) {
+    usage += ' ' + name_of(*option);
+  }
+  return usage + " [OPTIONS]\n";
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  std::string name =
+      CLI::detail::find_and_replace(is_positional ? name_of(*option) : option->get_name(false, true), ",", ", ");
+  if (!is_positional && !is_flag(*option)) name += ' ' + option->get_type_name();
+  const std::string value = option->get_default_str();
+  const bool required = option->get_required() && !is_positional;
+  return entry(name, message(option->get_description(), value.empty() ? "" : " (default: " + value + ')',
+                             required ? " (required)" : ""));
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
+  return entry(command->get_name(), command->get_description());
+}
+
+}  // namespace braid::apps

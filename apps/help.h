@@ -1,0 +1,22 @@
+#pragma once
+// What `braid --help` and `braid COMMAND --help` print.
+
+#include <CLI/CLI.hpp>
+
+namespace braid::apps {
+
+/// Lines of at most kTextWidth columns; no types that a user need not know.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { label("Positionals", "Arguments"); }
+  std::string make_description(const CLI::App* app) const override;
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
+};
+
+/// "--quiet"; of an argument what stands for it, as "CONFIG".
+std::string name_of(const CLI::Option& option);
+inline bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
+
+}  // namespace braid::apps

@@ -44,7 +44,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
     PlanRequest request;
-    bool json = false;
+    bool json = false, wide = false;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -82,15 +82,20 @@ void add_plan(CLI::App& app, int& exit_code) {
                    "What if launching a node cost so many times as much?")
       ->type_name("X")
       ->check(in_range(0.0, 1000.0));
-  command->add_flag("--json", arguments->json, "Print one line of JSON");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
+  command->add_flag("--wide", arguments->wide, "Print all columns of the table")->excludes(json);
   arguments->files.add_to(*command, "the plan");
-  command->footer("Example:\n  braid plan googlenet --device h200 --batch-size 64");
+  command->footer(
+      "Exits with 1 if the plan does not fit the memory limit or the device.\n\n"
+      "Example:\n  braid plan googlenet --device h200 --batch-size 64");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);
     if (arguments->files.wanted()) arguments->files.write(view_of(report));
-    std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report));
-    exit_code = kOk;
+    std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report, arguments->wide));
+    const std::string reason = shortfall(report);
+    exit_code = reason.empty() ? kOk : kFailed;
+    if (!reason.empty()) std::cerr << "braid: error: " << reason << '\n';
   });
 }
 

@@ -78,7 +78,8 @@ void add_row(const Edges& edges, const std::string& policy, int streams, bool co
   const Problem problem = recorded_problem(report, edges, streams);
   LimitedStep planned = plan_step(problem, find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  report.rows.push_back(row_of(report, planned, seconds.count()));
+  PlanRow& row = report.rows.emplace_back(row_of(report, planned, seconds.count()));
+  if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');
   if (!configured) return;
   report.configured = report.rows.size() - 1;
   report.planned = std::move(planned);
@@ -115,18 +116,66 @@ std::string mebibytes(std::int64_t bytes, int digits) {
   return fixed(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
 }
 
-std::vector<std::string> cells(const PlanRow& row, double serial_makespan) {
-  return {row.policy,
-          message(row.used_streams, " of ", row.streams),
-          milliseconds(row.makespan / 1e6),
-          ratio(row.makespan, row.bound.bound),
-          ratio(serial_makespan, row.makespan),
-          fixed(100 * row.utilisation, 0) + " %",
-          std::to_string(row.waits),
-          mebibytes(row.arena_bytes, 1),
-          mebibytes(row.live_bytes, 1),
-          mebibytes(row.naive_bytes, 1),
-          milliseconds(row.plan_seconds)};
+/// One row for each plan below the names of the columns.
+std::string table_of(const PlanReport& report, bool all_columns) {
+  struct Column {
+    const char* name;
+    bool always;
+    std::string (*cell)(const PlanRow& row, const PlanRow& serial);
+  };
+  constexpr Column kColumns[] = {
+      {"policy", true, [](const PlanRow& row, const PlanRow&) { return row.policy; }},
+      {"streams", true,
+       [](const PlanRow& row, const PlanRow&) { return message(row.used_streams, " of ", row.streams); }},
+      {"makespan", true, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.makespan / 1e6); }},
+      {"x bound", true, [](const PlanRow& row, const PlanRow&) { return ratio(row.makespan, row.bound.bound); }},
+      {"x serial", true,
+       [](const PlanRow& row, const PlanRow& serial) { return ratio(serial.makespan, row.makespan); }},
+      {"in use", false, [](const PlanRow& row, const PlanRow&) { return fixed(100 * row.utilisation, 0) + " %"; }},
+      {"waits", true, [](const PlanRow& row, const PlanRow&) { return std::to_string(row.waits); }},
+      {"arena, MiB", true, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.arena_bytes, 1); }},
+      {"live, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.live_bytes, 1); }},
+      {"naive, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.naive_bytes, 1); }},
+      {"planned in", false, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.plan_seconds); }},
+  };
+  std::vector<std::vector<std::string>> cells(report.rows.size() + 1);
+  std::string alignment;
+  for (const Column& column : kColumns) {
+    if (!column.always && !all_columns) continue;
+    cells[0].emplace_back(column.name);
+    for (std::size_t i = 0; i < report.rows.size(); ++i) {
+      cells[i + 1].push_back(column.cell(report.rows[i], report.rows.front()));
+    }
+    alignment += alignment.size() < 2 ? 'l' : 'r';
+  }
+  return text_table(cells, alignment);
+}
+
+/// What the memory of the configured plan holds.
+std::string memory_table(const PlanReport& report) {
+  const PlanRow& row = report.rows[report.configured];
+  const MemoryUse& memory = report.memory;
+  const std::vector<std::pair<std::string, std::int64_t>> lines{
+      {"parameters and optimizer state", memory.persistent},
+      {"arena", row.arena_bytes},
+      {"  at its fullest", row.live_bytes},
+      {"    activations", memory.activations},
+      {"    gradients", memory.gradients},
+      {"    inputs", memory.inputs},
+      {"    workspaces", memory.workspaces},
+      {"  without reuse of memory", row.naive_bytes},
+  };
+  std::vector<std::vector<std::string>> cells{{"memory of " + row.policy, "MiB"}};
+  for (const auto& [what, bytes] : lines) cells.push_back({what, mebibytes(bytes, 1)});
+  return text_table(cells, "lr");
+}
+
+std::string streams_of(const PlanRow& row) { return message(row.streams, row.streams == 1 ? " stream" : " streams"); }
+
+std::string whether_it_fits(const PlanRow& row) {
+  const std::string traded = row.traded.empty() ? "" : " after trading " + join(row.traded);
+  return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
+         '\n';
 }
 
 }  // namespace
@@ -163,47 +212,49 @@ PlanView view_of(const PlanReport& report) {
   return view;
 }
 
-std::string to_text(const PlanReport& report) {
+std::string shortfall(const PlanReport& report) {
+  const PlanRow& row = report.rows[report.configured];
+  const std::int64_t persistent = report.memory.persistent;
+  const auto capacity = static_cast<std::int64_t>(report.target.info.memory_bytes);
+  constexpr const char* kLess = "a smaller --batch-size, --set precision=bf16";
+  if (!row.fits) {
+    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes, 1), " MiB of at most ",
+                   mebibytes(report.memory_limit, 1), "; what helps: ", kLess, ", a higher --memory-limit");
+  }
+  if (capacity == 0 || row.arena_bytes + persistent <= capacity) return "";
+  const std::int64_t left = (capacity - persistent) >> 20;
+  return message("the plan does not fit the device: it takes ", mebibytes(row.arena_bytes + persistent, 1),
+                 " MiB of at most ", mebibytes(capacity, 1), "; what helps: ",
+                 left > 0 ? message(kLess, ", or to trade time for memory with --memory-limit ", left)
+                          : "a smaller model, whose parameters leave room for the arena");
+}
+
+std::string to_text(const PlanReport& report, bool all_columns) {
   const TargetCosts& costs = report.costs;
-  std::ostringstream out;
-  out << describe(report.step) << "\nplanned for " << report.target.info.name << ' ' << report.target.kernels << '\n'
-      << report.step.graph.node_count() << " nodes, " << costs.convolutions
-      << " of them convolutions and their gradients";
-  if (costs.candidates > 0) out << ", which can run in " << costs.candidates << " ways";
-  out << '\n';
-  if (costs.measured != ProfileUse{}) {
-    out << "durations were measured for " << costs.measured.known << " of "
-        << costs.measured.known + costs.measured.unknown << " nodes\n";
-  }
-  out << '\n';
-
-  std::vector<std::vector<std::string>> table{{"policy", "streams", "makespan", "x bound", "x serial", "in use",
-                                               "waits", "arena, MiB", "live, MiB", "naive, MiB", "planned in"}};
-  for (const PlanRow& row : report.rows) table.push_back(cells(row, report.rows.front().makespan));
-  out << text_table(table, "llrrrrrrrrr");
-
+  const auto [known, unknown] = costs.measured;
   const PlanRow& configured = report.rows[report.configured];
-  out << "\nNo plan on " << configured.streams << (configured.streams == 1 ? " stream" : " streams")
-      << " can need less than " << milliseconds(configured.bound.bound / 1e6) << ".\n";
-  const MemoryUse& memory = report.memory;
-  out << "At its fullest, the arena of " << configured.policy << " holds " << mebibytes(memory.activations, 1)
-      << " MiB of activations, " << mebibytes(memory.gradients, 1) << " of gradients, " << mebibytes(memory.inputs, 1)
-      << " of inputs and " << mebibytes(memory.workspaces, 1)
-      << " of workspaces.\nParameters and the optimizer's state take " << mebibytes(memory.persistent, 1)
-      << " MiB beside it.\n";
-  if (report.memory_limit > 0) {
-    out << "Of at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
-    for (const PlanRow& row : report.rows) {
-      out << "  " << row.policy << " on " << row.streams << (row.streams == 1 ? " stream" : " streams")
-          << (row.fits ? " fits" : " DOES NOT FIT");
-      if (!row.traded.empty()) out << " after trading " << join(row.traded);
-      out << '\n';
-    }
+  std::ostringstream out;
+  out << wrapped(describe(report.step)) << '\n'
+      << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels)) << '\n'
+      << wrapped(message(report.step.graph.node_count(), " nodes; ", costs.convolutions,
+                         " are convolutions and their gradients",
+                         costs.candidates > 0 ? message(", which can run in ", costs.candidates, " ways") : ""))
+      << '\n';
+  if (costs.measured != ProfileUse{}) {
+    out << "durations were measured for " << known << " of " << known + unknown << " nodes\n";
   }
+  out << '\n'
+      << table_of(report, all_columns) << "\nNo plan on " << streams_of(configured) << " can need less than "
+      << milliseconds(configured.bound.bound / 1e6) << ".\n\n"
+      << memory_table(report);
   if (report.target.has_kernels) {
-    out << "Workspaces of " << configured.policy << ", by stream:";
-    for (const std::int64_t bytes : configured.workspace_bytes) out << ' ' << mebibytes(bytes, 1);
-    out << " MiB.\n";
+    std::string line = "workspaces by stream:";
+    for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes, 1);
+    out << wrapped(line, 2) << '\n';
+  }
+  if (report.memory_limit > 0) {
+    out << "\nOf at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
+    for (const PlanRow& row : report.rows) out << whether_it_fits(row);
   }
   return out.str();
 }
@@ -245,6 +296,8 @@ std::string to_json(const PlanReport& report) {
                         {"candidates", report.costs.candidates},
                         {"measured_nodes", report.costs.measured.known},
                         {"memory_limit_bytes", report.memory_limit},
+                        {"device_memory_bytes", report.target.info.memory_bytes},
+                        {"fits", shortfall(report).empty()},
                         {"configured", report.configured},
                         {"memory", memory},
                         {"plans", rows}}

@@ -25,7 +25,7 @@ struct PlanRequest {
 
 /// What one policy makes of the step.
 struct PlanRow {
-  std::string policy;
+  std::string policy;            ///< and in brackets the one that it kept, or that a memory limit made of it
   std::size_t streams = 1;       ///< that it was given
   std::size_t used_streams = 1;  ///< that have work
   double makespan = 0;           ///< simulated, microseconds
@@ -56,8 +56,11 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
 /// To be drawn: the configured plan.
 PlanView view_of(const PlanReport& report);
 
-/// For people and for programs (one line of JSON).
-std::string to_text(const PlanReport& report);
+/// Why the configured plan does not fit the memory limit or the device, and what would help; empty if it fits.
+std::string shortfall(const PlanReport& report);
+
+/// For people, in kTextWidth columns unless all columns of the table are wanted, and for programs (one line of JSON).
+std::string to_text(const PlanReport& report, bool all_columns = false);
 std::string to_json(const PlanReport& report);
 
 }  // namespace braid

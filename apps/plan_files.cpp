@@ -19,14 +19,17 @@ void PlanFiles::check() const {
   }
 }
 
-void PlanFiles::try_to_write(const PlanView& view, Progress& progress) const {
-  for (const PlanFiles& file : {PlanFiles{trace, ""}, PlanFiles{"", html}}) {
+void PlanFiles::try_to_write(const PlanView& view, Progress& progress) {
+  const auto attempt = [&](std::string& path, std::string (*draw)(const PlanView&)) {
     try {
-      file.write(view);
+      if (!path.empty()) write_file(path, draw(view));
     } catch (const std::exception&) {
       progress.warn(exception_text(std::current_exception()) + "; the training goes on");
+      path.clear();
     }
-  }
+  };
+  attempt(trace, chrome_trace);
+  attempt(html, plan_page);
 }
 
 void PlanFiles::write(const PlanView& view) const {

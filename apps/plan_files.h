@@ -19,8 +19,9 @@ struct PlanFiles {
   void write(const PlanView& view) const;
   /// The same, known early, without writing anything.
   void check() const;
-  /// Writes what can be written, and warns of the rest: no training should end for want of its picture.
-  void try_to_write(const PlanView& view, Progress& progress) const;
+  /// Writes what can be written, and warns of the rest, which is not wanted any more: no training should end for want
+  /// of its picture.
+  void try_to_write(const PlanView& view, Progress& progress);
 };
 
 }  // namespace braid::apps

@@ -37,7 +37,7 @@ void add_train(CLI::App& app, int& exit_code) {
       return;
     }
     Trainer trainer(read_run_config(tree, overrides));
-    const PlanFiles& files = arguments->files;
+    PlanFiles& files = arguments->files;
     if (files.wanted()) {
       files.check();
       trainer.show_a_step([&](const PlanView& view) { files.try_to_write(view, progress); });

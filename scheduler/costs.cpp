@@ -113,4 +113,18 @@ std::vector<double> bottom_levels(const Edges& edges, const Costs& costs) {
   return levels;
 }
 
+std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std::span<const double> levels) {
+  NodeId node = kNoNode;
+  for (NodeId other = 0; other < graph.node_count(); ++other) {
+    if (!graph.node(other).is_view && (node == kNoNode || levels[other] > levels[node])) node = other;
+  }
+  std::vector<NodeId> path;
+  while (node != kNoNode) {
+    path.push_back(node);
+    const auto next = std::ranges::max_element(edges.successors(node), {}, [&](NodeId n) { return levels[n]; });
+    node = next == edges.successors(node).end() ? kNoNode : *next;
+  }
+  return path;
+}
+
 }  // namespace braid

@@ -50,6 +50,9 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
 
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.
 std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);
+/// The critical path of a graph with these bottom levels, first node to last: the longest chain of nodes that need each
+/// other, every node at its fastest.
+std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std::span<const double> levels);
 
 /// max(D, W / capacity, fastest durations / streams) in microseconds: no plan can be faster under the capacity model.
 struct LowerBound {

@@ -168,9 +168,9 @@ class Teller {
       cells.push_back({std::to_string(node), op(node), ways(node), microseconds(levels_[node])});
     }
     const LowerBound& bound = view_.plan.bound;
-    out_ << text_table(cells, "rllr", "   ") << "\n   The critical path, D = " << microseconds(bound.depth) << ":"
-         << path_of_levels() << "\n   Work W = " << microseconds(bound.work) << " of one unit, on "
-         << units(view_.capacity) << " " << microseconds(bound.work / view_.capacity)
+    out_ << text_table(cells, "rllr", "   ") << "\n   The critical path, D = " << microseconds(bound.depth) << ": "
+         << list(longest_path(graph_, edges_, levels_)) << "\n   Work W = " << microseconds(bound.work)
+         << " of one unit, on " << units(view_.capacity) << " " << microseconds(bound.work / view_.capacity)
          << ". With what can run at once in every part of the graph, no plan is faster than "
          << microseconds(bound.bound) << ".\n";
   }
@@ -181,21 +181,6 @@ class Teller {
       text += message(text.empty() ? "" : ", ", units(choice.width));
       if (!choice.implementation.empty()) text += ' ' + choice.implementation;
       text += ' ' + microseconds(choice.duration);
-    }
-    return text;
-  }
-
-  /// Along the most urgent successors.
-  std::string path_of_levels() const {
-    NodeId node = kNoNode;
-    for (NodeId other = 0; other < graph_.node_count(); ++other) {
-      if (is_launched(other) && (node == kNoNode || levels_[other] > levels_[node])) node = other;
-    }
-    std::string text;
-    while (node != kNoNode) {
-      text += message(' ', node);
-      const auto next = std::ranges::max_element(edges_.successors(node), {}, [&](NodeId n) { return levels_[n]; });
-      node = next == edges_.successors(node).end() ? kNoNode : *next;
     }
     return text;
   }

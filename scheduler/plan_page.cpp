@@ -10,8 +10,7 @@ using Json = nlohmann::ordered_json;
 
 Json times(std::span<const Run> runs, NodeId node) { return {runs[node].start, runs[node].finish}; }
 
-Json nodes_of(const PlanView& view) {
-  const std::vector<double> levels = bottom_levels(view.graph.edges(), view.costs);
+Json nodes_of(const PlanView& view, std::span<const double> levels) {
   Json nodes = Json::array();
   for (NodeId id = 0; id < view.graph.node_count(); ++id) {
     const Node& node = view.graph.node(id);
@@ -21,6 +20,7 @@ Json nodes_of(const PlanView& view) {
     nodes.push_back({{"id", id},
                      {"op", node.op->name()},
                      {"layer", view.layer(id)},
+                     {"job", view.owner(id)},
                      {"phase", name_of(phase_of(view.graph, id))},
                      {"output", outputs.empty() ? "" : message(outputs[0].shape)},
                      {"stream", view.plan.placements[id].stream},
@@ -34,8 +34,7 @@ Json nodes_of(const PlanView& view) {
   return nodes;
 }
 
-Json edges_of(const PlanView& view) {
-  const Edges edges = view.graph.edges();
+Json edges_of(const PlanView& view, const Edges& edges) {
   Json list = Json::array();
   for (NodeId id = 0; id < view.graph.node_count(); ++id) {
     for (const NodeId before : edges.predecessors(id)) list.push_back({before, id});
@@ -97,7 +96,9 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
 }  // namespace
 
 std::string plan_page_data(const PlanView& view) {
-  const std::vector<ArenaUse> uses = arena_uses(view, view.simulation.runs);
+  const Edges edges = view.graph.edges();
+  const std::vector<double> levels = bottom_levels(edges, view.costs);
+  const std::vector<ArenaUse> uses = arena_uses(view, view.runs());
   const std::vector<BytesInUse> in_use = bytes_in_use(uses);
   Json waits = Json::array(), steps = Json::array();
   for (const auto& [before, after] : waits_of(view.plan)) waits.push_back({before, after});
@@ -107,13 +108,16 @@ std::string plan_page_data(const PlanView& view) {
             {"policy", view.plan.policy},
             {"unit", view.shares_units ? "SM" : "core"},
             {"numbers", numbers_of(view, peak_bytes(in_use))},
-            {"nodes", nodes_of(view)},
-            {"edges", edges_of(view)},
+            {"jobs", view.jobs},
+            {"nodes", nodes_of(view, levels)},
+            {"edges", edges_of(view, edges)},
             {"waits", waits},
-            {"critical", view.simulation.critical_path},
+            {"critical", longest_path(view.graph, edges, levels)},
+            {"pace", view.simulation.critical_path},
             {"memory", memory_of(view, uses)},
             {"in_use", steps}};
-  if (!view.measured.empty()) data["measured_critical"] = critical_path(view.plan, view.measured);
+  if (!view.measured.empty()) data["measured_pace"] = critical_path(view.plan, view.measured);
+  for (const auto& [losses, tests] : view.losses) data["losses"].push_back({{"steps", losses}, {"tests", tests}});
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

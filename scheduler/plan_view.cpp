@@ -16,7 +16,10 @@ PlanView view_of(const Problem& problem, Plan plan) {
           .layers = {},
           .plan = std::move(plan),
           .simulation = std::move(simulation),
-          .measured = {}};
+          .measured = {},
+          .jobs = {},
+          .owners = {},
+          .losses = {}};
 }
 
 std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count) {

@@ -14,6 +14,12 @@ namespace braid {
 /// When a node runs.
 using Run = Simulation::Run;
 
+/// How the training of a model has gone, beside a step of it.
+struct LossCurve {
+  std::vector<double> steps;                           ///< training loss of every step
+  std::vector<std::pair<std::int64_t, double>> tests;  ///< after so many steps: loss on the test set
+};
+
 struct PlanView {
   std::string title;   ///< as "resnet20, images [64,28,28,1]"
   std::string device;  ///< as "NVIDIA H200"
@@ -24,9 +30,15 @@ struct PlanView {
   std::vector<std::string> layers;  ///< per node: the layer that it belongs to, or nothing; empty if none are known
   Plan plan;
   Simulation simulation;
-  std::vector<Run> measured;  ///< per node, as it really ran; empty if it did not
+  std::vector<Run> measured;      ///< per node, as it really ran; empty if it did not
+  std::vector<std::string> jobs;  ///< names of what trains together in the step; empty if unknown
+  std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
+  std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[node]; }
+  int owner(NodeId node) const { return owners.empty() ? 0 : owners[node]; }
+  /// As it really ran, or else as planned.
+  std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
   const Choice& choice(NodeId node) const { return costs.choice(node, plan.placements[node].choice); }
 };
 

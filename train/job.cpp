@@ -95,6 +95,7 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row) {
     epoch_.loss_sum += loss * images;
     epoch_.hits += step.recorded.top1.item() * images;
     result_.train_loss = epoch_.loss();
+    result_.losses.steps.push_back(loss);
     report_step(step.lr, folder, progress, row);
   }
   pending_.clear();
@@ -107,6 +108,7 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
   if (stop()) return false;  // with only a part of the test set seen
   result_.test = test;
+  result_.losses.tests.emplace_back(result_.steps, test.loss);
   report_epoch(seconds, folder, progress, row);
   return true;
 }

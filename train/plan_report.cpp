@@ -203,10 +203,14 @@ PlanView view_of(const PlanReport& report) {
   view.title = describe(report.step);
   view.device = report.target.info.name;
   view.layers = report.step.layers;
+  view.jobs = report.step.jobs;
+  view.owners = report.step.owners;
   if (planned.recomputed.has_value()) {
     view.layers.clear();
+    view.owners.clear();
     for (const NodeId node : planned.recomputed->recorded) {
       view.layers.push_back(report.step.layers[static_cast<std::size_t>(node)]);
+      view.owners.push_back(report.step.owners[static_cast<std::size_t>(node)]);
     }
   }
   return view;

@@ -11,8 +11,10 @@ namespace braid {
 
 struct RecordedStep {
   std::vector<std::string> models;  ///< one per job
+  std::vector<std::string> jobs;    ///< their names
   std::vector<Shape> inputs;        ///< [N,H,W,C] of each
   StepGraph graph;                  ///< as it is planned: results that nobody reads are kept
+  std::vector<int> owners;          ///< per node: its job
   std::vector<std::string>
       layers;  ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
 };

@@ -64,6 +64,7 @@ RunResult Trainer::run(Progress& progress) {
     if (entry.job != nullptr) end(entry);
     result.jobs.push_back(entry.result);
   }
+  show();
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
   report_results(result, progress);
   return result;
@@ -196,10 +197,14 @@ void Trainer::run_step(Step& step, bool all) {
   const Hash structure = session_.tape().graph().hash();
   const bool as_before = structure == last_step_;
   last_step_ = structure;
-  if (show_ && !shown_ && all && as_before && settled_steps_ >= kStepsBeforeShown) {
+  if (show_ && !shown() && all && as_before && settled_steps_ >= kStepsBeforeShown) {
     const std::vector<LaunchTime> times = step.measure();
     measured_ = view_of(session_, step, times);
     measured_->title = config_.name;
+    for (const Entry& entry : entries_) measured_->jobs.push_back(entry.result.name);
+    for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+      measured_->owners.push_back(owners_[static_cast<std::size_t>(step.recorded_node(node))]);
+    }
     return;
   }
   step.run();
@@ -210,9 +215,14 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
                                  const std::function<bool()>& stop) {
   const auto start = std::chrono::steady_clock::now();
   Turn turn{};
+  const bool shown_before = shown();
   {
     Step step = session_.step();
-    for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->record(entry->steps_per_turn); });
+    owners_.clear();
+    for (Entry* entry : entries) {
+      attempt(*entry, progress, [&] { entry->job->record(entry->steps_per_turn); });
+      owners_.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(row(*entry)));
+    }
     for (Entry* entry : entries) {
       // Whoever comes first runs the step for all. What goes wrong in there is everyone's failure.
       attempt(*entry, progress, [&] {
@@ -232,15 +242,23 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     }
   }
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (measured_) {
-    show_(*measured_);
-    measured_.reset();
-    shown_ = true;
-  }
+  bool news = shown() && !shown_before;
   for (Entry* entry : entries) {
-    if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry, progress, stop);
+    if (entry->job == nullptr || !entry->job->epoch_ended()) continue;
+    end_epoch(*entry, progress, stop);
+    news = true;
   }
+  if (news) show();
   return turn;
+}
+
+void Trainer::show() {
+  if (!shown()) return;
+  measured_->losses.clear();
+  for (const Entry& entry : entries_) {
+    measured_->losses.push_back(entry.job != nullptr ? entry.job->result().losses : entry.result.losses);
+  }
+  show_(*measured_);
 }
 
 void Trainer::end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop) {

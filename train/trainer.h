@@ -29,10 +29,11 @@ class Trainer {
   explicit Trainer(RunConfig config);
 
   /// Once the plan of a step has settled and has been in use for a while, one step is measured, and shown to `show`:
-  /// the plan with the times that it really took. The results of the training stay the same, bit by bit.
+  /// the plan with the times that it really took. It is shown again with more losses after every epoch and at the end.
+  /// The results of the training stay the same, bit by bit.
   void show_a_step(std::function<void(const PlanView&)> show) { show_ = std::move(show); }
   /// Whether a step has been shown.
-  bool shown() const { return shown_; }
+  bool shown() const { return measured_.has_value(); }
 
   /// Trains; after each of its epochs a job is evaluated and saved. SIGINT (Ctrl-C), SIGTERM and SIGHUP end the
   /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
@@ -65,6 +66,8 @@ class Trainer {
   std::vector<Entry*> running();
   /// Runs the recorded step; or measures it, to be shown. `all` says that all jobs are in it.
   void run_step(Step& step, bool all);
+  /// Shows the measured step, if there is one, with the losses so far.
+  void show();
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
   void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
@@ -84,10 +87,10 @@ class Trainer {
   std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
 
   std::function<void(const PlanView&)> show_;
-  std::optional<PlanView> measured_;  // to be shown
-  bool shown_ = false;
-  Hash last_step_;         // its structure
-  int settled_steps_ = 0;  // of that structure, since its plan was chosen
+  std::optional<PlanView> measured_;  // the step that is shown
+  std::vector<int> owners_;           // per node of the step that is recorded: its job
+  Hash last_step_;                    // its structure
+  int settled_steps_ = 0;             // of that structure, since its plan was chosen
 };
 
 /// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of braid plan --html, opened in a browser: what it shows is what the plan says.
+"""The pages of braid plan --html and braid train --html, opened in a browser: what they show is what the data say.
 
 Usage: plan_page_test.py PATH_OF_BRAID. Exits with 77 where there is no Chromium."""
 
@@ -24,6 +24,15 @@ model: {name: lenet5}
 data: {name: synthetic, size: 96, test_size: 40, image_size: 16, channels: 1, classes: 4}
 train: {epochs: 1, batch_size: 32}
 """
+TOGETHER = TINY.replace("name: tiny", "name: together").replace("model: {name: lenet5}\n", "") + """\
+jobs:
+  - name: first
+    model: {name: lenet5}
+  - name: second
+    model: {name: mlp}
+    train: {epochs: 24}
+"""
+TRAINING = ["--set", "train.epochs=10", "--set", "streams=2", "--set", "width=1"]
 
 
 class Page(html.parser.HTMLParser):
@@ -57,12 +66,19 @@ class PlanPage(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
         (self.folder / "tiny.yaml").write_text(TINY)
+        (self.folder / "together.yaml").write_text(TOGETHER)
 
     def plan(self, *arguments):
         result = subprocess.run([BRAID, "plan", *map(str, arguments), "--json", "--html", "plan.html"], cwd=self.folder,
                                 capture_output=True, text=True, timeout=300)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return json.loads(result.stdout)
+
+    def train(self, config, *arguments):
+        """The folder of the run."""
+        command = [BRAID, "train", config, "-q", *map(str, arguments), "--html", "plan.html"]
+        subprocess.run(command, cwd=self.folder, check=True, timeout=300)
+        return next((self.folder / "runs").iterdir())
 
     def browse(self, query="", *options):
         """What the page looks like to a program once its scripts have run, with no network."""
@@ -76,6 +92,21 @@ class PlanPage(unittest.TestCase):
         self.assertEqual(next(e for e in page.elements if e["tag"] == "body").get("data-ready"), "yes")
         return page
 
+    def look(self, script, width=1280, steps=(), options=()):
+        """What a script finds on the page, as JSON; `steps` are scripts to run before, each drawn before the next."""
+        path = self.folder / "plan.html"
+        text = path.read_text()
+        # Where nothing is shown, frames may never come, but time is certain to pass.
+        timed = "<head><script>window.requestAnimationFrame = (draw) => setTimeout(draw, 16);</script>"
+        waits = "".join(f"{step}; await new Promise(done => setTimeout(done, 50));" for step in steps)
+        path.write_text(text.replace("<head>", timed).replace("</body>", f"""<script>(async () => {{
+            {waits}
+            document.body.dataset.found = JSON.stringify((() => {{ {script} }})());
+            }})()</script></body>"""))
+        page = self.browse("", f"--window-size={width},1000", *options)
+        path.write_text(text)
+        return json.loads(next(e for e in page.elements if e["tag"] == "body")["data-found"])
+
     def data(self):
         text = (self.folder / "plan.html").read_text()
         return json.loads(re.search(r"const DATA = (.*);</script>", text).group(1))
@@ -88,6 +119,8 @@ class PlanPage(unittest.TestCase):
         for kind in ("bar", "box"):
             marked = [int(e["data-node"]) for e in page.of_class(kind, "critical")]
             self.assertEqual(sorted(marked), sorted(data["critical"]))
+        self.assertEqual(len(page.of_class("mark")), len(data["critical"]))
+        self.assertEqual([int(e["data-node"]) for e in page.of_class("strip")], data["pace"])
         waits = [[int(e["data-before"]), int(e["data-after"])] for e in page.with_attribute("data-before")]
         self.assertEqual(sorted(waits), sorted(data["waits"]))
         edges = [[int(e["data-from"]), int(e["data-to"])] for e in page.of_class("edge") if "data-from" in e]
@@ -129,46 +162,198 @@ class PlanPage(unittest.TestCase):
         page = self.browse("?show=graph")
         self.check_shown(page, self.data())
         hidden = {e["id"] for e in page.elements if e["tag"] == "section" and "hidden" in e}
-        self.assertEqual(hidden, {"numbers", "gantt", "memory", "words"})
+        self.assertEqual(hidden, {"numbers", "losses", "gantt", "memory", "slowest", "gaps", "words"})
 
     def test_the_page_of_a_training_has_the_real_times_beside_the_planned_ones(self):
-        command = [BRAID, "train", "tiny.yaml", "-q", "--set", "train.epochs=10", "--set", "streams=2", "--set", "width=1",
-                   "--html", "plan.html"]
-        subprocess.run(command, cwd=self.folder, check=True, timeout=300)
+        self.train("tiny.yaml", *TRAINING)
         page, data = self.browse(), self.data()
-        for run, path in (("planned", data["critical"]), ("measured", data["measured_critical"])):
+        for run, pace in (("planned", data["pace"]), ("measured", data["measured_pace"])):
             bars = [e for e in page.of_class("bar") if e["data-run"] == run]
             self.assertEqual(len(bars), len(data["nodes"]))
             marked = [int(e["data-node"]) for e in bars if "critical" in e["class"].split()]
-            self.assertEqual(sorted(marked), sorted(path))
+            self.assertEqual(sorted(marked), sorted(data["critical"]))
+            self.assertEqual([int(e["data-node"]) for e in page.of_class("strip") if e["data-run"] == run], pace)
+
+    def test_the_memory_map_of_a_training_has_the_time_axis_of_the_measured_step(self):
+        self.train("tiny.yaml", *TRAINING)
+        # Times that were planned ten times as short would squeeze the map if it showed those.
+        path, data = self.folder / "plan.html", self.data()
+        text = path.read_text()
+        for node in data["nodes"]:
+            node["planned"] = [time / 10 for time in node["planned"]]
+        path.write_text(re.sub(r"const DATA = .*;</script>", lambda _: f"const DATA = {json.dumps(data)};</script>", text))
+        right = """const right = what => Math.max(...[...document.querySelectorAll(what)].map(e => e.getBoundingClientRect().right));
+            const ticks = chart => [...document.querySelectorAll(`#${chart} .axis`)][0].textContent;
+            return [right('.bar[data-run="measured"]'), right('.use'), ticks('gantt-chart'), ticks('memory-chart'),
+                    document.getElementById('memory-run').textContent];"""
+        bars, rectangles, above, below, run = self.look(right)
+        self.assertAlmostEqual(rectangles, bars, delta=2)
+        self.assertGreater(rectangles, 1000)  # of 1280 pixels
+        self.assertEqual(above, below)
+        self.assertEqual(run, "measured")
+
+    def test_the_loss_curve_has_a_point_for_every_step_and_one_for_every_test(self):
+        run = self.train("tiny.yaml", *TRAINING)
+        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"epoch"' in line]
+        epochs = [line for line in epochs if line["event"] == "epoch"]
+        page = self.browse()
+        curve = next(e for e in page.of_class("loss") if e["tag"] == "polyline" and "test" not in e["class"].split())
+        points = [tuple(map(float, point.split(","))) for point in curve["points"].split()]
+        self.assertEqual(len(points), 30)  # 10 epochs of 3 batches
+        self.assertEqual([x for x, _ in points], sorted(x for x, _ in points))
+        losses = self.data()["losses"][0]["steps"]
+        for epoch, line in enumerate(epochs):  # the metrics have the mean of every epoch
+            self.assertAlmostEqual(sum(losses[3 * epoch:3 * epoch + 3]) / 3, line["loss"], places=6)
+        self.assertEqual(losses.index(min(losses)), max(range(30), key=lambda i: points[i][1]))  # y grows downwards
+        tests = [(int(e["data-step"]), float(e["data-loss"])) for e in page.of_class("loss", "test") if e["tag"] == "circle"]
+        self.assertEqual(tests, [(line["step"], line["test_loss"]) for line in epochs])
+        self.plan("tiny.yaml")
+        self.assertIn("hidden", self.browse().by_id("losses"))
+
+    def rows(self, page, table):
+        """Node and value of every row."""
+        first = page.elements.index(page.by_id(table))
+        end = next((i for i, e in enumerate(page.elements) if i > first and e["tag"] in ("section", "table")), None)
+        return [(int(e["data-node"]), float(e["data-value"])) for e in page.elements[first:end] if "data-value" in e]
+
+    def test_tables_have_the_slowest_nodes_and_the_largest_gaps_in_order(self):
+        def duration(node, run):
+            return node[run][1] - node[run][0]
+
+        self.train("tiny.yaml", *TRAINING)
+        page, nodes = self.browse(), self.data()["nodes"]
+        for table, value in (("slowest-table", lambda node: duration(node, "measured")),
+                             ("gaps-table", lambda node: abs(duration(node, "measured") - duration(node, "planned")))):
+            expected = sorted(((node["id"], value(node)) for node in nodes), key=lambda row: -row[1])[:10]
+            shown = self.rows(page, table)
+            self.assertEqual([node for node, _ in shown], [node for node, _ in expected], table)
+            for (_, got), (_, wanted) in zip(shown, expected):
+                self.assertAlmostEqual(got, wanted, places=6)
+        self.plan("tiny.yaml")
+        page, nodes = self.browse(), self.data()["nodes"]
+        self.assertIn("hidden", page.by_id("gaps"))
+        self.assertEqual([node for node, _ in self.rows(page, "slowest-table")],
+                         [node["id"] for node in sorted(nodes, key=lambda node: -duration(node, "planned"))[:10]])
+
+    def test_jobs_that_train_together_have_colours_and_losses_of_their_own(self):
+        script = """
+            const fills = {};
+            for (const e of document.querySelectorAll('.bar, .box')) {
+              (fills[e.dataset.job] ??= new Set()).add(getComputedStyle(e).fill);
+            }
+            const legend = [...document.querySelectorAll('#gantt .legend span')].filter(e => e.querySelector('i'));
+            return [Object.fromEntries(Object.entries(fills).map(([job, all]) => [job, [...all]])),
+                    Object.fromEntries(legend.map(e => [e.textContent, getComputedStyle(e.querySelector('i')).backgroundColor])),
+                    [...document.querySelectorAll('polyline.loss:not(.test)')].map(e => e.points.length)];"""
+        self.plan("together.yaml", "--streams", 2)
+        self.assertEqual(self.data()["jobs"], ["first", "second"])
+        seen = []
+        for scheme in (0, 1):  # dark, light
+            fills, legend, _ = self.look(script, options=[f"--blink-settings=preferredColorScheme={scheme}"])
+            self.assertEqual(set(fills), {"0", "1"})
+            for each in fills.values():
+                self.assertEqual(len(each), 1)
+            self.assertNotEqual(fills["0"], fills["1"])
+            self.assertEqual([legend["first"], legend["second"]], [fills["0"][0], fills["1"][0]])
+            seen.append(fills)
+        self.assertNotEqual(*seen)
+        self.train("together.yaml", "--set", "train.epochs=20", "--set", "streams=2", "--set", "width=1")
+        fills, legend, points = self.look(script)
+        self.assertEqual([legend["first"], legend["second"]], [fills["0"][0], fills["1"][0]])
+        self.assertEqual(points, [60, 72])  # epochs of 3 batches
+        self.plan("tiny.yaml")
+        fills, legend, _ = self.look(script)
+        self.assertNotIn("tiny", legend)  # one job: colours say which pass a node belongs to
+
+    def test_red_marks_a_part_of_the_nodes_on_every_device(self):
+        for device in ("h200", "cpu"):
+            self.plan("googlenet", *SMALL, "--device", device)
+            page, data = self.browse(), self.data()
+            share = len(page.of_class("mark")) / len(data["nodes"])
+            self.assertGreater(share, 0.1, device)
+            self.assertLess(share, 0.5, device)
+            edges = {tuple(edge) for edge in data["edges"]}
+            for pair in zip(data["critical"], data["critical"][1:]):
+                self.assertIn(pair, edges)
+            for i, piece in enumerate(page.of_class("strip")):
+                last = i + 1 == len(data["pace"])
+                needed = last or (data["pace"][i], data["pace"][i + 1]) in edges
+                self.assertEqual("result" in piece["class"].split(), needed)
+        self.assertTrue(page.of_class("strip", "device"))  # two cores are too few for googlenet
+
+    def test_the_graph_fits_and_names_appear_where_they_can_be_read(self):
+        script = """
+            const box = id => { const {left, right, top, bottom} = document.getElementById(id).getBoundingClientRect();
+                                return [left, right, top, bottom]; };
+            const boxes = [...document.querySelectorAll('.box')];  // in the order of their names
+            const names = [...document.querySelectorAll('#graph-names text:not(.second)')].flatMap((e, i) => {
+              const text = e.getBoundingClientRect(), box = boxes[i].getBoundingClientRect();
+              return e.checkVisibility() && e.textContent ? [[text.height, text.left - box.left, box.right - text.right]] : [];
+            });
+            return [box('graph-drawing'), box('graph-chart'), names,
+                    [document.documentElement.scrollWidth, innerWidth]];"""
+        zoom = "document.querySelector('[data-graph-zoom=\"2\"]').click()"
+        for model in ("googlenet", "resnet20"):
+            self.plan(model, *(SMALL if model == "googlenet" else []), "--device", "h200")
+            for width in (1280, 800):
+                drawing, chart, names, (content, window) = self.look(script, width)
+                self.assertLessEqual(content, window)
+                self.assertGreaterEqual(drawing[0], chart[0])
+                self.assertLessEqual(drawing[1], chart[1])
+                self.assertGreaterEqual(drawing[2], chart[2])
+                self.assertLessEqual(drawing[3], chart[3])
+                self.assertGreater(drawing[1] - drawing[0], 0.9 * (chart[1] - chart[0]))
+                self.assertEqual(names, [])
+                zoomed, chart, names, _ = self.look(script, width, [zoom] * 6)
+                self.assertGreater(zoomed[1] - zoomed[0], 3 * (drawing[1] - drawing[0]))
+                self.assertGreater(len(names), 3)
+                for height, left, right in names:
+                    self.assertGreater(height, 9)  # pixels: not scaled with the boxes
+                    self.assertGreater(min(left, right), 0)
+
+    def test_the_text_of_the_picture_of_how_it_works_stays_within_its_boxes(self):
+        picture = (pathlib.Path(__file__).resolve().parents[2] / "docs/how-it-works.svg").read_text()
+        (self.folder / "plan.html").write_text(
+            f'<html><head></head><body data-ready="yes"><div id="errors"></div>{picture}</body></html>')
+        texts = self.look("""return [...document.querySelectorAll('text.body, text.note, text.code')].map(text => {
+            const box = text.closest('g').closest('svg > g').querySelector('.panel').getBoundingClientRect();
+            const {left, right} = text.getBoundingClientRect();
+            return [text.textContent, left - box.left, box.right - right]; });""")
+        self.assertGreater(len(texts), 20)
+        for text, left, right in texts:
+            self.assertGreater(min(left, right), 8, text)
+
+    def test_names_come_with_a_pointer_at_a_box_too(self):
+        self.plan("googlenet", *SMALL, "--device", "h200")
+        found = self.look("""const box = document.querySelector('.box');
+            box.dispatchEvent(new MouseEvent('mousemove', {bubbles: true}));
+            const tooltip = document.getElementById('tooltip');
+            return [tooltip.hidden, tooltip.textContent, +box.dataset.node];""")
+        node = next(node for node in self.data()["nodes"] if node["id"] == found[2])
+        self.assertFalse(found[0])
+        self.assertIn(node["op"], found[1])
+        self.assertIn(node["layer"], found[1])
 
     def test_pictures_can_be_zoomed_and_what_is_pointed_at_lights_up_everywhere(self):
         self.plan("tiny.yaml", "--streams", 2)
-        path = self.folder / "plan.html"
-        # Where nothing is shown, frames may never come, but time is certain to pass.
-        timed = "<head><script>window.requestAnimationFrame = (draw) => setTimeout(draw, 16);</script>"
-        path.write_text(path.read_text().replace("<head>", timed).replace("</body>", """<script>
-            const wide = +document.querySelector('.bar').getAttribute('width');
-            const full = document.getElementById('graph-chart').getAttribute('viewBox');
+        before = """window.bar = document.querySelector('.bar');
+            window.wide = +bar.getAttribute('width');
+            window.full = document.getElementById('graph-drawing').getAttribute('transform');
             document.querySelector('[data-zoom="2"]').click();
             const turn = new WheelEvent('wheel', {deltaY: -400, clientX: 500, clientY: 500, cancelable: true});
             document.getElementById('graph-chart').dispatchEvent(turn);
-            const bar = document.querySelector('.bar');
             bar.dispatchEvent(new MouseEvent('mousemove', {bubbles: true}));
-            document.body.dataset.tooltip = document.getElementById('tooltip').textContent;
-            document.body.dataset.lit = document.querySelectorAll(`.lit[data-node="${bar.dataset.node}"]`).length;
-            setTimeout(() => {
-              document.body.dataset.zoomed = document.querySelector('.bar').getAttribute('width') / wide;
-              document.body.dataset.moved = document.getElementById('graph-chart').getAttribute('viewBox') !== full;
-            }, 100);</script></body>"""))
-        page = self.browse()
-        body = next(e for e in page.elements if e["tag"] == "body")
-        self.assertAlmostEqual(float(body["data-zoomed"]), 2, places=3)
-        self.assertEqual(body["data-moved"], "true")
-        self.assertIn("bottom level", body["data-tooltip"])
-        node = page.of_class("bar")[0]["data-node"]
-        self.assertEqual(int(body["data-lit"]), sum(e.get("data-node") == node for e in page.elements))
-        self.assertGreaterEqual(int(body["data-lit"]), 3)  # bar, box, and a rectangle in memory
+            const own = `[data-node="${bar.dataset.node}"]`;
+            window.pointed = [document.getElementById('tooltip').textContent, document.querySelectorAll(`.lit${own}`).length,
+                              document.querySelectorAll(own).length]"""
+        zoomed, moved, tooltip, lit, of_node = self.look("""
+            return [bar.getAttribute('width') / wide,
+                    document.getElementById('graph-drawing').getAttribute('transform') !== full, ...pointed];""", steps=[before])
+        self.assertAlmostEqual(zoomed, 2, places=3)
+        self.assertTrue(moved)
+        self.assertIn("bottom level", tooltip)
+        self.assertEqual(lit, of_node)
+        self.assertGreaterEqual(lit, 3)  # bar, box, and a rectangle in memory
 
     def test_a_mistake_in_the_script_would_be_seen(self):
         self.plan("tiny.yaml")

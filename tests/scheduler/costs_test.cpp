@@ -139,6 +139,7 @@ TEST_CASE("bottom levels are longest paths and the lower bound is depth or work 
   const Edges edges = graph.edges();
   const std::vector<double> levels = bottom_levels(edges, costs);
   CHECK(levels == std::vector{0.75 * 9, 0.75 * 8, 0.75 * 5, 0.75 * 3});
+  CHECK(longest_path(graph, edges, levels) == std::vector<NodeId>{0, 1, 3});
   CHECK(lower_bound(edges, costs, 1) == LowerBound{.depth = 6.75, .work = 11, .bound = 11});
   CHECK(lower_bound(edges, costs, 2) == LowerBound{.depth = 6.75, .work = 11, .bound = 6.75});
 }

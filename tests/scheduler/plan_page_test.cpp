@@ -29,13 +29,55 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
     }
     REQUIRE(data["edges"].size() == view.graph.edges().predecessor.size());
     REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.waits()));
-    REQUIRE(data["critical"].get<std::vector<NodeId>>() == view.simulation.critical_path);
+    REQUIRE(data["pace"].get<std::vector<NodeId>>() == view.simulation.critical_path);
     const Json& numbers = data["numbers"];
     REQUIRE(numbers["makespan_us"] == view.plan.makespan);
     REQUIRE(numbers["arena_bytes"] == view.plan.arena_bytes);
     REQUIRE(numbers["waits"] == view.plan.waits());
     REQUIRE(numbers["peak_bytes"].get<std::int64_t>() <= view.plan.arena_bytes);
   }
+}
+
+TEST_CASE("the critical path of a page is the longest chain of nodes that need each other") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = random_view(seed);
+    const Edges edges = view.graph.edges();
+    const auto path = Json::parse(plan_page_data(view))["critical"].get<std::vector<NodeId>>();
+    double length = 0;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      length += view.costs.fastest(path[i]);
+      if (i > 0) REQUIRE(std::ranges::count(edges.predecessors(path[i]), path[i - 1]) > 0);
+    }
+    REQUIRE(length == doctest::Approx(view.plan.bound.depth).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("the memory map has the times of the run that is shown: the measured one, if there is one") {
+  PlanView view = random_view(5);
+  const Json planned = Json::parse(plan_page_data(view));
+  for (const auto& [start, finish] : view.simulation.runs) view.measured.push_back({9 * start, 9 * finish});
+  const Json data = Json::parse(plan_page_data(view));
+  REQUIRE(data["memory"].size() == planned["memory"].size());
+  REQUIRE_FALSE(data["memory"].empty());
+  for (std::size_t i = 0; i < data["memory"].size(); ++i) {
+    for (const int end : {0, 1}) {
+      CHECK(data["memory"][i]["time"][end].get<double>() ==
+            doctest::Approx(9 * planned["memory"][i]["time"][end].get<double>()));
+    }
+  }
+  CHECK(data["in_use"].size() == planned["in_use"].size());
+}
+
+TEST_CASE("a page knows the job of every node, and the losses of every job") {
+  PlanView view = random_view(4);
+  view.jobs = {"left", "right"};
+  for (NodeId node = 0; node < view.graph.node_count(); ++node) view.owners.push_back(node % 2);
+  view.losses = {{.steps = {2.5, 1.5}, .tests = {{2, 1.75}}}, {.steps = {3}, .tests = {}}};
+  const Json data = Json::parse(plan_page_data(view));
+  CHECK(data["jobs"] == Json{"left", "right"});
+  for (const Json& node : data["nodes"]) CHECK(node["job"] == node["id"].get<int>() % 2);
+  CHECK(data["losses"] == Json::parse(R"([{"steps": [2.5, 1.5], "tests": [[2, 1.75]]}, {"steps": [3], "tests": []}])"));
 }
 
 TEST_CASE("no two rectangles of the memory map overlap, and all lie within the arena") {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that the documents keep what they promise: check_docs.py PROGRAM.
 
-Every relative link in a Markdown file leads to a file; the YAML in README.md is that of a config; the example in
-docs/configuration.md runs; every key in its tables is one that the program knows, those of PathNet in a PathNet config; what
-docs/scheduling.md quotes is what its command prints.
+Every relative link in a Markdown file leads to a file; a page with commands says first how to put the program on the path; the
+YAML in README.md is that of a config; the example in docs/configuration.md runs; every key in its tables is one that the program
+knows, those of PathNet in a PathNet config; what docs/scheduling.md quotes is what its command prints.
 """
 import pathlib
 import re
@@ -25,6 +25,14 @@ def broken_links():
             path = target.split("#")[0]
             if path and ":" not in path and not (document.parent / path).exists():
                 yield f"{document.relative_to(ROOT)}: the link to {target} leads nowhere"
+
+
+def commands_without_a_path():
+    for document in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+        text = document.read_text()
+        command = re.search(r"^(?:    )?(?:\$ )?braid [a-z]+ .*", text, re.MULTILINE)
+        if command and "bin:$PATH" not in text[:command.start()]:
+            yield f"{document.relative_to(ROOT)} does not say how to put the program on the path before: {command[0].strip()}"
 
 
 def outdated_examples():
@@ -83,7 +91,8 @@ def main():
     if len(sys.argv) != 2:
         sys.exit("usage: check_docs.py PROGRAM")
     program = pathlib.Path(sys.argv[1]).resolve()
-    mistakes = [*broken_links(), *outdated_examples(), *configuration_mistakes(program), *outdated_quotations(program)]
+    mistakes = [*broken_links(), *commands_without_a_path(), *outdated_examples(), *configuration_mistakes(program),
+                *outdated_quotations(program)]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -4,6 +4,7 @@
 #include "core/backend.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/suggestion.h"
+#include "core/text.h"
 #include "ops/cpu/onednn.h"
 #include "ops/kernels.h"
 #include "scheduler/known_devices.h"
@@ -23,7 +24,7 @@ DeviceInfo complete_info(const std::string& name) {
 void print(const Device& device, std::string_view unit) {
   const std::unique_ptr<Backend> backend = make_backend(device);
   const DeviceInfo& info = backend->info();
-  std::cout << device << ": " << info.name << ", " << info.capacity << ' ' << unit << ", " << (info.memory_bytes >> 20)
+  std::cout << device << ": " << info.name << ", " << plural(info.capacity, unit) << ", " << (info.memory_bytes >> 20)
             << " MiB memory";
 }
 
@@ -41,13 +42,13 @@ void add_devices(CLI::App& app, int& exit_code) {
       std::cout << to_json(complete_info(*json)) << '\n';
       return;
     }
-    print({DeviceType::cpu, 0}, "cores");
+    print({DeviceType::cpu, 0}, "core");
     const std::string onednn = cpu::onednn::version();
     std::cout << (onednn.empty() ? ", without oneDNN" : ", oneDNN " + onednn) << '\n';
     const std::string reason = cuda::unavailable_reason();
     if (reason.empty()) {
       for (int index = 0; index < cuda::device_count(); ++index) {
-        print({DeviceType::cuda, index}, "SMs");
+        print({DeviceType::cuda, index}, "SM");
         std::cout << '\n';
       }
     } else {

@@ -7,6 +7,7 @@
 #include "apps/config_or_model.h"
 #include "apps/validators.h"
 #include "core/backend.h"
+#include "core/text.h"
 #include "ops/cpu/onednn.h"
 #include "train/profiling.h"
 
@@ -48,7 +49,7 @@ class PairPrinter {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < kPause) return;
     last_ = now;
-    std::cout << label_ << progress.done << " of " << progress.total << " pairs" << std::endl;
+    std::cout << label_ << progress.done << " of " << plural(progress.total, "pair") << std::endl;
   }
 
  private:
@@ -71,8 +72,9 @@ void profile(const Arguments& arguments) {
     options.on_pair = PairPrinter(label);
     Profile measured = profile_training(config, options);
     measured.software = software();
-    std::cout << label << measured.measurements.size() << " measurements and " << measured.pairs.size()
-              << " slow-downs, waits of " << measured.wait_microseconds << " us, on " << measured.device << std::endl;
+    std::cout << label << plural(measured.measurements.size(), "measurement") << " and "
+              << plural(measured.pairs.size(), "slow-down") << ", waits of " << measured.wait_microseconds << " us, on "
+              << measured.device << std::endl;
     if (all.measurements.empty()) {
       all = std::move(measured);
     } else {

@@ -4,16 +4,9 @@
 #include <iomanip>
 #include <sstream>
 
+#include "core/text.h"
+
 namespace braid {
-namespace {
-
-/// Characters, not bytes, of UTF-8.
-std::size_t length(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
-}  // namespace
 
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
   const std::string line_break = '\n' + std::string(indent, ' ');
@@ -45,13 +38,13 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells, std::
                        std::string_view indent) {
   std::vector<std::size_t> widths(alignment.size());
   for (const auto& row : cells) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], length(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], utf8_length(row[i]));
   }
   std::string text;
   for (const auto& row : cells) {
     std::string line(indent);
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - length(row[i]), ' ');
+      const std::string padding(widths[i] - utf8_length(row[i]), ' ');
       line += (i == 0 ? "" : "  ") + (alignment[i] == 'r' ? padding + row[i] : row[i] + padding);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/text.h"
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "data/memory_dataset.h"
@@ -51,8 +52,9 @@ std::shared_ptr<const Dataset> fashion_mnist(const std::string& root, Split spli
   const std::filesystem::path labels_path = find(folder, prefix + "-labels-idx1-ubyte");
   Idx images = read_images(images_path);
   Idx labels = read_labels(labels_path);
-  BRAID_CHECK(images.shape[0] == labels.shape[0], DataError, labels_path.string(), ": byte 4: has ", labels.shape[0],
-              " labels, but ", images_path.string(), " has ", images.shape[0], " images");
+  BRAID_CHECK(images.shape[0] == labels.shape[0], DataError, labels_path.string(), ": byte 4: has ",
+              plural(labels.shape[0], "label"), ", but ", images_path.string(), " has ",
+              plural(images.shape[0], "image"));
   return std::make_shared<MemoryDataset>("fashion_mnist", Shape{kSide, kSide, 1}, kClasses, std::move(images.values),
                                          std::vector<std::uint16_t>(labels.values.begin(), labels.values.end()));
 }

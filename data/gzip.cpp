@@ -11,6 +11,7 @@
 
 #include "core/cpu/free_memory.h"
 #include "core/error.h"
+#include "core/text.h"
 
 namespace braid {
 namespace {
@@ -23,12 +24,12 @@ Bytes read_raw(const std::filesystem::path& path, std::uint32_t max_bytes) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
   BRAID_CHECK(!error, DataError, path.string(), ": cannot be read: ", error.message());
-  BRAID_CHECK(bytes <= max_bytes, DataError, path.string(), ": expected at most ", max_bytes, " bytes, the file has ",
-              bytes);
+  BRAID_CHECK(bytes <= max_bytes, DataError, path.string(), ": expected at most ", plural(max_bytes, "byte"),
+              ", the file has ", bytes);
   Bytes raw(bytes);
   std::ifstream file(path, std::ios::binary);
   file.read(reinterpret_cast<char*>(raw.data()), static_cast<std::streamsize>(bytes));
-  BRAID_CHECK(file, DataError, path.string(), ": cannot be read: got ", file.gcount(), " of ", bytes, " bytes");
+  BRAID_CHECK(file, DataError, path.string(), ": cannot be read: got ", file.gcount(), " of ", plural(bytes, "byte"));
   return raw;
 }
 
@@ -53,7 +54,7 @@ Bytes decompress(Bytes& raw, const std::string& name, std::uint32_t max_bytes) {
   }
   // Z_BUF_ERROR: no progress is possible, for want of input or of room.
   BRAID_CHECK(status != Z_BUF_ERROR || stream.avail_in == 0, DataError, name, ": byte ", stream.total_in,
-              ": decompresses to more than the limit of ", max_bytes, " bytes");
+              ": decompresses to more than the limit of ", plural(max_bytes, "byte"));
   BRAID_CHECK(status != Z_BUF_ERROR, DataError, name, ": truncated: the gzip stream is not complete at byte ",
               raw.size(), ", the end of the file");
   BRAID_CHECK(status == Z_STREAM_END, DataError, name, ": byte ", stream.total_in,

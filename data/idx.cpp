@@ -3,6 +3,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/text.h"
+
 namespace braid {
 namespace {
 
@@ -27,7 +29,7 @@ Idx parse_idx(std::vector<std::uint8_t> content, const std::string& name) {
               " dimensions, got ", rank);
   const std::size_t header = idx_header_bytes(rank);
   BRAID_CHECK(content.size() >= header, DataError, name, ": byte ", content.size(), ": truncated IDX header: expected ",
-              header, " bytes for ", rank, " dimensions");
+              header, " bytes for ", plural(rank, "dimension"));
 
   std::vector<std::int64_t> extents;
   std::int64_t values = 1;
@@ -42,8 +44,8 @@ Idx parse_idx(std::vector<std::uint8_t> content, const std::string& name) {
   const std::size_t expected = header + static_cast<std::size_t>(values);
   BRAID_CHECK(content.size() >= expected, DataError, name, ": byte ", content.size(), ": truncated: shape ", shape,
               " needs ", expected, " bytes");
-  BRAID_CHECK(content.size() == expected, DataError, name, ": byte ", expected, ": ", content.size() - expected,
-              " bytes follow the last element of shape ", shape);
+  BRAID_CHECK(content.size() == expected, DataError, name, ": byte ", expected, ": the file goes on for ",
+              plural(content.size() - expected, "byte"), " after the last element of shape ", shape);
   content.erase(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(header));
   return {shape, std::move(content)};
 }

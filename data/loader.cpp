@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/start_thread.h"
+#include "core/text.h"
 
 namespace braid {
 namespace {
@@ -103,7 +104,7 @@ Batch Loader::load(std::int64_t number) const {
     const std::int64_t sample = order_[static_cast<std::size_t>(first) + i];
     const std::span<const std::uint8_t> pixels = dataset_->image(sample);
     BRAID_CHECK(pixels.size() == image_size, DataError, "[loader] ", dataset_->name(), ": image ", sample, " has ",
-                pixels.size(), " bytes, expected ", image_size, " for shape ", shape);
+                plural(pixels.size(), "byte"), ", expected ", image_size, " for shape ", shape);
     Generator random = generator(options_.seed, epoch_, sample);
     const std::span<float> image = images.subspan(i * image_size, image_size);
     transform_.apply(pixels, transform_.draw(random), image);

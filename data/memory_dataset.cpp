@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/text.h"
+
 namespace braid {
 
 MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int classes, std::vector<std::uint8_t> pixels,
@@ -13,8 +15,9 @@ MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int cla
       pixels_(std::move(pixels)),
       labels_(std::move(labels)) {
   BRAID_CHECK(image_shape.rank() == 3, DataError, "[", name_, "] expected images of shape [H,W,C], got ", image_shape);
-  BRAID_CHECK(pixels_.size() == labels_.size() * image_bytes_, DataError, "[", name_, "] expected ", labels_.size(),
-              " images of shape ", image_shape, " (one per label), got ", pixels_.size(), " bytes of pixels");
+  BRAID_CHECK(pixels_.size() == labels_.size() * image_bytes_, DataError, "[", name_, "] expected ",
+              plural(labels_.size(), "image"), " of shape ", image_shape, " (one per label), got ",
+              plural(pixels_.size(), "byte"), " of pixels");
   for (std::size_t i = 0; i < labels_.size(); ++i) {
     BRAID_CHECK(labels_[i] < classes, DataError, "[", name_, "] label ", i, " is ", int{labels_[i]}, ", expected 0 to ",
                 classes - 1);

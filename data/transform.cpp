@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace braid {
 namespace {
@@ -18,9 +19,11 @@ void check(const TransformOptions& options, const Shape& image_shape) {
               "[transform] expected salt_and_pepper in [0, 1], got ", options.salt_and_pepper);
   const auto channels = static_cast<std::size_t>(image_shape[2]);
   BRAID_CHECK(options.mean.empty() || options.mean.size() == channels, ConfigError, "[transform] expected mean for ",
-              channels, " channels (images are ", image_shape, "), got ", options.mean.size(), " values");
+              plural(channels, "channel"), " (images are ", image_shape, "), got ",
+              plural(options.mean.size(), "value"));
   BRAID_CHECK(options.std.empty() || options.std.size() == channels, ConfigError, "[transform] expected std for ",
-              channels, " channels (images are ", image_shape, "), got ", options.std.size(), " values");
+              plural(channels, "channel"), " (images are ", image_shape, "), got ",
+              plural(options.std.size(), "value"));
   for (const float mean : options.mean) {
     BRAID_CHECK(std::isfinite(mean), ConfigError, "[transform] expected a finite mean, got ", mean);
   }

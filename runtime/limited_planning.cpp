@@ -2,6 +2,7 @@
 
 #include <iomanip>
 
+#include "core/text.h"
 #include "runtime/recompute_choice.h"
 
 namespace braid {
@@ -25,8 +26,8 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
     microseconds += costs.fastest(id);
   }
   std::ostringstream out;
-  out << std::setprecision(3) << "recomputation: " << nodes << " nodes run twice, which takes " << microseconds / 1e3
-      << " ms";
+  out << std::setprecision(3) << "recomputation: " << plural(nodes, "node") << " a second time, which takes "
+      << microseconds / 1e3 << " ms";
   return out.str();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/text.h"
 #include "runtime/limited_planning.h"
 #include "runtime/plan_choice.h"
 #include "runtime/session.h"
@@ -167,7 +168,7 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   LimitedStep step = plan_step(problem, find_policy(policy), policy, limit);
   if (step.recomputed.has_value()) kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.costs);
   const std::size_t used = step.plan.streams.size();
-  std::string name = used > 1 ? message(step.plan.policy, " on ", used, " streams") : step.plan.policy;
+  std::string name = used > 1 ? message(step.plan.policy, " on ", plural(used, "stream")) : step.plan.policy;
   return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
                                                      std::move(kernels), step.costs),
           .traded = std::move(step.traded),

@@ -40,7 +40,7 @@ void add_capacity_edges(const Problem& problem, Schedule& schedule) {
       candidates.emplace_back(preference(problem, schedule, node, units[i]), units[i].free_at, i);
     }
     BRAID_CHECK(static_cast<int>(candidates.size()) >= width, PlanError, "[capacity] node ", node, " starts at ",
-                placement.start, " us with width ", width, ", but only ", candidates.size(), " units are free");
+                placement.start, " us with width ", width, ", but the number of free units is ", candidates.size());
     std::ranges::partial_sort(candidates, candidates.begin() + width);
     const auto first_edge = static_cast<std::ptrdiff_t>(schedule.extra_edges.size());
     for (int i = 0; i < width; ++i) {

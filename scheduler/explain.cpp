@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <limits>
 #include <set>
 #include <sstream>
 
 #include "core/suggestion.h"
+#include "core/text.h"
 #include "core/text_table.h"
 #include "scheduler/block.h"
 
@@ -73,16 +73,9 @@ std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
 
 // ---- telling it
 
-std::string number(double value, int digits = 1) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
+std::string number(double value) { return fixed(value, 1); }
 std::string microseconds(double value) { return number(value) + " us"; }
 std::string kibibytes(std::int64_t bytes) { return number(static_cast<double>(bytes) / 1024) + " KiB"; }
-std::string plural(std::size_t count, std::string_view word) {
-  return message(count, ' ', word, count == 1 ? "" : "s");
-}
 
 class Teller {
  public:
@@ -349,12 +342,12 @@ class Teller {
             "A verifier that knows nothing of the above looks for races and deadlocks; then the plan is played, event "
             "by event.");
     out_ << "   " << (faults.empty() ? "no fault found" : faults.front()) << "\n   "
-         << microseconds(simulation.makespan) << ", " << number(simulation.makespan / view_.plan.bound.bound, 2)
+         << microseconds(simulation.makespan) << ", " << fixed(simulation.makespan / view_.plan.bound.bound, 2)
          << " times the lower bound\n";
     for (std::size_t s = 0; s < simulation.busy.size(); ++s) {
       if (simulation.busy[s] == 0) continue;
       out_ << "   stream " << s << " is busy for " << microseconds(simulation.busy[s]) << ", "
-           << number(100 * simulation.busy[s] / simulation.makespan, 0) << " %:";
+           << fixed(100 * simulation.busy[s] / simulation.makespan, 0) << " %:";
       for (const auto& [kind, index] : view_.plan.streams[s]) {
         if (kind == Command::Kind::launch) out_ << ' ' << index;
       }

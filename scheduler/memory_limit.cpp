@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/align.h"
+#include "core/text.h"
 #include "scheduler/implementations.h"
 #include "scheduler/lifetimes.h"
 #include "scheduler/simulator.h"
@@ -41,13 +42,13 @@ class Family {
       Problem narrower = problem;
       narrower.streams = streams;
       if (streams < problem.streams) {
-        traded.push_back(message("concurrency: ", streams, " streams instead of ", problem.streams));
+        traded.push_back(message("concurrency: ", plural(streams, "stream"), " instead of ", problem.streams));
         add(policy(narrower), name, traded);
       }
       for (const int window : kWindows) {
         if (window >= static_cast<int>(one_by_one.order.size())) continue;
         auto more = traded;
-        more.push_back(message("concurrency: at most ", window, " nodes in flight"));
+        more.push_back(message("concurrency: at most ", plural(window, "node"), " in flight"));
         Schedule schedule = schedule_within_window(lean.problem(streams), policy, window);
         add(lean.restore(schedule), name, more);
         add_window_edges(lean.problem(streams), window, schedule);
@@ -112,7 +113,7 @@ class Family {
     fit_implementations(problem_, candidate.plan, bytes);
     replace_workspaces(problem_.graph, problem_.costs, candidate.plan);
     const std::int64_t now = slices(candidate.plan);
-    if (now < before) candidate.traded.push_back(message("workspace: ", now, " bytes instead of ", before));
+    if (now < before) candidate.traded.push_back(message("workspace: ", plural(now, "byte"), " instead of ", before));
   }
 
   const Problem& problem_;

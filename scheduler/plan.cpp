@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.h"
 #include "scheduler/implementations.h"
 
 namespace braid {
@@ -19,7 +20,7 @@ void check_problem(const Problem& problem) {
   BRAID_CHECK(problem.streams >= 1, PlanError, "[plan] expected at least 1 stream, got ", problem.streams);
   BRAID_CHECK(problem.capacity >= 1, PlanError, "[plan] expected a capacity of at least 1, got ", problem.capacity);
   BRAID_CHECK(problem.costs.node_count() == problem.graph.node_count(), PlanError, "[plan] expected costs of ",
-              problem.graph.node_count(), " nodes, got ", problem.costs.node_count());
+              plural(problem.graph.node_count(), "node"), ", got ", problem.costs.node_count());
   for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
     for (const Choice& choice : problem.costs.choices(id)) {
       BRAID_CHECK(choice.width >= 1 && choice.width <= problem.capacity && choice.duration >= 0 &&

@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 
+#include "core/text.h"
+
 namespace braid {
 
 OperationOrder::OperationOrder(std::span<const Operation> operations) {
@@ -196,8 +198,8 @@ StepMemory::StepMemory(const StepGraph& graph, const Costs& costs, const Plan& p
     const Value& value = graph.value(id);
     if (value.slot < 0 || value.root != id) continue;
     const auto slot = static_cast<std::size_t>(value.slot);
-    BRAID_CHECK(slot < slots_.size(), Error, "[steps] expected an address for slot ", slot, ", got ", slots_.size(),
-                " addresses");
+    BRAID_CHECK(slot < slots_.size(), Error, "[steps] expected an address for slot ", slot, ", got ",
+                plural(slots_.size(), "address", "es"));
     if (first_version_[slot] == kNoValue) first_version_[slot] = id;
     last_version_[slot] = id;  // recording order is the order of versions
   }

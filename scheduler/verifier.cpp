@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/text.h"
 #include "scheduler/plan.h"
 
 namespace braid {
@@ -243,8 +244,8 @@ class Verifier {
         const ValueId root = graph_.value(id).root;
         if (offset != plan_.offsets[root]) fault("Value ", id, " is a view of value ", root, " at another address.");
       } else if (offset < 0 || offset > plan_.arena_bytes - bytes(id)) {
-        fault("Value ", id, " of ", bytes(id), " bytes at ", offset, " is not inside the arena of ", plan_.arena_bytes,
-              " bytes.");
+        fault("Value ", id, " of ", plural(bytes(id), "byte"), " at ", offset, " is not inside the arena of ",
+              plural(plan_.arena_bytes, "byte"), ".");
       } else if (offset % kArenaAlignment != 0) {
         fault("Value ", id, " at ", offset, " is not aligned to ", kArenaAlignment, " bytes.");
       }
@@ -316,7 +317,8 @@ class Verifier {
       const Placement& placement = plan_.placements[id];
       const auto needed = static_cast<std::int64_t>(costs_.choice(id, placement.choice).workspace_bytes);
       const std::int64_t given = plan_.workspaces[placement.stream].bytes;
-      if (needed > given) fault(describe(id), " needs ", needed, " bytes of workspace, its stream has ", given, ".");
+      if (needed > given)
+        fault(describe(id), " needs ", plural(needed, "byte"), " of workspace, its stream has ", given, ".");
     }
   }
 

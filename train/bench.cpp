@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/median.h"
+#include "core/text.h"
 #include "core/text_table.h"
 #include "runtime/trace.h"
 #include "train/config_sections.h"
@@ -280,21 +281,21 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
   out << std::fixed << std::setprecision(3) << setting.model << ", batch " << setting.batch_size << ", "
       << setting.precision << ", on " << setting.device << "\n  step      " << times.median_seconds * 1e3
       << " ms (median of " << times.steps << "), " << std::setprecision(0) << times.images_per_second
-      << " images/s\n  plan      " << setting.policy << ", " << setting.streams
-      << (setting.streams == 1 ? " stream" : " streams") << std::setprecision(3) << ", predicted "
-      << setting.makespan / 1e3 << " ms, simulated " << setting.simulated / 1e3 << " ms, lower bound "
-      << setting.lower_bound / 1e3 << " ms\n  recording " << std::setprecision(2) << setting.record_seconds * 1e6
-      << " us for " << setting.nodes << " nodes\n";
+      << " images/s\n  plan      " << setting.policy << ", " << plural(setting.streams, "stream")
+      << std::setprecision(3) << ", predicted " << setting.makespan / 1e3 << " ms, simulated "
+      << setting.simulated / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
+      << std::setprecision(2) << setting.record_seconds * 1e6 << " us for " << plural(setting.nodes, "node") << '\n';
   out << "  unread    " << std::setprecision(3) << unread.seconds / static_cast<double>(unread.steps) * 1e3
       << " ms (mean of " << unread.steps << ") if nobody reads the loss; " << std::setprecision(2)
       << times.host_seconds * 1e6 << " us of the host to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   if (setting.captures > 0) {
-    out << "  captured  " << setting.captures << " CUDA graphs, " << setting.capture_seconds * 1e3 << " ms in all\n";
+    out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << setting.capture_seconds * 1e3
+        << " ms in all\n";
   }
   if (setting.costs) {
     out << "  costs     measured for " << setting.measured.known << " of "
-        << setting.measured.known + setting.measured.unknown << " nodes\n";
+        << plural(setting.measured.known + setting.measured.unknown, "node") << '\n';
   }
   out << std::setprecision(1) << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, "
       << mebibytes(setting.persistent_bytes) << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes)

@@ -5,6 +5,8 @@
 #include <iomanip>
 #include <sstream>
 
+#include "core/text.h"
+
 namespace braid {
 
 namespace {
@@ -50,7 +52,8 @@ void within_memory(const Batch& batch, const Action& action) {
 std::string to_string(const Evaluation& evaluation) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(4) << "test loss " << evaluation.loss << std::setprecision(2) << ", accuracy "
-      << 100 * evaluation.top1 << " %, top-5 " << 100 * evaluation.top5 << " %, " << evaluation.samples << " images";
+      << 100 * evaluation.top1 << " %, top-5 " << 100 * evaluation.top5 << " %, "
+      << plural(evaluation.samples, "image");
   return out.str();
 }
 

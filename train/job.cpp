@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/exception_text.h"
+#include "core/text.h"
 #include "train/checkpoint.h"
 #include "train/units.h"
 
@@ -46,8 +47,8 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
 }
 
 std::string Job::description() const {
-  return message(config_.model.name, " (", learner_.model().parameter_count(), " parameters) on ", session_.device(),
-                 ", ", train_set_->name(), ", ", total_steps_, " steps");
+  return message(config_.model.name, " (", plural(learner_.model().parameter_count(), "parameter"), ") on ",
+                 session_.device(), ", ", train_set_->name(), ", ", plural(total_steps_, "step"));
 }
 
 void Job::begin_epoch() {

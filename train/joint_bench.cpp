@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/text.h"
 #include "core/text_table.h"
 #include "train/balance.h"
 #include "train/bench.h"
@@ -40,7 +41,7 @@ double JointBench::step(std::span<Entry> entries, bool balanced) {
   const Plan& plan = step.plan();
   const std::size_t streams = plan.used_streams();
   arena_bytes_ = static_cast<std::size_t>(plan.arena_bytes);
-  plan_ = message(plan.policy, " on ", streams, streams == 1 ? " stream" : " streams");
+  plan_ = message(plan.policy, " on ", plural(streams, "stream"));
   return seconds;
 }
 

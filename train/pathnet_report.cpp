@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/text.h"
+
 namespace braid {
 
 namespace {
@@ -29,8 +31,11 @@ std::vector<PhaseColumn> phases(const PathNetConfig& config) {
   return list;
 }
 
+/// ">" if the task was not learned.
+const char* more(const TaskRun& run) { return run.learned ? "" : ">"; }
+
 /// "37", or ">500" if the task was not learned.
-std::string count(const TaskRun& run) { return message(run.learned ? "" : ">", run.generations); }
+std::string count(const TaskRun& run) { return message(more(run), run.generations); }
 
 double mean_generations(std::span<const SeedRun> runs, const PhaseColumn& phase) {
   double sum = 0;
@@ -64,8 +69,8 @@ json population_json(const TaskRun& run) {
 
 std::string summary(const SeedRun& run) {
   std::ostringstream out;
-  out << "seed " << run.seed << ": task A learned in " << count(run.a) << " generations, task B in " << count(run.b)
-      << ", from scratch in " << count(run.control);
+  out << "seed " << run.seed << ": task A learned in " << more(run.a) << plural(run.a.generations, "generation")
+      << ", task B in " << count(run.b) << ", from scratch in " << count(run.control);
   return out.str();
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/exception_text.h"
+#include "core/text.h"
 #include "data/class_subset.h"
 #include "train/factories.h"
 #include "train/interrupt.h"
@@ -193,8 +194,9 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
   PathNetResult result{.seeds = {}, .folder = folder.path()};
   Experiment experiment{config, task_a, task_b, folder, progress, interrupt};
   progress.print(message("PathNet on ", task_a->name(), " and then ", task_b->name(), ", until a path has ",
-                         100 * config.threshold, " % of ", config.tournament.batches * config.batch_size,
-                         " training images right; results in ", folder.path().string()));
+                         100 * config.threshold, " % of ",
+                         plural(config.tournament.batches * config.batch_size, "training image"), " right; results in ",
+                         folder.path().string()));
   try {
     run_seeds(experiment, result);
     if (result.interrupted != 0) folder.append_metrics(json{{"event", "interrupted"}}.dump());
@@ -203,7 +205,7 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
     throw;
   }
   if (result.interrupted != 0) {
-    progress.print(message("interrupted; ", result.seeds.size(), " of ", config.seeds.size(), " seeds were finished"));
+    progress.print(message("interrupted; seeds finished: ", result.seeds.size(), " of ", config.seeds.size()));
   }
   if (!result.seeds.empty()) progress.print(table(config, result.seeds));
   progress.print(message("results are in ", folder.path().string()));

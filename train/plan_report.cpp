@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/text.h"
 #include "core/text_table.h"
 #include "train/bench.h"
 #include "train/units.h"
@@ -170,7 +171,7 @@ std::string memory_table(const PlanReport& report) {
   return text_table(cells, "lr");
 }
 
-std::string streams_of(const PlanRow& row) { return message(row.streams, row.streams == 1 ? " stream" : " streams"); }
+std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"); }
 
 std::string whether_it_fits(const PlanRow& row) {
   const std::string traded = row.traded.empty() ? "" : " after trading " + join(row.traded);
@@ -240,12 +241,12 @@ std::string to_text(const PlanReport& report, bool all_columns) {
   std::ostringstream out;
   out << wrapped(describe(report.step)) << '\n'
       << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels)) << '\n'
-      << wrapped(message(report.step.graph.node_count(), " nodes; ", costs.convolutions,
+      << wrapped(message(plural(report.step.graph.node_count(), "node"), "; ", costs.convolutions,
                          " are convolutions and their gradients",
-                         costs.candidates > 0 ? message(", which can run in ", costs.candidates, " ways") : ""))
+                         costs.candidates > 0 ? message(", which can run in ", plural(costs.candidates, "way")) : ""))
       << '\n';
   if (costs.measured != ProfileUse{}) {
-    out << "durations were measured for " << known << " of " << known + unknown << " nodes\n";
+    out << "durations were measured for " << known << " of " << plural(known + unknown, "node") << '\n';
   }
   out << '\n'
       << table_of(report, all_columns) << "\nNo plan on " << streams_of(configured) << " can need less than "

@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/text.h"
 #include "core/text_table.h"
 #include "train/factories.h"
 
@@ -114,9 +115,9 @@ std::string to_text(const Summary& summary) {
   out << summary.model << ", images " << summary.input << "\n\n";
   out << text_table(cells, "lllrr");
   out << "\nparameters  " << grouped(static_cast<double>(summary.parameters)) << "\nMACs        "
-      << grouped(summary.macs) << " an image\nstep        " << summary.nodes << " nodes: forward, backward and update"
-      << std::fixed << std::setprecision(1) << "\nW           " << summary.work / 1e3
-      << " ms: the step on one core, by the analytic model\nD           " << summary.depth / 1e3
+      << grouped(summary.macs) << " an image\nstep        " << plural(summary.nodes, "node")
+      << ": forward, backward and update" << std::fixed << std::setprecision(1) << "\nW           "
+      << summary.work / 1e3 << " ms: the step on one core, by the analytic model\nD           " << summary.depth / 1e3
       << " ms: its critical path\nW/D         " << std::setprecision(2) << summary.work / summary.depth
       << ": how many nodes could run at once, on average\n";
   return out.str();

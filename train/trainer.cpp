@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/median.h"
+#include "core/text.h"
 #include "runtime/trace.h"
 #include "train/balance.h"
 #include "train/checkpoint.h"
@@ -77,7 +78,8 @@ void Trainer::report_results(const RunResult& result, Progress& progress) const 
     if (job.interrupted) {
       progress.print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
     } else if (config_.together) {
-      progress.print(i, message(job.failure != nullptr ? "failed" : "done", " after ", job.steps, " steps", tested));
+      progress.print(i,
+                     message(job.failure != nullptr ? "failed" : "done", " after ", plural(job.steps, "step"), tested));
     }
   }
   progress.print(message("results are in ", result.folder.string()));

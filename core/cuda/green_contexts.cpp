@@ -2,6 +2,7 @@
 
 #include "core/cuda/check.h"
 #include "core/error.h"
+#include "core/text.h"
 
 namespace braid::cuda {
 
@@ -46,8 +47,8 @@ GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
       CUdevResource part{}, remaining{};
       unsigned groups = 1;
       const CUresult status = split(&part, &groups, &rest, &remaining, 0, static_cast<unsigned>(count));
-      BRAID_CHECK(status == CUDA_SUCCESS && groups == 1, DeviceError, "[cuda] a stream asks for ", count, " SMs, but ",
-                  all - given, " of ", all, " are left; they are given out in groups");
+      BRAID_CHECK(status == CUDA_SUCCESS && groups == 1, DeviceError, "[cuda] a stream asks for ", plural(count, "SM"),
+                  ", but ", all - given, " of ", all, " are left; they are given out in groups");
       given += part.sm.smCount;
       rest = remaining;
       CUdevResourceDesc description = nullptr;

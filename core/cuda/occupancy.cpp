@@ -3,6 +3,7 @@
 #include <cuda_occupancy.h>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace braid::cuda {
 
@@ -20,8 +21,9 @@ int resident_blocks(const cudaDeviceProp& device, const BlockNeeds& needs) {
   const cudaOccError status = cudaOccMaxActiveBlocksPerMultiprocessor(&result, &properties, &attributes, &state,
                                                                       needs.threads, needs.shared_bytes);
   BRAID_CHECK(status == CUDA_OCC_SUCCESS, DeviceError, "[cuda] no occupancy is known for compute capability ",
-              device.major, '.', device.minor, " and blocks of ", needs.threads, " threads with ", needs.registers,
-              " registers each and ", needs.shared_bytes, " bytes of shared memory");
+              device.major, '.', device.minor, " and blocks of ", plural(needs.threads, "thread"), " with ",
+              plural(needs.registers, "register"), " each and ", plural(needs.shared_bytes, "byte"),
+              " of shared memory");
   return result.activeBlocksPerMultiprocessor;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/launch_times.h"
+#include "core/text.h"
 
 namespace braid::cuda {
 
@@ -189,7 +190,7 @@ void CudaStreamGroup::synchronize() {
 
 void CudaStreamGroup::reserve_events(const Program& program) {
   BRAID_CHECK(static_cast<int>(program.streams.size()) <= size(), Error, "[cuda] the program uses ",
-              program.streams.size(), " streams, there are ", size());
+              plural(program.streams.size(), "stream"), ", the group has ", size());
   while (events_.size() < static_cast<std::size_t>(program.events)) events_.push_back(make_event());
 }
 

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "core/random.h"
+#include "core/text.h"
 #include "scheduler/list_scheduler.h"
 #include "scheduler/schedule_log.h"
 #include "scheduler/simulator.h"
@@ -35,7 +36,7 @@ std::string name_of(const ListRules& rules) {
   constexpr const char* kNames[] = {"equal shares", "balanced", "fastest"};  // by Sharing
   std::string name = kNames[static_cast<int>(rules.sharing)];
   if (rules.crowding > 1) name += message(", asking for ", rules.crowding, " times the capacity");
-  if (rules.fitted_streams > 0) name += message(", ", rules.fitted_streams, " streams for what fits best");
+  if (rules.fitted_streams > 0) name += message(", ", plural(rules.fitted_streams, "stream"), " for what fits best");
   return name;
 }
 

@@ -236,7 +236,7 @@ class CommandLine(unittest.TestCase):
     def test_devices(self):
         result = self.braid("devices")
         self.assertEqual(result.returncode, 0)
-        self.assertRegex(result.stdout, r"(?m)^cpu: .+, \d+ cores, \d+ MiB memory, ")
+        self.assertRegex(result.stdout, r"(?m)^cpu: .+, (1 core|\d+ cores), \d+ MiB memory, ")
         self.assertRegex(result.stdout, r"(?m)^cuda")
         self.assertIn("known to 'braid plan --device': h200", result.stdout)
         self.assertEqual(json.loads(self.braid("devices", "--json", "h200").stdout)["name"], "NVIDIA H200")
@@ -306,7 +306,7 @@ class CommandLine(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 143)
-        self.assertIn("of 1000 seeds were finished", out)
+        self.assertIn("seeds finished: ", out)
         self.assertEqual(self.metrics("paths-1")[-1]["event"], "interrupted")
 
     def test_under_nohup_a_closed_terminal_does_not_end_the_training(self):
@@ -392,6 +392,13 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result)
         self.assertTrue((home / "runs/tiny-1/model.braid").exists())
         self.assertFalse((self.folder / "~").exists())
+
+    def test_one_of_a_thing_has_no_s(self):
+        once = ["--set", "train.max_steps=1", "--set", "data.test_size=1"]
+        out = self.braid("train", self.config, *once).stdout
+        self.assertRegex(out, r"\(\d+ parameters\) on cpu, synthetic, 1 step; ")
+        self.assertRegex(out, r"top-5 \d+\.\d+ %, 1 image; ")
+        self.assertIn("small: done after 1 step; ", self.jobs(*once[1::2]).stdout)
 
     def test_damaged_data_names_the_file(self):
         data = self.folder / "data"

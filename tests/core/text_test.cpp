@@ -1,3 +1,5 @@
+#include "core/text.h"
+
 #include <doctest/doctest.h>
 
 #include "core/suggestion.h"
@@ -11,6 +13,19 @@ TEST_CASE("a table is as wide as its cells, counts characters and not bytes, and
         "> é          10\n"
         "> long name\n");
   CHECK(text_table({}, "l").empty());
+}
+
+TEST_CASE("one of a thing has no s") {
+  CHECK(plural(1, "step") == "1 step");
+  CHECK(plural(0, "step") == "0 steps");
+  CHECK(plural(std::size_t{2}, "address", "es") == "2 addresses");
+}
+
+TEST_CASE("text is shortened to so many characters of UTF-8, and never within one") {
+  CHECK(utf8_length("né…") == 3);
+  CHECK(shortened("né…", 3) == "né…");
+  CHECK(shortened("néon", 3) == "né…");
+  CHECK(shortened("éé", 1) == "…");
 }
 
 TEST_CASE("a suggestion is the closest name, if any is close") {

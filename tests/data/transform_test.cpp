@@ -157,7 +157,7 @@ TEST_CASE("transform options that do not fit are config errors") {
   CHECK(contains(error(options), "expected crop_padding >= 0, got -1"));
   options = {};
   options.mean = {0.5f};
-  CHECK(contains(error(options), "expected mean for 3 channels (images are [8,8,3]), got 1 values"));
+  CHECK(contains(error(options), "expected mean for 3 channels (images are [8,8,3]), got 1 value"));
   options = {};
   options.std = {1, 1, 1, 1};
   CHECK(contains(error(options), "expected std for 3 channels"));

@@ -151,7 +151,7 @@ TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that wer
   CHECK(result.seeds.size() == 1);
   CHECK(metrics(result).back().at("event") == "interrupted");
   CHECK(json::parse(text_of(result.folder / kPathNetReport)).at("seeds").size() == 1);
-  CHECK(contains(buffer.str(), "interrupted; 1 of 100 seeds were finished"));
+  CHECK(contains(buffer.str(), "interrupted; seeds finished: 1 of 100"));
 }
 
 TEST_CASE("a drawing that cannot be written does not end a PathNet run") {

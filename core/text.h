@@ -1,0 +1,26 @@
+#pragma once
+// Small helpers for text that people read.
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace braid {
+
+/// "1 step", "2 steps"; plural(2, "class", "es") is "2 classes".
+template <std::integral Count>
+std::string plural(Count count, std::string_view word, std::string_view ending = "s") {
+  return std::to_string(count).append(" ").append(word).append(count == 1 ? "" : ending);
+}
+
+/// Whether a byte of UTF-8 begins a character.
+constexpr bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+
+/// Characters, not bytes, of UTF-8.
+std::size_t utf8_length(std::string_view text);
+
+/// The text if it has at most `characters` of UTF-8, else its beginning and "…".
+std::string shortened(std::string_view text, std::size_t characters);
+
+}  // namespace braid

@@ -113,11 +113,11 @@ std::string to_text(const JointBench::Times& times) {
   if (!times.choice_report.empty()) out << "measured           " << times.choice_report << '\n';
   std::size_t sum = 0;
   std::vector<std::vector<std::string>> table{
-      {"job", "steps/turn", "batch", "alone, ms (median)", "images/s in the turn", "images/s if alone", "arena, MiB"}};
+      {"job", "steps/turn", "batch", "alone, ms", "images/s alone", "together", "arena, MiB"}};
   for (const JointBench::JobTimes& job : times.jobs) {
     table.push_back({job.name, std::to_string(job.steps_per_turn), std::to_string(job.batch_size),
-                     fixed(job.alone_seconds * 1e3, 2), fixed(job.images_per_second_together, 0),
-                     fixed(job.images_per_second_alone, 0), fixed(mebibytes(job.alone_arena_bytes), 1)});
+                     fixed(job.alone_seconds * 1e3, 2), fixed(job.images_per_second_alone, 0),
+                     fixed(job.images_per_second_together, 0), fixed(mebibytes(job.alone_arena_bytes), 1)});
     sum += job.alone_arena_bytes;
   }
   out << '\n'

@@ -242,12 +242,20 @@ TEST_CASE("a bench of jobs prints the one ratio that it measured, with its sprea
   CHECK(json.at("speedup_quartiles") == nlohmann::json{1.0789, 1.1711});
 }
 
-TEST_CASE("on a terminal every job has a line that is redrawn") {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::redraw);
-  progress.set_rows({"a", "b"});
-  const ProgressState state{.epoch = 1, .epochs = 2, .step = 3, .steps = 4};
-  progress.update(0, state, false);
-  progress.print(1, "done");
-  CHECK(out.str() == "\ra: " + to_string(state) + "\x1b[K\n\rb: \x1b[K\nb: done\n");
+TEST_CASE("the table of a joint benchmark fits a terminal of 80 columns") {
+  JointBench::Times times;
+  times.jobs.push_back({.name = "mobilenet_v2",
+                        .batch_size = 1024,
+                        .steps_per_turn = 16,
+                        .alone_seconds = 1.23456,
+                        .alone_arena_bytes = std::size_t{16} << 30,
+                        .images_per_second_alone = 123456.7,
+                        .images_per_second_together = 123456.7});
+  std::istringstream lines(to_text(times));
+  std::string table;
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(line.size() <= 80);
+    if (line.starts_with("mobilenet_v2")) table = line;
+  }
+  CHECK(table == "mobilenet_v2          16   1024    1234.56          123457    123457     16384.0");
 }

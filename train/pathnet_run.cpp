@@ -167,7 +167,9 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
   for (const std::uint64_t seed : config.seeds) {
     SeedRun run;
     run.seed = seed;
-    if (!run_seed(experiment, run)) {
+    const bool complete = run_seed(experiment, run);
+    experiment.progress.finish(0);
+    if (!complete) {
       result.interrupted = experiment.interrupt.signal();
       return;
     }

@@ -1,9 +1,11 @@
 #pragma once
-// What a person watching the training sees: on a terminal one line per job that is redrawn, elsewhere one line now and
-// then.
+// What a person watching the training sees: on a terminal a block of lines, one per job, that is redrawn below all
+// messages; elsewhere one line now and then.
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -22,25 +24,43 @@ struct ProgressState {
 /// "epoch 1/2  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  1:05 left"
 std::string to_string(const ProgressState& state);
 
+struct TerminalSize {
+  std::size_t columns = 80, rows = 24;
+};
+/// Of the terminal that is standard output; the default if it does not say.
+TerminalSize terminal_size();
+
+/// Whatever is printed while a block stands must be printed through the object.
 class Progress {
  public:
   enum class Mode {
     quiet,   ///< prints nothing
     lines,   ///< one line for every update that is due
-    redraw,  ///< one line that is overwritten, for terminals
+    redraw,  ///< a block that is overwritten, for terminals
   };
-  /// redraw if standard output is a terminal, else lines.
+  /// redraw if standard output is a terminal that can move its cursor, else lines.
   static Mode suitable_mode(bool quiet);
 
-  /// The stream must outlive the object. There is one row, without a label.
-  Progress(std::ostream& out, Mode mode) : out_(out), mode_(mode), rows_(1) {}
+  /// The stream must outlive the object. There is one row, without a label. The size is asked for whenever the block is
+  /// drawn, so that the block follows a terminal that is resized.
+  Progress(std::ostream& out, Mode mode, std::function<TerminalSize()> size = terminal_size)
+      : out_(out), mode_(mode), size_(std::move(size)), rows_(1) {}
+  /// Erases the block.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Called once if the stream fails; from then on nothing is printed.
+  void on_failure(std::function<void()> action) { on_failure_ = std::move(action); }
   /// One row per label from now on; lines about it begin with the label.
   void set_rows(const std::vector<std::string>& labels);
   /// Shows the state of a row. `due` says that a line may be spent on it; redrawing happens at most ten times a second
   /// anyway.
-  void update(std::size_t row, const ProgressState& state, bool due) { update(row, to_string(state), due); }
+  void update(std::size_t row, const ProgressState& state, bool due) { show(row, state, to_string(state), due); }
   /// The same for what is no epoch of training.
-  void update(std::size_t row, std::string_view text, bool due);
+  void update(std::size_t row, std::string_view text, bool due) { show(row, {}, text, due); }
+  /// Takes a row out of the block until its next update.
+  void finish(std::size_t row);
   /// Prints a line that stays, about everything or about a row.
   void print(std::string_view line);
   void print(std::size_t row, std::string_view line);
@@ -49,14 +69,25 @@ class Progress {
 
  private:
   struct Row {
-    std::string label;  // "resnet20: ", or nothing
-    std::string text;   // as last drawn
+    std::string label;                   // "resnet20", or nothing
+    std::string text;                    // as last shown; empty if the row is not in the block
+    std::optional<ProgressState> state;  // what the text says, if it can be said in fewer words
+
+    std::string line(std::string_view said) const { return (label.empty() ? "" : label + ": ").append(said); }
   };
+
+  void show(std::size_t row, const std::optional<ProgressState>& state, std::string_view text, bool due);
+  /// Replaces the block by lines that stay, each with its line end, and a new block below.
+  void redraw(std::string_view lines = "");
+  /// The lines of the block: none is wider than the terminal, and there are no more than it has rows.
+  std::vector<std::string> block(const TerminalSize& size) const;
+  void write(std::string_view text);
 
   std::ostream& out_;
   Mode mode_;
+  std::function<TerminalSize()> size_;
+  std::function<void()> on_failure_ = [] {};
   std::vector<Row> rows_;
-  bool drawn_ = false;  // the cursor is at the end of the last row
   std::chrono::steady_clock::time_point last_draw_{};
 };
 

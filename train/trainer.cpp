@@ -62,7 +62,7 @@ RunResult Trainer::run(Progress& progress) {
   result.interrupted = interrupt.signal();
   for (Entry& entry : entries_) {
     if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
-    if (entry.job != nullptr) end(entry);
+    if (entry.job != nullptr) end(entry, progress);
     result.jobs.push_back(entry.result);
   }
   show();
@@ -266,7 +266,7 @@ void Trainer::show() {
 void Trainer::end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop) {
   attempt(entry, progress, [&] {
     const bool complete = entry.job->end_epoch(*entry.folder, progress, row(entry), stop);
-    if (complete && entry.job->finished()) end(entry);
+    if (complete && entry.job->finished()) end(entry, progress);
   });
 }
 
@@ -277,17 +277,18 @@ void Trainer::attempt(Entry& entry, Progress& progress, const Action& action) {
     action();
   } catch (const std::exception&) {
     entry.result.failure = std::current_exception();
-    end(entry);
+    end(entry, progress);
     fail(entry, progress);
   }
 }
 
-void Trainer::end(Entry& entry) {
+void Trainer::end(Entry& entry, Progress& progress) {
   const TrainResult before = std::move(entry.result);
   entry.result = entry.job->result();
   entry.result.failure = before.failure;
   entry.result.folder = before.folder;
   entry.job.reset();
+  progress.finish(row(entry));
 }
 
 void Trainer::fail(Entry& entry, Progress& progress) {
@@ -304,7 +305,7 @@ void Trainer::fail_all(Progress& progress) {
   for (Entry& entry : entries_) {
     if (entry.job == nullptr || entry.folder == nullptr) continue;
     entry.result.failure = std::current_exception();
-    end(entry);
+    end(entry, progress);
     fail(entry, progress);
   }
 }

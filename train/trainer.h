@@ -77,7 +77,7 @@ class Trainer {
   void fail(Entry& entry, Progress& progress);
   /// All that are still running have failed, by the exception that is being handled.
   void fail_all(Progress& progress);
-  void end(Entry& entry);
+  void end(Entry& entry, Progress& progress);
   std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
 
   RunConfig config_;

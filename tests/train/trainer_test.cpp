@@ -245,30 +245,6 @@ TEST_CASE("whatever ends a training is in its metrics") {
   fails_by(std::make_exception_ptr(std::bad_alloc()), "out of memory");
 }
 
-TEST_CASE("progress is one line per update that is due, or one that is redrawn, or none") {
-  const ProgressState state{.epoch = 1,
-                            .epochs = 2,
-                            .step = 120,
-                            .steps = 938,
-                            .loss = 0.5119,
-                            .accuracy = 0.812,
-                            .images_per_second = 1240.3,
-                            .seconds_left = 64.5};
-  const std::string text = "epoch 1/2  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  1:05 left";
-  CHECK(to_string(state) == text);
-  const auto shown = [&](Progress::Mode mode) {
-    std::ostringstream out;
-    Progress progress(out, mode);
-    progress.update(0, state, false);
-    progress.update(0, state, true);
-    progress.print("done");
-    return out.str();
-  };
-  CHECK(shown(Progress::Mode::quiet).empty());
-  CHECK(shown(Progress::Mode::lines) == text + "\ndone\n");
-  CHECK(shown(Progress::Mode::redraw) == "\r" + text + "\x1b[K\ndone\n");
-}
-
 TEST_CASE("a profile of training steps knows every node at every width, and a session plans with it") {
   const TemporaryFolder folder;
   TrainConfig config = tiny(folder, {"threads=2"});

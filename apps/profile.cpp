@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "apps/crowding.h"
 #include "apps/validators.h"
 #include "core/backend.h"
 #include "core/text.h"
@@ -62,7 +63,9 @@ void profile(const Arguments& arguments) {
   Profile all;
   const bool exists = std::filesystem::exists(arguments.output);
   if (exists) all = read_profile(arguments.output);
-  for (const TrainConfig& config : arguments.configs()) {
+  const std::vector<TrainConfig> configs = arguments.configs();
+  warn_of_crowding(configs.front().session);  // which all jobs share
+  for (const TrainConfig& config : configs) {
     if (exists) {
       const auto backend = make_backend(Device::parse(config.session.device), config.session.threads);
       check_device(all, arguments.output, backend->info().name, backend->info().capacity);

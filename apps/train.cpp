@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/crowding.h"
 #include "apps/plan_files.h"
 #include "models/registry.h"
 #include "train/pathnet_run.h"
@@ -32,11 +33,14 @@ void add_train(CLI::App& app, int& exit_code) {
     if (const auto pathnet = read_pathnet_config(tree, overrides)) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
                   "--trace and --html expect a config whose steps are alike; paths through a PathNet are not");
+      if (!arguments->quiet) warn_of_crowding(pathnet->session, pathnet->data.workers);
       const int signal = run_pathnet(*pathnet, progress).interrupted;
       exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }
-    Trainer trainer(read_run_config(tree, overrides));
+    RunConfig config = read_run_config(tree, overrides);
+    if (!arguments->quiet) warn_of_crowding(config);
+    Trainer trainer(std::move(config));
     PlanFiles& files = arguments->files;
     if (files.wanted()) {
       files.check();

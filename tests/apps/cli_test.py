@@ -22,11 +22,11 @@ BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 LIMIT = 300  # seconds for a command that hangs, not for one that is slow
 
-TINY = """\
+TINY = f"""\
 name: tiny
 device: cpu
-threads: 2
-model: {name: lenet5}
+threads: {min(2, len(os.sched_getaffinity(0)))}
+model: {{name: lenet5}}
 data:
   name: synthetic
   size: 96
@@ -38,8 +38,8 @@ train:
   epochs: 2
   batch_size: 32
   log_interval: 1
-eval: {batch_size: 16}
-optimizer: {lr: 0.05}
+eval: {{batch_size: 16}}
+optimizer: {{lr: 0.05}}
 """
 
 JOBS = TINY.replace("model: {name: lenet5}\n", "").replace("name: tiny", "name: jobs") + """\
@@ -399,6 +399,25 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(out, r"\(\d+ parameters\) on cpu, synthetic, 1 step; ")
         self.assertRegex(out, r"top-5 \d+\.\d+ %, 1 image; ")
         self.assertIn("small: done after 1 step; ", self.jobs(*once[1::2]).stdout)
+
+    def test_more_threads_than_cores_are_worth_a_warning(self):
+        cores = len(os.sched_getaffinity(0))
+        on = f"{cores} core" + ("s" if cores > 1 else "")
+        threads, workers = ["--set", f"threads={cores + 1}"], ["--set", f"data.workers={cores + 2}"]
+        once = ["train", self.config, "--set", "train.max_steps=1"]
+        self.assertEqual(self.braid(*once, "--set", f"threads={cores}", "--set", f"data.workers={cores}").stderr, "")
+        for arguments in (threads, workers, threads + workers):
+            result = self.braid(*once, *arguments)
+            self.assertEqual(result.returncode, 0)
+            warnings = [line for line in result.stderr.splitlines() if line.startswith("braid: warning: ")]
+            self.assertEqual(len(warnings), len(arguments) // 2)
+            self.assertEqual("data.workers asks for" in warnings[-1], arguments != threads)
+            self.assertEqual(f" threads asks for {cores + 1} threads on {on}" in warnings[0], arguments != workers)
+            self.assertEqual(self.braid(*once, *arguments, "-q").stderr, "")
+        self.assertIn(f"{cores + 1} threads on {on}", self.braid("eval", "runs/tiny-1", *threads).stderr)
+        self.assertIn(f"{cores + 1} threads on {on}", self.braid("bench", self.config, "--steps", "1", *threads).stderr)
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        self.assertEqual(self.braid("train", "jobs.yaml", "--set", "train.max_steps=1", *workers).stderr.count("\n"), 1)
 
     def test_damaged_data_names_the_file(self):
         data = self.folder / "data"

@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -11,6 +15,21 @@
 #include "train/trainer.h"
 
 namespace braid::apps {
+
+namespace {
+
+/// The reader of a pipe, or a terminal, may go away: that costs the output, and not the training. What is still to be
+/// said goes nowhere.
+void outlive_standard_output(Progress& progress) {
+  std::signal(SIGPIPE, SIG_IGN);
+  progress.on_failure([] {
+    std::cerr << "braid: warning: cannot write to standard output: " << std::strerror(errno)
+              << "; the training goes on without\n";
+    if (std::freopen("/dev/null", "w", stdout) != nullptr) std::cout.clear();
+  });
+}
+
+}  // namespace
 
 void add_train(CLI::App& app, int& exit_code) {
   struct Arguments {
@@ -27,6 +46,7 @@ void add_train(CLI::App& app, int& exit_code) {
   command->callback([arguments, &exit_code] {
     const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
+    outlive_standard_output(progress);
     const bool model = std::ranges::count(models::model_names(), path) > 0 && !std::filesystem::exists(path);
     BRAID_CHECK(!model, ConfigError, path, " is a model: expected a config that names it, as configs/ has some");
     const ConfigNode tree = read_config_file(path);

@@ -5,6 +5,7 @@ Usage: terminal_test.py PATH_OF_BRAID"""
 
 import codecs
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -170,6 +171,49 @@ class Terminal(unittest.TestCase):
             text = os.read(master, 65536).decode()
             self.assertIn("step 6/6", text)
             self.assertNotIn("\x1b", text)
+
+    def check_complete(self, run, epochs):
+        """That a training has gone through all its epochs, and has saved its model."""
+        last = json.loads((self.folder / "runs" / run / "metrics.jsonl").read_text().splitlines()[-1])
+        self.assertEqual((last["event"], last["epoch"]), ("epoch", epochs))
+        self.assertTrue((self.folder / "runs" / run / "model.braid").exists())
+
+    def test_a_pipe_that_nobody_reads_any_more_does_not_end_the_training(self):
+        process = subprocess.Popen([BRAID, "train", "tiny.yaml", "--set", "train.epochs=50"], cwd=self.folder,
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=LIMIT), 0)
+        self.assertEqual(process.stderr.read(), "braid: warning: cannot write to standard output: Broken pipe; the "
+                         "training goes on without\n")
+        process.stderr.close()
+        self.check_complete("tiny-1", 50)
+
+    def test_ctrl_c_saves_every_job_though_nobody_reads(self):
+        process = subprocess.Popen([BRAID, "train", *self.ENDLESS_JOBS], cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        for line in process.stdout:
+            if b"epoch 2/" in line:
+                break
+        process.send_signal(signal.SIGINT)  # as with "| tee log", whose reader Ctrl-C ends at once
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=LIMIT), 130)
+        for job in ("small", "wide"):
+            metrics = (self.folder / "runs/jobs-1" / job / "metrics.jsonl").read_text()
+            self.assertIn('"interrupted"', metrics.splitlines()[-1])
+
+    def test_a_terminal_that_is_closed_does_not_end_the_training(self):
+        master, slave = pty.openpty()
+        process = subprocess.Popen([BRAID, "train", "tiny.yaml", "--set", "train.epochs=50"], cwd=self.folder,
+                                   text=True, stdout=slave, stderr=subprocess.PIPE,
+                                   env={**os.environ, "TERM": "xterm"})
+        os.close(slave)
+        os.read(master, 10)
+        os.close(master)
+        self.assertEqual(process.wait(timeout=LIMIT), 0)
+        self.assertEqual(process.stderr.read().count("\n"), 1)
+        process.stderr.close()
+        self.check_complete("tiny-1", 50)
 
 
 if __name__ == "__main__":

@@ -106,6 +106,7 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   in_epoch_ = false;
   const double seconds = epoch_.seconds();
   save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
+  progress.update(row, state(), false);
   const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
   if (stop()) return false;  // with only a part of the test set seen
   result_.test = test;
@@ -120,32 +121,34 @@ void Job::interrupt(RunFolder& folder) {
   result_.interrupted = true;
 }
 
-void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const {
-  const bool due = result_.steps % config_.log_interval == 0;
-  const double rate = epoch_.images_per_second();
-  if (due) {
-    folder.append_metrics(json{
-        {"event", "step"},
-        {"step", result_.steps},
-        {"epoch", epoch_.number},
-        {"lr", lr},
-        {"loss", epoch_.loss()},
-        {"accuracy", epoch_.accuracy()},
-        {"images_per_second",
-         rate}}.dump());
-  }
+ProgressState Job::state() const {
   const double images_left =
       static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
-  progress.update(row,
-                  {.epoch = epoch_.number,
-                   .epochs = config_.epochs,
-                   .step = result_.steps,
-                   .steps = total_steps_,
-                   .loss = epoch_.loss(),
-                   .accuracy = epoch_.accuracy(),
-                   .images_per_second = rate,
-                   .seconds_left = images_left / rate},
-                  due);
+  const double rate = epoch_.images_per_second();
+  return {.epoch = epoch_.number,
+          .epochs = config_.epochs,
+          .step = result_.steps,
+          .steps = total_steps_,
+          .loss = epoch_.loss(),
+          .accuracy = epoch_.accuracy(),
+          .images_per_second = rate,
+          .seconds_left = images_left / rate,
+          .testing = !in_epoch_};
+}
+
+void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const {
+  const bool due = result_.steps % config_.log_interval == 0;
+  if (due) {
+    folder.append_metrics(json{{"event", "step"},
+                               {"step", result_.steps},
+                               {"epoch", epoch_.number},
+                               {"lr", lr},
+                               {"loss", epoch_.loss()},
+                               {"accuracy", epoch_.accuracy()},
+                               {"images_per_second", epoch_.images_per_second()}}
+                              .dump());
+  }
+  progress.update(row, state(), due);
 }
 
 void Job::report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const {

@@ -83,6 +83,7 @@ class Job {
   };
 
   void begin_epoch();
+  ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
   void report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const;
 

@@ -22,13 +22,13 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
     const std::size_t word = std::min(text.find_first_not_of(' ', at), text.size());
     const std::size_t end = std::min(text.find_first_of(" \n", word), text.size());
     std::string_view piece = text.substr(at, end - at);  // a word and the blanks before it
-    if (column > indent && column + length(piece) > width) {
+    if (column > indent && column + utf8_length(piece) > width) {
       result += line_break;
       column = indent;
       piece.remove_prefix(word - at);
     }
     result += piece;
-    column += length(piece);
+    column += utf8_length(piece);
     at = end;
   }
   return result;

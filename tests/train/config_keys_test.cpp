@@ -15,19 +15,19 @@ using namespace braid::testing;
 namespace {
 
 const std::string kSingle = "name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\n";
-const std::string kJobs =
+const std::string kWithJobs =
     "name: x\njobs:\n  - {name: a, model: {name: mlp}, data: {name: synthetic}, train: {epochs: 1}}\n";
 const std::string kPathNet =
     "name: x\nmodel: {name: pathnet_linear}\ndata: {name: synthetic}\nevolution: {task_a: [0, 1], task_b: [6, 1]}\n";
 
-std::string error_of_override(const std::string& text, const std::string& override) {
+std::string error_of_key(const std::string& text, const std::string& override) {
   return error_of<ConfigError>([&] {
     const ConfigNode tree = parse_config(text, "x.yaml");
     if (!read_pathnet_config(tree, {override})) read_run_config(tree, {override});
   });
 }
 
-std::string error_with(const std::string& line) {
+std::string error_of_single_with(const std::string& line) {
   return error_of<ConfigError>([&] { parse_train_config(kSingle + line, "x.yaml"); });
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("every listed key is one that some config has") {
   for (const std::string_view name : config_keys()) {
     const std::string key(name);
     CAPTURE(key);
-    const bool known = std::ranges::any_of(std::vector{kSingle, kJobs, kPathNet}, [&](const std::string& text) {
-      const std::string error = error_of_override(text, key + "=[]");
+    const bool known = std::ranges::any_of(std::vector{kSingle, kWithJobs, kPathNet}, [&](const std::string& text) {
+      const std::string error = error_of_key(text, key + "=[]");
       const std::string here = "--set " + key + "=[]: ";
       return error.empty() || (error.starts_with(here) && !contains(error, "unknown key") &&
                                !contains(error, "makes this the config of a PathNet run"));
@@ -58,7 +58,7 @@ TEST_CASE("every listed key is one that some config has") {
 
 TEST_CASE("every key of a config that is written in full is listed") {
   std::vector<std::string> texts{to_yaml(*read_pathnet_config(parse_config(kPathNet, "x.yaml"))),
-                                 to_yaml(read_run_config(parse_config(kJobs, "x.yaml")))};
+                                 to_yaml(read_run_config(parse_config(kWithJobs, "x.yaml")))};
   for (const std::vector<std::string>& choice : std::vector<std::vector<std::string>>{
            {"model.name=mlp", "data={name: fashion_mnist}"},
            {"model.name=randwire", "optimizer.name=adam", "schedule={name: step, step_epochs: 1}"},
@@ -77,30 +77,32 @@ TEST_CASE("every key of a config that is written in full is listed") {
 }
 
 TEST_CASE("a key of another framework is translated") {
-  CHECK(error_with("learning_rate: 1") == "x.yaml:5:1: learning_rate: unknown key (did you mean 'optimizer.lr'?)");
-  CHECK(contains(error_with("optimizer: {learning-rate: 1}"),
+  CHECK(error_of_single_with("learning_rate: 1") ==
+        "x.yaml:5:1: learning_rate: unknown key (did you mean 'optimizer.lr'?)");
+  CHECK(contains(error_of_single_with("optimizer: {learning-rate: 1}"),
                  "optimizer.learning-rate: unknown key (did you mean 'lr'?)"));
-  CHECK(contains(error_with("eval: {batch: 1}"), "eval.batch: unknown key (did you mean 'batch_size'?)"));
-  CHECK(contains(error_with("lr_policy: step"), "(did you mean 'schedule.name'?)"));  // not our 'policy'
-  CHECK(contains(error_with("Batch: 8"), "(did you mean 'train.batch_size'?)"));
-  CHECK(contains(error_with("num_workers: 8"), "(did you mean 'data.workers'?)"));
-  CHECK(contains(error_with("max_epochs: 8"), "(did you mean 'train.epochs'?)"));
+  CHECK(contains(error_of_single_with("eval: {batch: 1}"), "eval.batch: unknown key (did you mean 'batch_size'?)"));
+  CHECK(contains(error_of_single_with("lr_policy: step"), "(did you mean 'schedule.name'?)"));  // not our 'policy'
+  CHECK(contains(error_of_single_with("Batch: 8"), "(did you mean 'train.batch_size'?)"));
+  CHECK(contains(error_of_single_with("num_workers: 8"), "(did you mean 'data.workers'?)"));
+  CHECK(contains(error_of_single_with("max_epochs: 8"), "(did you mean 'train.epochs'?)"));
 }
 
 TEST_CASE("a key in the wrong section is found in its own") {
-  CHECK(contains(error_with("momentum: 0.9"), "momentum: unknown key (did you mean 'optimizer.momentum'?)"));
-  CHECK(contains(error_with("batch_size: 8"), "(did you mean 'train.batch_size' or 'eval.batch_size'?)"));
-  CHECK(contains(error_with("optimizer: {seed: 3}"), "(did you mean 'seed' at the top level?)"));
-  CHECK(contains(error_with("label_smothing: 1"), "(did you mean 'train.label_smoothing'?)"));
-  CHECK(contains(error_with("trian: {epochs: 1}"), "(did you mean 'train'?)"));
+  CHECK(contains(error_of_single_with("momentum: 0.9"), "momentum: unknown key (did you mean 'optimizer.momentum'?)"));
+  CHECK(contains(error_of_single_with("batch_size: 8"), "(did you mean 'train.batch_size' or 'eval.batch_size'?)"));
+  CHECK(contains(error_of_single_with("optimizer: {seed: 3}"), "(did you mean 'seed' at the top level?)"));
+  CHECK(contains(error_of_single_with("label_smothing: 1"), "(did you mean 'train.label_smoothing'?)"));
+  CHECK(contains(error_of_single_with("trian: {epochs: 1}"), "(did you mean 'train'?)"));
 }
 
 TEST_CASE("a name in place of a section is led to its key") {
-  CHECK(contains(error_with("optimizer: adam"), "expected a section, got 'adam' (did you mean 'optimizer.name'?)"));
-  CHECK(contains(error_with("eval: 16"), "eval: expected a section, got '16'"));
-  CHECK(contains(error_of_override(kSingle, "jobs=[]"), "expected a list of sections, got an empty list"));
+  CHECK(contains(error_of_single_with("optimizer: adam"),
+                 "expected a section, got 'adam' (did you mean 'optimizer.name'?)"));
+  CHECK(contains(error_of_single_with("eval: 16"), "eval: expected a section, got '16'"));
+  CHECK(contains(error_of_key(kSingle, "jobs=[]"), "expected a list of sections, got an empty list"));
 }
 
 TEST_CASE("a key that is right, but not for this config, is not suggested again") {
-  CHECK(error_of_override(kPathNet, "optimizer.momentum=0.9") == "--set optimizer.momentum=0.9: unknown key");
+  CHECK(error_of_key(kPathNet, "optimizer.momentum=0.9") == "--set optimizer.momentum=0.9: unknown key");
 }

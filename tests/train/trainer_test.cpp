@@ -294,12 +294,12 @@ TEST_CASE("a bench tells what was predicted and measured for the nodes of every 
   CHECK(predicted == doctest::Approx(setting.makespan));  // of the serial plan, whose nodes run one by one
   CHECK(std::ranges::is_sorted(ops, std::greater(), &OpTimes::measured));
   CHECK(std::ranges::count(ops, "cross_entropy", &OpTimes::op) == 1);
-  const auto json = nlohmann::json::parse(to_json(setting, bench.run(1), bench.run_unread(1), ops));
-  REQUIRE(json.at("ops").size() == ops.size());
-  CHECK(json.at("ops").at(0) == nlohmann::json{{"op", ops[0].op},
-                                               {"nodes", ops[0].nodes},
-                                               {"predicted_us", ops[0].predicted},
-                                               {"measured_us", ops[0].measured}});
+  const auto written = nlohmann::json::parse(to_json(setting, bench.run(1), bench.run_unread(1), ops));
+  REQUIRE(written.at("ops").size() == ops.size());
+  CHECK(written.at("ops").at(0) == nlohmann::json{{"op", ops[0].op},
+                                                  {"nodes", ops[0].nodes},
+                                                  {"predicted_us", ops[0].predicted},
+                                                  {"measured_us", ops[0].measured}});
 }
 
 TEST_CASE("the text of a bench divides the times that it prints") {

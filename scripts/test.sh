@@ -20,8 +20,6 @@ build=build/$preset
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-# Test programs run side by side: a thread that waits must not keep a core from the others.
-export OMP_WAIT_POLICY=passive
 
 begin_steps 4 "$build/log.txt"
 only_build "$build"

@@ -257,7 +257,7 @@ class PlanPage(unittest.TestCase):
             self.assertEqual([legend["first"], legend["second"]], [fills["0"][0], fills["1"][0]])
             seen.append(fills)
         self.assertNotEqual(*seen)
-        self.train("together.yaml", "--set", "train.epochs=20", "--set", "streams=2", "--set", "width=1")
+        self.train("together.yaml", "--set", "train.epochs=20", "--set", "balance=none", *TRAINING[2:])
         fills, legend, points = self.look(script)
         self.assertEqual([legend["first"], legend["second"]], [fills["0"][0], fills["1"][0]])
         self.assertEqual(points, [60, 72])  # epochs of 3 batches

@@ -12,7 +12,8 @@ namespace braid::cpu {
 namespace {
 
 /// How long a thread spins before it sleeps: some tens of microseconds, about the time between two loops of a stream.
-constexpr int kSpins = 2000;
+/// Measured: docs/benchmarks.md, "On a busy machine".
+constexpr int kSpins = 4000;
 
 /// Returns once `value` is no longer `old`.
 void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
@@ -29,7 +30,7 @@ void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
 struct ThreadPool::Loop {
   struct alignas(64) Share {
     std::int64_t begin, end;
-    std::atomic<std::int64_t> taken = 0;
+    std::int64_t taken;  // used as an atomic
   };
 
   LoopBody body;
@@ -44,6 +45,7 @@ struct ThreadPool::Loop {
       Share& share = shares[static_cast<std::size_t>(i)];
       share.begin = pieces * i / members;
       share.end = pieces * (i + 1) / members;
+      share.taken = 0;
     }
   }
 
@@ -63,7 +65,7 @@ struct ThreadPool::Loop {
       const std::int64_t size = share.end - share.begin;
       while (true) {
         // What a helper computed is handed over with its phase, so the count needs no order.
-        const std::int64_t piece = share.taken.fetch_add(1, std::memory_order_relaxed);
+        const std::int64_t piece = std::atomic_ref(share.taken).fetch_add(1, std::memory_order_relaxed);
         if (piece >= size) break;
         body(order == Order::forward ? share.begin + piece : share.end - 1 - piece, member);
       }

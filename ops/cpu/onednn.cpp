@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 
 #include "core/align.h"
@@ -33,8 +34,9 @@ std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t mos
   constexpr double kPieceFlops = 4e6, kReadFlops = 16;
   constexpr std::int64_t kMostPieces = 32;
   const double flops = (2 * static_cast<double>(outer) + kReadFlops) * static_cast<double>(filter);
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(flops / kPieceFlops), 1,
-                                  std::clamp<std::int64_t>(most, 1, kMostPieces));
+  const std::int64_t pieces = std::clamp<std::int64_t>(static_cast<std::int64_t>(flops / kPieceFlops), 1,
+                                                       std::clamp<std::int64_t>(most, 1, kMostPieces));
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(pieces)));
 }
 
 Part part_of(std::int64_t size, std::int64_t unit, std::int64_t pieces, std::int64_t i) {
@@ -86,13 +88,12 @@ void PrimitiveKernel::copy(const dnnl::memory& from, const dnnl::memory& to) {
   call(compile<dnnl::reorder>(description), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-void PrimitiveKernel::sum(std::vector<dnnl::memory> parts, std::int64_t size) {
-  steps_.push_back({.tasks = {}, .parts = std::move(parts), .size = size});
+void PrimitiveKernel::sum(std::vector<dnnl::memory> parts, const dnnl::memory& total) {
+  steps_.push_back({.tasks = {}, .parts = std::move(parts), .total = total});
 }
 
 void PrimitiveKernel::bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) {
   const OneThread limit;
-  output_ = static_cast<float*>(outputs[0]);
   const auto start = [&](const Place& place) -> void* {
     switch (place.home) {
       case Home::input: return inputs[place.index];
@@ -130,14 +131,15 @@ void PrimitiveKernel::run(const Task& task, int member) const {
 
 void PrimitiveKernel::run_sum(const Step& step) const {
   constexpr std::int64_t kGrain = 4096;  // stays in the first cache while the parts are added
-  parallel_for(width_, step.size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  const auto size = static_cast<std::int64_t>(step.total.get_desc().get_size() / sizeof(float));
+  float* const total = static_cast<float*>(step.total.get_data_handle());
+  parallel_for(width_, size, kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (const dnnl::memory& memory : step.parts) {
-      const float* part = static_cast<const float*>(memory.get_data_handle());
-      float* y = output_;
+      const float* const part = static_cast<const float*>(memory.get_data_handle());
       if (&memory == &step.parts.front()) {
-        for_each_element(begin, end, [=](std::int64_t i) { y[i] = part[i]; });
+        for_each_element(begin, end, [=](std::int64_t i) { total[i] = part[i]; });
       } else {
-        for_each_element(begin, end, [=](std::int64_t i) { y[i] += part[i]; });
+        for_each_element(begin, end, [=](std::int64_t i) { total[i] += part[i]; });
       }
     }
   });

@@ -20,7 +20,9 @@ using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
 
-constexpr std::int64_t kFilterUnit = 64;  ///< filters in a part of the filters: whole blocks of every layout
+constexpr std::int64_t kLeastOuter = 64;    ///< pixels of the result in a piece: fewer do not repay reading the filter
+constexpr std::int64_t kLeastFilters = 64;  ///< filters in a piece
+constexpr std::int64_t kFilterBlock = 16;   ///< pieces of the filters end at multiples of this
 
 memory::desc nhwc(const memory::dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::nhwc}; }
 
@@ -49,6 +51,7 @@ struct Problem {
   bool grouped() const { return w.size() == 5; }
   std::int64_t outer() const { return y[0] * y[2] * y[3]; }
   std::int64_t filter_size() const { return y[1] * w_strides[grouped() ? 1 : 0]; }
+  std::int64_t pieces(std::int64_t most) const { return pieces_of(outer(), filter_size(), most); }
   std::int64_t reach() const { return (w[w.size() - 2] - 1) * (dilation[0] + 1); }  ///< rows below the first one seen
 
   memory::desc krsc() const { return {w, memory::data_type::f32, w_strides}; }
@@ -164,10 +167,10 @@ dnnl::post_ops relu() {
 /// Copies the filter to another layout, a part of the filters per task if it is large and the layout can be cut there.
 void copy_filter(PrimitiveKernel& kernel, const Problem& problem, const memory& from, const memory& to) {
   constexpr std::int64_t kLarge = 1 << 18;
-  const std::int64_t pieces = problem.grouped() || problem.filter_size() < kLarge ? 1 : problem.w[0] / kFilterUnit;
+  const std::int64_t pieces = problem.grouped() || problem.filter_size() < kLarge ? 1 : problem.w[0] / kLeastFilters;
   std::vector<std::pair<memory, memory>> parts;
   for (std::int64_t i = 0; i < pieces; ++i) {
-    const Part part = part_of(problem.w[0], kFilterUnit, pieces, i);
+    const Part part = part_of(problem.w[0], kLeastFilters, pieces, i);
     memory::dims dims = problem.w, offset(dims.size());
     dims[0] = part.size;
     offset[0] = part.begin;
@@ -186,7 +189,7 @@ void copy_filter(PrimitiveKernel& kernel, const Problem& problem, const memory& 
 template <class Primitive, class Describe, class Arguments>
 void add_slices(PrimitiveKernel& kernel, const Problem& whole, Rows rows, const Describe& describe,
                 const Arguments& arguments) {
-  const std::vector<Slice> slices = cut(whole, pieces_of(whole.outer(), whole.filter_size(), whole.outer()), rows);
+  const std::vector<Slice> slices = cut(whole, whole.pieces(whole.outer() / kLeastOuter), rows);
   const memory stored = kernel.input(1, whole.krsc());
   const memory::desc layout = describe(slices[0].problem, whole.any_filter()).weights_desc();
   memory filter = stored;
@@ -246,34 +249,28 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 
 namespace {
 
-/// Computes the gradient of the filter from one slice into `dw`, which is laid out as the filter is stored.
-void add_filter_gradient(PrimitiveKernel& kernel, std::size_t primitive, const memory::desc& layout, const memory& x,
-                         const memory& dy, const memory& dw) {
-  const memory computed = layout == dw.get_desc() ? dw : kernel.scratch(layout);
-  kernel.call(primitive, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, computed}});
-  if (computed != dw) kernel.copy(computed, dw);
-}
-
-/// Every slice gives a gradient of the whole filter, and these are added.
+/// Every slice gives a gradient of the whole filter, and these are added before they are copied to the filter's layout.
 void sum_slices(PrimitiveKernel& kernel, const Problem& whole, std::int64_t pieces) {
   const std::vector<Slice> slices = cut(whole, pieces, Rows::of_result);
-  std::map<std::array<std::int64_t, 5>, std::pair<std::size_t, memory::desc>> compiled;
+  const memory dw = kernel.output(0, whole.krsc());
+  const memory::desc layout = slices[0].problem.backward_filter(whole.any_filter()).diff_weights_desc();
+  const memory total = layout == dw.get_desc() ? dw : kernel.scratch(layout);
+  std::map<std::array<std::int64_t, 5>, std::size_t> compiled;
   std::vector<memory> parts;
   for (const Slice& slice : slices) {
     if (&slice != &slices[0]) kernel.begin_task();
     const auto [found, is_new] = compiled.try_emplace(slice.key());
-    if (is_new) {
-      const auto description = slice.problem.backward_filter(whole.any_filter());
-      found->second = {kernel.compile<dnnl::convolution_backward_weights>(description),
-                       description.diff_weights_desc()};
-    }
-    const memory dw = slices.size() == 1 ? kernel.output(0, whole.krsc()) : kernel.scratch(whole.krsc());
-    add_filter_gradient(kernel, found->second.first, found->second.second,
-                        kernel.input(0, nhwc(slice.problem.x), slice.x_begin),
-                        kernel.input(1, nhwc(slice.problem.y), slice.y_begin), dw);
-    parts.push_back(dw);
+    if (is_new)
+      found->second = kernel.compile<dnnl::convolution_backward_weights>(slice.problem.backward_filter(layout));
+    parts.push_back(slices.size() == 1 ? total : kernel.scratch(layout));
+    kernel.call(found->second, {{DNNL_ARG_SRC, kernel.input(0, nhwc(slice.problem.x), slice.x_begin)},
+                                {DNNL_ARG_DIFF_DST, kernel.input(1, nhwc(slice.problem.y), slice.y_begin)},
+                                {DNNL_ARG_DIFF_WEIGHTS, parts.back()}});
   }
-  if (parts.size() > 1) kernel.sum(std::move(parts), whole.filter_size());
+  if (parts.size() > 1) kernel.sum(std::move(parts), total);
+  if (total == dw) return;
+  kernel.begin_step();
+  copy_filter(kernel, whole, total, dw);
 }
 
 /// Every task computes the gradients of some of the filters, from a copy of what only they see of dy.
@@ -281,16 +278,19 @@ void share_filters(PrimitiveKernel& kernel, const Problem& whole, std::int64_t p
   const memory dy = kernel.input(1, nhwc(whole.y));
   const memory x = kernel.input(0, nhwc(whole.x));
   for (std::int64_t i = 0; i < pieces; ++i) {
-    const Part filters = part_of(whole.y[1], kFilterUnit, pieces, i);
+    const Part filters = part_of(whole.y[1], kFilterBlock, pieces, i);
     Problem problem = whole;
     problem.w[0] = problem.y[1] = filters.size;
     if (i > 0) kernel.begin_task();
     const memory seen = kernel.scratch(nhwc(problem.y));
     kernel.copy(*kernel.view(dy, problem.y, {0, filters.begin, 0, 0}), seen);
     const auto description = problem.backward_filter(problem.any_filter());
-    add_filter_gradient(kernel, kernel.compile<dnnl::convolution_backward_weights>(description),
-                        description.diff_weights_desc(), x, seen,
-                        kernel.output(0, problem.krsc(), filters.begin * whole.w_strides[0]));
+    const memory::desc layout = description.diff_weights_desc();
+    const memory dw = kernel.output(0, problem.krsc(), filters.begin * whole.w_strides[0]);
+    const memory computed = layout == dw.get_desc() ? dw : kernel.scratch(layout);
+    kernel.call(kernel.compile<dnnl::convolution_backward_weights>(description),
+                {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, seen}, {DNNL_ARG_DIFF_WEIGHTS, computed}});
+    if (computed != dw) kernel.copy(computed, dw);
   }
 }
 
@@ -301,9 +301,8 @@ std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Problem whole(op.options(), spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape);
   // All partial sums together may be half as large as what is read.
   const std::int64_t read = spec.inputs[0].shape.size() + spec.inputs[1].shape.size();
-  const std::int64_t slices = pieces_of(whole.outer(), whole.filter_size(), read / (2 * whole.filter_size()));
-  const std::int64_t shares =
-      whole.grouped() ? 1 : pieces_of(whole.outer(), whole.filter_size(), whole.y[1] / kFilterUnit);
+  const std::int64_t slices = whole.pieces(std::min(whole.outer() / kLeastOuter, read / (2 * whole.filter_size())));
+  const std::int64_t shares = whole.grouped() ? 1 : whole.pieces(whole.y[1] / kLeastFilters);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
     if (slices >= shares) {
       sum_slices(kernel, whole, slices);

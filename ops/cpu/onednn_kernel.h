@@ -34,7 +34,7 @@ class OneThread {
 };
 
 /// Into how many pieces to cut a product of `outer` by a filter of `filter` elements, at most `most`: each should be
-/// worth some tens of microseconds.
+/// worth some tens of microseconds. A power of two, so that as many threads get as much to do.
 std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t most);
 
 /// The i-th of `pieces` nearly even parts of [0, size), with ends at multiples of `unit`.
@@ -110,8 +110,8 @@ class PrimitiveKernel final : public Kernel {
   void call(std::size_t primitive, const Arguments& arguments);
   /// A call that copies from one layout to another.
   void copy(const dnnl::memory& from, const dnnl::memory& to);
-  /// A step of its own: output 0, of `size` elements, becomes the sum of tensors of the workspace, added in order.
-  void sum(std::vector<dnnl::memory> parts, std::int64_t size);
+  /// A step of its own: `total` becomes the sum of the parts, which have its layout, added in order.
+  void sum(std::vector<dnnl::memory> parts, const dnnl::memory& total);
 
   std::size_t workspace_bytes() const override {
     return shared_bytes_ + static_cast<std::size_t>(width_) * scratchpad_bytes_;
@@ -138,8 +138,8 @@ class PrimitiveKernel final : public Kernel {
   using Task = std::vector<Call>;
   struct Step {
     std::vector<Task> tasks;
-    std::vector<dnnl::memory> parts;  // a sum if there are any
-    std::int64_t size = 0;
+    std::vector<dnnl::memory> parts;  // of a sum, if there are any
+    dnnl::memory total;
   };
 
   std::size_t add_primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad);
@@ -153,8 +153,7 @@ class PrimitiveKernel final : public Kernel {
   std::size_t scratchpad_bytes_ = 0;  // and for each
   std::vector<Place> places_;
   std::vector<Primitive> primitives_;
-  std::vector<Step> steps_{Step{{Task{}}, {}, 0}};
-  float* output_ = nullptr;
+  std::vector<Step> steps_{Step{{Task{}}, {}, {}}};
 };
 
 /// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN has no

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <random>
-#include <regex>
 
 #include "core/error.h"
 
@@ -41,15 +41,21 @@ struct Read {
   std::vector<Rival> rivals;
 };
 Read read(const std::string& report) {
+  const std::size_t end = report.find("; kept ");
+  REQUIRE_MESSAGE(end != std::string::npos, report);
+  constexpr const char* kRival = "critical_path on ";
+  char name[64];
   Read read;
-  const std::regex rival(R"((\w+ on \d+ streams): ([\d.]+) \(([\d.]+) to ([\d.]+)\))");
-  for (std::sregex_iterator i(report.begin(), report.end(), rival), end; i != end; ++i) {
-    read.rivals.push_back({i->str(1), std::stod(i->str(2)), std::stod(i->str(3)), std::stod(i->str(4))});
+  for (std::size_t at = report.find(kRival); at < end; at = report.find(kRival, at + 1)) {
+    Read::Rival rival{};
+    REQUIRE_MESSAGE(std::sscanf(report.c_str() + at, "%63[^:]: %lf (%lf to %lf)", name, &rival.relative, &rival.lower,
+                                &rival.upper) == 4,
+                    report);
+    rival.name = name;
+    read.rivals.push_back(rival);
   }
-  std::smatch match;
-  REQUIRE_MESSAGE(std::regex_search(report, match, std::regex(R"(; kept ([^,]+), (which saves ([\d.]+))?)")), report);
-  read.kept = match.str(1);
-  if (match[2].matched) read.saved = std::stod(match.str(3));
+  REQUIRE_MESSAGE(std::sscanf(report.c_str() + end, "; kept %63[^,], which saves %lf", name, &read.saved) >= 1, report);
+  read.kept = name;
   return read;
 }
 

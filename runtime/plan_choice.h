@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Plans take turns, so many before one is kept. The first turn warms caches and libraries and does not count.
+/// Turns that each plan gets before one is kept. The first turn warms caches and libraries and does not count.
 inline constexpr std::size_t kMeasuredTurns = 7;
 /// Runs of a turn. The first, which finds caches and threads as another plan has left them, does not count either.
 inline constexpr std::size_t kRunsPerTurn = 3;

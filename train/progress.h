@@ -19,7 +19,7 @@ struct ProgressState {
   double loss = 0, accuracy = 0;       ///< means over the epoch so far; accuracy in [0,1]
   double images_per_second = 0;
   double seconds_left = 0;
-  bool testing = false;  ///< the epoch is over, and the model is being evaluated
+  bool testing = false;  ///< the epoch has ended, and the model is being evaluated
 };
 
 /// "epoch 1/2  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  1:05 left"

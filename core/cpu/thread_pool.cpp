@@ -26,7 +26,7 @@ void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
 
 }  // namespace
 
-/// Every member has a share of neighbouring pieces. Who is done with his own takes from the others'.
+/// Every member has a share of neighbouring pieces. A member that has finished its own takes from the others'.
 struct ThreadPool::Loop {
   struct alignas(64) Share {
     std::int64_t begin, end;

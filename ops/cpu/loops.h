@@ -23,6 +23,18 @@ void parallel_for_each_element(int width, std::int64_t size, F f) {
                [&](std::int64_t begin, std::int64_t end) { for_each_element(begin, end, f); });
 }
 
+/// total[i] = the sum of part(0)[i], part(1)[i], …, added in order.
+template <class Part>
+void sum_parts(int width, std::int64_t size, std::int64_t parts, const Part& part, float* total) {
+  constexpr std::int64_t kGrain = 4096;  // stays in the first cache while the parts are added
+  parallel_for(width, size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(part(0) + begin, part(0) + end, total + begin);
+    for (std::int64_t p = 1; p < parts; ++p) {
+      for_each_element(begin, end, [=, from = part(p)](std::int64_t i) { total[i] += from[i]; });
+    }
+  });
+}
+
 /// Calls f(element, i) for every element of `rows` consecutive rows of `width`; i is its place in the row.
 template <class F>
 BRAID_TARGET_CLONES void for_each_in_rows(std::int64_t first_element, std::int64_t rows, std::int64_t width, F f) {

@@ -130,19 +130,11 @@ void PrimitiveKernel::run(const Task& task, int member) const {
 }
 
 void PrimitiveKernel::run_sum(const Step& step) const {
-  constexpr std::int64_t kGrain = 4096;  // stays in the first cache while the parts are added
   const auto size = static_cast<std::int64_t>(step.total.get_desc().get_size() / sizeof(float));
-  float* const total = static_cast<float*>(step.total.get_data_handle());
-  parallel_for(width_, size, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (const dnnl::memory& memory : step.parts) {
-      const float* const part = static_cast<const float*>(memory.get_data_handle());
-      if (&memory == &step.parts.front()) {
-        for_each_element(begin, end, [=](std::int64_t i) { total[i] = part[i]; });
-      } else {
-        for_each_element(begin, end, [=](std::int64_t i) { total[i] += part[i]; });
-      }
-    }
-  });
+  const auto part = [&](std::int64_t i) {
+    return static_cast<const float*>(step.parts[static_cast<std::size_t>(i)].get_data_handle());
+  };
+  sum_parts(width_, size, std::ssize(step.parts), part, static_cast<float*>(step.total.get_data_handle()));
 }
 
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/conv2d.h"
-#include "ops/cpu/parallel.h"
+#include "ops/cpu/loops.h"
 #include "ops/cpu/winograd_transforms.h"
 
 // The output is cut into tiles of 4x4; each needs a patch of 6x6 of the input. With d a patch, w a filter and ⊙ the
@@ -238,12 +238,8 @@ class BackwardFilter final : public Kernel {
       }
     });
     const std::int64_t parts = divide_up(tiling_.count(), part_tiles);
-    parallel_for(problem_.width, size, 1024, [&](std::int64_t begin, std::int64_t end) {
-      std::copy(sums_ + begin, sums_ + end, dw_ + begin);
-      for (std::int64_t part = 1; part < parts; ++part) {
-        for (std::int64_t i = begin; i < end; ++i) dw_[i] += sums_[part * size + i];
-      }
-    });
+    sum_parts(
+        problem_.width, size, parts, [&](std::int64_t part) { return sums_ + part * size; }, dw_);
   }
 
   void share_tiles(std::int64_t first) {

@@ -1,4 +1,4 @@
-#include "train/bench.h"
+#include "train/inspect/bench.h"
 
 #include <iostream>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "apps/config_or_model.h"
 #include "apps/crowding.h"
 #include "apps/validators.h"
-#include "train/joint_bench.h"
+#include "train/inspect/joint_bench.h"
 
 namespace braid::apps {
 

@@ -2,7 +2,7 @@
 // For commands that look at a model and train nothing: a model's name does for a config.
 
 #include "apps/commands.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace braid::apps {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Warnings about settings that ask for more threads than there are cores.
 
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace braid::apps {
 

@@ -5,10 +5,10 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/suggestion.h"
 #include "core/text.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/kernels.h"
 #include "scheduler/known_devices.h"
-#include "train/plan_target.h"
+#include "train/inspect/plan_target.h"
 
 namespace braid::apps {
 

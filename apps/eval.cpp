@@ -4,7 +4,7 @@
 
 #include "apps/commands.h"
 #include "apps/crowding.h"
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 
 namespace braid::apps {
 

@@ -7,7 +7,7 @@
 #include "apps/config_or_model.h"
 #include "apps/plan_files.h"
 #include "apps/validators.h"
-#include "train/plan_report.h"
+#include "train/inspect/plan_report.h"
 
 namespace braid::apps {
 

@@ -4,7 +4,7 @@
 #include "apps/commands.h"
 #include "core/text_table.h"
 #include "models/registry.h"
-#include "train/factories.h"
+#include "train/run/factories.h"
 
 namespace braid::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/validators.h"
 #include "core/suggestion.h"
 #include "scheduler/known_devices.h"
-#include "train/plan_report.h"
+#include "train/inspect/plan_report.h"
 
 namespace braid::apps {
 

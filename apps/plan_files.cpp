@@ -3,7 +3,7 @@
 #include "core/exception_text.h"
 #include "scheduler/chrome_trace.h"
 #include "scheduler/plan_page.h"
-#include "train/files.h"
+#include "train/run/files.h"
 
 namespace braid::apps {
 

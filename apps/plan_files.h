@@ -5,7 +5,7 @@
 #include <string>
 
 #include "scheduler/plan_view.h"
-#include "train/progress.h"
+#include "train/run/progress.h"
 
 namespace braid::apps {
 

@@ -9,8 +9,8 @@
 #include "apps/validators.h"
 #include "core/backend.h"
 #include "core/text.h"
-#include "ops/cpu/onednn.h"
-#include "train/profiling.h"
+#include "ops/cpu/onednn/onednn.h"
+#include "train/inspect/profiling.h"
 
 namespace braid::apps {
 

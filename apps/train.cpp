@@ -11,8 +11,8 @@
 #include "apps/crowding.h"
 #include "apps/plan_files.h"
 #include "models/registry.h"
-#include "train/pathnet_run.h"
-#include "train/trainer.h"
+#include "train/pathnet/run.h"
+#include "train/run/trainer.h"
 
 namespace braid::apps {
 

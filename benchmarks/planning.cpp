@@ -14,7 +14,7 @@
 #include "scheduler/known_devices.h"
 #include "scheduler/simulator.h"
 #include "tests/scheduler/random_graph.h"
-#include "train/learner.h"
+#include "train/run/learner.h"
 
 namespace braid {
 namespace {

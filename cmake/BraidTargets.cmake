@@ -52,13 +52,13 @@ endfunction()
 # One folder, one library: the listing of the folder is the listing of the library. Without CUDA, unavailable.cpp
 # stands in for all that is in a folder's cuda/.
 function(braid_library folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/cpu/*.cpp
-       ${PROJECT_SOURCE_DIR}/${folder}/policies/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/rewrites/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/cuda/")
   # Kernels stay on their own: optimising them takes longer than reading headers, some switch instruction sets on, and a
   # test replaces those of CUDA.
-  file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
   set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
+  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
        ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
   if(BRAID_HAS_CUDA)
     set(filter EXCLUDE)
@@ -68,7 +68,7 @@ function(braid_library folder)
   list(FILTER cuda_sources ${filter} REGEX "/unavailable.cpp$")
   list(APPEND sources ${cuda_sources})
   if(NOT BRAID_ONEDNN)
-    list(FILTER sources EXCLUDE REGEX "onednn")
+    list(FILTER sources EXCLUDE REGEX "/onednn/")
   endif()
   if(NOT sources)
     return()

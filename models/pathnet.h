@@ -1,7 +1,7 @@
 #pragma once
 // PathNet (Fernando et al., 2017): layers of many small modules, of which a path uses a few. The outputs of a layer's
 // modules on the path are summed; only these modules are recorded, so another path is another step graph. Each task has
-// a last layer of its own. Which path is good is the business of evolution (train/evolution.h).
+// a last layer of its own. Which path is good is the business of evolution (train/pathnet/evolution.h).
 
 #include "models/genotype.h"
 #include "models/layers.h"

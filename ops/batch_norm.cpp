@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "ops/check.h"
+#include "ops/common/check.h"
 #include "ops/elementwise.h"
 
 namespace braid::ops {

@@ -4,7 +4,7 @@
 // bound by memory traffic, so fusing them saves two reads and two writes of an activation.
 
 #include "core/op.h"
-#include "ops/activation.h"
+#include "ops/common/activation.h"
 
 namespace braid {
 

@@ -4,8 +4,8 @@
 // may run both at once.
 
 #include "core/op.h"
-#include "ops/activation.h"
-#include "ops/extent.h"
+#include "ops/common/activation.h"
+#include "ops/common/extent.h"
 
 namespace braid {
 

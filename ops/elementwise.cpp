@@ -1,6 +1,6 @@
 #include "ops/elementwise.h"
 
-#include "ops/check.h"
+#include "ops/common/check.h"
 
 namespace braid::ops {
 

@@ -2,7 +2,7 @@
 // Elementwise ops: ReLU, ReLU6, scale by a constant or a value, sum of many inputs, cast, fill.
 
 #include "core/op.h"
-#include "ops/activation.h"
+#include "ops/common/activation.h"
 
 namespace braid::ops {
 

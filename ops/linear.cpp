@@ -1,7 +1,7 @@
 #include "ops/linear.h"
 
-#include "ops/check.h"
-#include "ops/matrix_work.h"
+#include "ops/common/check.h"
+#include "ops/common/matrix_work.h"
 
 namespace braid::ops {
 

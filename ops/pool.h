@@ -3,7 +3,7 @@
 // (global average), with their gradients.
 
 #include "core/op.h"
-#include "ops/extent.h"
+#include "ops/common/extent.h"
 
 namespace braid {
 

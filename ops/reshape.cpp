@@ -1,6 +1,6 @@
 #include "ops/reshape.h"
 
-#include "ops/check.h"
+#include "ops/common/check.h"
 
 namespace braid::ops {
 

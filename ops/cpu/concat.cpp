@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/byte_rows.h"
+#include "ops/common/byte_rows.h"
 #include "ops/cpu/channel_rows.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"

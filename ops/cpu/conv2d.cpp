@@ -4,13 +4,13 @@
 
 #include "ops/conv2d.h"
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
-#include "ops/cpu/depthwise.h"
+#include "ops/cpu/depthwise/depthwise.h"
 #include "ops/cpu/multiply_add.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/winograd.h"
+#include "ops/cpu/winograd/winograd.h"
 
 namespace braid::cpu {
 

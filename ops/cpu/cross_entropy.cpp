@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/parallel.h"
 

@@ -1,6 +1,6 @@
 #include "ops/dropout.h"
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
 

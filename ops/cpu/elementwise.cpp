@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
-#include "ops/floating.h"
+#include "ops/common/floating.h"
 
 namespace braid::cpu {
 

@@ -3,7 +3,7 @@
 #include "ops/cpu/channel_rows.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/multiply_add.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/onednn/onednn.h"
 
 namespace braid::cpu {
 

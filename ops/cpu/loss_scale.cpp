@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
 

@@ -2,7 +2,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/pool_windows.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/shape.h"
 #include "ops/cpu/loops.h"
-#include "ops/pool_windows.h"
+#include "ops/common/pool_windows.h"
 
 namespace braid::cpu {
 

@@ -2,7 +2,7 @@
 
 #ifndef BRAID_ONEDNN
 
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/onednn/onednn.h"
 
 namespace braid::cpu::onednn {
 

@@ -3,7 +3,7 @@
 
 #include "ops/weighted_sum.h"
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
 

@@ -1,4 +1,4 @@
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cuda/bias.h"
 #include "ops/cuda/elementwise.cuh"
 

@@ -3,7 +3,7 @@
 
 #include "core/cuda/stream_handles.h"
 #include "core/dtype.h"
-#include "ops/activation.h"
+#include "ops/common/activation.h"
 
 namespace braid::cuda {
 

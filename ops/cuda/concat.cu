@@ -1,4 +1,4 @@
-#include "ops/byte_rows.h"
+#include "ops/common/byte_rows.h"
 #include "ops/concat.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/factories.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cross_entropy.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/elements.cuh"

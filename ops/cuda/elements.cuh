@@ -10,7 +10,7 @@
 
 #include "core/cuda/launch.h"
 #include "ops/cuda/cuda_kernel.h"
-#include "ops/floating.h"
+#include "ops/common/floating.h"
 
 namespace braid::cuda {
 

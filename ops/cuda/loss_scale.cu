@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/factories.h"
 #include "ops/cuda/tensor_list.cuh"

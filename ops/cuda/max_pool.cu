@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cuda/factories.h"
 #include "ops/cuda/pixels.cuh"
 

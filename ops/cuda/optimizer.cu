@@ -1,7 +1,7 @@
 #include <array>
 #include <cmath>
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cuda/factories.h"
 #include "ops/cuda/tensor_list.cuh"
 #include "ops/optimizer.h"

@@ -3,7 +3,7 @@
 // the windows over its pixel, so nothing is ever added by two threads.
 
 #include "ops/cuda/elements.cuh"
-#include "ops/pool_windows.h"
+#include "ops/common/pool_windows.h"
 
 namespace braid::cuda {
 

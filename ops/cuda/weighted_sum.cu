@@ -1,6 +1,6 @@
 // Weights are on the device, so every block computes its gates first.
 
-#include "ops/arithmetic.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/factories.h"

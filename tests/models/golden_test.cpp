@@ -11,7 +11,7 @@
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/data/files.h"
-#include "train/checkpoint.h"
+#include "train/run/checkpoint.h"
 #include "train/optimizer.h"
 
 using namespace braid;

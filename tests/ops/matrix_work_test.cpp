@@ -1,4 +1,4 @@
-#include "ops/matrix_work.h"
+#include "ops/common/matrix_work.h"
 
 #include <doctest/doctest.h>
 

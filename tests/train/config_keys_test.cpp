@@ -1,4 +1,4 @@
-#include "train/config_keys.h"
+#include "train/config/keys.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "tests/data/files.h"
-#include "train/config.h"
-#include "train/pathnet_config.h"
+#include "train/config/config.h"
+#include "train/pathnet/config.h"
 
 using namespace braid;
 using namespace braid::testing;

@@ -1,4 +1,4 @@
-#include "train/config.h"
+#include "train/config/config.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "tests/data/files.h"
-#include "train/config_tree.h"
-#include "train/pathnet_config.h"
+#include "train/config/tree.h"
+#include "train/pathnet/config.h"
 
 using namespace braid;
 using namespace braid::testing;

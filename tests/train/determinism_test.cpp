@@ -7,7 +7,7 @@
 #include "data/synthetic.h"
 #include "models/resnet.h"
 #include "runtime/session.h"
-#include "train/factories.h"
+#include "train/run/factories.h"
 
 namespace braid {
 namespace {

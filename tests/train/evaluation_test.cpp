@@ -1,4 +1,4 @@
-#include "train/evaluation.h"
+#include "train/run/evaluation.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/evolution.h"
+#include "train/pathnet/evolution.h"
 
 #include <doctest/doctest.h>
 

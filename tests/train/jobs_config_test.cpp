@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "tests/data/files.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 using namespace braid;
 using namespace braid::testing;

@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "tests/data/files.h"
-#include "train/balance.h"
-#include "train/checkpoint.h"
-#include "train/joint_bench.h"
-#include "train/trainer.h"
+#include "train/run/balance.h"
+#include "train/run/checkpoint.h"
+#include "train/inspect/joint_bench.h"
+#include "train/run/trainer.h"
 
 using namespace braid;
 using namespace braid::testing;

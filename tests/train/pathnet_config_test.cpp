@@ -1,4 +1,4 @@
-#include "train/pathnet_config.h"
+#include "train/pathnet/config.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/pathnet_run.h"
+#include "train/pathnet/run.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "tests/data/files.h"
-#include "train/pathnet_drawing.h"
-#include "train/pathnet_report.h"
+#include "train/pathnet/drawing.h"
+#include "train/pathnet/report.h"
 
 using namespace braid;
 using namespace braid::testing;

@@ -6,7 +6,7 @@
 
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
-#include "train/factories.h"
+#include "train/run/factories.h"
 
 namespace braid {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/summary.h"
+#include "train/inspect/summary.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/tournament.h"
+#include "train/pathnet/tournament.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "tests/data/files.h"
-#include "train/bench.h"
-#include "train/checkpoint.h"
-#include "train/profiling.h"
+#include "train/inspect/bench.h"
+#include "train/run/checkpoint.h"
+#include "train/inspect/profiling.h"
 #include "train/units.h"
 
 using namespace braid;

@@ -1,4 +1,4 @@
-#include "ops/cuda/convolution_plans.h"
+#include "ops/cuda/cudnn/convolution_plans.h"
 
 #include <doctest/doctest.h>
 

@@ -16,7 +16,7 @@
 #include <unordered_map>
 
 #include "models/registry.h"
-#include "ops/cuda/convolution_plans.h"
+#include "ops/cuda/cudnn/convolution_plans.h"
 #include "runtime/session.h"
 #include "scheduler/known_devices.h"
 

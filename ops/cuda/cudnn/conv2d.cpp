@@ -1,0 +1,167 @@
+// Convolutions by cuDNN: one way to run a node per execution plan (convolution_plans.h).
+
+#include "ops/conv2d.h"
+
+#include "ops/cuda/bias.h"
+#include "ops/cuda/cudnn/convolution_plans.h"
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/cuda/empty.h"
+#include "ops/cuda/factories.h"
+
+namespace braid::cuda {
+
+namespace {
+
+using Direction = ConvolutionProblem::Direction;
+
+/// How much longer each further plan is taken to need. The heuristics give an order and no times, so this says no more
+/// than that the order is to be kept unless something else, such as memory, speaks against it.
+constexpr double kTimePerRank = 0.05;
+
+/// Executes a plan. The addresses are put into a variant pack once; a launch is one call of cuDNN.
+class ConvolutionKernel final : public Kernel {
+ public:
+  /// `ids` says what the node's inputs and then its outputs are to the plan.
+  ConvolutionKernel(std::shared_ptr<const ConvolutionPlan> plan, std::vector<std::int64_t> ids)
+      : plan_(std::move(plan)), ids_(std::move(ids)) {}
+
+  /// Adds the bias, if there is one, and activates after the plan, which leaves both out. The bias is the node's last
+  /// input, and not among the ids.
+  void finish_afterwards(bool bias, Activation activation, const ValueDesc& y, int units) {
+    finish_ = true;
+    has_bias_ = bias;
+    activation_ = activation;
+    dtype_ = y.dtype;
+    units_ = units;
+    channels_ = y.shape[3];
+    rows_ = y.shape.size() / channels_;
+  }
+
+  std::size_t workspace_bytes() const override { return plan_->workspace_bytes; }
+
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
+    std::vector<void*> addresses(inputs.begin(), inputs.end());
+    if (has_bias_) {
+      bias_ = addresses.back();
+      addresses.pop_back();
+    }
+    addresses.insert(addresses.end(), outputs.begin(), outputs.end());
+    y_ = outputs[0];
+    pack_ = Descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack_.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<const std::int64_t>(ids_))
+        .set_addresses(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
+        .set_addresses(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::span<void* const>(&workspace, 1))
+        .finalize();
+  }
+
+  void launch(const LaunchContext& context) override {
+    const StreamHandles& stream = handles(context);
+    BRAID_CUDA(cudnnBackendExecute(stream.cudnn, plan_->plan.get(), pack_.get()));
+    if (finish_) add_bias(stream, units_, y_, bias_, activation_, rows_, channels_, dtype_);
+  }
+
+ private:
+  std::shared_ptr<const ConvolutionPlan> plan_;
+  std::vector<std::int64_t> ids_;
+  Descriptor pack_;
+  bool finish_ = false, has_bias_ = false;
+  Activation activation_ = Activation::none;
+  DType dtype_ = DType::f32;
+  int units_ = 1;
+  std::int64_t rows_ = 0, channels_ = 0;
+  void* bias_ = nullptr;
+  void* y_ = nullptr;
+};
+
+/// The problem of a node, but for its tensors.
+ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const Conv2dOptions& options) {
+  BRAID_CHECK(spec.info != nullptr, Error, "[", spec.op.name(), "] a CUDA kernel needs to know its device");
+  ConvolutionProblem problem;
+  problem.direction = direction;
+  problem.dtype = spec.inputs[0].dtype;
+  problem.options = options;
+  problem.tf32 = spec.tf32;
+  problem.deterministic = spec.deterministic;
+  problem.workspace_limit = spec.workspace_limit;
+  problem.device = spec.device.index;
+  problem.properties = spec.info->properties;
+  return problem;
+}
+
+std::vector<Implementation> one_way(std::unique_ptr<Kernel> kernel) {
+  std::vector<Implementation> ways;
+  ways.push_back({.kernel = std::move(kernel)});
+  return ways;
+}
+
+/// `prepare(kernel)` is called for the kernel of each plan.
+template <class Prepare>
+std::vector<Implementation> implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids,
+                                            const Prepare& prepare) {
+  std::vector<Implementation> ways;
+  for (const auto& plan : plans) {
+    auto kernel = std::make_unique<ConvolutionKernel>(plan, ids);
+    prepare(*kernel);
+    ways.push_back({.kernel = std::move(kernel),
+                    .relative_time = (1 + kTimePerRank * plan->rank) / (1 + kTimePerRank * plans.front()->rank),
+                    .name = plan->name});
+  }
+  return ways;
+}
+
+std::vector<Implementation> implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids) {
+  return implementations(plans, ids, [](ConvolutionKernel&) {});
+}
+
+std::vector<Implementation> gradient(const ConvolutionProblem& problem, const std::vector<std::int64_t>& ids) {
+  const ConvolutionPlans plans = convolution_plans(problem);
+  if (plans.empty()) throw DeviceError(why_no_plan(problem));
+  return implementations(plans, ids);
+}
+
+}  // namespace
+
+std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
+  if (is_empty(spec)) return one_way(zeros(spec));
+  const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
+  const bool bias = spec.inputs.size() == 3, activates = options.activation != Activation::none;
+  ConvolutionProblem problem = problem_of(spec, Direction::forward, options);
+  problem.x = spec.inputs[0].shape;
+  problem.w = spec.inputs[1].shape;
+  problem.y = spec.outputs[0].shape;
+  problem.bias = bias;
+  problem.relu = activates;
+  const ConvolutionPlans whole = convolution_plans(problem);
+  if (!whole.empty()) {
+    return implementations(whole,
+                           bias ? std::vector<std::int64_t>{kX, kW, kBias, kY} : std::vector<std::int64_t>{kX, kW, kY});
+  }
+  problem.bias = problem.relu = false;
+  const ConvolutionPlans plain = bias || activates ? convolution_plans(problem) : whole;
+  if (plain.empty()) throw DeviceError(why_no_plan(problem));
+  return implementations(plain, {kX, kW, kY}, [&](ConvolutionKernel& kernel) {
+    kernel.finish_afterwards(bias, options.activation, spec.outputs[0], spec.info->capacity);
+  });
+}
+
+std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec) {
+  if (is_empty(spec)) return one_way(zeros(spec));
+  ConvolutionProblem problem =
+      problem_of(spec, Direction::backward_data, dynamic_cast<const ops::Conv2dBackwardData&>(spec.op).options());
+  problem.x = spec.outputs[0].shape;
+  problem.w = spec.inputs[1].shape;
+  problem.y = spec.inputs[0].shape;
+  return gradient(problem, {kY, kW, kX});
+}
+
+std::vector<Implementation> make_conv2d_backward_filter(const KernelSpec& spec) {
+  if (is_empty(spec)) return one_way(zeros(spec));
+  ConvolutionProblem problem =
+      problem_of(spec, Direction::backward_filter, dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op).options());
+  problem.x = spec.inputs[0].shape;
+  problem.w = spec.outputs[0].shape;
+  problem.y = spec.inputs[1].shape;
+  return gradient(problem, {kX, kY, kW});
+}
+
+}  // namespace braid::cuda

@@ -1,0 +1,320 @@
+#include "ops/cuda/cudnn/convolution_plans.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "core/error.h"
+
+namespace braid::cuda {
+
+namespace {
+
+using Direction = ConvolutionProblem::Direction;
+
+/// Plans built per problem: each takes milliseconds, and costs differ little further down the ranking.
+constexpr std::size_t kPlans = 4;
+/// Problems remembered per thread.
+constexpr std::size_t kMostRemembered = 8192;
+/// What all kernels may assume of addresses; arenas and parameters are aligned to more (kArenaAlignment).
+constexpr std::int64_t kAlignment = 16;
+
+cudnnDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDNN_DATA_FLOAT;
+    case DType::f64: return CUDNN_DATA_DOUBLE;
+    case DType::f16: return CUDNN_DATA_HALF;
+    case DType::bf16: return CUDNN_DATA_BFLOAT16;
+    default: throw DeviceError(message("[conv2d] cuDNN has no convolution of ", dtype, " tensors"));
+  }
+}
+
+cudnnDataType_t compute_type(DType dtype) { return dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT; }
+
+/// A tensor that is stored [N,H,W,C]. cuDNN names extents in the order NCHW whatever the strides.
+Descriptor tensor(std::int64_t id, DType dtype, const Shape& shape, bool is_virtual = false) {
+  const std::int64_t n = shape[0], h = shape[1], w = shape[2], c = shape[3];
+  const std::array<std::int64_t, 4> extents{n, c, h, w}, strides{h * w * c, 1, w * c, c};
+  Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, is_virtual ? compute_type(dtype) : data_type(dtype))
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const std::int64_t>(extents))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const std::int64_t>(strides))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment)
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual);
+  descriptor.finalize();
+  return descriptor;
+}
+
+Descriptor convolution(const Conv2dOptions& options, DType dtype) {
+  const std::array<std::int64_t, 2> padding{options.padding.h, options.padding.w},
+      stride{options.stride.h, options.stride.w}, dilation{options.dilation.h, options.dilation.w};
+  Descriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute_type(dtype))
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span<const std::int64_t>(padding))
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span<const std::int64_t>(padding))
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::span<const std::int64_t>(stride))
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::span<const std::int64_t>(dilation));
+  descriptor.finalize();
+  return descriptor;
+}
+
+/// The attributes of a convolution node, which have other names for each direction.
+struct OperationNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
+};
+
+OperationNames names(Direction direction) {
+  switch (direction) {
+    case Direction::forward:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+    case Direction::backward_data:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    default:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  }
+}
+
+Descriptor convolution_node(const ConvolutionProblem& problem, const Descriptor& x, const Descriptor& w,
+                            const Descriptor& y) {
+  const OperationNames name = names(problem.direction);
+  const Descriptor shape = convolution(problem.options, problem.dtype);
+  Descriptor node(name.type);
+  node.set(name.convolution, shape).set(name.x, x).set(name.w, w).set(name.y, y);
+  if (problem.dtype == DType::f64) {
+    node.set(name.alpha, 1.0).set(name.beta, 0.0);
+  } else {
+    node.set(name.alpha, 1.0f).set(name.beta, 0.0f);
+  }
+  node.finalize();
+  return node;
+}
+
+/// y = mode(x, b), or mode(x) without b.
+Descriptor pointwise_node(cudnnPointwiseMode_t mode, DType dtype, const Descriptor& x, const Descriptor* b,
+                          const Descriptor& y) {
+  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type(dtype));
+  function.finalize();
+  Descriptor node(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  node.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  if (b != nullptr) node.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  node.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  node.finalize();
+  return node;
+}
+
+/// Convolution, then bias and ReLU where they are asked for; what is between them is never stored.
+Descriptor operation_graph(const ConvolutionProblem& problem) {
+  constexpr std::int64_t kConvolved = 11, kBiased = 12;
+  const DType dtype = problem.dtype;
+  std::vector<Descriptor> nodes;
+  const Descriptor x = tensor(kX, dtype, problem.x), w = tensor(kW, dtype, problem.w), y = tensor(kY, dtype, problem.y);
+  if (!problem.bias && !problem.relu) {
+    nodes.push_back(convolution_node(problem, x, w, y));
+  } else {
+    Descriptor last = tensor(kConvolved, dtype, problem.y, true);
+    nodes.push_back(convolution_node(problem, x, w, last));
+    if (problem.bias) {
+      const Descriptor bias = tensor(kBias, dtype, {1, 1, 1, problem.y[3]});
+      Descriptor sum = problem.relu ? tensor(kBiased, dtype, problem.y, true) : Descriptor();
+      nodes.push_back(pointwise_node(CUDNN_POINTWISE_ADD, dtype, last, &bias, problem.relu ? sum : y));
+      last = std::move(sum);
+    }
+    if (problem.relu) nodes.push_back(pointwise_node(CUDNN_POINTWISE_RELU_FWD, dtype, last, nullptr, y));
+  }
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const Descriptor& node : nodes) raw.push_back(node.get());
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::span<const cudnnBackendDescriptor_t>(raw)).finalize();
+  return graph;
+}
+
+/// Where there is no driver, cuDNN opens and closes the run-time compiler with every question. Held open, it answers
+/// ten times as fast.
+void hold_runtime_compiler() {
+  static const void* held = dlopen(message("libnvrtc.so.", CUDART_VERSION / 1000).c_str(), RTLD_LAZY | RTLD_LOCAL);
+  static_cast<void>(held);
+}
+
+/// The device as cuDNN describes it: asked of the driver, or read from text.
+Descriptor device_properties(const ConvolutionProblem& problem) {
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  if (problem.properties.empty()) {
+    device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(problem.device));
+  } else {
+    hold_runtime_compiler();
+    device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(problem.properties));
+  }
+  device.finalize();
+  return device;
+}
+
+}  // namespace
+
+/// For ops/kernels.cpp.
+std::string device_properties(int index) {
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(index));
+  device.finalize();
+  constexpr auto kText = CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+  const std::vector<char> text = device.get_all<char>(kText, device.count(kText, CUDNN_TYPE_CHAR));
+  return std::string(text.begin(), std::ranges::find(text, '\0'));
+}
+
+namespace {
+
+/// Engine configs by rank; none if the graph is beyond the mode.
+std::vector<Descriptor> heuristics(cudnnBackendHeurMode_t mode, const ConvolutionProblem& problem,
+                                   const Descriptor& graph, const Descriptor& device) {
+  Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+      .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
+      .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+  if (problem.multiprocessors > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, problem.multiprocessors);
+  if (cudnnBackendFinalize(heuristic.get()) != CUDNN_STATUS_SUCCESS) return {};
+  const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS);
+  return heuristic.get_all(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
+}
+
+/// Reads what there is to know of an engine config without building a plan.
+ConvolutionCandidate describe(Descriptor config) {
+  ConvolutionCandidate candidate;
+  const Descriptor engine = config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  candidate.name = message("eng", engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  for (const Descriptor& knob : config.get_all(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                                               CUDNN_KNOB_TYPE_COUNTS)) {
+    candidate.name += message("_k", knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE), '=',
+                              knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  candidate.numerical_notes =
+      engine.get_all<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  candidate.behavior_notes =
+      engine.get_all<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  candidate.workspace_bytes = static_cast<std::size_t>(config.get<std::int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE));
+  candidate.config = std::move(config);
+  return candidate;
+}
+
+/// Null if the engine turns out not to support the problem after all.
+std::shared_ptr<const ConvolutionPlan> build(ConvolutionCandidate& candidate, std::size_t workspace_limit) {
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.config);
+  if (cudnnBackendFinalize(plan.get()) != CUDNN_STATUS_SUCCESS) return nullptr;
+  const auto workspace = static_cast<std::size_t>(plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  if (workspace > workspace_limit) return nullptr;
+  return std::make_shared<const ConvolutionPlan>(ConvolutionPlan{.name = candidate.name,
+                                                                 .rank = candidate.rank,
+                                                                 .workspace_bytes = workspace,
+                                                                 .config = std::move(candidate.config),
+                                                                 .plan = std::move(plan)});
+}
+
+}  // namespace
+
+std::string ConvolutionProblem::description() const {
+  constexpr std::string_view kNames[] = {"forward", "backward-data", "backward-filter"};
+  std::string text = message(kNames[static_cast<std::size_t>(direction)], ' ', dtype, " convolution of ", x, " with ",
+                             w, " (stride ", options.stride, ", padding ", options.padding, ", dilation ",
+                             options.dilation, ", groups ", options.groups, ')');
+  if (bias) text += " + bias";
+  if (relu) text += " + ReLU";
+  return text;
+}
+
+Hash ConvolutionProblem::hash() const {
+  Hash key;
+  key.add(static_cast<int>(direction)).add(static_cast<int>(dtype));
+  for (const Shape& shape : {x, w, y}) shape.add_to(key);
+  for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) extent.add_to(key);
+  key.add(bias).add(relu).add(tf32).add(deterministic).add(static_cast<std::uint64_t>(workspace_limit));
+  return key.add(multiprocessors).add(device).add(properties);
+}
+
+bool ConvolutionCandidate::has(cudnnBackendNumericalNote_t note) const {
+  return std::ranges::find(numerical_notes, note) != numerical_notes.end();
+}
+
+bool ConvolutionCandidate::suits(const ConvolutionProblem& problem) const {
+  if (workspace_bytes > problem.workspace_limit) return false;
+  if (problem.deterministic && !deterministic()) return false;
+  if (has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
+  const bool rounds_f32 = has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  return problem.dtype != DType::f32 || problem.tf32 || !rounds_f32;
+}
+
+std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem) {
+  const Descriptor graph = operation_graph(problem), device = device_properties(problem);
+  std::vector<ConvolutionCandidate> candidates;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (Descriptor& config : heuristics(mode, problem, graph, device)) {
+      ConvolutionCandidate candidate = describe(std::move(config));
+      if (std::ranges::find(candidates, candidate.name, &ConvolutionCandidate::name) != candidates.end()) continue;
+      candidate.rank = static_cast<int>(candidates.size());
+      candidates.push_back(std::move(candidate));
+    }
+  }
+  return candidates;
+}
+
+ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
+                             std::size_t most) {
+  std::erase_if(candidates, [&](const ConvolutionCandidate& candidate) { return !candidate.suits(problem); });
+  for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
+  ConvolutionPlans plans;
+  const auto add = [&](ConvolutionCandidate& candidate) {
+    if (auto plan = build(candidate, problem.workspace_limit)) plans.push_back(std::move(plan));
+  };
+  std::size_t next = 0;
+  for (; next < candidates.size() && plans.size() + 1 < most; ++next) add(candidates[next]);
+  // The last one is for when memory is short: the best of those that need the least, unless one like it is in already.
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const auto& plan : plans) least = std::min(least, plan->workspace_bytes);
+  const std::span rest = std::span(candidates).subspan(next);
+  std::ranges::stable_sort(rest, {}, &ConvolutionCandidate::workspace_bytes);
+  for (ConvolutionCandidate& candidate : rest) {
+    if (plans.size() == most || candidate.workspace_bytes >= least) break;
+    add(candidate);
+  }
+  return plans;
+}
+
+ConvolutionPlans convolution_plans(const ConvolutionProblem& problem) {
+  static thread_local std::unordered_map<Hash, ConvolutionPlans> remembered;
+  const Hash key = problem.hash();
+  if (const auto found = remembered.find(key); found != remembered.end()) return found->second;
+  if (remembered.size() >= kMostRemembered) remembered.clear();
+  return remembered.emplace(key, build_plans(problem, convolution_candidates(problem), kPlans)).first->second;
+}
+
+std::string why_no_plan(const ConvolutionProblem& problem) {
+  return message("[conv2d] cuDNN has no ", problem.deterministic ? "deterministic " : "", "algorithm for the ",
+                 problem.description(), " within ", problem.workspace_limit, " bytes of workspace",
+                 problem.dtype == DType::f32 && !problem.tf32 ? " and without tf32" : "", ": allow more workspace",
+                 problem.deterministic ? ", or set deterministic: false" : "");
+}
+
+}  // namespace braid::cuda

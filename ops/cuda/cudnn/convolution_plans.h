@@ -1,0 +1,83 @@
+#pragma once
+// The ways in which cuDNN can do a convolution. cuDNN's heuristics rank its engines for a problem and a device; those
+// that break the caller's promises (bitwise reproducible, no tf32, so much workspace) are left out, and a few of the
+// others become execution plans. None of this needs a handle or a stream, and with the properties of a device at hand
+// not even the device.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "ops/conv2d.h"
+#include "ops/cuda/cudnn/descriptor.h"
+#include "ops/kernels.h"
+
+namespace braid::cuda {
+
+/// A convolution or one of its gradients, and what a plan for it must keep to.
+struct ConvolutionProblem {
+  enum class Direction : std::uint8_t { forward, backward_data, backward_filter };
+  Direction direction = Direction::forward;
+  DType dtype = DType::f32;  ///< of all tensors; f16 and bf16 are accumulated in f32
+  Shape x, w, y;             ///< [N,H,W,C], [K,R,S,C/groups], [N,P,Q,K]
+  Conv2dOptions options;
+  bool bias = false;  ///< forward: add a bias [K]
+  bool relu = false;  ///< forward: ReLU after the bias (what `options` says of an activation is not looked at)
+  bool tf32 = false;
+  bool deterministic = true;
+  std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes
+  /// Multiprocessors that the kernel should make do with, as a target of the heuristics; 0: all. cuDNN 9.19 then has
+  /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases.
+  int multiprocessors = 0;
+  int device = 0;               ///< CUDA index, if `properties` is empty
+  std::string_view properties;  ///< of the device as cuDNN describes it (JSON): then it need not be there
+
+  /// As "forward f32 [32,56,56,64] * [64,3,3,64] stride 1x1, …", for messages.
+  std::string description() const;
+  Hash hash() const;
+};
+
+/// An engine with its settings, as the heuristics rank them.
+struct ConvolutionCandidate {
+  std::string name;  ///< as "eng55_k2=9_k13=1": the engine and its knobs
+  int rank = 0;      ///< 0: the heuristics expect it to be the fastest
+  std::size_t workspace_bytes = 0;
+  std::vector<cudnnBackendNumericalNote_t> numerical_notes;
+  std::vector<cudnnBackendBehaviorNote_t> behavior_notes;
+  Descriptor config;
+
+  bool deterministic() const { return !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); }
+  bool has(cudnnBackendNumericalNote_t note) const;
+  /// Whether it keeps to what the problem asks for.
+  bool suits(const ConvolutionProblem& problem) const;
+};
+
+/// A candidate made ready to execute.
+struct ConvolutionPlan {
+  std::string name;
+  int rank = 0;
+  std::size_t workspace_bytes = 0;
+  Descriptor config, plan;
+};
+using ConvolutionPlans = std::vector<std::shared_ptr<const ConvolutionPlan>>;
+
+/// Unique ids of the tensors in a plan's variant pack.
+enum TensorId : std::int64_t { kX = 1, kW, kY, kBias };
+
+/// Everything cuDNN offers for the problem, by rank, whether it suits or not. Empty if it knows no way.
+std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem);
+
+/// The best few plans that suit, by rank, one with the least workspace always among them. Empty if there is none.
+/// Remembered per thread and problem: layers repeat, and cuDNN does not promise that a plan may be executed by two
+/// threads at a time.
+ConvolutionPlans convolution_plans(const ConvolutionProblem& problem);
+
+/// The same from candidates at hand, and not remembered: at most `most` plans.
+ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
+                             std::size_t most);
+
+/// A sentence about a problem without plans, that says what to change.
+std::string why_no_plan(const ConvolutionProblem& problem);
+
+}  // namespace braid::cuda

@@ -1,0 +1,325 @@
+#include "train/inspect/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <istream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "core/median.h"
+#include "core/text.h"
+#include "core/text_table.h"
+#include "runtime/trace.h"
+#include "train/config/sections.h"
+#include "train/units.h"
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+/// VmHWM, the peak of resident memory, in bytes (proc(5)).
+std::size_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::size_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+json to_object(const BenchTimes& times) {
+  return {{"steps", times.steps},
+          {"seconds", times.seconds},
+          {"median_step_seconds", times.median_seconds},
+          {"run_seconds", times.run_seconds},
+          {"host_seconds", times.host_seconds},
+          {"images_per_second", times.images_per_second}};
+}
+
+json to_object(const UnreadTimes& times) { return {{"steps", times.steps}, {"seconds", times.seconds}}; }
+
+json to_object(const BenchSetting& setting) {
+  json object{{"model", setting.model},
+              {"device", setting.device},
+              {"precision", setting.precision},
+              {"captures", setting.captures},
+              {"capture_seconds", setting.capture_seconds},
+              {"batch_size", setting.batch_size},
+              {"policy", setting.policy},
+              {"streams", setting.streams},
+              {"predicted_makespan_us", setting.makespan},
+              {"simulated_makespan_us", setting.simulated},
+              {"lower_bound_us", setting.lower_bound},
+              {"nodes", setting.nodes},
+              {"record_us", setting.record_seconds * 1e6},
+              {"arena_bytes", setting.arena_bytes},
+              {"persistent_bytes", setting.persistent_bytes},
+              {"peak_resident_bytes", setting.peak_resident_bytes},
+              {"choice_report", setting.choice_report}};
+  if (setting.costs) {
+    object["measured_nodes"] = setting.measured.known;
+    object["unmeasured_nodes"] = setting.measured.unknown;
+  }
+  return object;
+}
+
+std::string table_of(std::span<const OpTimes> ops) {
+  std::vector<std::vector<std::string>> table{{"op", "nodes", "predicted, ms", "measured, ms", "ratio"}};
+  const auto add_row = [&](const OpTimes& op) {
+    const std::string predicted = fixed(op.predicted / 1e3, 4), measured = fixed(op.measured / 1e3, 4);
+    const double ratio = std::stod(measured) / std::stod(predicted);  // of what is printed beside it
+    table.push_back(
+        {op.op, std::to_string(op.nodes), predicted, measured, std::isfinite(ratio) ? fixed(ratio, 2) : ""});
+  };
+  OpTimes all{.op = "all"};
+  for (const OpTimes& op : ops) {
+    add_row(op);
+    all.nodes += op.nodes;
+    all.predicted += op.predicted;
+    all.measured += op.measured;
+  }
+  add_row(all);
+  return text_table(table, "lrrrr", "  ");
+}
+
+/// The answer to a line of serve().
+json answer(Bench& bench, const std::string& line) {
+  if (line == "setting") return to_object(bench.setting());
+  std::istringstream words(line);
+  std::string run, unread, rest;
+  std::int64_t steps = 0;
+  words >> run >> steps >> unread >> rest;
+  if (run == "run" && steps > 0 && rest.empty()) {
+    if (unread.empty()) return to_object(bench.run(steps));
+    if (unread == "unread") return to_object(bench.run_unread(steps));
+  }
+  return {{"error", "expected 'run N', 'run N unread' or 'setting', with N above 0"}};
+}
+
+}  // namespace
+
+Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config) {
+  LoaderOptions options = loader_options(config, Split::train);
+  options.workers = 0;
+  Loader loader(std::move(dataset), options);
+  loader.start_epoch(0);
+  Batch batch;
+  BRAID_CHECK(loader.next(batch), ConfigError, "[bench] the training set has no complete batch of ",
+              options.batch_size);
+  return batch;
+}
+
+Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32) {
+  const StepGraph& graph = step.graph();
+  const auto [plan, costs] = plan_in_use(step);
+  SlowDowns pairs;
+  if (profile != nullptr) pairs = slow_downs(*profile, graph, costs, device.capacity, tf32);
+  const Edges edges = graph.edges();
+  return simulate({.graph = graph,
+                   .edges = edges,
+                   .costs = costs,
+                   .streams = static_cast<int>(plan.streams.size()),
+                   .capacity = device.capacity,
+                   .shares_units = device.shares_units,
+                   .slow_downs = &pairs,
+                   .wait_microseconds = profile != nullptr ? profile->wait_microseconds : 0},
+                  plan);
+}
+
+Bench::Bench(const TrainConfig& config)
+    : config_(config),
+      session_(config.session),
+      dataset_(DatasetPool().get(config, Split::train)),
+      batch_(first_batch(dataset_, config)),
+      learner_(config, session_, *dataset_),
+      images_(session_.add("bench.images", {batch_.images.dtype(), batch_.images.shape()}, ValueKind::state)),
+      labels_(session_.add("bench.labels", {batch_.labels.dtype(), batch_.labels.shape()}, ValueKind::state)) {
+  session_.write(images_, batch_.images);
+  session_.write(labels_, batch_.labels);
+}
+
+double Bench::start(Step& step, Tensor& loss) {
+  const auto begin = std::chrono::steady_clock::now();
+  loss = learner_.record(images_, labels_).loss;
+  const auto recorded = std::chrono::steady_clock::now();
+  step.run();
+  const auto started = std::chrono::steady_clock::now();
+  const Plan& plan = step.plan();
+  plan_.nodes = session_.tape().graph().node_count();
+  plan_.record_seconds = std::chrono::duration<double>(recorded - begin).count();
+  plan_.policy = plan.policy;
+  plan_.streams = plan.used_streams();
+  plan_.makespan = plan.makespan;
+  plan_.lower_bound = plan.bound.bound;
+  return std::chrono::duration<double>(started - recorded).count();
+}
+
+Bench::StepTimes Bench::step() {
+  Step step = session_.step();
+  Tensor loss;
+  StepTimes times;
+  times.host_seconds = start(step, loss);
+  const auto started = std::chrono::steady_clock::now();
+  loss.item();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - started;
+  times.run_seconds = times.host_seconds + waited.count();
+  return times;
+}
+
+double Bench::simulated_makespan() {
+  const SessionOptions& options = session_.options();
+  std::optional<Profile> profile;
+  if (!options.costs.empty()) profile = read_profile(options.costs);
+  Step step = session_.step();
+  Tensor loss;
+  start(step, loss);
+  const Simulation simulation =
+      simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr, options.tf32);
+  loss.item();
+  return simulation.makespan;
+}
+
+void Bench::warm_up() {
+  constexpr int kWarm = 5;
+  do {
+    step();
+  } while (session_.choosing());
+  for (int i = 0; i < kWarm; ++i) step();
+  plan_.simulated = simulated_makespan();
+}
+
+BenchTimes Bench::run(std::int64_t steps) {
+  BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
+  std::vector<double> seconds, run_seconds, host_seconds;
+  const auto start = std::chrono::steady_clock::now();
+  auto before = start;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const StepTimes step_times = step();
+    run_seconds.push_back(step_times.run_seconds);
+    host_seconds.push_back(step_times.host_seconds);
+    const auto now = std::chrono::steady_clock::now();
+    seconds.push_back(std::chrono::duration<double>(now - std::exchange(before, now)).count());
+  }
+  BenchTimes times{.steps = steps};
+  times.seconds = std::chrono::duration<double>(before - start).count();
+  times.median_seconds = median(seconds);
+  times.run_seconds = median(run_seconds);
+  times.host_seconds = median(host_seconds);
+  times.images_per_second = static_cast<double>(batch_.size()) / times.median_seconds;
+  return times;
+}
+
+UnreadTimes Bench::run_unread(std::int64_t steps) {
+  BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    Step step = session_.step();
+    Tensor loss;
+    start(step, loss);
+  }
+  session_.synchronize();
+  return {.steps = steps, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+}
+
+std::vector<OpTimes> Bench::op_times() {
+  constexpr int kSteps = 9;
+  std::vector<std::vector<double>> samples;  // per node
+  std::map<std::string_view, OpTimes> ops;
+  for (int i = 0; i < kSteps; ++i) {
+    Step step = session_.step();
+    learner_.record(images_, labels_);
+    const std::vector<LaunchTime> times = step.measure();
+    samples.resize(static_cast<std::size_t>(step.graph().node_count()));
+    for (const LaunchTime& time : times)
+      samples[static_cast<std::size_t>(time.index)].push_back(time.finish - time.start);
+    if (i + 1 < kSteps) continue;
+    for (const LaunchTime& time : times) {
+      const std::string_view name = step.graph().node(time.index).op->name();
+      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name)}).first->second;
+      ++op.nodes;
+      op.predicted += step.chosen(time.index).duration;
+      op.measured += median(samples[static_cast<std::size_t>(time.index)]);
+    }
+  }
+  std::vector<OpTimes> list;
+  for (auto& [name, op] : ops) list.push_back(std::move(op));
+  std::ranges::stable_sort(list, std::greater(), &OpTimes::measured);
+  return list;
+}
+
+BenchSetting Bench::setting() const {
+  const SessionStats stats = session_.stats();
+  BenchSetting setting = plan_;
+  setting.model = config_.model.name;
+  setting.device = message(session_.device());
+  setting.precision = precision_name(config_.session, config_.dtype);
+  setting.batch_size = batch_.size();
+  setting.arena_bytes = stats.arena_bytes;
+  setting.persistent_bytes = stats.persistent_bytes - images_.bytes() - labels_.bytes();
+  setting.peak_resident_bytes = peak_resident_bytes();
+  setting.choice_report = session_.choice_report();
+  setting.costs = !config_.session.costs.empty();
+  setting.measured = stats.measured;
+  setting.captures = stats.captures;
+  setting.capture_seconds = stats.capture_seconds;
+  return setting;
+}
+
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
+                    std::span<const OpTimes> ops) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(3) << setting.model << ", batch " << setting.batch_size << ", "
+      << setting.precision << ", on " << setting.device << "\n  step      " << times.median_seconds * 1e3
+      << " ms (median of " << times.steps << "), " << std::setprecision(0) << times.images_per_second
+      << " images/s\n  plan      " << setting.policy << ", " << plural(setting.streams, "stream")
+      << std::setprecision(3) << ", predicted " << setting.makespan / 1e3 << " ms, simulated "
+      << setting.simulated / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
+      << std::setprecision(2) << setting.record_seconds * 1e6 << " us for " << plural(setting.nodes, "node") << '\n';
+  out << "  unread    " << std::setprecision(3) << unread.seconds / static_cast<double>(unread.steps) * 1e3
+      << " ms (mean of " << unread.steps << ") if nobody reads the loss; " << std::setprecision(2)
+      << times.host_seconds * 1e6 << " us of the host to start a step\n";
+  if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
+  if (setting.captures > 0) {
+    out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << setting.capture_seconds * 1e3
+        << " ms in all\n";
+  }
+  if (setting.costs) {
+    out << "  costs     measured for " << setting.measured.known << " of "
+        << plural(setting.measured.known + setting.measured.unknown, "node") << '\n';
+  }
+  out << std::setprecision(1) << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, "
+      << mebibytes(setting.persistent_bytes) << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes)
+      << " MiB resident at most\n\n"
+      << table_of(ops);
+  return out.str();
+}
+
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
+                    std::span<const OpTimes> ops) {
+  json object = to_object(times);
+  object.update(to_object(setting));
+  object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
+  object["ops"] = json::array();
+  for (const OpTimes& op : ops) {
+    object["ops"].push_back(
+        {{"op", op.op}, {"nodes", op.nodes}, {"predicted_us", op.predicted}, {"measured_us", op.measured}});
+  }
+  return object.dump();
+}
+
+void serve(Bench& bench, std::istream& in, std::ostream& out) {
+  out << json{{"ready", true}}.dump() << std::endl;
+  for (std::string line; std::getline(in, line);) out << answer(bench, line).dump() << std::endl;
+}
+
+}  // namespace braid

@@ -1,0 +1,312 @@
+#include "train/inspect/plan_report.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/text.h"
+#include "core/text_table.h"
+#include "train/inspect/bench.h"
+#include "train/units.h"
+
+namespace braid {
+
+namespace {
+
+/// Planned for where the config leaves the choice to measurements.
+constexpr int kStreams = 4;
+
+/// Capacity in use over the time of a run, 0 to 1.
+double utilisation(const Problem& problem, const Plan& plan, const Simulation& simulation) {
+  double work = 0;
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    const Choice& choice = problem.costs.choice(node, plan.placements[static_cast<std::size_t>(node)].choice);
+    work += choice.width * choice.duration;
+  }
+  return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
+}
+
+/// The problem of the recorded graph.
+Problem recorded_problem(const PlanReport& report, const Edges& edges, int streams) {
+  return {.graph = report.step.graph,
+          .edges = edges,
+          .costs = report.costs.costs,
+          .streams = streams,
+          .capacity = report.target.info.capacity,
+          .shares_units = report.target.info.shares_units,
+          .slow_downs = &report.costs.slow_downs,
+          .wait_microseconds = report.costs.wait_microseconds};
+}
+
+/// The problem that a planned step solves: that of the recorded graph, or of the one with recomputation.
+Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
+  const DeviceInfo& info = report.target.info;
+  const int streams = static_cast<int>(planned.plan.streams.size());
+  if (!planned.recomputed.has_value()) return recorded_problem(report, edges, streams);
+  return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.shares_units};
+}
+
+const StepGraph& graph_of(const PlanReport& report, const LimitedStep& planned) {
+  return planned.recomputed.has_value() ? planned.recomputed->graph : report.step.graph;
+}
+
+PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan_seconds) {
+  const Edges edges = graph_of(report, planned).edges();
+  const Problem problem = problem_of(report, planned, edges);
+  const Plan& plan = planned.plan;
+  const Simulation simulation = simulate(problem, plan);
+  PlanRow row{.policy = plan.policy,
+              .streams = plan.streams.size(),
+              .used_streams = plan.used_streams(),
+              .makespan = simulation.makespan,
+              .bound = plan.bound,
+              .utilisation = utilisation(problem, plan, simulation),
+              .waits = plan.waits(),
+              .arena_bytes = plan.arena_bytes,
+              .naive_bytes = plan.naive_bytes,
+              .live_bytes = plan.live_bytes,
+              .workspace_bytes = {},
+              .traded = planned.traded,
+              .fits = planned.fits,
+              .plan_seconds = plan_seconds};
+  for (const ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
+  return row;
+}
+
+/// Plans the step and adds the row of the plan.
+void add_row(const Edges& edges, const std::string& policy, int streams, bool configured, PlanReport& report) {
+  const auto start = std::chrono::steady_clock::now();
+  const Problem problem = recorded_problem(report, edges, streams);
+  LimitedStep planned = plan_step(problem, find_policy(policy), policy, report.memory_limit);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  PlanRow& row = report.rows.emplace_back(row_of(report, planned, seconds.count()));
+  if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');
+  if (!configured) return;
+  report.configured = report.rows.size() - 1;
+  report.planned = std::move(planned);
+}
+
+/// Policies that can plan a step of so many nodes.
+std::vector<std::string> suitable_policies(std::int32_t nodes) {
+  std::vector<std::string> names;
+  for (const NamedPolicy& named : policies()) {
+    if (nodes <= named.max_nodes) names.emplace_back(named.name);
+  }
+  return names;
+}
+
+void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
+  const Edges edges = report.step.graph.edges();
+  const std::vector<int> counts = request.streams.empty() ? std::vector{streams} : request.streams;
+  const bool all = request.policy.empty() && counts.size() == 1;
+  add_row(edges, "serial", 1, configured == "serial", report);
+  for (const int count : counts) {
+    for (const std::string& policy : all ? suitable_policies(edges.node_count()) : std::vector{configured}) {
+      if (policy != "serial") add_row(edges, policy, count, policy == configured, report);
+    }
+  }
+}
+
+/// The ratio of two times as they are printed, so that it is what a reader finds.
+std::string ratio(double microseconds, double other) {
+  const auto printed = [](double time) { return std::stod(milliseconds(time / 1e6)); };
+  return printed(other) > 0 ? fixed(printed(microseconds) / printed(other), 2) : "";
+}
+
+std::string mebibytes(std::int64_t bytes, int digits) {
+  return fixed(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
+}
+
+/// One row for each plan below the names of the columns.
+std::string table_of(const PlanReport& report, bool all_columns) {
+  struct Column {
+    const char* name;
+    bool always;
+    std::string (*cell)(const PlanRow& row, const PlanRow& serial);
+  };
+  constexpr Column kColumns[] = {
+      {"policy", true, [](const PlanRow& row, const PlanRow&) { return row.policy; }},
+      {"streams", true,
+       [](const PlanRow& row, const PlanRow&) { return message(row.used_streams, " of ", row.streams); }},
+      {"makespan", true, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.makespan / 1e6); }},
+      {"x bound", true, [](const PlanRow& row, const PlanRow&) { return ratio(row.makespan, row.bound.bound); }},
+      {"x serial", true,
+       [](const PlanRow& row, const PlanRow& serial) { return ratio(serial.makespan, row.makespan); }},
+      {"in use", false, [](const PlanRow& row, const PlanRow&) { return fixed(100 * row.utilisation, 0) + " %"; }},
+      {"waits", true, [](const PlanRow& row, const PlanRow&) { return std::to_string(row.waits); }},
+      {"arena, MiB", true, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.arena_bytes, 1); }},
+      {"live, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.live_bytes, 1); }},
+      {"naive, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.naive_bytes, 1); }},
+      {"planned in", false, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.plan_seconds); }},
+  };
+  std::vector<std::vector<std::string>> cells(report.rows.size() + 1);
+  std::string alignment;
+  for (const Column& column : kColumns) {
+    if (!column.always && !all_columns) continue;
+    cells[0].emplace_back(column.name);
+    for (std::size_t i = 0; i < report.rows.size(); ++i) {
+      cells[i + 1].push_back(column.cell(report.rows[i], report.rows.front()));
+    }
+    alignment += alignment.size() < 2 ? 'l' : 'r';
+  }
+  return text_table(cells, alignment);
+}
+
+/// What the memory of the configured plan holds.
+std::string memory_table(const PlanReport& report) {
+  const PlanRow& row = report.rows[report.configured];
+  const MemoryUse& memory = report.memory;
+  const std::vector<std::pair<std::string, std::int64_t>> lines{
+      {"parameters and optimizer state", memory.persistent},
+      {"arena", row.arena_bytes},
+      {"  at its fullest", row.live_bytes},
+      {"    activations", memory.activations},
+      {"    gradients", memory.gradients},
+      {"    inputs", memory.inputs},
+      {"    workspaces", memory.workspaces},
+      {"  without reuse of memory", row.naive_bytes},
+  };
+  std::vector<std::vector<std::string>> cells{{"memory of " + row.policy, "MiB"}};
+  for (const auto& [what, bytes] : lines) cells.push_back({what, mebibytes(bytes, 1)});
+  return text_table(cells, "lr");
+}
+
+std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"); }
+
+std::string whether_it_fits(const PlanRow& row) {
+  const std::string traded = row.traded.empty() ? "" : " after trading " + join(row.traded);
+  return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
+         '\n';
+}
+
+}  // namespace
+
+PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
+  const SessionOptions& options = config.jobs.front().training.session;
+  PlanReport report;
+  report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
+  report.target = find_plan_target(request.device.empty() ? options.device : request.device);
+  report.step = record_step(config, request.batch_size);
+  report.costs = target_costs(report.step.graph, report.target, options);
+  Scenario scenario = what_if(report.step.graph, report.costs.costs, report.target.info, request.what_if, options.tf32);
+  report.target.info = std::move(scenario.device);
+  report.costs.costs = std::move(scenario.costs);
+  add_rows(request.policy.empty() ? options.policy : request.policy, request,
+           options.streams > 0 ? options.streams : kStreams, report);
+  report.memory = memory_use(graph_of(report, report.planned), report.planned.plan);
+  return report;
+}
+
+PlanView view_of(const PlanReport& report) {
+  const LimitedStep& planned = report.planned;
+  const Edges edges = graph_of(report, planned).edges();
+  PlanView view = view_of(problem_of(report, planned, edges), planned.plan);
+  view.title = describe(report.step);
+  view.device = report.target.info.name;
+  view.layers = report.step.layers;
+  view.jobs = report.step.jobs;
+  view.owners = report.step.owners;
+  if (planned.recomputed.has_value()) {
+    view.layers.clear();
+    view.owners.clear();
+    for (const NodeId node : planned.recomputed->recorded) {
+      view.layers.push_back(report.step.layers[static_cast<std::size_t>(node)]);
+      view.owners.push_back(report.step.owners[static_cast<std::size_t>(node)]);
+    }
+  }
+  return view;
+}
+
+std::string shortfall(const PlanReport& report) {
+  const PlanRow& row = report.rows[report.configured];
+  const std::int64_t persistent = report.memory.persistent;
+  const auto capacity = static_cast<std::int64_t>(report.target.info.memory_bytes);
+  constexpr const char* kLess = "a smaller --batch-size, --set precision=bf16";
+  if (!row.fits) {
+    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes, 1), " MiB of at most ",
+                   mebibytes(report.memory_limit, 1), "; what helps: ", kLess, ", a higher --memory-limit");
+  }
+  if (capacity == 0 || row.arena_bytes + persistent <= capacity) return "";
+  const std::int64_t left = (capacity - persistent) >> 20;
+  return message("the plan does not fit the device: it takes ", mebibytes(row.arena_bytes + persistent, 1),
+                 " MiB of at most ", mebibytes(capacity, 1), "; what helps: ",
+                 left > 0 ? message(kLess, ", or to trade time for memory with --memory-limit ", left)
+                          : "a smaller model, whose parameters leave room for the arena");
+}
+
+std::string to_text(const PlanReport& report, bool all_columns) {
+  const TargetCosts& costs = report.costs;
+  const auto [known, unknown] = costs.measured;
+  const PlanRow& configured = report.rows[report.configured];
+  std::ostringstream out;
+  out << wrapped(describe(report.step)) << '\n'
+      << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels)) << '\n'
+      << wrapped(message(plural(report.step.graph.node_count(), "node"), "; ", costs.convolutions,
+                         " are convolutions and their gradients",
+                         costs.candidates > 0 ? message(", which can run in ", plural(costs.candidates, "way")) : ""))
+      << '\n';
+  if (costs.measured != ProfileUse{}) {
+    out << "durations were measured for " << known << " of " << plural(known + unknown, "node") << '\n';
+  }
+  out << '\n'
+      << table_of(report, all_columns) << "\nNo plan on " << streams_of(configured) << " can need less than "
+      << milliseconds(configured.bound.bound / 1e6) << ".\n\n"
+      << memory_table(report);
+  if (report.target.has_kernels) {
+    std::string line = "workspaces by stream:";
+    for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes, 1);
+    out << wrapped(line, 2) << '\n';
+  }
+  if (report.memory_limit > 0) {
+    out << "\nOf at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
+    for (const PlanRow& row : report.rows) out << whether_it_fits(row);
+  }
+  return out.str();
+}
+
+std::string to_json(const PlanReport& report) {
+  nlohmann::json jobs, rows;
+  for (std::size_t i = 0; i < report.step.models.size(); ++i) {
+    jobs.push_back({{"model", report.step.models[i]}, {"input", report.step.inputs[i].extents()}});
+  }
+  for (const PlanRow& row : report.rows) {
+    rows.push_back({{"policy", row.policy},
+                    {"streams", row.streams},
+                    {"used_streams", row.used_streams},
+                    {"makespan_us", row.makespan},
+                    {"lower_bound_us", row.bound.bound},
+                    {"depth_us", row.bound.depth},
+                    {"work_us", row.bound.work},
+                    {"utilisation", row.utilisation},
+                    {"waits", row.waits},
+                    {"arena_bytes", row.arena_bytes},
+                    {"naive_bytes", row.naive_bytes},
+                    {"live_bytes", row.live_bytes},
+                    {"workspace_bytes", row.workspace_bytes},
+                    {"traded", row.traded},
+                    {"fits", row.fits},
+                    {"plan_seconds", row.plan_seconds}});
+  }
+  const nlohmann::json memory{{"activation_bytes", report.memory.activations},
+                              {"gradient_bytes", report.memory.gradients},
+                              {"input_bytes", report.memory.inputs},
+                              {"workspace_bytes", report.memory.workspaces},
+                              {"persistent_bytes", report.memory.persistent}};
+  return nlohmann::json{{"jobs", jobs},
+                        {"device", report.target.info.name},
+                        {"capacity", report.target.info.capacity},
+                        {"has_kernels", report.target.has_kernels},
+                        {"nodes", report.step.graph.node_count()},
+                        {"convolutions", report.costs.convolutions},
+                        {"candidates", report.costs.candidates},
+                        {"measured_nodes", report.costs.measured.known},
+                        {"memory_limit_bytes", report.memory_limit},
+                        {"device_memory_bytes", report.target.info.memory_bytes},
+                        {"fits", shortfall(report).empty()},
+                        {"configured", report.configured},
+                        {"memory", memory},
+                        {"plans", rows}}
+      .dump();
+}
+
+}  // namespace braid

@@ -1,0 +1,88 @@
+#include "train/inspect/plan_target.h"
+
+#include <algorithm>
+
+#include "core/read_file.h"
+#include "core/suggestion.h"
+#include "scheduler/known_devices.h"
+
+namespace braid {
+namespace {
+
+PlanTarget absent_target(DeviceInfo info) {
+  PlanTarget target{.device = {info.shares_units ? DeviceType::cuda : DeviceType::cpu, 0}, .info = std::move(info)};
+  if (target.device.type == DeviceType::cpu) {
+    target.kernels = "by the analytic model alone: kernels of another CPU are not known here";
+  } else if (kernel_names(DeviceType::cuda).empty()) {
+    target.kernels = "by the analytic model alone: this build of Braid has no CUDA backend to ask for workspaces";
+  } else if (target.info.properties.empty()) {
+    target.kernels = "by the analytic model alone: the description lacks the properties that cuDNN asks for";
+  } else {
+    target.has_kernels = true;
+    target.kernels = "with cuDNN's plans and their workspaces";
+  }
+  return target;
+}
+
+Device parse_device(const std::string& name) {
+  try {
+    return Device::parse(name);
+  } catch (const DeviceError&) {
+    const std::vector<std::string> known = known_device_names();
+    throw Error(message("[device] there is no device '", name, '\'', suggestion(name, known),
+                        ": expected auto, cpu, cuda, cuda:<index>, the name of a known device (", comma_list(known),
+                        "), or a file *.json that describes one, as 'braid devices --json' prints it"));
+  }
+}
+
+PlanTarget present_target(const std::string& name) {
+  const Device device = parse_device(name);
+  const DeviceInfo info = make_backend(device)->info();
+  return {.device = device, .info = info, .has_kernels = true, .kernels = "with the kernels of the device"};
+}
+
+}  // namespace
+
+PlanTarget find_plan_target(const std::string& name) {
+  const std::vector<std::string> known = known_device_names();
+  if (std::ranges::find(known, name) != known.end()) return absent_target(known_device(name));
+  if (!name.ends_with(".json")) return present_target(name);
+  const std::string text = read_file(name, "the description of a device");
+  try {
+    return absent_target(device_from_json(text));
+  } catch (const Error& error) {
+    throw Error(name + ": " + error.what());
+  }
+}
+
+TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const SessionOptions& options) {
+  const DeviceInfo& info = target.info;
+  TargetCosts result;
+  result.costs = analytic_costs(graph, info, widths(options.width, info.max_width), options.tf32);
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    result.convolutions += graph.node(id).op->name().starts_with("conv2d");
+  }
+  if (target.has_kernels) {
+    const KernelTarget kernel_target{.device = target.device,
+                                     .info = info,
+                                     .tf32 = options.tf32,
+                                     .deterministic = options.deterministic,
+                                     .workspace_limit = options.workspace_limit,
+                                     .partial = target.device.type == DeviceType::cuda};
+    const KernelChoices kernels = make_kernels(graph, kernel_target, result.costs);
+    for (NodeId id = 0; id < graph.node_count(); ++id) {
+      if (!graph.node(id).op->name().starts_with("conv2d")) continue;
+      result.candidates += static_cast<std::int32_t>(kernels[static_cast<std::size_t>(id)].size());
+    }
+  }
+  if (!options.costs.empty()) {
+    const Profile profile = read_profile(options.costs);
+    check_device(profile, options.costs, info.name, info.capacity);
+    result.measured = apply(profile, graph, result.costs, options.tf32);
+    result.wait_microseconds = profile.wait_microseconds;
+    result.slow_downs = slow_downs(profile, graph, result.costs, info.capacity, options.tf32);
+  }
+  return result;
+}
+
+}  // namespace braid

@@ -1,0 +1,126 @@
+#include "train/inspect/summary.h"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <set>
+#include <sstream>
+
+#include "core/text.h"
+#include "core/text_table.h"
+#include "train/run/factories.h"
+
+namespace braid {
+
+namespace {
+
+/// The first `depth` parts of a name; all of it for 0.
+std::string_view shorten(std::string_view name, int depth) {
+  std::size_t end = 0;
+  for (int i = 0; i < depth && end != std::string_view::npos; ++i) end = name.find('.', end == 0 ? 0 : end + 1);
+  return depth == 0 ? name : name.substr(0, end);
+}
+
+bool multiplies(const Op& op) { return op.name() == "conv2d" || op.name() == "linear"; }
+
+/// Adds a node to the row of its layer.
+class Rows {
+ public:
+  Rows(const StepGraph& graph, std::int64_t images) : graph_(graph), images_(static_cast<double>(images)) {}
+
+  void add(NodeId id, std::string_view layer) {
+    const Node& node = graph_.node(id);
+    if (rows_.empty() || rows_.back().name != layer || layer.empty()) {
+      rows_.push_back({std::string(layer), "", {}, 0, 0});
+      ops_.clear();
+    }
+    LayerSummary& row = rows_.back();
+    const std::string op(node.op->name());
+    if (ops_.insert(op).second) row.ops += (row.ops.empty() ? "" : ", ") + op;
+    row.output = graph_.value(graph_.output(id, 0)).desc.shape;
+    if (multiplies(*node.op)) {
+      row.macs += node.op->work(graph_.input_descs(id), graph_.output_descs(id)).flops / 2 / images_;
+    }
+    for (const ValueId input : graph_.inputs(node)) {
+      const Value& value = graph_.value(input);
+      if (value.kind == ValueKind::parameter && counted_.insert(value.slot).second) {
+        row.parameters += value.desc.shape.size();
+      }
+    }
+  }
+
+  std::vector<LayerSummary> take() { return std::move(rows_); }
+
+ private:
+  const StepGraph& graph_;
+  double images_;
+  std::vector<LayerSummary> rows_;
+  std::set<std::string> ops_;  // of the last row
+  std::set<std::int32_t> counted_;
+};
+
+/// 11689512 as "11,689,512".
+std::string grouped(double value) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(0) << value;
+  std::string digits = out.str();
+  for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), 1, ',');
+  return digits;
+}
+
+}  // namespace
+
+Summary summarize(const TrainConfig& config, int depth) {
+  DatasetPool datasets;
+  const auto dataset = datasets.get(config, Split::train);
+  Session session(config.session);
+  const auto model = make_model(config.model, session, *dataset);
+  const auto optimizer = make_optimizer(config.optimizer, model->parameters());
+  const auto loss_scale = make_loss_scale(config.dtype, session);
+  const Shape image = dataset->image_shape();
+
+  Summary summary;
+  summary.model = config.model.name;
+  summary.input = {config.batch_size, image[0], image[1], image[2]};
+  const Step step = session.step();
+  const Tape& tape = session.tape();
+  const std::vector<Head> heads = model->heads(cast(Array(DType::f32, summary.input), config.dtype));
+  Rows rows(tape.graph(), config.batch_size);
+  for (NodeId id = 0; id < tape.graph().node_count(); ++id) rows.add(id, shorten(tape.layer(id), depth));
+  summary.layers = rows.take();
+  const Tensor loss = training_loss(heads, Array(DType::i32, {config.batch_size}), config.label_smoothing);
+  backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+  optimizer->step(loss_scale.get());
+
+  for (const LayerSummary& layer : summary.layers) summary.macs += layer.macs;
+  summary.parameters = model->parameter_count();
+  summary.nodes = tape.graph().node_count();
+  constexpr std::array kOneCore{1};
+  const DeviceInfo& device = session.backend().info();
+  const Costs costs = analytic_costs(tape.graph(), device, kOneCore);
+  const LowerBound bound = lower_bound(tape.graph().edges(), costs, device.capacity);
+  summary.work = bound.work;
+  summary.depth = bound.depth;
+  return summary;
+}
+
+std::string to_text(const Summary& summary) {
+  std::vector<std::vector<std::string>> cells{{"layer", "ops", "output", "parameters", "MACs an image"}};
+  const auto count = [](double value) { return value > 0 ? grouped(value) : ""; };
+  for (const LayerSummary& layer : summary.layers) {
+    cells.push_back({layer.name, layer.ops, message(layer.output), count(static_cast<double>(layer.parameters)),
+                     count(layer.macs)});
+  }
+  std::ostringstream out;
+  out << summary.model << ", images " << summary.input << "\n\n";
+  out << text_table(cells, "lllrr");
+  out << "\nparameters  " << grouped(static_cast<double>(summary.parameters)) << "\nMACs        "
+      << grouped(summary.macs) << " an image\nstep        " << plural(summary.nodes, "node")
+      << ": forward, backward and update" << std::fixed << std::setprecision(1) << "\nW           "
+      << summary.work / 1e3 << " ms: the step on one core, by the analytic model\nD           " << summary.depth / 1e3
+      << " ms: its critical path\nW/D         " << std::setprecision(2) << summary.work / summary.depth
+      << ": how many nodes could run at once, on average\n";
+  return out.str();
+}
+
+}  // namespace braid

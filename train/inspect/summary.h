@@ -1,0 +1,38 @@
+#pragma once
+// What a model consists of, layer by layer, and how much concurrency its training step offers.
+
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+
+namespace braid {
+
+/// Neighbouring nodes of one layer.
+struct LayerSummary {
+  std::string name;  ///< as "layer1.0.conv1"; of nodes that no layer of its own recorded, the layer around them
+  std::string ops;   ///< as "conv2d, relu"
+  Shape output;      ///< of the last node
+  std::int64_t parameters = 0;
+  double macs = 0;  ///< multiply-accumulates of convolutions and linear layers in the forward pass of one image
+};
+
+struct Summary {
+  std::string model;
+  Shape input;  ///< [N,H,W,C]
+  std::vector<LayerSummary> layers;
+  std::int64_t parameters = 0;
+  double macs = 0;         ///< of one image
+  std::int32_t nodes = 0;  ///< of a whole training step: forward, backward and update
+  double work = 0;         ///< W: the step on one core, microseconds by the analytic model of the device
+  double depth = 0;        ///< D: its critical path, likewise. W/D is how many nodes could run at once on average.
+};
+
+/// Records a training step of the config, without running it. With depth > 0, layers are shown down to so many parts of
+/// their names. Throws as Trainer does.
+Summary summarize(const TrainConfig& config, int depth = 0);
+
+/// A table for people.
+std::string to_text(const Summary& summary);
+
+}  // namespace braid

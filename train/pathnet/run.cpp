@@ -1,0 +1,217 @@
+#include "train/pathnet/run.h"
+
+#include <chrono>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/exception_text.h"
+#include "core/text.h"
+#include "data/class_subset.h"
+#include "train/run/factories.h"
+#include "train/run/interrupt.h"
+#include "train/pathnet/drawing.h"
+#include "train/pathnet/report.h"
+#include "train/run/run_folder.h"
+
+namespace braid {
+
+namespace {
+
+using models::PathNet;
+using nlohmann::json;
+
+/// Seeds of what must not be alike: weights, batches and populations of each task.
+std::uint64_t derive(std::uint64_t seed, std::string_view what) { return Hash{}.add(seed).add(what).low; }
+
+/// What factories need of the config.
+TrainConfig training_config(const PathNetConfig& config) {
+  TrainConfig training;
+  training.session = config.session;
+  training.data = config.data;
+  training.batch_size = config.batch_size;
+  return training;
+}
+
+/// What all seeds share.
+struct Experiment {
+  const PathNetConfig& config;
+  std::shared_ptr<const Dataset> task_a, task_b;
+  RunFolder& folder;
+  Progress& progress;
+  const InterruptGuard& interrupt;
+
+  bool stopped() const { return interrupt.requested(); }
+};
+
+/// A net in which paths evolve, one task after the other.
+class Evolver {
+ public:
+  Evolver(Experiment& experiment, Session& session, std::uint64_t seed)
+      : experiment_(experiment), session_(session), seed_(seed), net_(session, net_options(experiment)) {}
+
+  /// Freezes a path, and keeps it active if the config wants that.
+  void fix(const models::Genotype& path) {
+    net_.freeze(path);
+    if (experiment_.config.frozen_path == FrozenPath::always_active) net_.keep_active(path);
+  }
+  /// Fresh weights for all that is not frozen.
+  void renew() { net_.reinitialise(); }
+  /// Evolves paths on task "a" or "b"; `phase` names the evolution in the metrics. False if it was interrupted.
+  bool learn(std::string_view task, const std::string& phase, TaskRun& run);
+
+ private:
+  static models::PathNetOptions net_options(const Experiment& experiment) {
+    models::PathNetOptions options = experiment.config.net;
+    options.image_shape = experiment.task_a->image_shape();
+    return options;
+  }
+  void note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness);
+
+  Experiment& experiment_;
+  Session& session_;
+  std::uint64_t seed_;
+  PathNet net_;
+};
+
+bool Evolver::learn(std::string_view task, const std::string& phase, TaskRun& run) {
+  const PathNetConfig& config = experiment_.config;
+  const auto start = std::chrono::steady_clock::now();
+  const SessionStats before = session_.stats();
+  const auto& dataset = task == "a" ? experiment_.task_a : experiment_.task_b;
+  LoaderOptions loader = loader_options(training_config(config), Split::train);
+  loader.seed = derive(seed_, message("batches of ", task));
+  CandidateTrainer trainer(session_, net_, net_.add_task(message("task_", task), dataset->classes()), dataset, loader,
+                           config.tournament);
+  Evolution evolution({.grid = config.net.grid,
+                       .population = config.population,
+                       .candidates = config.tournament.candidates,
+                       .seed = derive(seed_, message("paths of ", task))});
+  const auto stop = [this] { return experiment_.stopped(); };
+  while (!run.learned && run.generations < config.max_generations) {
+    std::vector<double> fitness;
+    evolution.step([&](std::span<const models::Genotype> candidates) {
+      fitness = trainer.train(candidates, stop);
+      return fitness;
+    });
+    if (fitness.empty()) return false;
+    run.generations = evolution.last().generation;
+    run.learned = evolution.last().fitness >= config.threshold;
+    note_generation(phase, evolution, fitness);
+  }
+  run.accuracy = evolution.best().fitness;
+  run.path = evolution.best().genotype;
+  run.population.assign(evolution.population().begin(), evolution.population().end());
+  run.steps = session_.stats().steps - before.steps;
+  run.plans = session_.stats().plans - before.plans;
+  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return true;
+}
+
+void Evolver::note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness) {
+  const Evolution::Winner& winner = evolution.last();
+  experiment_.folder.append_metrics(json{
+      {"event", "generation"},
+      {"seed", seed_},
+      {"phase", phase},
+      {"generation", winner.generation},
+      {"accuracies", fitness},
+      {"path", winner.genotype.layers}}.dump());
+  std::ostringstream line;
+  line << "seed " << seed_ << ", " << phase << ": generation " << winner.generation << std::fixed
+       << std::setprecision(2) << ", accuracy " << 100 * winner.fitness << " % (best " << 100 * evolution.best().fitness
+       << " %)";
+  experiment_.progress.update(0, line.str(), false);
+}
+
+/// False if it was interrupted.
+bool run_seed(Experiment& experiment, SeedRun& run) {
+  SessionOptions options = experiment.config.session;
+  options.seed = run.seed;
+  Session session(options);
+  const bool always_active = experiment.config.frozen_path == FrozenPath::always_active;
+  RandomState second{.seed = derive(run.seed, "weights of b")};
+  {
+    Evolver evolver(experiment, session, run.seed);
+    if (!evolver.learn("a", "task A", run.a)) return false;
+    evolver.fix(run.a.path);
+    const Context::RandomScope random(session, second);
+    evolver.renew();
+    if (!evolver.learn("b", "task B", run.b)) return false;
+  }
+  const Context::RandomScope random(session, second);
+  Evolver control(experiment, session, run.seed);
+  if (!control.learn("b", "task B from scratch", run.control)) return false;
+  if (!always_active) return true;
+  Evolver untrained(experiment, session, run.seed);
+  untrained.fix(run.a.path);
+  return untrained.learn("b", "task B beside an untrained path", run.untrained.emplace());
+}
+
+std::shared_ptr<const Dataset> make_task(const std::shared_ptr<const Dataset>& dataset, const std::vector<int>& classes,
+                                         std::int64_t batch_size) {
+  auto task = std::make_shared<ClassSubset>(dataset, classes);
+  BRAID_CHECK(task->size() >= batch_size, ConfigError, "[pathnet] ", task->name(), " has ", task->size(),
+              " samples, too few for train.batch_size = ", batch_size);
+  return task;
+}
+
+void save(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void run_seeds(Experiment& experiment, PathNetResult& result) {
+  const PathNetConfig& config = experiment.config;
+  for (const std::uint64_t seed : config.seeds) {
+    SeedRun run;
+    run.seed = seed;
+    const bool complete = run_seed(experiment, run);
+    experiment.progress.finish(0);
+    if (!complete) {
+      result.interrupted = experiment.interrupt.signal();
+      return;
+    }
+    result.seeds.push_back(std::move(run));
+    experiment.progress.print(summary(result.seeds.back()));
+    save(result.folder / kPathNetReport, report_json(config, result.seeds));
+    save(result.folder / kPathNetGenotypes, genotypes_json(config, result.seeds));
+    try {
+      save(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));
+    } catch (const std::exception&) {
+      experiment.progress.warn(exception_text(std::current_exception()) + "; the run goes on");
+    }
+  }
+}
+
+}  // namespace
+
+PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
+  const InterruptGuard interrupt;
+  const auto dataset = DatasetPool().get(training_config(config), Split::train);
+  const auto task_a = make_task(dataset, config.task_a, config.batch_size);
+  const auto task_b = make_task(dataset, config.task_b, config.batch_size);
+  RunFolder folder(config.output_root, config.name, to_yaml(config));
+  PathNetResult result{.seeds = {}, .folder = folder.path()};
+  Experiment experiment{config, task_a, task_b, folder, progress, interrupt};
+  progress.print(message("PathNet on ", task_a->name(), " and then ", task_b->name(), ", until a path has ",
+                         100 * config.threshold, " % of ",
+                         plural(config.tournament.batches * config.batch_size, "training image"), " right; results in ",
+                         folder.path().string()));
+  try {
+    run_seeds(experiment, result);
+    if (result.interrupted != 0) folder.append_metrics(json{{"event", "interrupted"}}.dump());
+  } catch (const std::exception&) {
+    folder.append_last_words(json{{"event", "failed"}, {"message", exception_text(std::current_exception())}}.dump());
+    throw;
+  }
+  if (result.interrupted != 0) {
+    progress.print(message("interrupted; seeds finished: ", result.seeds.size(), " of ", config.seeds.size()));
+  }
+  if (!result.seeds.empty()) progress.print(table(config, result.seeds));
+  progress.print(message("results are in ", folder.path().string()));
+  return result;
+}
+
+}  // namespace braid

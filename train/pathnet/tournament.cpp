@@ -1,0 +1,82 @@
+#include "train/pathnet/tournament.h"
+
+#include <cmath>
+
+#include "train/run/factories.h"
+#include "train/units.h"
+
+namespace braid {
+
+using models::Genotype;
+
+CandidateTrainer::Batches::Batches(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options)
+    : loader(dataset, options) {
+  BRAID_CHECK(loader.batches() > 0, ConfigError, "[pathnet] ", dataset->name(), " has ", dataset->size(),
+              " samples, too few for a batch of ", options.batch_size);
+  loader.start_epoch(epoch);
+  loader.next(current);
+}
+
+void CandidateTrainer::Batches::advance() {
+  if (loader.next(current)) return;
+  loader.start_epoch(++epoch);
+  loader.next(current);
+}
+
+CandidateTrainer::CandidateTrainer(Session& session, models::PathNet& net, int task,
+                                   const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& loader,
+                                   const TournamentOptions& options)
+    : session_(session),
+      net_(net),
+      task_(task),
+      options_(options),
+      sgd_(net.parameters(), {.lr = options.lr}),
+      loss_scale_(make_loss_scale(options.dtype, session)) {
+  for (int i = 0; i < options.candidates; ++i) {
+    LoaderOptions own = loader;
+    own.shuffle = own.drop_last = true;
+    own.seed = mix_bits(loader.seed + static_cast<std::uint64_t>(i));
+    batches_.emplace_back(dataset, own);
+  }
+}
+
+std::vector<double> CandidateTrainer::train(std::span<const Genotype> candidates, const std::function<bool()>& stop) {
+  BRAID_CHECK(candidates.size() == batches_.size(), Error, "[pathnet] expected ", batches_.size(), " candidates, got ",
+              candidates.size());
+  std::vector<double> fitness(candidates.size());
+  const std::size_t together = options_.order == Tournament::concurrent ? candidates.size() : 1;
+  for (std::size_t first = 0; first < candidates.size(); first += together) {
+    if (!train_together(candidates.subspan(first, together), first, fitness, stop)) return {};
+  }
+  for (double& value : fitness) value /= options_.batches;
+  return fitness;
+}
+
+bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std::size_t first,
+                                      std::vector<double>& fitness, const std::function<bool()>& stop) {
+  std::vector<Tensor> losses(candidates.size()), accuracies(candidates.size());
+  for (int t = 0; t < options_.batches; ++t) {
+    if (stop()) return false;
+    Step step = session_.step();
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const Batch& batch = batches_[first + i].current;
+      const Tensor logits = net_.forward(cast(batch.images, options_.dtype), candidates[i], task_);
+      const Tensor labels = batch.labels;
+      losses[i] = cross_entropy(logits, labels);
+      accuracies[i] = accuracy(logits, labels);
+      backward(loss_scale_ == nullptr ? losses[i] : (*loss_scale_)(losses[i]));
+    }
+    sgd_.step(loss_scale_.get());
+    step.run();
+    for (std::size_t i = 0; i < candidates.size(); ++i) batches_[first + i].advance();  // while the step runs
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const double loss = unsigned_nan(losses[i].item());
+      BRAID_CHECK(std::isfinite(loss), Error, "[pathnet] the loss of the path ", to_string(candidates[i]), " is ", loss,
+                  ": training has diverged. A smaller optimizer.lr may help");
+      fitness[first + i] += accuracies[i].item();
+    }
+  }
+  return true;
+}
+
+}  // namespace braid

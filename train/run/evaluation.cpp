@@ -1,0 +1,94 @@
+#include "train/run/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "core/text.h"
+
+namespace braid {
+
+namespace {
+
+/// Evaluation mode for a while.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Module& model) : model_(model), training_(model.training()) { model.eval(); }
+  ~EvaluationMode() { model_.train(training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  Module& model_;
+  bool training_;
+};
+
+struct Recorded {
+  Tensor loss, top1, top5;  // means over the batch
+};
+
+Recorded record(Module& model, const Batch& batch, DType dtype) {
+  const NoGrad no_grad;
+  const Tensor logits = model(cast(batch.images, dtype));
+  const Tensor labels = batch.labels;
+  return {cross_entropy(logits, labels), accuracy(logits, labels),
+          accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[1]))};
+}
+
+/// Plans and perhaps runs the step of a batch. What does not fit into memory is told in words of the config.
+template <class Action>
+void within_memory(const Batch& batch, const Action& action) {
+  try {
+    action();
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(message("[eval] the evaluation of ", batch.size(), " images at once does not fit: a smaller ",
+                              "eval.batch_size helps. ", error.what()));
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Evaluation& evaluation) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(4) << "test loss " << evaluation.loss << std::setprecision(2) << ", accuracy "
+      << 100 * evaluation.top1 << " %, top-5 " << 100 * evaluation.top5 << " %, "
+      << plural(evaluation.samples, "image");
+  return out.str();
+}
+
+Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype, const std::function<bool()>& stop) {
+  const EvaluationMode mode(model);
+  Evaluation sums;
+  loader.start_epoch(0);
+  Batch batch;
+  bool more = loader.next(batch);
+  while (more && !(stop && stop())) {
+    Step step = session.step();
+    const Recorded recorded = record(model, batch, dtype);
+    within_memory(batch, [&] { step.run(); });
+    const std::int64_t size = batch.size();
+    more = loader.next(batch);  // while the step runs
+    const auto n = static_cast<double>(size);
+    sums.samples += size;
+    sums.loss += n * recorded.loss.item();
+    sums.top1 += std::round(n * recorded.top1.item());  // exact: a count
+    sums.top5 += std::round(n * recorded.top5.item());
+  }
+  BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is nothing to evaluate on");
+  const double n = std::max(1.0, static_cast<double>(sums.samples));
+  return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};
+}
+
+void plan_evaluation(Session& session, Module& model, const Dataset& dataset, std::int64_t batch_size, DType dtype) {
+  const EvaluationMode mode(model);
+  const Shape image = dataset.image_shape();
+  const std::int64_t size = std::min(batch_size, dataset.size());
+  // What the images show does not matter.
+  const Batch batch{Array(DType::f32, {size, image[0], image[1], image[2]}), Array(DType::i32, {size})};
+  Step step = session.step();
+  record(model, batch, dtype);
+  within_memory(batch, [&] { step.plan_ahead(); });
+}
+
+}  // namespace braid

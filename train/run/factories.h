@@ -1,0 +1,42 @@
+#pragma once
+// From the words of a config to objects.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/loader.h"
+#include "models/module.h"
+#include "runtime/session.h"
+#include "train/config/config.h"
+#include "train/loss_scale.h"
+#include "train/optimizer.h"
+
+namespace braid {
+
+/// In configs.
+std::vector<std::string> dataset_names();
+/// A line that says what the dataset is. Throws ConfigError if there is no such dataset.
+std::string_view dataset_description(std::string_view name);
+
+/// Datasets, each made once: whoever asks for the same one, or for some of its classes, shares it.
+class DatasetPool {
+ public:
+  /// Throws DataError if the files are missing or damaged.
+  std::shared_ptr<const Dataset> get(const TrainConfig& config, Split split);
+
+ private:
+  std::map<std::string, std::shared_ptr<const Dataset>> datasets_;
+};
+
+/// Throws Error if the model does not take images like the dataset's.
+std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
+/// For f16, whose range small gradients leave; null for the other types.
+std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);
+/// For training: shuffled and augmented; for testing: in order, as they are, the last batch included.
+LoaderOptions loader_options(const TrainConfig& config, Split split);
+
+}  // namespace braid

@@ -1,0 +1,134 @@
+#include "train/run/files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace braid {
+
+namespace {
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+constexpr std::string_view kTemporary = ".tmp";
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  return path.string() + message(kTemporary, getpid());
+}
+
+bool is_temporary_name(const std::string& name) {
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  return digits < name.size() && name.substr(0, digits).ends_with(kTemporary);
+}
+
+}  // namespace
+
+File::File(std::filesystem::path path, int flags)
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), flags | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) fail("cannot open");
+}
+
+File::~File() { close(descriptor_); }
+
+void File::fail(std::string_view what) const {
+  throw Error(message(path_.string(), ": ", what, ": ", std::strerror(errno)));
+}
+
+void File::write(const void* data, std::size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, next, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot write");
+    next += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+std::uint64_t File::size() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail("cannot stat");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void File::truncate(std::uint64_t bytes) {
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail("cannot truncate");
+}
+
+bool File::lock(bool wait) { return flock(descriptor_, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0; }
+
+void File::sync() {
+  if (fsync(descriptor_) != 0) fail("cannot write to disk");
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  File file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  try {
+    file.write(text);
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (is_regular_file(symlink_status(path, ignored))) std::filesystem::remove(path, ignored);  // not /dev/full
+    throw;
+  }
+}
+
+void check_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool existed = exists(symlink_status(path, ignored));
+  File(path, O_WRONLY | O_CREAT);
+  if (!existed) std::filesystem::remove(path, ignored);
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), file_(temporary_name(path_), O_WRONLY | O_CREAT | O_TRUNC) {}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) unlink(file_.path().c_str());
+}
+
+void AtomicFile::commit(const std::filesystem::path& previous) {
+  file_.sync();
+  try {
+    if (!previous.empty() && std::filesystem::exists(path_)) keep_as(previous);
+    std::filesystem::rename(file_.path(), path_);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw Error(message(path_.string(), ": cannot put the new file in place: ", error.code().message()));
+  }
+  committed_ = true;
+  File(folder_of(path_), O_RDONLY | O_DIRECTORY).sync();
+}
+
+void AtomicFile::keep_as(const std::filesystem::path& previous) const {
+  // A second name for the old file, so that at every moment a complete file stands under `path`.
+  const std::filesystem::path link = temporary_name(previous);
+  std::error_code unsupported;
+  std::filesystem::remove(link);  // what a crash may have left
+  std::filesystem::create_hard_link(path_, link, unsupported);
+  std::filesystem::rename(unsupported ? path_ : link, previous);
+  std::filesystem::remove(link);  // still there if it was the same file as `previous` already
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
+  folder_.lock(true);
+}
+
+void remove_leftovers(const std::filesystem::path& folder) noexcept {
+  try {
+    File lock(folder, O_RDONLY | O_DIRECTORY);
+    if (!lock.lock(false)) return;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (is_temporary_name(entry.path().filename().string())) std::filesystem::remove(entry.path());
+    }
+  } catch (const std::exception&) {  // nobody waits for that
+  }
+}
+
+}  // namespace braid

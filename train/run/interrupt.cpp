@@ -1,0 +1,45 @@
+#include "train/run/interrupt.h"
+
+#include <atomic>
+
+namespace braid {
+
+namespace {
+
+std::atomic<int> received = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may use lock-free atomics only");
+
+/// The first signal counts.
+void on_signal(int signal) {
+  int none = 0;
+  received.compare_exchange_strong(none, signal);
+}
+
+/// SIGINT is handled also where it was ignored so far: scripts start background jobs so, and then stop them with kill
+/// -INT. The others are ignored on purpose, as by nohup.
+bool respects_ignoring(int signal) { return signal != SIGINT; }
+
+/// Whoever asks a second time means it. A terminal that closes sends SIGHUP more than once, by itself and by its shell.
+bool ends_at_second(int signal) { return signal != SIGHUP; }
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART | (ends_at_second(kSignals[i]) ? static_cast<int>(SA_RESETHAND) : 0);
+    sigaction(kSignals[i], nullptr, &previous_[i]);
+    const bool ignored = previous_[i].sa_handler == SIG_IGN && respects_ignoring(kSignals[i]);
+    if (!ignored) sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+InterruptGuard::~InterruptGuard() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_[i], nullptr);
+  received = 0;
+}
+
+int InterruptGuard::signal() const { return received; }
+
+}  // namespace braid

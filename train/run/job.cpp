@@ -1,0 +1,178 @@
+#include "train/run/job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/exception_text.h"
+#include "core/text.h"
+#include "train/run/checkpoint.h"
+#include "train/units.h"
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+std::int64_t count_steps(const TrainConfig& config, const Loader& loader) {
+  BRAID_CHECK(loader.batches() > 0, ConfigError,
+              "[train] an epoch has no batch: the training set is smaller than "
+              "train.batch_size = ",
+              config.batch_size, ", and train.drop_last leaves out the incomplete batch");
+  const std::int64_t steps = config.epochs * loader.batches();
+  return config.max_steps > 0 ? std::min(steps, config.max_steps) : steps;
+}
+
+}  // namespace
+
+std::string TrainResult::failure_text() const { return failure == nullptr ? "" : exception_text(failure); }
+
+Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
+    : config_(config),
+      session_(session),
+      train_set_(datasets.get(config, Split::train)),
+      test_set_(datasets.get(config, Split::test)),
+      train_loader_(train_set_, loader_options(config, Split::train)),
+      test_loader_(test_set_, loader_options(config, Split::test)),
+      total_steps_(count_steps(config, train_loader_)),
+      schedule_(config.schedule, config.optimizer.lr, train_loader_.batches(), total_steps_),
+      learner_(config, session, *train_set_) {
+  result_.name = config.name;
+  if (config.session.memory_limit == 0) return;
+  // What does not fit should be known now and not after an epoch.
+  plan_evaluation(session, learner_.model(), *test_set_, config.eval_batch_size, config.dtype);
+}
+
+std::string Job::description() const {
+  return message(config_.model.name, " (", plural(learner_.model().parameter_count(), "parameter"), ") on ",
+                 session_.device(), ", ", train_set_->name(), ", ", plural(total_steps_, "step"));
+}
+
+void Job::begin_epoch() {
+  epoch_ = {.number = learner_.steps() / train_loader_.batches() + 1};
+  train_loader_.start_epoch(epoch_.number - 1);
+  in_epoch_ = more_ = true;
+  load_ahead(1);
+  epoch_.start = Clock::now();
+}
+
+void Job::record(std::int64_t steps) {
+  if (!in_epoch_) begin_epoch();
+  load_ahead(steps);
+  for (const Batch& batch : batches_) {
+    const double lr = schedule_.at(learner_.steps());
+    learner_.optimizer().set_lr(lr);
+    pending_.push_back({learner_.record(batch), batch.size(), lr});
+  }
+  batches_.clear();
+}
+
+void Job::load_ahead(std::int64_t steps) {
+  const std::int64_t wanted = std::min(steps, total_steps_ - learner_.steps());
+  while (more_ && std::ssize(batches_) < wanted) {
+    Batch batch;
+    more_ = train_loader_.next(batch);
+    if (more_) batches_.push_back(std::move(batch));
+  }
+}
+
+void Job::list_loaded(std::vector<Array>& arrays) const {
+  for (const Batch& batch : batches_) arrays.insert(arrays.end(), {batch.images, batch.labels});
+}
+
+void Job::collect(RunFolder& folder, Progress& progress, std::size_t row) {
+  for (const Pending& step : pending_) {
+    const double loss = unsigned_nan(step.recorded.loss.item());  // waits for the step
+    ++result_.steps;
+    BRAID_CHECK(std::isfinite(loss), Error, "[train] the loss is ", loss, " at step ", result_.steps, " (epoch ",
+                epoch_.number, ", learning rate ", step.lr,
+                "): training has diverged. A smaller optimizer.lr or a "
+                "longer schedule.warmup_epochs may help");
+    const auto images = static_cast<double>(step.images);
+    epoch_.images += step.images;
+    epoch_.loss_sum += loss * images;
+    epoch_.hits += step.recorded.top1.item() * images;
+    result_.train_loss = epoch_.loss();
+    result_.losses.steps.push_back(loss);
+    report_step(step.lr, folder, progress, row);
+  }
+  pending_.clear();
+}
+
+bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop) {
+  in_epoch_ = false;
+  const double seconds = epoch_.seconds();
+  save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
+  progress.update(row, state(), false);
+  const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
+  if (stop()) return false;  // with only a part of the test set seen
+  result_.test = test;
+  result_.losses.tests.emplace_back(result_.steps, test.loss);
+  report_epoch(seconds, folder, progress, row);
+  return true;
+}
+
+void Job::interrupt(RunFolder& folder) {
+  save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
+  folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
+  result_.interrupted = true;
+}
+
+ProgressState Job::state() const {
+  const double images_left =
+      static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
+  const double rate = epoch_.images_per_second();
+  return {.epoch = epoch_.number,
+          .epochs = config_.epochs,
+          .step = result_.steps,
+          .steps = total_steps_,
+          .loss = epoch_.loss(),
+          .accuracy = epoch_.accuracy(),
+          .images_per_second = rate,
+          .seconds_left = images_left / rate,
+          .testing = !in_epoch_};
+}
+
+void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const {
+  const bool due = result_.steps % config_.log_interval == 0;
+  if (due) {
+    folder.append_metrics(json{{"event", "step"},
+                               {"step", result_.steps},
+                               {"epoch", epoch_.number},
+                               {"lr", lr},
+                               {"loss", epoch_.loss()},
+                               {"accuracy", epoch_.accuracy()},
+                               {"images_per_second", epoch_.images_per_second()}}
+                              .dump());
+  }
+  progress.update(row, state(), due);
+}
+
+void Job::report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const {
+  const Evaluation& test = result_.test;
+  const double rate = static_cast<double>(epoch_.images) / seconds;
+  folder.append_metrics(json{
+      {"event", "epoch"},
+      {"step", result_.steps},
+      {"epoch", epoch_.number},
+      {"lr", learner_.optimizer().lr()},
+      {"loss", epoch_.loss()},
+      {"accuracy", epoch_.accuracy()},
+      {"test_loss", test.loss},
+      {"test_accuracy", test.top1},
+      {"test_top5", test.top5},
+      {"seconds", seconds},
+      {"images_per_second",
+       rate}}.dump());
+  std::ostringstream line;
+  line << std::fixed << std::setprecision(4) << "epoch " << epoch_.number << '/' << config_.epochs << ": loss "
+       << epoch_.loss() << std::setprecision(2) << ", accuracy " << 100 * epoch_.accuracy() << " %; " << to_string(test)
+       << "; trained for " << std::setprecision(1) << seconds << " s at " << std::setprecision(0) << rate
+       << " images/s";
+  progress.print(row, line.str());
+}
+
+}  // namespace braid

@@ -1,0 +1,105 @@
+#pragma once
+// One model's way through its training: epochs of batches, learning rates, evaluations, and the run folder that tells
+// about them. A job records its steps on the session's current step; whoever drives it decides what else is in there.
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <functional>
+
+#include "scheduler/plan_view.h"
+#include "train/run/evaluation.h"
+#include "train/run/learner.h"
+#include "train/run/progress.h"
+#include "train/run/run_folder.h"
+
+namespace braid {
+
+struct TrainResult {
+  std::string name;
+  std::int64_t steps = 0;
+  double train_loss = 0;         ///< mean over the last epoch
+  LossCurve losses;              ///< so far
+  Evaluation test;               ///< after the last epoch
+  bool interrupted = false;      ///< ended by a signal, as Ctrl-C sends one
+  std::exception_ptr failure;    ///< why the job stopped early; null if it did not
+  std::filesystem::path folder;  ///< of the run
+
+  /// What the failure says; empty if there is none.
+  std::string failure_text() const;
+};
+
+class Job {
+ public:
+  /// Builds model, optimizer and loaders. Throws ConfigError, DataError or Error if that cannot be done, and
+  /// OutOfMemory if evaluation will not fit into the memory limit.
+  Job(const TrainConfig& config, Session& session, DatasetPool& datasets);
+
+  /// "resnet20 (272474 parameters) on cpu, fashion_mnist, 938 steps"
+  std::string description() const;
+  std::int64_t total_steps() const { return total_steps_; }
+  bool finished() const { return learner_.steps() == total_steps_; }
+
+  // A turn consists of these, in this order.
+
+  /// Records the next steps of this epoch, at most so many; begins the next epoch if need be.
+  void record(std::int64_t steps);
+  /// While the device is busy: loads what the next turn will need, if it is in this epoch.
+  void load_ahead(std::int64_t steps);
+  /// Appends what load_ahead() has loaded.
+  void list_loaded(std::vector<Array>& arrays) const;
+  /// Reads the losses. Throws Error if one is no longer finite; the message names the step.
+  void collect(RunFolder& folder, Progress& progress, std::size_t row);
+
+  /// Whether the last batch of an epoch, or of the whole training, has been trained on.
+  bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
+  /// Saves the model and evaluates it; gives up on the evaluation once `stop` says so. False if it did.
+  bool end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop);
+  /// Saves the model in the middle of an epoch.
+  void interrupt(RunFolder& folder);
+
+  /// So far.
+  const TrainResult& result() const { return result_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// What the steps of one epoch add up to.
+  struct Epoch {
+    std::int64_t number = 0;  // from 1
+    std::int64_t images = 0;
+    double loss_sum = 0, hits = 0;
+    Clock::time_point start = Clock::now();
+
+    double loss() const { return loss_sum / static_cast<double>(images); }
+    double accuracy() const { return hits / static_cast<double>(images); }
+    double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+    double images_per_second() const { return static_cast<double>(images) / seconds(); }
+  };
+  /// A step on its way.
+  struct Pending {
+    Learner::Recorded recorded;
+    std::int64_t images;
+    double lr;
+  };
+
+  void begin_epoch();
+  ProgressState state() const;
+  void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
+  void report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const;
+
+  TrainConfig config_;
+  Session& session_;
+  std::shared_ptr<const Dataset> train_set_, test_set_;
+  Loader train_loader_, test_loader_;
+  std::int64_t total_steps_;
+  LearningRate schedule_;
+  Learner learner_;
+  std::vector<Batch> batches_;  // loaded, not yet recorded
+  std::vector<Pending> pending_;
+  Epoch epoch_;
+  bool in_epoch_ = false;
+  bool more_ = false;  // the loader may have more batches of this epoch
+  TrainResult result_;
+};
+
+}  // namespace braid

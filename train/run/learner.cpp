@@ -1,0 +1,23 @@
+#include "train/run/learner.h"
+
+namespace braid {
+
+Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dataset)
+    : session_(session), label_smoothing_(config.label_smoothing), dtype_(config.dtype), random_{config.session.seed} {
+  const Context::RandomScope scope(session_, random_);
+  model_ = make_model(config.model, session_, dataset);
+  optimizer_ = make_optimizer(config.optimizer, model_->parameters());
+  loss_scale_ = make_loss_scale(dtype_, session_);
+}
+
+Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels) {
+  const Context::RandomScope scope(session_, random_);
+  const std::vector<Head> heads = model_->heads(cast(images, dtype_));
+  const Recorded recorded{training_loss(heads, labels, label_smoothing_), accuracy(heads.front().logits, labels)};
+  backward(loss_scale_ == nullptr ? recorded.loss : (*loss_scale_)(recorded.loss));
+  optimizer_->step(loss_scale_.get());
+  ++random_.step;
+  return recorded;
+}
+
+}  // namespace braid

@@ -1,0 +1,42 @@
+#pragma once
+// A model that learns: its optimizer and its random state, and how a training step of it is recorded. Several learners
+// may record into one step; each gives the results it would give alone.
+
+#include <memory>
+#include <vector>
+
+#include "data/dataset.h"
+#include "train/run/factories.h"
+
+namespace braid {
+
+class Learner {
+ public:
+  /// Throws Error if the model does not take images like the dataset's. The session must outlive the learner.
+  Learner(const TrainConfig& config, Session& session, const Dataset& dataset);
+
+  struct Recorded {
+    Tensor
+        loss;  ///< what is minimised: mean over the batch, label smoothing and auxiliary classifiers included; unscaled
+    Tensor top1;  ///< share of images whose label has the largest logit, in [0,1]
+  };
+  /// Records forward pass, backward pass and update on the current step.
+  Recorded record(const Batch& batch) { return record(batch.images, batch.labels); }
+  Recorded record(const Tensor& images, const Tensor& labels);
+
+  /// Training steps recorded so far.
+  std::int64_t steps() const { return random_.step; }
+  Module& model() const { return *model_; }
+  Optimizer& optimizer() const { return *optimizer_; }
+
+ private:
+  Session& session_;
+  double label_smoothing_;
+  DType dtype_;
+  RandomState random_;
+  std::unique_ptr<Module> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<LossScale> loss_scale_;  // null without loss scaling
+};
+
+}  // namespace braid

@@ -1,0 +1,345 @@
+#include "train/run/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "core/median.h"
+#include "core/text.h"
+#include "runtime/trace.h"
+#include "train/run/balance.h"
+#include "train/run/checkpoint.h"
+#include "train/run/interrupt.h"
+#include "train/units.h"
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+/// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. Of a short
+/// training, no more than a quarter is spent on them.
+constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
+/// Steps with a settled plan before one is shown.
+constexpr int kStepsBeforeShown = 3;
+
+}  // namespace
+
+bool RunResult::failed() const {
+  return std::ranges::any_of(jobs, [](const TrainResult& job) { return job.failure != nullptr; });
+}
+
+Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config_.jobs.front().training.session) {
+  for (const JobConfig& job : config_.jobs) {
+    Entry& entry = entries_.emplace_back();
+    entry.config = job;
+    entry.result.name = job.training.name;
+    try {
+      entry.job = std::make_unique<Job>(job.training, session_, datasets_);
+    } catch (const std::exception&) {
+      if (!config_.together) throw;
+      entry.result.failure = std::current_exception();
+    }
+  }
+}
+
+RunResult Trainer::run(Progress& progress) {
+  const InterruptGuard interrupt;
+  const auto stop = [&] { return interrupt.requested(); };
+  try {
+    open_folders(progress);
+    train(progress, stop);
+  } catch (const std::exception&) {
+    fail_all(progress);
+    throw;
+  }
+  RunResult result;
+  result.folder = folder_ ? folder_->path() : entries_.front().folder->path();
+  result.interrupted = interrupt.signal();
+  for (Entry& entry : entries_) {
+    if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
+    if (entry.job != nullptr) end(entry, progress);
+    result.jobs.push_back(entry.result);
+  }
+  show();
+  if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
+  report_results(result, progress);
+  return result;
+}
+
+void Trainer::report_results(const RunResult& result, Progress& progress) const {
+  for (std::size_t i = 0; i < result.jobs.size(); ++i) {
+    const TrainResult& job = result.jobs[i];
+    const std::string tested = job.test.samples > 0 ? "; " + to_string(job.test) : "";
+    if (job.interrupted) {
+      progress.print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
+    } else if (config_.together) {
+      progress.print(i,
+                     message(job.failure != nullptr ? "failed" : "done", " after ", plural(job.steps, "step"), tested));
+    }
+  }
+  progress.print(message("results are in ", result.folder.string()));
+}
+
+void Trainer::open_folders(Progress& progress) {
+  std::vector<std::string> rows;
+  if (config_.together) {
+    folder_.emplace(config_.output_root, config_.name, to_yaml(config_));
+    for (const Entry& entry : entries_) rows.push_back(entry.result.name);
+    progress.set_rows(rows);
+  }
+  for (Entry& entry : entries_) {
+    const TrainConfig& training = entry.config.training;
+    if (folder_) {
+      entry.folder = std::make_unique<RunFolder>(*folder_, training.name, to_yaml(training));
+    } else {
+      entry.folder = std::make_unique<RunFolder>(config_.output_root, config_.name, to_yaml(training));
+    }
+    entry.result.folder = entry.folder->path();
+    if (entry.result.failure != nullptr) {
+      fail(entry, progress);
+    } else {
+      progress.print(row(entry), message(entry.job->description(), "; results in ", entry.folder->path().string()));
+    }
+  }
+}
+
+void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
+  if (entries_.size() > 1) measure_alone(progress, stop);
+  std::size_t jobs = 0;  // in the last turn
+  bool reported = false;
+  std::string traded;  // for memory, as last printed
+  while (!stop()) {
+    const std::vector<Entry*> entries = running();
+    if (entries.empty()) return;
+    const bool changed = entries.size() != jobs;
+    if (changed && entries_.size() > 1) balance(progress);
+    jobs = entries.size();
+    const Turn turn = take_turn(entries, progress, stop);
+    if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
+    reported = reported && !changed;
+    if (!reported && !session_.choosing() && !session_.choice_report().empty()) {
+      progress.print("plans measured: " + session_.choice_report());
+      reported = true;
+    }
+    if (session_.memory_report() != traded) {
+      traded = session_.memory_report();
+      if (!traded.empty()) progress.print("traded for memory: " + traded);
+    }
+  }
+}
+
+void Trainer::measure_alone(Progress& progress, const std::function<bool()>& stop) {
+  for (Entry& entry : entries_) {
+    Entry* const alone[] = {&entry};
+    std::vector<double> seconds;
+    const std::int64_t most = entry.job == nullptr ? 0 : entry.job->total_steps() / 4;
+    for (std::int64_t turns = 0; entry.job != nullptr && !stop(); ++turns) {
+      if (turns > 0 && (turns >= most || (turns >= kTurnsAlone && !session_.choosing()))) break;
+      const Turn turn = take_turn(alone, progress, stop);
+      seconds.push_back(turn.seconds);
+      entry.arena_bytes = turn.arena_bytes;
+    }
+    if (seconds.empty()) continue;
+    const std::ptrdiff_t counted = std::min<std::ptrdiff_t>(kCounted, std::ssize(seconds));
+    entry.seconds = median({seconds.end() - counted, seconds.end()});
+  }
+}
+
+void Trainer::balance(Progress& progress) {
+  const std::vector<Entry*> entries = running();
+  std::vector<double> seconds;
+  std::vector<int> fixed;
+  for (const Entry* entry : entries) {
+    seconds.push_back(entry->seconds);
+    fixed.push_back(entry->config.steps_per_turn);
+  }
+  const std::vector<std::int64_t> balanced = balanced_steps(seconds, fixed);
+  std::ostringstream steps, times;
+  times << std::fixed << std::setprecision(1);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i]->steps_per_turn = balanced[i];
+    const char* separator = i == 0 ? "" : ", ";
+    steps << separator << entries[i]->result.name << ' ' << balanced[i];
+    times << separator << seconds[i] * 1e3;
+  }
+  if (entries.size() == 1) return;
+  progress.print(message("steps per turn: ", steps.str(), " (a step alone takes ", times.str(), " ms)"));
+}
+
+void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress) {
+  std::size_t sum = 0;
+  std::ostringstream singles;
+  singles << std::fixed << std::setprecision(1);
+  for (const Entry* entry : entries) {
+    singles << (entry == entries.front() ? "" : " + ") << mebibytes(entry->arena_bytes);
+    sum += entry->arena_bytes;
+  }
+  std::ostringstream line;
+  line << std::fixed << std::setprecision(1) << "arena of the joint plan: " << mebibytes(joint_arena_bytes)
+       << " MiB; of the single plans: " << singles.str() << " = " << mebibytes(sum) << " MiB";
+  progress.print(line.str());
+  folder_->append_metrics(
+      json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
+}
+
+std::vector<Trainer::Entry*> Trainer::running() {
+  std::vector<Entry*> entries;
+  for (Entry& entry : entries_) {
+    if (entry.job != nullptr) entries.push_back(&entry);
+  }
+  return entries;
+}
+
+void Trainer::run_step(Step& step, bool all) {
+  const Hash structure = session_.tape().graph().hash();
+  const bool as_before = structure == last_step_;
+  last_step_ = structure;
+  if (show_ && !shown() && all && as_before && settled_steps_ >= kStepsBeforeShown) {
+    const std::vector<LaunchTime> times = step.measure();
+    measured_ = view_of(session_, step, times);
+    measured_->title = config_.name;
+    for (const Entry& entry : entries_) measured_->jobs.push_back(entry.result.name);
+    for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+      measured_->owners.push_back(owners_[static_cast<std::size_t>(step.recorded_node(node))]);
+    }
+    return;
+  }
+  step.run();
+  settled_steps_ = as_before && !session_.choosing() ? settled_steps_ + 1 : 0;
+}
+
+Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& progress,
+                                 const std::function<bool()>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  Turn turn{};
+  const bool shown_before = shown();
+  {
+    Step step = session_.step();
+    owners_.clear();
+    for (Entry* entry : entries) {
+      attempt(*entry, progress, [&] { entry->job->record(entry->steps_per_turn); });
+      owners_.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(row(*entry)));
+    }
+    for (Entry* entry : entries) {
+      // Whoever comes first runs the step for all. What goes wrong in there is everyone's failure.
+      attempt(*entry, progress, [&] {
+        if (turn.arena_bytes > 0) return;
+        run_step(step, entries.size() == running().size());
+        turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
+      });
+    }
+    for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
+    std::vector<Array> loaded;
+    for (const Entry* entry : entries) {
+      if (entry->job != nullptr) entry->job->list_loaded(loaded);
+    }
+    session_.prefetch(loaded);
+    for (Entry* entry : entries) {
+      attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry)); });
+    }
+  }
+  turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  bool news = shown() && !shown_before;
+  for (Entry* entry : entries) {
+    if (entry->job == nullptr || !entry->job->epoch_ended()) continue;
+    end_epoch(*entry, progress, stop);
+    news = true;
+  }
+  if (news) show();
+  return turn;
+}
+
+void Trainer::show() {
+  if (!shown()) return;
+  measured_->losses.clear();
+  for (const Entry& entry : entries_) {
+    measured_->losses.push_back(entry.job != nullptr ? entry.job->result().losses : entry.result.losses);
+  }
+  show_(*measured_);
+}
+
+void Trainer::end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop) {
+  attempt(entry, progress, [&] {
+    const bool complete = entry.job->end_epoch(*entry.folder, progress, row(entry), stop);
+    if (complete && entry.job->finished()) end(entry, progress);
+  });
+}
+
+template <class Action>
+void Trainer::attempt(Entry& entry, Progress& progress, const Action& action) {
+  if (entry.job == nullptr) return;
+  try {
+    action();
+  } catch (const std::exception&) {
+    entry.result.failure = std::current_exception();
+    end(entry, progress);
+    fail(entry, progress);
+  }
+}
+
+void Trainer::end(Entry& entry, Progress& progress) {
+  const TrainResult before = std::move(entry.result);
+  entry.result = entry.job->result();
+  entry.result.failure = before.failure;
+  entry.result.folder = before.folder;
+  entry.job.reset();
+  progress.finish(row(entry));
+}
+
+void Trainer::fail(Entry& entry, Progress& progress) {
+  const std::string reason = entry.result.failure_text();
+  json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
+  entry.folder->append_last_words(record.dump());
+  if (!config_.together) return;
+  progress.print(row(entry), "failed: " + reason);
+  record["job"] = entry.result.name;
+  folder_->append_last_words(record.dump());
+}
+
+void Trainer::fail_all(Progress& progress) {
+  for (Entry& entry : entries_) {
+    if (entry.job == nullptr || entry.folder == nullptr) continue;
+    entry.result.failure = std::current_exception();
+    end(entry, progress);
+    fail(entry, progress);
+  }
+}
+
+namespace {
+
+/// A model with other weights computes nothing of use.
+void check_finite(Session& session, std::span<Parameter* const> tensors, const std::filesystem::path& checkpoint) {
+  for (const Parameter* tensor : tensors) {
+    if (tensor->desc().dtype != DType::f32) continue;
+    const Array array = session.read(*tensor);
+    const std::span<const float> values = array.as<float>();
+    const auto found = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    BRAID_CHECK(found == values.end(), DataError, checkpoint.string(), ": tensor '", tensor->name(),
+                "': expected finite elements, found ", unsigned_nan(*found), " at index ", found - values.begin(),
+                ": the training that wrote the checkpoint has diverged");
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {
+  DatasetPool datasets;
+  const auto dataset = datasets.get(config, Split::test);
+  Session session(config.session);
+  const auto model = make_model(config.model, session, *dataset);
+  const auto tensors = model->tensors();
+  load_checkpoint(checkpoint, session, tensors);
+  check_finite(session, tensors, checkpoint);
+  Loader loader(dataset, loader_options(config, Split::test));
+  const Evaluation result = evaluate(session, *model, loader, config.dtype);
+  BRAID_CHECK(std::isfinite(result.loss), Error, checkpoint.string(), ": the test loss is ", unsigned_nan(result.loss),
+              ", although all tensors are finite: the model's outputs overflow ", config.dtype);
+  return result;
+}
+
+}  // namespace braid

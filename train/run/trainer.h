@@ -1,0 +1,100 @@
+#pragma once
+// The training loop: config in, run folders with metrics and trained models out. All jobs of a run train in the same
+// steps: each turn records a few steps of every job into one step graph, which the scheduler runs as a whole.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scheduler/plan_view.h"
+#include "train/run/job.h"
+
+namespace braid {
+
+struct RunResult {
+  std::vector<TrainResult> jobs;  ///< in the order of the config
+  std::filesystem::path folder;   ///< of the run; those of the jobs are in it if the config has a list of jobs
+  int interrupted = 0;            ///< the signal that ended it, as SIGINT; 0: none
+
+  bool failed() const;  ///< whether a job did
+};
+
+class Trainer {
+ public:
+  /// Builds everything but the run folders. Throws ConfigError, DataError or DeviceError if that cannot be done; with a
+  /// list of jobs, one that cannot be built only fails itself.
+  explicit Trainer(RunConfig config);
+
+  /// Once the plan of a step has settled and has been in use for a while, one step is measured, and shown to `show`:
+  /// the plan with the times that it really took. It is shown again with more losses after every epoch and at the end.
+  /// The results of the training stay the same, bit by bit.
+  void show_a_step(std::function<void(const PlanView&)> show) { show_ = std::move(show); }
+  /// Whether a step has been shown.
+  bool shown() const { return measured_.has_value(); }
+
+  /// Trains; after each of its epochs a job is evaluated and saved. SIGINT (Ctrl-C), SIGTERM and SIGHUP end the
+  /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
+  /// no longer finite, leaves the others running. Without a list of jobs, the failure is thrown. To be called once.
+  RunResult run(Progress& progress);
+
+ private:
+  struct Entry {
+    JobConfig config;
+    std::unique_ptr<Job> job;  // null once it has ended
+    std::unique_ptr<RunFolder> folder;
+    std::int64_t steps_per_turn = 1;
+    double seconds = 0;           // of a step alone
+    std::size_t arena_bytes = 0;  // of the plan of a step alone
+    TrainResult result;
+  };
+  /// What a turn cost.
+  struct Turn {
+    double seconds;
+    std::size_t arena_bytes;
+  };
+
+  void open_folders(Progress& progress);
+  /// Ends with a line per job, if there is a list of them.
+  void report_results(const RunResult& result, Progress& progress) const;
+  void train(Progress& progress, const std::function<bool()>& stop);
+  /// A step of each entry alone, until its plan is chosen, so that turns can be balanced.
+  void measure_alone(Progress& progress, const std::function<bool()>& stop);
+  void balance(Progress& progress);
+  std::vector<Entry*> running();
+  /// Runs the recorded step; or measures it, to be shown. `all` says that all jobs are in it.
+  void run_step(Step& step, bool all);
+  /// Shows the measured step, if there is one, with the losses so far.
+  void show();
+  Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
+  void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
+  void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
+  /// Does something for a job; if that throws, the job has failed.
+  template <class Action>
+  void attempt(Entry& entry, Progress& progress, const Action& action);
+  void fail(Entry& entry, Progress& progress);
+  /// All that are still running have failed, by the exception that is being handled.
+  void fail_all(Progress& progress);
+  void end(Entry& entry, Progress& progress);
+  std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
+
+  RunConfig config_;
+  Session session_;
+  DatasetPool datasets_;
+  std::vector<Entry> entries_;
+  std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
+
+  std::function<void(const PlanView&)> show_;
+  std::optional<PlanView> measured_;  // the step that is shown
+  std::vector<int> owners_;           // per node of the step that is recorded: its job
+  Hash last_step_;                    // its structure
+  int settled_steps_ = 0;             // of that structure, since its plan was chosen
+};
+
+/// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model
+/// or if a tensor is not finite, Error if the loss is not.
+Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint);
+
+}  // namespace braid

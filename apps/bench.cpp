@@ -5,7 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/crowding.h"
+#include "apps/oversubscription.h"
 #include "apps/validators.h"
 #include "train/inspect/joint_bench.h"
 
@@ -33,7 +33,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
-    warn_of_crowding(config.jobs.front().training.session);  // nothing is loaded
+    warn_of_oversubscription(config.jobs.front().training.session);  // nothing is loaded
     exit_code = kOk;
     if (config.together) {
       BRAID_CHECK(!arguments->serve, ConfigError, "--serve expects the config of a single job, got a list of jobs");

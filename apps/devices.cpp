@@ -7,7 +7,7 @@
 #include "core/text.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/kernels.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 #include "train/inspect/plan_target.h"
 
 namespace braid::apps {

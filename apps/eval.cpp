@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/crowding.h"
+#include "apps/oversubscription.h"
 #include "train/run/trainer.h"
 
 namespace braid::apps {
@@ -30,7 +30,7 @@ void add_eval(CLI::App& app, int& exit_code) {
     const RunConfig config = read_run_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);
     BRAID_CHECK(!config.together || arguments->checkpoint.empty(), ConfigError,
                 "--checkpoint expects a single job: give the folder of one job instead of that of the run");
-    warn_of_crowding(config);
+    warn_of_oversubscription(config);
     for (const JobConfig& job : config.jobs) {
       const fs::path job_folder = config.together ? folder / job.training.name : folder;
       const fs::path checkpoint =

@@ -1,4 +1,4 @@
-#include "scheduler/explain.h"
+#include "scheduler/show/explain.h"
 
 #include <iostream>
 #include <memory>

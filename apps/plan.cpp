@@ -7,7 +7,7 @@
 #include "apps/plan_files.h"
 #include "apps/validators.h"
 #include "core/suggestion.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 #include "train/inspect/plan_report.h"
 
 namespace braid::apps {

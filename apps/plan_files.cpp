@@ -1,8 +1,8 @@
 #include "apps/plan_files.h"
 
 #include "core/exception_text.h"
-#include "scheduler/chrome_trace.h"
-#include "scheduler/plan_page.h"
+#include "scheduler/show/chrome_trace.h"
+#include "scheduler/show/plan_page.h"
 #include "train/run/files.h"
 
 namespace braid::apps {

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "scheduler/plan_view.h"
+#include "scheduler/show/plan_view.h"
 #include "train/run/progress.h"
 
 namespace braid::apps {

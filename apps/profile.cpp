@@ -5,7 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/crowding.h"
+#include "apps/oversubscription.h"
 #include "apps/validators.h"
 #include "core/backend.h"
 #include "core/text.h"
@@ -64,7 +64,7 @@ void profile(const Arguments& arguments) {
   const bool exists = std::filesystem::exists(arguments.output);
   if (exists) all = read_profile(arguments.output);
   const std::vector<TrainConfig> configs = arguments.configs();
-  warn_of_crowding(configs.front().session);  // which all jobs share
+  warn_of_oversubscription(configs.front().session);  // which all jobs share
   for (const TrainConfig& config : configs) {
     if (exists) {
       const auto backend = make_backend(Device::parse(config.session.device), config.session.threads);

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/crowding.h"
+#include "apps/oversubscription.h"
 #include "apps/plan_files.h"
 #include "models/registry.h"
 #include "train/pathnet/run.h"
@@ -53,13 +53,13 @@ void add_train(CLI::App& app, int& exit_code) {
     if (const auto pathnet = read_pathnet_config(tree, overrides)) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
                   "--trace and --html expect a config whose steps are alike; paths through a PathNet are not");
-      if (!arguments->quiet) warn_of_crowding(pathnet->session, pathnet->data.workers);
+      if (!arguments->quiet) warn_of_oversubscription(pathnet->session, pathnet->data.workers);
       const int signal = run_pathnet(*pathnet, progress).interrupted;
       exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }
     RunConfig config = read_run_config(tree, overrides);
-    if (!arguments->quiet) warn_of_crowding(config);
+    if (!arguments->quiet) warn_of_oversubscription(config);
     Trainer trainer(std::move(config));
     PlanFiles& files = arguments->files;
     if (files.wanted()) {

@@ -11,8 +11,8 @@
 
 #include "core/median.h"
 #include "data/synthetic.h"
-#include "scheduler/known_devices.h"
-#include "scheduler/simulator.h"
+#include "scheduler/check/simulator.h"
+#include "scheduler/costs/known_devices.h"
 #include "tests/scheduler/random_graph.h"
 #include "train/run/learner.h"
 
@@ -103,7 +103,7 @@ Costs costs_for(const StepGraph& graph, const DeviceInfo& device) {
 
 Plan plan_for(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, std::string_view policy,
               int streams) {
-  return make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.shares_units);
+  return make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.oversubscribes);
 }
 
 void measure_step() {
@@ -195,10 +195,10 @@ void measure_nets() {
         if (policy == "exhaustive" && std::ssize(graph.launched_nodes()) > kMostExhaustiveNodes) continue;
         Plan plan;
         const double time = seconds([&] { plan = plan_for(graph, costs, device, policy, kStreams); });
-        const Problem problem{graph, edges, costs, kStreams, device.capacity, device.shares_units};
+        const Problem problem{graph, edges, costs, kStreams, device.capacity, device.oversubscribes};
         const double simulated = simulate(problem, plan).makespan;
         std::printf("  %-16s %-6s %-14s %9.3f %9.3f %7.3f %6d %8.1f %8.1f %8.2f\n", name.c_str(),
-                    device.shares_units ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,
+                    device.oversubscribes ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,
                     simulated / plan.bound.bound, plan.waits(), static_cast<double>(plan.arena_bytes) / (1 << 20),
                     serial_arena / (1 << 20), 1e3 * time);
       }

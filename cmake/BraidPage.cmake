@@ -1,6 +1,6 @@
-# scheduler/page/ as a string in braid_scheduler, so that the program needs no file at run time.
+# scheduler/show/page/ as a string in braid_scheduler, so that the program needs no file at run time.
 
-set(page ${PROJECT_SOURCE_DIR}/scheduler/page)
+set(page ${PROJECT_SOURCE_DIR}/scheduler/show/page)
 set(scripts)
 foreach(script common losses gantt graph memory tables ready)
   list(APPEND scripts ${page}/${script}.js)

@@ -36,7 +36,7 @@ struct DeviceInfo {
   int max_width = 1;  ///< widest that can be chosen for a node: all cores on CPU; 1 where the kernel decides (CUDA)
   double matrix_flops_per_unit = 0;  ///< the same with tensor cores, in bf16; 0: no faster than f32
   /// Whether the hardware interleaves more work than there are units at no cost, as a GPU does with thread blocks.
-  bool shares_units = false;
+  bool oversubscribes = false;
   /// Thread blocks of one of Braid's own kernels that one unit of a GPU holds at once.
   int blocks_per_unit = 1;
   /// CUDA: the device as cuDNN describes it (JSON), to plan for it where it is not; or empty.

@@ -1,9 +1,9 @@
 #include "ops/conv2d.h"
 
 #include "ops/common/check.h"
+#include "ops/common/matrix_work.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
-#include "ops/common/matrix_work.h"
 
 namespace braid::ops {
 

@@ -23,44 +23,44 @@ std::vector<Implementation> implementations(const StepGraph& graph, NodeId node,
 
 }  // namespace
 
-KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs) {
-  KernelChoices kernels(static_cast<std::size_t>(graph.node_count()));
+NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs) {
+  NodeKernels kernels(static_cast<std::size_t>(graph.node_count()));
   const std::vector<std::string_view> names = kernel_names(target.device.type);
   Costs offered;
-  std::vector<Choice> choices;
+  std::vector<Cost> built;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     const Op& op = *graph.node(id).op;
     if (graph.node(id).is_view || (target.partial && !std::ranges::binary_search(names, op.name()))) {
-      offered.add(costs.choices(id));
+      offered.add(costs.of(id));
       continue;
     }
-    choices.clear();
-    for (const Choice& choice : costs.choices(id)) {
-      for (Implementation& way : implementations(graph, id, target, choice.width)) {
-        choices.push_back({.width = choice.width,
-                           .duration = choice.duration * way.relative_time,
-                           .workspace_bytes = way.kernel->workspace_bytes(),
-                           .implementation = std::string(way.name)});
-        kernels[static_cast<std::size_t>(id)].push_back(std::move(way.kernel));
+    built.clear();
+    for (const Cost& cost : costs.of(id)) {
+      for (Implementation& implementation : implementations(graph, id, target, cost.width)) {
+        built.push_back({.width = cost.width,
+                         .duration = cost.duration * implementation.relative_time,
+                         .workspace_bytes = implementation.kernel->workspace_bytes(),
+                         .algorithm = std::string(implementation.name)});
+        kernels[static_cast<std::size_t>(id)].push_back(std::move(implementation.kernel));
       }
     }
-    offered.add(choices);
+    offered.add(built);
   }
   costs = std::move(offered);
   return kernels;
 }
 
-KernelChoices make_kernels(const Recomputation& recomputed, KernelChoices recorded, const KernelTarget& target,
-                           const Costs& costs) {
-  KernelChoices kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
+NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+                         const Costs& costs) {
+  NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
     auto& list = kernels[static_cast<std::size_t>(id)];
     if (!recomputed.is_repeated(id)) {
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
       // What is cheap enough to be repeated can be run in one way at every width.
-      for (const Choice& choice : costs.choices(id)) {
-        list.push_back(std::move(implementations(recomputed.graph, id, target, choice.width).front().kernel));
+      for (const Cost& cost : costs.of(id)) {
+        list.push_back(std::move(implementations(recomputed.graph, id, target, cost.width).front().kernel));
       }
     }
   }
@@ -68,17 +68,17 @@ KernelChoices make_kernels(const Recomputation& recomputed, KernelChoices record
 }
 
 Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan,
-                       KernelChoices kernels, const Costs& costs)
+                       NodeKernels kernels, const Costs& costs)
     : recomputed_(std::move(recomputed)),
       graph_(recomputed_.has_value() ? recomputed_->graph : recorded),
       plan_(std::move(plan)) {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
-    chosen_.push_back(costs.choice(id, plan_.placements[static_cast<std::size_t>(id)].choice));
+    chosen_.push_back(costs.of(id, plan_.placements[static_cast<std::size_t>(id)].implementation));
   }
   kernels_.resize(kernels.size());
   for (std::size_t id = 0; id < kernels.size(); ++id) {
     if (!kernels[id].empty())
-      kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].choice)]);
+      kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].implementation)]);
   }
   program_.events = plan_.events;
   for (NodeId id = 0; id < graph_.node_count(); ++id) {

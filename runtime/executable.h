@@ -14,8 +14,8 @@
 
 namespace braid {
 
-/// Kernels for every choice of every node, until a plan has picked one each.
-using KernelChoices = std::vector<std::vector<std::unique_ptr<Kernel>>>;
+/// Kernels for every implementation of every node, until a plan has picked one each.
+using NodeKernels = std::vector<std::vector<std::unique_ptr<Kernel>>>;
 
 /// The device that kernels are built for, and what they must keep to. See KernelSpec.
 struct KernelTarget {
@@ -28,19 +28,19 @@ struct KernelTarget {
 };
 
 /// Builds the kernels of all nodes in all ways that the device has, at every width that costs offer. Afterwards costs
-/// have one choice for each, with its workspace, by width and then as the device ranks them.
-KernelChoices make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
+/// have one implementation for each, with its workspace, by width and then as the device ranks them.
+NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
 
 /// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the nodes that are
 /// repeated. `costs` are those of the graph with recomputation.
-KernelChoices make_kernels(const Recomputation& recomputed, KernelChoices recorded, const KernelTarget& target,
-                           const Costs& costs);
+NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+                         const Costs& costs);
 
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The recorded graph must outlive the executable. Plan, kernels and costs
   /// are of the graph with recomputation if there is any.
-  Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan, KernelChoices kernels,
+  Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan, NodeKernels kernels,
              const Costs& costs);
 
   const Plan& plan() const { return plan_; }
@@ -51,7 +51,7 @@ class Executable {
     return recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)] : node;
   }
   /// The way that the plan runs a node.
-  const Choice& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
+  const Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
   /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
   void bind(void* arena, const Context& context);
@@ -84,7 +84,7 @@ class Executable {
   const std::optional<Recomputation> recomputed_;
   const StepGraph& graph_;
   Plan plan_;
-  std::vector<Choice> chosen_;                    // per node
+  std::vector<Cost> chosen_;                      // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;
   void* arena_ = nullptr;

@@ -35,7 +35,7 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
 
 Costs costs_of(const Recomputation& recomputed, const Costs& recorded) {
   Costs costs;
-  for (const NodeId node : recomputed.recorded) costs.add(recorded.choices(node));
+  for (const NodeId node : recomputed.recorded) costs.add(recorded.of(node));
   return costs;
 }
 
@@ -53,7 +53,7 @@ LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view po
     current = recompute(problem.graph, chosen);
     const Costs costs = costs_of(current, problem.costs);
     const Edges edges = current.graph.edges();
-    Problem again{current.graph, edges, costs, 1, problem.capacity, problem.shares_units};
+    Problem again{current.graph, edges, costs, 1, problem.capacity, problem.oversubscribes};
     limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
     if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some

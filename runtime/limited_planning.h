@@ -1,11 +1,11 @@
 #pragma once
 // Plans of a whole step that keep to a limit of memory. What is traded for it, in this order: concurrency and workspace
-// (scheduler/memory_limit.h), then time, by computing cheap activations twice (ops/rewrites/recompute.h).
+// (scheduler/memory/memory_limit.h), then time, by computing cheap activations twice (ops/rewrites/recompute.h).
 
 #include <optional>
 
 #include "ops/rewrites/recompute.h"
-#include "scheduler/memory_limit.h"
+#include "scheduler/memory/memory_limit.h"
 
 namespace braid {
 

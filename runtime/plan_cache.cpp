@@ -155,14 +155,14 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   const DeviceInfo& device = context_.backend().info();
   const KernelTarget target = kernel_target(context_, options_);
   Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
-  KernelChoices kernels = make_kernels(graph, target, costs);
+  NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
-  SlowDowns pairs;
+  Interference pairs;
   const Edges edges = graph.edges();
-  Problem problem{graph, edges, costs, streams, device.capacity, device.shares_units, &pairs};
+  Problem problem{graph, edges, costs, streams, device.capacity, device.oversubscribes, &pairs};
   if (profile_.has_value()) {
-    pairs = slow_downs(*profile_, graph, costs, device.capacity, target.tf32);
+    pairs = interference(*profile_, graph, costs, device.capacity, target.tf32);
     problem.wait_microseconds = profile_->wait_microseconds;
   }
   LimitedStep step = plan_step(problem, find_policy(policy), policy, limit);

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "runtime/executable.h"
-#include "runtime/kernel_timer.h"
-#include "scheduler/profile.h"
+#include "runtime/profile/kernel_timer.h"
+#include "scheduler/costs/profile.h"
 
 namespace braid {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "scheduler/lifetimes.h"
+#include "scheduler/memory/lifetimes.h"
 
 namespace braid {
 namespace {

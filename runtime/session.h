@@ -27,7 +27,7 @@ struct SessionOptions {
   std::int64_t memory_limit = 0;  ///< bytes that the arena of a plan may take; 0: whatever the device has
   bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
-  std::string costs = {};     ///< file of measured durations to plan with (scheduler/profile.h)
+  std::string costs = {};     ///< file of measured durations to plan with (scheduler/costs/profile.h)
 };
 
 /// What a session did so far.
@@ -66,7 +66,7 @@ class Step final : public ValueReader {
   /// Throws Error before run().
   const StepGraph& graph() const;
   /// The way that the plan in use runs a node of that graph. Throws Error before run().
-  const Choice& chosen(NodeId node) const;
+  const Cost& chosen(NodeId node) const;
   /// The recorded node that a node of that graph is, or repeats. Throws Error before run().
   NodeId recorded_node(NodeId node) const;
   Array read_value(ValueId value) override;

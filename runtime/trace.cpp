@@ -12,7 +12,7 @@ PlanInUse plan_in_use(const Step& step) {
   PlanInUse in_use{.plan = step.plan(), .costs = {}};
   for (NodeId node = 0; node < step.graph().node_count(); ++node) {
     in_use.costs.add(std::span(&step.chosen(node), 1));
-    in_use.plan.placements[static_cast<std::size_t>(node)].choice = 0;
+    in_use.plan.placements[static_cast<std::size_t>(node)].implementation = 0;
   }
   return in_use;
 }
@@ -23,7 +23,7 @@ PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime>
   auto [plan, costs] = plan_in_use(step);
   const int streams = static_cast<int>(plan.streams.size());
   PlanView view =
-      view_of(Problem{graph, graph.edges(), costs, streams, info.capacity, info.shares_units}, std::move(plan));
+      view_of(Problem{graph, graph.edges(), costs, streams, info.capacity, info.oversubscribes}, std::move(plan));
   view.device = info.name;
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/session.h"
-#include "scheduler/plan_view.h"
+#include "scheduler/show/plan_view.h"
 
 namespace braid {
 

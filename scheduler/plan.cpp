@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "scheduler/implementations.h"
+#include "scheduler/lowering/implementations.h"
 
 namespace braid {
 
@@ -22,19 +22,19 @@ void check_problem(const Problem& problem) {
   BRAID_CHECK(problem.costs.node_count() == problem.graph.node_count(), PlanError, "[plan] expected costs of ",
               plural(problem.graph.node_count(), "node"), ", got ", problem.costs.node_count());
   for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
-    for (const Choice& choice : problem.costs.choices(id)) {
-      BRAID_CHECK(choice.width >= 1 && choice.width <= problem.capacity && choice.duration >= 0 &&
-                      std::isfinite(choice.duration),
-                  PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has a choice of width ",
-                  choice.width, " and duration ", choice.duration, " us; the capacity is ", problem.capacity);
+    for (const Cost& cost : problem.costs.of(id)) {
+      BRAID_CHECK(
+          cost.width >= 1 && cost.width <= problem.capacity && cost.duration >= 0 && std::isfinite(cost.duration),
+          PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has an implementation of width ",
+          cost.width, " and duration ", cost.duration, " us; the capacity is ", problem.capacity);
     }
   }
 }
 
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
-               int capacity, bool shares_units) {
+               int capacity, bool oversubscribes) {
   const Edges edges = graph.edges();
-  return make_plan({graph, edges, costs, streams, capacity, shares_units}, policy, policy_name);
+  return make_plan({graph, edges, costs, streams, capacity, oversubscribes}, policy, policy_name);
 }
 
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
@@ -51,7 +51,7 @@ Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string
   Plan plan;
   plan.policy = schedule.kept.empty() ? std::string(policy_name) : message(policy_name, " (", schedule.kept, ")");
   plan.placements = schedule.placements;
-  plan.extra_edges = schedule.extra_edges;
+  plan.resource_edges = schedule.resource_edges;
   plan.makespan = schedule.makespan;
   add_commands(problem.edges, schedule, problem.streams, plan, problem.log);
   return plan;

@@ -27,13 +27,13 @@ struct ArenaSlice {
 
 struct Plan {
   std::string policy;
-  std::vector<Placement> placements;                   ///< per node
-  std::vector<std::vector<Command>> streams;           ///< views are not launched
-  std::int32_t events = 0;                             ///< every event is recorded exactly once, by one stream
-  std::vector<std::pair<NodeId, NodeId>> extra_edges;  ///< promised by the policy, checked by the verifier
-  std::vector<std::int64_t> offsets;                   ///< per value, bytes into the arena; -1 for persistent values
-  std::vector<ArenaSlice> workspaces;                  ///< per stream
-  std::int64_t arena_bytes = 0;                        ///< values and workspaces
+  std::vector<Placement> placements;                      ///< per node
+  std::vector<std::vector<Command>> streams;              ///< views are not launched
+  std::int32_t events = 0;                                ///< every event is recorded exactly once, by one stream
+  std::vector<std::pair<NodeId, NodeId>> resource_edges;  ///< promised by the policy, checked by the verifier
+  std::vector<std::int64_t> offsets;                      ///< per value, bytes into the arena; -1 for persistent values
+  std::vector<ArenaSlice> workspaces;                     ///< per stream
+  std::int64_t arena_bytes = 0;                           ///< values and workspaces
 
   double makespan = 0;  ///< predicted, microseconds
   LowerBound bound;
@@ -53,7 +53,7 @@ inline constexpr std::int64_t kArenaAlignment = 256;
 /// finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
-               int capacity, bool shares_units = false);
+               int capacity, bool oversubscribes = false);
 
 /// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.
 void check_problem(const Problem& problem);
@@ -61,11 +61,11 @@ void check_problem(const Problem& problem);
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
 
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
-/// order or other waits already imply it (scheduler/waits.cpp). If there is a log, it is told which and why.
+/// order or other waits already imply it (scheduler/lowering/waits.cpp). If there is a log, it is told which and why.
 void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan, ScheduleLog* log = nullptr);
 
 /// Fills offsets, workspaces and sizes. Lifetimes are taken from the partial order of the commands: two values share
-/// bytes only if every use of one happens before the write of the other (scheduler/memory.cpp).
+/// bytes only if every use of one happens before the write of the other (scheduler/memory/arena.cpp).
 void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan);
 
 /// Fits the workspaces of a planned arena to the ways in which its nodes now run.
@@ -80,7 +80,7 @@ struct MemoryUse {
 MemoryUse memory_use(const StepGraph& graph, const Plan& plan);
 
 /// Every fault of a plan, as sentences; empty if it is safe. Independent of the policies and planners: it derives the
-/// order from the commands alone (vector clocks) and the conflicts from bytes alone (scheduler/verifier.cpp).
+/// order from the commands alone (vector clocks) and the conflicts from bytes alone (scheduler/check/verifier.cpp).
 std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, const Plan& plan);
 /// Throws PlanError with the first faults if there are any.
 void require_safe(const Problem& problem, const Plan& plan);

@@ -43,7 +43,7 @@ Plan plan_from(const JsonPart& json) {
   for (const JsonPart& placement : json["placements"].list()) {
     placement.check_size(4);
     plan.placements.push_back({.stream = placement["stream"].index(streams),
-                               .choice = placement["choice"].index(kMaxInt),
+                               .implementation = placement["implementation"].index(kMaxInt),
                                .start = placement["start"].number(0),
                                .finish = placement["finish"].number(0)});
   }
@@ -52,10 +52,10 @@ Plan plan_from(const JsonPart& json) {
     auto& commands = plan.streams.emplace_back();
     for (const JsonPart& command : stream.list()) commands.push_back(command_from(command, nodes, plan.events));
   }
-  for (const JsonPart& edge : json["extra_edges"].list()) {
+  for (const JsonPart& edge : json["resource_edges"].list()) {
     const std::vector<JsonPart> ends = edge.list();
     edge.check_size(2);
-    plan.extra_edges.emplace_back(ends[0].index(nodes), ends[1].index(nodes));
+    plan.resource_edges.emplace_back(ends[0].index(nodes), ends[1].index(nodes));
   }
   for (const JsonPart& offset : json["offsets"].list()) plan.offsets.push_back(offset.integer(-1, plan.arena_bytes));
   json["workspaces"].check_size(plan.streams.size());
@@ -72,7 +72,8 @@ Plan plan_from(const JsonPart& json) {
 std::string to_json(const Plan& plan) {
   Json placements = Json::array();
   for (const Placement& p : plan.placements) {
-    placements.push_back({{"stream", p.stream}, {"choice", p.choice}, {"start", p.start}, {"finish", p.finish}});
+    placements.push_back(
+        {{"stream", p.stream}, {"implementation", p.implementation}, {"start", p.start}, {"finish", p.finish}});
   }
   Json streams = Json::array();
   for (const auto& commands : plan.streams) {
@@ -96,7 +97,7 @@ std::string to_json(const Plan& plan) {
               {"offsets", plan.offsets},
               {"events", plan.events},
               {"streams", streams},
-              {"extra_edges", plan.extra_edges},
+              {"resource_edges", plan.resource_edges},
               {"placements", placements}}
       .dump();
 }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/costs.h"
-#include "scheduler/slow_downs.h"
+#include "scheduler/costs/costs.h"
+#include "scheduler/costs/interference.h"
 
 namespace braid {
 
@@ -23,16 +23,16 @@ struct Problem {
   int capacity = 1;  ///< cores or SMs that concurrent nodes share
   /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does: then nothing needs to
   /// keep them apart.
-  bool shares_units = false;
-  const SlowDowns* slow_downs = nullptr;  ///< what is known of nodes that hinder each other; may be null
-  double wait_microseconds = 0;           ///< from an event to the start of a stream that is waiting for it
-  ScheduleLog* log = nullptr;             ///< told what is decided and why; may be null
+  bool oversubscribes = false;
+  const Interference* interference = nullptr;  ///< what is known of nodes that hinder each other; may be null
+  double wait_microseconds = 0;                ///< from an event to the start of a stream that is waiting for it
+  ScheduleLog* log = nullptr;                  ///< told what is decided and why; may be null
 };
 
 struct Placement {
   int stream = 0;
-  int choice = 0;    ///< index into costs.choices(node)
-  double start = 0;  ///< predicted, microseconds from the start of the step
+  int implementation = 0;  ///< index into costs.of(node)
+  double start = 0;        ///< predicted, microseconds from the start of the step
   double finish = 0;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
@@ -43,7 +43,7 @@ struct Schedule {
   std::vector<NodeId> order;
   /// Pairs (before, after) to be kept in order although no data asks for it, so that nodes that together ask for more
   /// than the capacity do not run at once.
-  std::vector<std::pair<NodeId, NodeId>> extra_edges;
+  std::vector<std::pair<NodeId, NodeId>> resource_edges;
   double makespan = 0;  ///< microseconds
   /// Of a policy that chooses among others: the one that made this schedule. Else empty.
   std::string_view kept = {};
@@ -55,7 +55,7 @@ using Policy = Schedule (*)(const Problem&);
 Schedule serial(const Problem& problem);
 
 /// Serial in another order: what frees memory runs as soon as it can.
-Schedule frugal(const Problem& problem);
+Schedule memory_order(const Problem& problem);
 
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
 /// path ahead starts at the width that finishes it first; a wide start must not delay more important ready nodes. The
@@ -81,7 +81,7 @@ Schedule exhaustive(const Problem& problem);
 inline constexpr int kMostExhaustiveNodes = 12;
 
 /// What matters most when a node is given a stream.
-enum class StreamChoice {
+enum class StreamPreference {
   few_waits,
   /// That it does not start too early: where only its stream keeps a node back, one that was held for lack of units
   /// follows a node that gives some back.
@@ -91,13 +91,15 @@ enum class StreamChoice {
   late_updates,
 };
 
-/// Gives every node a stream that is free when it starts, and makes `order` that of the starts (scheduler/streams.cpp).
-/// Looks at the choice, start and finish of every placement. Throws PlanError if more nodes run at once than there are
-/// streams.
-void assign_streams(const Problem& problem, Schedule& schedule, StreamChoice preference = StreamChoice::few_waits);
+/// Gives every node a stream that is free when it starts, and makes `order` that of the starts
+/// (scheduler/lowering/streams.cpp). Looks at the implementation, start and finish of every placement. Throws PlanError
+/// if more nodes run at once than there are streams.
+void assign_streams(const Problem& problem, Schedule& schedule,
+                    StreamPreference preference = StreamPreference::few_waits);
 
 /// Orders nodes that use the same capacity one after the other by extra edges, so that the schedule stays within the
-/// capacity whatever the real durations are (scheduler/capacity.cpp). Throws PlanError if it is beyond it as predicted.
+/// capacity whatever the real durations are (scheduler/lowering/capacity.cpp). Throws PlanError if it is beyond it as
+/// predicted.
 void add_capacity_edges(const Problem& problem, Schedule& schedule);
 
 /// The schedule of all other policies that the simulator finds fastest; of equals the one with fewer waits.

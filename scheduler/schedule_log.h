@@ -1,6 +1,6 @@
 #pragma once
 // Why a plan is as it is: what the list scheduler and the wait planner decided, as they went. Filled if Problem::log is
-// set, read by scheduler/explain.h.
+// set, read by scheduler/show/explain.h.
 
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ struct ScheduleLog {
     bool fixed = false;            ///< the way to run it was given
     bool in_turn = false;          ///< one wide node after another; else, ready nodes share what is free
     double reserved = 0;           ///< when capacity is promised to a more important node; infinite if it is not
-    int choice = -1;               ///< -1: none is possible
+    int implementation = -1;       ///< -1: none is possible
     double start = 0, finish = 0;  ///< when it could start, and be over if nothing slows it
     bool started = false;
   };

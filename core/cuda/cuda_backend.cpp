@@ -48,7 +48,7 @@ DeviceInfo describe(int device) {
   info.name = properties.name;
   info.capacity = properties.multiProcessorCount;
   info.memory_bytes = properties.totalGlobalMem;
-  info.shares_units = true;
+  info.oversubscribes = true;
   info.blocks_per_unit = std::max(1, resident_blocks(properties, kOwnBlocks));
 
   const double clock = 1e3 * attribute(cudaDevAttrClockRate, device);

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "ops/common/arithmetic.h"
+#include "ops/common/floating.h"
 #include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
-#include "ops/common/floating.h"
 
 namespace braid::cpu {
 

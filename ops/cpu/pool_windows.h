@@ -4,8 +4,8 @@
 // in one loop over channels.
 
 #include "core/shape.h"
-#include "ops/cpu/loops.h"
 #include "ops/common/pool_windows.h"
+#include "ops/cpu/loops.h"
 
 namespace braid::cpu {
 

@@ -7,8 +7,8 @@
 // Sums are of data shifted by about their mean, as on the CPU (arithmetic::Moments). Per-channel values are of the type
 // that the elements are computed in.
 
-#include "ops/common/arithmetic.h"
 #include "ops/batch_norm.h"
+#include "ops/common/arithmetic.h"
 #include "ops/cuda/channel_tiles.cuh"
 #include "ops/cuda/factories.h"
 

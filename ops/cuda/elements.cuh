@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "core/cuda/launch.h"
-#include "ops/cuda/cuda_kernel.h"
 #include "ops/common/floating.h"
+#include "ops/cuda/cuda_kernel.h"
 
 namespace braid::cuda {
 

@@ -2,8 +2,8 @@
 // Pooling kernels compute one vector of channels of one pixel per thread, in both directions: a gradient gathers from
 // the windows over its pixel, so nothing is ever added by two threads.
 
-#include "ops/cuda/elements.cuh"
 #include "ops/common/pool_windows.h"
+#include "ops/cuda/elements.cuh"
 
 namespace braid::cuda {
 

@@ -2,8 +2,8 @@
 // knows of nodes that hinder each other and of hardware that interleaves, and takes the fastest. The serial schedule is
 // among them, so under the simulator it is never slower than one stream.
 
-#include "scheduler/implementations.h"
-#include "scheduler/simulator.h"
+#include "scheduler/check/simulator.h"
+#include "scheduler/lowering/implementations.h"
 
 namespace braid {
 namespace {

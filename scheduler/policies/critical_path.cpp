@@ -6,18 +6,18 @@
 //     of the capacity.
 //   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. It is
 //     thorough on small graphs, where single decisions matter, and costs large ones nothing.
-// Large steps are scheduled once more within a window over an order that needs little memory (scheduler/window.h). That
-// schedule wins if it is as short.
+// Large steps are scheduled once more within a window over an order that needs little memory
+// (scheduler/policies/window.h). That schedule wins if it is as short.
 
 #include <algorithm>
 #include <limits>
 
 #include "core/random.h"
 #include "core/text.h"
-#include "scheduler/list_scheduler.h"
+#include "scheduler/check/simulator.h"
+#include "scheduler/policies/list_scheduler.h"
+#include "scheduler/policies/window.h"
 #include "scheduler/schedule_log.h"
-#include "scheduler/simulator.h"
-#include "scheduler/window.h"
 
 namespace braid {
 namespace {
@@ -35,7 +35,7 @@ constexpr double kMakespanRounding = 1e-9;
 std::string name_of(const ListRules& rules) {
   constexpr const char* kNames[] = {"equal shares", "balanced", "fastest"};  // by Sharing
   std::string name = kNames[static_cast<int>(rules.sharing)];
-  if (rules.crowding > 1) name += message(", asking for ", rules.crowding, " times the capacity");
+  if (rules.oversubscription > 1) name += message(", asking for ", rules.oversubscription, " times the capacity");
   if (rules.fitted_streams > 0) name += message(", ", plural(rules.fitted_streams, "stream"), " for what fits best");
   return name;
 }
@@ -79,20 +79,20 @@ class Search {
 
   void try_all_rules() {
     const bool moldable =
-        std::ranges::any_of(launched_, [&](NodeId node) { return problem_.costs.choices(node).size() > 1; });
+        std::ranges::any_of(launched_, [&](NodeId node) { return problem_.costs.of(node).size() > 1; });
     ListRules rules{.priorities = bottom_levels(problem_.edges, problem_.costs)};
     for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
       if (sharing != Sharing::equal && !moldable) break;
       rules.sharing = sharing;
       attempt(rules, [&] { return name_of(rules); });
-      if (!problem_.shares_units) continue;
-      for (const double crowding : kCrowdings) {
+      if (!problem_.oversubscribes) continue;
+      for (const double oversubscription : kOversubscriptions) {
         for (int fitted = 0; fitted < std::min(4, problem_.streams); ++fitted) {
-          ListRules crowded = rules;
-          crowded.crowding = crowding;
-          crowded.fitted_streams = fitted;
+          ListRules oversubscribed = rules;
+          oversubscribed.oversubscription = oversubscription;
+          oversubscribed.fitted_streams = fitted;
           attempt(
-              crowded, [&] { return name_of(crowded); }, Tell::if_kept);
+              oversubscribed, [&] { return name_of(oversubscribed); }, Tell::if_kept);
         }
       }
     }
@@ -102,7 +102,7 @@ class Search {
     const Edges reversed{problem_.edges.successor_begin, problem_.edges.predecessor_begin, problem_.edges.successor,
                          problem_.edges.predecessor};
     const Problem backward{problem_.graph,   reversed,          problem_.costs,
-                           problem_.streams, problem_.capacity, problem_.shares_units};
+                           problem_.streams, problem_.capacity, problem_.oversubscribes};
     ListRules rules = rules_;
     const auto take_finishes = [&](const Schedule& schedule) {
       for (const NodeId node : launched_) rules.priorities[node] = schedule.placements[node].finish;
@@ -117,7 +117,7 @@ class Search {
   template <class Name>
   Schedule attempt(ListRules rules, const Name& name, Tell tell = Tell::always) {
     Schedule schedule = list_schedule(problem_, rules);
-    if (schedule.order.size() < launched_.size()) return schedule;  // the holds lock each other out
+    if (schedule.order.size() < launched_.size()) return schedule;  // the start orders contradict each other
     const bool kept = remember(schedule);
     if (problem_.log != nullptr && (kept || tell == Tell::always)) note(rules, name());
     if (schedule.makespan <= least_) {
@@ -137,7 +137,7 @@ class Search {
     const auto place = std::ranges::find_if(best_, [&](const Found& other) {
       return schedule.makespan < other.schedule.makespan * (1 - kMakespanRounding);
     });
-    const std::size_t most = problem_.shares_units ? kKept : 1;
+    const std::size_t most = problem_.oversubscribes ? kKept : 1;
     if (place - best_.begin() == static_cast<std::ptrdiff_t>(most)) return false;
     const std::size_t attempt = problem_.log != nullptr ? problem_.log->attempts.size() : 0;
     best_.insert(place, {schedule, attempt});
@@ -152,21 +152,23 @@ class Search {
   void change(ListRules& rules) {
     const NodeId node = any_node(), other = any_node();
     if (one_in(4)) {
-      if (!rules.holds.empty() && one_in(2)) {
-        rules.holds.erase(rules.holds.begin() + random_.below(static_cast<std::uint32_t>(rules.holds.size())));
-      } else if (node != other && rules.holds.size() < kMostHolds) {
-        rules.holds.emplace_back(other, node);
+      if (!rules.start_orders.empty() && one_in(2)) {
+        rules.start_orders.erase(rules.start_orders.begin() +
+                                 random_.below(static_cast<std::uint32_t>(rules.start_orders.size())));
+      } else if (node != other && rules.start_orders.size() < kMostHolds) {
+        rules.start_orders.emplace_back(other, node);
       }
     } else if (one_in(3)) {
-      if (rules.choices.empty()) rules.choices.assign(problem_.graph.node_count(), kAnyChoice);
-      const auto choices = static_cast<std::uint32_t>(problem_.costs.choices(node).size());
-      rules.choices[node] = static_cast<int>(random_.below(choices + 1)) - 1;  // kAnyChoice is one of them
+      if (rules.implementations.empty()) rules.implementations.assign(problem_.graph.node_count(), kAnyImplementation);
+      const auto implementations = static_cast<std::uint32_t>(problem_.costs.of(node).size());
+      rules.implementations[node] =
+          static_cast<int>(random_.below(implementations + 1)) - 1;  // kAnyImplementation is one of them
     } else {
       rules.priorities[node] = rules.priorities[other] * (one_in(2) ? 1.001 : 0.999);
     }
   }
 
-  static constexpr double kCrowdings[] = {1.5, 2, 4};
+  static constexpr double kOversubscriptions[] = {1.5, 2, 4};
 
   const Problem& problem_;
   const double bound_;
@@ -192,7 +194,7 @@ int play(const Problem& problem, Schedule& schedule) {
 Found best_when_run(const Problem& problem, std::span<const Found> found) {
   struct Candidate {
     const Found* found;
-    StreamChoice preference;
+    StreamPreference preference;
     double makespan;
     int waits;
   };
@@ -206,7 +208,8 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
   std::vector<Candidate> candidates;
   Schedule schedule;
   for (const Found& one : found) {
-    for (const StreamChoice preference : {StreamChoice::few_waits, StreamChoice::on_time, StreamChoice::late_updates}) {
+    for (const StreamPreference preference :
+         {StreamPreference::few_waits, StreamPreference::on_time, StreamPreference::late_updates}) {
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
       candidate.waits = run(untold, candidate, schedule);
       candidate.makespan = schedule.makespan;
@@ -222,7 +225,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
 Schedule search(const Problem& problem) {
   std::vector<Found> found = Search(problem).run();
   Found best = found.front();
-  if (problem.shares_units) {
+  if (problem.oversubscribes) {
     found.push_back({serial(problem)});  // so that the result is never worse than it
     best = best_when_run(problem, found);
   } else {
@@ -240,7 +243,7 @@ constexpr int kWindow = 64;
 
 Schedule critical_path(const Problem& problem) {
   Schedule best = search(problem);
-  if (!problem.shares_units) add_capacity_edges(problem, best);
+  if (!problem.oversubscribes) add_capacity_edges(problem, best);
   if (problem.streams > 1 && problem.graph.node_count() > kManyNodes) {
     Schedule lean = lean_schedule(problem, search, kWindow);  // has its capacity edges
     if (lean.makespan <= best.makespan) best = std::move(lean);

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "scheduler/list_scheduler.h"
+#include "scheduler/policies/list_scheduler.h"
 
 namespace braid {
 namespace {
@@ -51,7 +51,7 @@ class BranchAndBound {
  private:
   struct Task {
     NodeId node;
-    std::vector<int> ways;  // choices that no other beats in both width and duration
+    std::vector<int> ways;  // implementations that no other beats in both width and duration
     double tail = 0;        // longest path after it
     double fastest = 0, least_work = 0;
     Mask predecessors = 0;
@@ -62,21 +62,22 @@ class BranchAndBound {
     int free_units = 0;
     bool progress = false;  // something has started since the last event
     std::array<double, kMostExhaustiveNodes> start{}, finish{};
-    std::array<int, kMostExhaustiveNodes> choice{};
+    std::array<int, kMostExhaustiveNodes> implementation{};
 
     Mask running() const { return started & ~finished; }
   };
 
-  const Choice& choice(int task, int index) const { return problem_.costs.choice(tasks_[task].node, index); }
+  const Cost& cost(int task, int index) const { return problem_.costs.of(tasks_[task].node, index); }
   int count() const { return static_cast<int>(tasks_.size()); }
   static bool contains(Mask set, int task) { return (set >> task & 1) != 0; }
 
   std::vector<int> useful_choices(NodeId node) const {
     std::vector<int> useful;
-    const auto choices = problem_.costs.choices(node);  // in ascending width
-    for (int i = 0; i < static_cast<int>(choices.size()); ++i) {
+    const auto implementations = problem_.costs.of(node);  // in ascending width
+    for (int i = 0; i < static_cast<int>(implementations.size()); ++i) {
       const bool beaten = std::ranges::any_of(useful, [&](int other) {
-        return choices[other].width <= choices[i].width && choices[other].duration <= choices[i].duration;
+        return implementations[other].width <= implementations[i].width &&
+               implementations[other].duration <= implementations[i].duration;
       });
       if (!beaten) useful.push_back(i);
     }
@@ -102,7 +103,7 @@ class BranchAndBound {
     if (next == count() || state.free_units == 0 || free_streams(state) == 0) return advance(state);
     const int task = by_level_[next];
     for (const int way : tasks_[task].ways) {
-      const auto& [width, duration, workspace, implementation] = choice(task, way);
+      const auto& [width, duration, workspace, implementation] = cost(task, way);
       if (width > state.free_units) continue;
       State started = state;
       started.started |= Mask{1} << task;
@@ -110,7 +111,7 @@ class BranchAndBound {
       started.free_units -= width;
       started.start[task] = state.now;
       started.finish[task] = state.now + duration;
-      started.choice[task] = way;
+      started.implementation[task] = way;
       decide(started, next + 1);
     }
     decide(state, next + 1);
@@ -130,7 +131,7 @@ class BranchAndBound {
     for (int i = 0; i < count(); ++i) {
       if (!contains(state.running(), i) || state.finish[i] > next) continue;
       event.finished |= Mask{1} << i;
-      event.free_units += choice(i, state.choice[i]).width;
+      event.free_units += cost(i, state.implementation[i]).width;
     }
     search(event);
   }
@@ -143,7 +144,7 @@ class BranchAndBound {
       if (contains(state.started, i)) {
         finish[i] = state.finish[i];
         const double left = std::max(0.0, finish[i] - state.now);
-        work += left * choice(i, state.choice[i]).width;
+        work += left * cost(i, state.implementation[i]).width;
         durations += left;
       } else {
         double start = state.now;
@@ -174,7 +175,8 @@ class BranchAndBound {
     for (Mask left = b.started & ~a.finished; left != 0; left &= left - 1) {
       const int i = std::countr_zero(left);
       if (a.finish[i] <= b.now) continue;  // then it holds nothing any more
-      if (a.finish[i] > b.finish[i] || choice(i, a.choice[i]).width > choice(i, b.choice[i]).width) return false;
+      if (a.finish[i] > b.finish[i] || cost(i, a.implementation[i]).width > cost(i, b.implementation[i]).width)
+        return false;
     }
     return true;
   }
@@ -186,7 +188,7 @@ class BranchAndBound {
     best_.makespan = makespan;
     for (int i = 0; i < count(); ++i) {
       best_.placements[tasks_[i].node] = {
-          .choice = state.choice[i], .start = state.start[i], .finish = state.finish[i]};
+          .implementation = state.implementation[i], .start = state.start[i], .finish = state.finish[i]};
     }
   }
 
@@ -206,7 +208,7 @@ Schedule exhaustive(const Problem& problem) {
               " nodes, got ", launched, ": larger graphs take too long");
   Schedule schedule = BranchAndBound(problem).run();
   assign_streams(problem, schedule);
-  if (!problem.shares_units) add_capacity_edges(problem, schedule);
+  if (!problem.oversubscribes) add_capacity_edges(problem, schedule);
   return schedule;
 }
 

@@ -4,9 +4,9 @@
 // needs fewer waits: one for each edge of the reduction outside of the matching. Nodes are placed in recording order.
 // Where there are more paths than streams, a path joins the stream that is free first when its first node is placed.
 
-#include "scheduler/bipartite_matching.h"
-#include "scheduler/timeline.h"
-#include "scheduler/transitive_reduction.h"
+#include "scheduler/policies/bipartite_matching.h"
+#include "scheduler/policies/timeline.h"
+#include "scheduler/policies/transitive_reduction.h"
 
 namespace braid {
 

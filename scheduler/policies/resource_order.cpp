@@ -8,7 +8,7 @@
 #include <functional>
 #include <queue>
 
-#include "scheduler/timeline.h"
+#include "scheduler/policies/timeline.h"
 
 namespace braid {
 namespace {
@@ -30,8 +30,8 @@ Schedule resource_order(const Problem& problem) {
   std::priority_queue<Hungry, std::vector<Hungry>, std::greater<>> ready;  // the least hungry first
   std::vector<int> missing(problem.graph.node_count());                    // predecessors that were not placed yet
   const auto add_ready = [&](NodeId node) {
-    const Choice& choice = problem.costs.choice(node, equal_share(problem, node));
-    ready.emplace(choice.width * choice.duration, node);
+    const Cost& cost = problem.costs.of(node, equal_share(problem, node));
+    ready.emplace(cost.width * cost.duration, node);
   };
   for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
     missing[node] = static_cast<int>(problem.edges.predecessors(node).size());

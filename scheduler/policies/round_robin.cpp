@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scheduler/timeline.h"
+#include "scheduler/policies/timeline.h"
 
 namespace braid {
 

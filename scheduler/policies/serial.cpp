@@ -12,12 +12,13 @@ Schedule serial(const Problem& problem) {
   schedule.placements.resize(problem.graph.node_count());
   for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
     if (problem.graph.node(node).is_view) continue;
-    const auto choices = problem.costs.choices(node);
-    const auto fastest = std::ranges::min_element(choices, {}, &Choice::duration);
+    const auto implementations = problem.costs.of(node);
+    const auto fastest = std::ranges::min_element(implementations, {}, &Cost::duration);
     const double start = schedule.makespan;
     schedule.makespan += fastest->duration;
-    schedule.placements[node] = {
-        .choice = static_cast<int>(fastest - choices.begin()), .start = start, .finish = schedule.makespan};
+    schedule.placements[node] = {.implementation = static_cast<int>(fastest - implementations.begin()),
+                                 .start = start,
+                                 .finish = schedule.makespan};
     schedule.order.push_back(node);
   }
   return schedule;

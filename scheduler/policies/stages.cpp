@@ -14,7 +14,7 @@
 #include <limits>
 #include <optional>
 
-#include "scheduler/timeline.h"
+#include "scheduler/policies/timeline.h"
 
 namespace braid {
 namespace {
@@ -38,9 +38,9 @@ class Window {
   Window(const Problem& problem, std::span<const NodeId> nodes)
       : capacity_(problem.capacity), most_groups_(std::min(kGroups, problem.streams)), all_(only(nodes.size()) - 1) {
     for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
-      const Choice& choice = problem.costs.choice(nodes[i], equal_share(problem, nodes[i]));
+      const Cost& cost = problem.costs.of(nodes[i], equal_share(problem, nodes[i]));
       Local& node = nodes_[i];
-      node = {.duration = choice.duration, .work = choice.width * choice.duration};
+      node = {.duration = cost.duration, .work = cost.width * cost.duration};
       for (const NodeId predecessor : problem.edges.predecessors(nodes[i])) {
         if (predecessor < nodes[0]) continue;
         const auto j = static_cast<int>(std::ranges::lower_bound(nodes, predecessor) - nodes.begin());

@@ -4,7 +4,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 #include "tests/cuda/recording/recording.h"
 
 namespace braid::testing {

@@ -1,8 +1,8 @@
 #pragma once
 // From the log of the recording runtime to steps in a row as the scheduler's verifier knows them.
 
-#include "scheduler/step_sequence.h"
 #include "tests/cuda/trace.h"
+#include "tests/scheduler/step_sequence.h"
 
 namespace braid::testing {
 

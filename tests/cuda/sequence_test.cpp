@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "models/registry.h"
-#include "scheduler/step_protocols.h"
 #include "tests/cuda/networks.h"
 #include "tests/faults.h"
+#include "tests/scheduler/step_protocols.h"
 #include "tests/scheduler/training_step.h"
 #include "train/optimizer.h"
 

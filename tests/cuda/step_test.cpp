@@ -9,7 +9,7 @@
 
 #include "core/cuda/stream_handles.h"
 #include "ops/kernels.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
 
@@ -45,7 +45,7 @@ TEST_CASE("a device can be described to plan for it elsewhere") {
   };
   CHECK(letters(read.properties) == letters(device_from_json(to_json(known)).properties));
   CHECK(read.capacity == known.capacity);
-  CHECK(read.shares_units);
+  CHECK(read.oversubscribes);
 }
 
 TEST_CASE("the algorithms of a convolution are timed once, before the step is planned") {

@@ -1,4 +1,4 @@
-#include "runtime/kernel_timer.h"
+#include "runtime/profile/kernel_timer.h"
 
 #include <doctest/doctest.h>
 
@@ -26,9 +26,9 @@ StepGraph small_graph() {
 /// All nodes in `widths` ways, at first with a duration that no kernel has.
 Costs estimates(const StepGraph& graph, std::initializer_list<int> widths) {
   Costs costs;
-  std::vector<Choice> choices;
-  for (const int width : widths) choices.push_back({.width = width, .duration = 1e9});
-  for (NodeId node = 0; node < graph.node_count(); ++node) costs.add(choices);
+  std::vector<Cost> implementations;
+  for (const int width : widths) implementations.push_back({.width = width, .duration = 1e9});
+  for (NodeId node = 0; node < graph.node_count(); ++node) costs.add(implementations);
   return costs;
 }
 
@@ -39,25 +39,25 @@ TEST_CASE("the ways to run a node are timed, each once, and nodes with one way a
   KernelTimer timer(*backend, *streams);
 
   Costs costs = estimates(graph, {1, 2});
-  KernelChoices kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, costs);
+  NodeKernels kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, costs);
   timer.time(graph, kernels, costs, false);
   for (NodeId node = 0; node < graph.node_count(); ++node) {
-    for (const Choice& choice : costs.choices(node)) {
-      CHECK(choice.duration > 0);
-      CHECK(choice.duration < 1e9);
+    for (const Cost& cost : costs.of(node)) {
+      CHECK(cost.duration > 0);
+      CHECK(cost.duration < 1e9);
     }
   }
-  for (const int i : {0, 1}) CHECK(costs.choice(0, i).duration == costs.choice(1, i).duration);
+  for (const int i : {0, 1}) CHECK(costs.of(0, i).duration == costs.of(1, i).duration);
 
   Costs again = estimates(graph, {1, 2});
   kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, again);
   timer.time(graph, kernels, again, false);
-  for (NodeId node = 0; node < graph.node_count(); ++node) CHECK(again.choice(node, 1) == costs.choice(node, 1));
+  for (NodeId node = 0; node < graph.node_count(); ++node) CHECK(again.of(node, 1) == costs.of(node, 1));
 
   Costs single = estimates(graph, {1});
   kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, single);
   timer.time(graph, kernels, single, false);
-  CHECK(single.choice(0, 0).duration == 1e9);
+  CHECK(single.of(0, 0).duration == 1e9);
 }
 
 TEST_CASE("a session that times kernels computes what it computes without") {

@@ -8,7 +8,7 @@
 #include "autograd/functions.h"
 #include "models/registry.h"
 #include "runtime/limited_planning.h"
-#include "runtime/profiler.h"
+#include "runtime/profile/profiler.h"
 #include "tests/models/small_model.h"
 
 namespace braid {

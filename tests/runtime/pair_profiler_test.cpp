@@ -1,4 +1,4 @@
-#include "runtime/pair_profiler.h"
+#include "runtime/profile/pair_profiler.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "autograd/functions.h"
-#include "runtime/profiler.h"
+#include "runtime/profile/profiler.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
@@ -68,8 +68,8 @@ TEST_CASE("pairs are those that plans run at once, equal kinds once, the longest
   for (const std::int64_t bytes : {8, 16}) add(graph, {add(graph, {}, bytes)}, 24);
   Costs costs;
   for (const double duration : {10, 5, 10, 5}) {
-    const Choice choice{.duration = duration};
-    costs.add({&choice, 1});
+    const Cost cost{.duration = duration};
+    costs.add({&cost, 1});
   }
   const std::vector<int> one{1}, two{2}, both{2, 2};
   CHECK(overlapping_pairs(graph, costs, two_cores(), one, false).empty());
@@ -144,7 +144,7 @@ TEST_CASE("the pairs of a recorded step are measured, up to a number, and the co
   }
   const StepGraph graph = with_kept_results(session.tape().graph());
   Costs costs = analytic_costs(graph, session.backend().info(), std::vector{1});
-  CHECK(!slow_downs(profile, graph, costs, 2).empty());
+  CHECK(!interference(profile, graph, costs, 2).empty());
   measure(1);
   CHECK(calls == 1);
 }

@@ -1,4 +1,4 @@
-#include "runtime/profiler.h"
+#include "runtime/profile/profiler.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "scheduler/simulator.h"
+#include "scheduler/check/simulator.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
@@ -37,12 +37,12 @@ TEST_CASE("the automatic policy stays on one stream where concurrency hinders mo
   add(graph, {});
   const Costs costs = unit_costs(graph);
   const Edges edges = graph.edges();
-  SlowDowns slow_downs;
-  Problem problem{graph, edges, costs, 2, 2, false, &slow_downs};
+  Interference interference;
+  Problem problem{graph, edges, costs, 2, 2, false, &interference};
   CHECK(make_plan(problem, automatic, "auto").policy != "auto (serial)");
-  slow_downs.set_kind(0, 0, 0);
-  slow_downs.set_kind(1, 0, 0);
-  slow_downs.set_factor(0, 0, 2.5);
+  interference.set_kind(0, 0, 0);
+  interference.set_kind(1, 0, 0);
+  interference.set_factor(0, 0, 2.5);
   CHECK(make_plan(problem, automatic, "auto").policy == "auto (serial)");
 }
 

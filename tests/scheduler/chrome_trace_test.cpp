@@ -1,4 +1,4 @@
-#include "scheduler/chrome_trace.h"
+#include "scheduler/show/chrome_trace.h"
 
 #include <doctest/doctest.h>
 
@@ -72,7 +72,7 @@ void check_nodes(const PlanView& view, const Json& trace, int process, std::span
     REQUIRE(track_of(trace, slice) == stream_of(view, node));
     REQUIRE(slice["ts"] == runs[node].start);
     REQUIRE(slice["dur"] == runs[node].finish - runs[node].start);
-    REQUIRE(args["width"] == view.choice(node).width);
+    REQUIRE(args["width"] == view.cost(node).width);
     REQUIRE(args["critical"] == (std::ranges::find(path, node) != path.end()));
   }
   for (NodeId node = 0; node < view.graph.node_count(); ++node) {

@@ -20,15 +20,15 @@ TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost")
   const int widths[] = {1, 2, 4, 8};
   const Costs costs = analytic_costs(graph, four_cores(), widths);
   REQUIRE(costs.node_count() == 2);
-  REQUIRE(costs.choices(0).size() == 3);  // 8 is wider than the device
-  CHECK(costs.choice(0, 0).duration == doctest::Approx(1 + 8));
-  CHECK(costs.choice(0, 1).duration == doctest::Approx(1 + 2 + 4));
-  CHECK(costs.choice(0, 2).duration == doctest::Approx(1 + 2 + 2));
-  CHECK(costs.choice(1, 0).duration == doctest::Approx(1 + 10));
-  CHECK(costs.choice(1, 1).duration == doctest::Approx(1 + 2 + 5));
-  CHECK(costs.choice(1, 2).duration == doctest::Approx(1 + 2 + 4));  // four cores share 2.5 GB/s
-  CHECK(costs.fastest(0) == costs.choice(0, 2).duration);
-  CHECK(costs.least_work(0) == costs.choice(0, 0).duration);
+  REQUIRE(costs.of(0).size() == 3);  // 8 is wider than the device
+  CHECK(costs.of(0, 0).duration == doctest::Approx(1 + 8));
+  CHECK(costs.of(0, 1).duration == doctest::Approx(1 + 2 + 4));
+  CHECK(costs.of(0, 2).duration == doctest::Approx(1 + 2 + 2));
+  CHECK(costs.of(1, 0).duration == doctest::Approx(1 + 10));
+  CHECK(costs.of(1, 1).duration == doctest::Approx(1 + 2 + 5));
+  CHECK(costs.of(1, 2).duration == doctest::Approx(1 + 2 + 4));  // four cores share 2.5 GB/s
+  CHECK(costs.fastest(0) == costs.of(0, 2).duration);
+  CHECK(costs.least_work(0) == costs.of(0, 0).duration);
 }
 
 TEST_CASE("on a device that shares its units a matrix kernel is as wide as its thread blocks, whatever is offered") {
@@ -39,12 +39,12 @@ TEST_CASE("on a device that shares its units a matrix kernel is as wide as its t
   add_work(graph, input, {});                               // nothing to do still takes a launch
   const int widths[] = {1, 2};
   const Costs costs = analytic_costs(graph, ten_multiprocessors(), widths);
-  for (NodeId node = 0; node < 3; ++node) REQUIRE(costs.choices(node).size() == 1);
-  CHECK(costs.choice(0, 0).width == 3);
-  CHECK(costs.choice(0, 0).duration == doctest::Approx(1 + 4));
-  CHECK(costs.choice(1, 0).width == 10);
-  CHECK(costs.choice(1, 0).duration == doctest::Approx(1 + 4));
-  CHECK(costs.choice(2, 0) == Choice{.width = 1, .duration = 1});
+  for (NodeId node = 0; node < 3; ++node) REQUIRE(costs.of(node).size() == 1);
+  CHECK(costs.of(0, 0).width == 3);
+  CHECK(costs.of(0, 0).duration == doctest::Approx(1 + 4));
+  CHECK(costs.of(1, 0).width == 10);
+  CHECK(costs.of(1, 0).duration == doctest::Approx(1 + 4));
+  CHECK(costs.of(2, 0) == Cost{.width = 1, .duration = 1});
 }
 
 TEST_CASE("Braid's own kernels are as wide as their share of block slots or of bandwidth, whichever is larger") {
@@ -53,7 +53,7 @@ TEST_CASE("Braid's own kernels are as wide as their share of block slots or of b
   const auto cost = [&](double blocks) {
     StepGraph graph;
     add_work(graph, graph.add_input(bytes_desc(8)), {.bytes = blocks * kBlock});
-    return analytic_costs(graph, gpu, {}).choice(0, 0);
+    return analytic_costs(graph, gpu, {}).of(0, 0);
   };
   // Two blocks run on two units, of which each can draw a fifth of the bandwidth: four units' worth.
   CHECK(cost(2).duration == doctest::Approx(1 + kBlock / 1e3));
@@ -89,11 +89,11 @@ TEST_CASE("tensor cores take f16 and bf16, tf32 at half the rate if it is allowe
                  .bytes_per_second = 1e9,
                  .bytes_per_second_unit = 1e9,
                  .matrix_flops_per_unit = 8e9,
-                 .shares_units = true};
+                 .oversubscribes = true};
   const auto microseconds = [&](DType dtype, bool tf32) {
     StepGraph graph;
     add_work(graph, graph.add_input({dtype, {8}}), {.flops = 8e3, .blocks = 1});
-    return analytic_costs(graph, gpu, {}, tf32).choice(0, 0).duration;
+    return analytic_costs(graph, gpu, {}, tf32).of(0, 0).duration;
   };
   CHECK(microseconds(DType::bf16, false) == doctest::Approx(1));
   CHECK(microseconds(DType::f16, true) == doctest::Approx(1));
@@ -114,12 +114,12 @@ TEST_CASE("views cost nothing and empty tensors cost a launch") {
   add_work(graph, input, {});
   const int widths[] = {1, 2};
   const Costs costs = analytic_costs(graph, four_cores(), widths);
-  REQUIRE(costs.choices(0).size() == 1);
-  CHECK(costs.choice(0, 0) == Choice{.width = 1, .duration = 0});
+  REQUIRE(costs.of(0).size() == 1);
+  CHECK(costs.of(0, 0) == Cost{.width = 1, .duration = 0});
   CHECK(costs.fastest(1) == doctest::Approx(1));
 }
 
-TEST_CASE("a device without rates and a node without choices are errors") {
+TEST_CASE("a device without rates and a node without implementations are errors") {
   StepGraph graph;
   add_work(graph, graph.add_input(bytes_desc(8)), {});
   const int widths[] = {1}, too_wide[] = {8};
@@ -133,8 +133,8 @@ TEST_CASE("bottom levels are longest paths and the lower bound is depth or work 
   add(graph, {b, c});
   Costs costs;
   for (const double duration : {1.0, 5.0, 2.0, 3.0}) {
-    const Choice choices[] = {{.width = 1, .duration = duration}, {.width = 2, .duration = duration * 0.75}};
-    costs.add(choices);
+    const Cost implementations[] = {{.width = 1, .duration = duration}, {.width = 2, .duration = duration * 0.75}};
+    costs.add(implementations);
   }
   const Edges edges = graph.edges();
   const std::vector<double> levels = bottom_levels(edges, costs);

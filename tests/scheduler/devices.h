@@ -23,7 +23,7 @@ inline DeviceInfo ten_multiprocessors() {
           .bytes_per_second = 5e9,
           .bytes_per_second_unit = 1e9,
           .launch_seconds = 1e-6,
-          .shares_units = true};
+          .oversubscribes = true};
 }
 
 }  // namespace braid::testing

@@ -83,15 +83,15 @@ TEST_CASE("every policy's schedules are complete, topological, within capacity a
             REQUIRE(schedule.placements[before].finish <= place.start);
           }
           REQUIRE(stream_free[place.stream] <= place.start);
-          const Choice& choice = step.costs.choice(node, place.choice);
-          REQUIRE(place.finish == doctest::Approx(place.start + choice.duration));
+          const Cost& cost = step.costs.of(node, place.implementation);
+          REQUIRE(place.finish == doctest::Approx(place.start + cost.duration));
           stream_free[place.stream] = place.finish;
           started[node] = true;
           makespan = std::max(makespan, place.finish);
-          intervals.push_back({place.start, place.finish, choice.width});
+          intervals.push_back({place.start, place.finish, cost.width});
         }
         REQUIRE(std::ssize(intervals) == launched);
-        for (const auto& [before, after] : schedule.extra_edges) {
+        for (const auto& [before, after] : schedule.resource_edges) {
           REQUIRE(schedule.placements[before].stream != schedule.placements[after].stream);
           REQUIRE(!std::ranges::binary_search(edges.predecessors(after), before));
         }
@@ -127,7 +127,7 @@ TEST_CASE("every policy's plan, run with the predicted durations, takes at most 
       const Plan plan = make_plan(step.graph, step.costs, policy, name, 4, step.capacity);
       std::vector<double> durations(step.graph.node_count());
       for (NodeId id = 0; id < step.graph.node_count(); ++id) {
-        durations[id] = step.costs.choice(id, plan.placements[id].choice).duration;
+        durations[id] = step.costs.of(id, plan.placements[id].implementation).duration;
       }
       double makespan = 0;
       for (const Interval& interval : run(plan, step.costs, durations)) makespan = std::max(makespan, interval.finish);
@@ -159,8 +159,8 @@ TEST_CASE("every policy plans a step of nodes that take no time, on one stream a
     const RandomStep step = random_step(seed);
     Costs costs;
     for (const Node& node : step.graph.nodes()) {
-      const Choice choice{.width = node.is_view ? 1 : step.capacity};
-      costs.add({&choice, 1});
+      const Cost cost{.width = node.is_view ? 1 : step.capacity};
+      costs.add({&cost, 1});
     }
     for (const int streams : {1, 64}) {
       for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
@@ -174,7 +174,7 @@ TEST_CASE("no policy orders nodes for the sake of capacity where the hardware sh
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const RandomStep step = random_step(seed);
     for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
-      REQUIRE(make_plan(step.graph, step.costs, policy, name, 4, step.capacity, true).extra_edges.empty());
+      REQUIRE(make_plan(step.graph, step.costs, policy, name, 4, step.capacity, true).resource_edges.empty());
     });
   }
 }

@@ -43,32 +43,32 @@ class Enumeration {
         earliest = std::max(earliest, placed_[before].finish);
       }
       if (!ready) continue;
-      for (const Choice& choice : problem_.costs.choices(node)) {
-        const double start = earliest_start(earliest, choice);
-        placed_[node] = {true, start, start + choice.duration, choice.width};
-        extend(std::max(makespan, start + choice.duration));
+      for (const Cost& cost : problem_.costs.of(node)) {
+        const double start = earliest_start(earliest, cost);
+        placed_[node] = {true, start, start + cost.duration, cost.width};
+        extend(std::max(makespan, start + cost.duration));
         placed_[node] = {};
       }
     }
     if (complete) least_ = std::min(least_, makespan);
   }
 
-  double earliest_start(double earliest, const Choice& choice) const {
+  double earliest_start(double earliest, const Cost& cost) const {
     std::vector<double> times{earliest};
     for (const Place& place : placed_) {
       if (place.width > 0 && place.finish > earliest) times.push_back(place.finish);
     }
     std::ranges::sort(times);
-    return *std::ranges::find_if(times, [&](double time) { return fits(time, choice); });
+    return *std::ranges::find_if(times, [&](double time) { return fits(time, cost); });
   }
 
-  bool fits(double start, const Choice& choice) const {
+  bool fits(double start, const Cost& cost) const {
     std::vector<double> times{start};  // use is largest where something starts
     for (const Place& place : placed_) {
-      if (place.width > 0 && place.start > start && place.start < start + choice.duration) times.push_back(place.start);
+      if (place.width > 0 && place.start > start && place.start < start + cost.duration) times.push_back(place.start);
     }
     return std::ranges::all_of(times, [&](double time) {
-      int units = choice.width, streams = 1;
+      int units = cost.width, streams = 1;
       for (const Place& place : placed_) {
         if (place.width == 0 || place.start > time || place.finish <= time) continue;
         units += place.width;

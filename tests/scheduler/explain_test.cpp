@@ -1,10 +1,10 @@
-#include "scheduler/explain.h"
+#include "scheduler/show/explain.h"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
-#include "scheduler/block.h"
+#include "scheduler/show/block.h"
 #include "tests/scheduler/random_view.h"
 
 namespace braid::testing {
@@ -57,7 +57,7 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
       if (!pick.started) continue;
       REQUIRE(started.insert(pick.node).second);
       const Placement& placement = schedule.placements[pick.node];
-      REQUIRE(placement == Placement{placement.stream, pick.choice, pick.time, pick.finish});
+      REQUIRE(placement == Placement{placement.stream, pick.implementation, pick.time, pick.finish});
     }
     if (log.kept > 0) REQUIRE(started.size() == schedule.order.size());
   }
@@ -82,7 +82,7 @@ TEST_CASE("the log tells of every order to keep, and keeps those waits that the 
       if (order == ScheduleLog::Order::later) REQUIRE(plan.placements[by].stream == plan.placements[before].stream);
     }
     std::set<NodeWait> orders;
-    for (const auto& [before, after] : plan.extra_edges) orders.insert({before, after});
+    for (const auto& [before, after] : plan.resource_edges) orders.insert({before, after});
     for (NodeId node = 0; node < step.graph.node_count(); ++node) {
       for (const NodeId before : edges.predecessors(node)) orders.insert({before, node});
     }
@@ -114,7 +114,7 @@ TEST_CASE("a block has its nodes' costs and orders, and the rest of the step whe
       }
       of[origin] = node;
       REQUIRE(block.graph.node(node).op == step.graph.node(origin).op);
-      REQUIRE(std::ranges::equal(block.costs.choices(node), step.costs.choices(origin)));
+      REQUIRE(std::ranges::equal(block.costs.of(node), step.costs.of(origin)));
     }
     for (const NodeId node : nodes) {
       REQUIRE(of[node] != kNoNode);

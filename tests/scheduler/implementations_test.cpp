@@ -1,10 +1,10 @@
-#include "scheduler/implementations.h"
+#include "scheduler/lowering/implementations.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "scheduler/simulator.h"
+#include "scheduler/check/simulator.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
@@ -15,13 +15,13 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A random step in which most nodes can run in several ways: the wider and the more workspace, the faster.
 struct Case {
-  Case(std::uint64_t seed, int max_nodes, int streams, bool shares_units, int most_ways = 3)
+  Case(std::uint64_t seed, int max_nodes, int streams, bool oversubscribes, int most_ways = 3)
       : graph(random_step(seed, max_nodes).graph), edges(graph.edges()), problem{graph, edges, costs, streams, 8} {
-    problem.shares_units = shares_units;
+    problem.oversubscribes = oversubscribes;
     Generator random(seed + 1000);
     const auto below = [&](int bound) { return static_cast<int>(random.below(static_cast<std::uint32_t>(bound))); };
     for (const Node& node : graph.nodes()) {
-      std::vector<Choice> ways;
+      std::vector<Cost> ways;
       int width = 1 + below(4);
       std::size_t workspace = 0;
       double duration = 5 + below(20);
@@ -58,17 +58,16 @@ double brute_force(const Case& step, std::int64_t limit, Plan& plan, NodeId node
   if (node == step.graph.node_count()) {
     return step.workspaces(plan) <= limit ? simulate(step.problem, plan).makespan : kNever;
   }
-  int& choice = plan.placements[node].choice;
-  const int own = choice;
+  int& implementation = plan.placements[node].implementation;
+  const int own = implementation;
   double best = kNever;
-  for (int i = 0; i < static_cast<int>(step.costs.choices(node).size()); ++i) {
-    const bool room =
-        step.problem.shares_units || step.costs.choice(node, i).width <= step.costs.choice(node, own).width;
+  for (int i = 0; i < static_cast<int>(step.costs.of(node).size()); ++i) {
+    const bool room = step.problem.oversubscribes || step.costs.of(node, i).width <= step.costs.of(node, own).width;
     if (!room) continue;
-    choice = i;
+    implementation = i;
     best = std::min(best, brute_force(step, limit, plan, node + 1));
   }
-  choice = own;
+  implementation = own;
   return best;
 }
 
@@ -123,7 +122,8 @@ TEST_CASE("implementations of many nodes keep to the limit, and a larger limit n
   }
 }
 
-TEST_CASE("free choice of implementations never makes a plan slower, and often faster where nodes share units") {
+TEST_CASE(
+    "free implementation of implementations never makes a plan slower, and often faster where nodes share units") {
   int better = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Case step(seed, 60, 4, seed % 2 == 0);
@@ -146,11 +146,11 @@ TEST_CASE("a node off the critical path takes the slower way that needs less wor
   add(graph, {start});
   add(graph, {start});
   Costs costs;
-  const Choice first{.width = 1, .duration = 1};
-  const Choice slow[] = {{.width = 1, .duration = 12, .workspace_bytes = 0},
-                         {.width = 1, .duration = 10, .workspace_bytes = 2560}};
-  const Choice quick[] = {{.width = 1, .duration = 9, .workspace_bytes = 0},
-                          {.width = 1, .duration = 1, .workspace_bytes = 2560}};
+  const Cost first{.width = 1, .duration = 1};
+  const Cost slow[] = {{.width = 1, .duration = 12, .workspace_bytes = 0},
+                       {.width = 1, .duration = 10, .workspace_bytes = 2560}};
+  const Cost quick[] = {{.width = 1, .duration = 9, .workspace_bytes = 0},
+                        {.width = 1, .duration = 1, .workspace_bytes = 2560}};
   costs.add({&first, 1});
   costs.add(slow);
   costs.add(quick);
@@ -160,8 +160,8 @@ TEST_CASE("a node off the critical path takes the slower way that needs less wor
   REQUIRE(plan.placements[1].stream != plan.placements[2].stream);
   CHECK(least_workspace_bytes(problem, plan) == 0);
   REQUIRE(fit_implementations(problem, plan, 2560));  // enough for one of the two
-  CHECK(plan.placements[1].choice == 1);
-  CHECK(plan.placements[2].choice == 0);
+  CHECK(plan.placements[1].implementation == 1);
+  CHECK(plan.placements[2].implementation == 0);
   CHECK(plan.makespan == 11);
   REQUIRE(fit_implementations(problem, plan, 2559));
   CHECK(plan.makespan == 13);
@@ -173,14 +173,14 @@ TEST_CASE("a narrow way is taken where wide ones get into each other's way") {
   add(graph, {start});
   add(graph, {start});
   Costs costs;
-  const Choice first{.width = 1, .duration = 1};
-  const Choice ways[] = {{.width = 4, .duration = 12}, {.width = 8, .duration = 10}};
+  const Cost first{.width = 1, .duration = 1};
+  const Cost ways[] = {{.width = 4, .duration = 12}, {.width = 8, .duration = 10}};
   costs.add({&first, 1});
   costs.add(ways);
   costs.add(ways);
   const Edges edges = graph.edges();
   Problem problem{graph, edges, costs, 2, 8};
-  problem.shares_units = true;
+  problem.oversubscribes = true;
   Schedule schedule = serial(problem);
   schedule.placements[2].stream = 1;
   Plan plan = plan_commands(problem, schedule, "side by side");
@@ -188,8 +188,8 @@ TEST_CASE("a narrow way is taken where wide ones get into each other's way") {
   CHECK(plan.makespan == doctest::Approx(21));  // both at once, each at half its speed
   CHECK(improve_implementations(problem, plan));
   CHECK(plan.makespan == doctest::Approx(13));
-  CHECK(plan.placements[1].choice == 0);
-  CHECK(plan.placements[2].choice == 0);
+  CHECK(plan.placements[1].implementation == 0);
+  CHECK(plan.placements[2].implementation == 0);
 }
 
 }  // namespace braid::testing

@@ -1,4 +1,4 @@
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ TEST_CASE("a device that is known by name has what planning needs") {
     CAPTURE(name);
     const DeviceInfo device = known_device(name);
     CHECK(device.capacity > 1);
-    CHECK(device.shares_units);
+    CHECK(device.oversubscribes);
     CHECK(device.flops_per_unit > 0);
     CHECK(device.matrix_flops_per_unit > device.flops_per_unit);
     CHECK(device.bytes_per_second > device.bytes_per_second_unit);
@@ -60,8 +60,8 @@ TEST_CASE("what is wrong with the description of a device is told by its key") {
         "[device] 'capacity' must be an integer up to 1048576, got 1.5");
   CHECK(message("\"capacity\": 132,", "") == "[device] the key 'capacity' is missing");
   CHECK(message("\"capacity\"", "\"cores\": 1, \"capacity\"") == "[device] unknown key 'cores'");
-  CHECK(message("\"shares_units\": true", "\"shares_units\": 1") ==
-        "[device] 'shares_units' must be true or false, got 1");
+  CHECK(message("\"oversubscribes\": true", "\"oversubscribes\": 1") ==
+        "[device] 'oversubscribes' must be true or false, got 1");
   CHECK(message("{", "") == "line 2, column 9: expected valid JSON, this is none");
   CHECK(message(json, "[]") == "[device] expected a JSON object that describes a device");
 }

@@ -1,4 +1,4 @@
-#include "scheduler/list_scheduler.h"
+#include "scheduler/policies/list_scheduler.h"
 
 #include <doctest/doctest.h>
 
@@ -8,10 +8,10 @@ namespace braid::testing {
 namespace {
 
 Schedule listed(const StepGraph& graph, const Costs& costs, int streams, int capacity, ListRules rules = {},
-                bool shares_units = false) {
+                bool oversubscribes = false) {
   const Edges edges = graph.edges();
   if (rules.priorities.empty()) rules.priorities = bottom_levels(edges, costs);
-  return list_schedule({graph, edges, costs, streams, capacity, shares_units}, rules);
+  return list_schedule({graph, edges, costs, streams, capacity, oversubscribes}, rules);
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ TEST_CASE("a wide node waits for capacity, and only what is over by then may sta
   CHECK(fits.makespan == 21);
   CHECK(fits.placements[4].start == 2);
   CHECK(fits.placements[2].start == 10);
-  CHECK(fits.placements[2].choice == 1);
+  CHECK(fits.placements[2].implementation == 1);
   const Schedule too_long = schedule_with_filler(9);
   CHECK(too_long.makespan == 24);
   CHECK(too_long.placements[2].start == 10);
@@ -44,10 +44,10 @@ TEST_CASE("a node that is held back starts no earlier than the one it waits for"
   const Schedule greedy = listed(graph, costs, 2, 2);
   CHECK(greedy.makespan == 11);
   CHECK(greedy.placements[2].start == 10);
-  const Schedule patient = listed(graph, costs, 2, 2, {.priorities = {1, 9, 9}, .holds = {{2, 0}}});
+  const Schedule patient = listed(graph, costs, 2, 2, {.priorities = {1, 9, 9}, .start_orders = {{2, 0}}});
   CHECK(patient.placements[2].start == 1);
   CHECK(patient.placements[0].start == 2);
-  const Schedule locked = listed(graph, costs, 2, 2, {.holds = {{0, 1}, {1, 0}}});
+  const Schedule locked = listed(graph, costs, 2, 2, {.start_orders = {{0, 1}, {1, 0}}});
   CHECK(locked.order.empty());
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("a node runs in the way that it is told") {
   add(graph, {});
   const Costs costs = costs_of({{{1, 3}, {2, 2}}});
   CHECK(listed(graph, costs, 1, 2).makespan == 2);
-  CHECK(listed(graph, costs, 1, 2, {.choices = {0}}).makespan == 3);
+  CHECK(listed(graph, costs, 1, 2, {.implementations = {0}}).makespan == 3);
 }
 
 TEST_CASE("nodes that share units slow each other in proportion, and all of the capacity is used") {
@@ -64,9 +64,9 @@ TEST_CASE("nodes that share units slow each other in proportion, and all of the 
   add(graph, {add(graph, {})});
   add(graph, {});
   const Costs costs = costs_of({{{8, 3}}, {{2, 1}}, {{8, 6}}});
-  const Schedule apart = listed(graph, costs, 2, 10, {.crowding = 1}, true);
+  const Schedule apart = listed(graph, costs, 2, 10, {.oversubscription = 1}, true);
   CHECK(apart.makespan == 10);
-  const Schedule together = listed(graph, costs, 2, 10, {.crowding = 2}, true);
+  const Schedule together = listed(graph, costs, 2, 10, {.oversubscription = 2}, true);
   CHECK(together.placements[2].start == 0);
   // Until 0 is over both run at 10/16 of their speed. Then 1 and 2 fit together.
   CHECK(together.placements[0].finish == doctest::Approx(3 * 1.6));

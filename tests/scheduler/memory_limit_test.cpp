@@ -1,8 +1,8 @@
-#include "scheduler/memory_limit.h"
+#include "scheduler/memory/memory_limit.h"
 
 #include <doctest/doctest.h>
 
-#include "scheduler/window.h"
+#include "scheduler/policies/window.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
@@ -143,10 +143,10 @@ TEST_CASE("a value moved into the bytes of another that is in use is found out i
   CHECK(moved > some_of(1000));
 }
 
-TEST_CASE("the frugal order is topological, and updates come right after their gradients") {
+TEST_CASE("the memory_order order is topological, and updates come right after their gradients") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const LimitedCase random(seed, 1);
-    const Plan plan = make_plan(random.problem(), frugal, "frugal");
+    const Plan plan = make_plan(random.problem(), memory_order, "memory_order");
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, plan).safe());
   }
   StepGraph graph;
@@ -161,13 +161,13 @@ TEST_CASE("the frugal order is topological, and updates come right after their g
   }
   const Costs costs = unit_costs(graph);
   CHECK(make_plan(graph, costs, serial, "serial", 1, 1).arena_bytes == 4 * 1024);
-  CHECK(make_plan(graph, costs, frugal, "frugal", 1, 1).arena_bytes == 1024);
+  CHECK(make_plan(graph, costs, memory_order, "memory_order", 1, 1).arena_bytes == 1024);
 }
 
 TEST_CASE("a step recorded in another order is the same step") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const LimitedCase random(seed, 3);
-    const ReorderedStep lean(random.problem(), frugal(random.problem()).order);
+    const ReorderedStep lean(random.problem(), memory_order(random.problem()).order);
     const Problem problem = lean.problem(3);
     INFO("seed ", seed);
     REQUIRE(problem.graph.node_count() == random.step.graph.node_count());
@@ -231,7 +231,7 @@ TEST_CASE("a lean schedule runs no further ahead than its window, for less memor
 TEST_CASE("within a window a node starts only when all that are so many places ahead are over") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const LimitedCase random(seed, 3);
-    const Schedule order = frugal(random.problem());
+    const Schedule order = memory_order(random.problem());
     const ReorderedStep lean(random.problem(), order.order);
     for (const int window : {1, 2, 5}) {
       const Problem problem = lean.problem(3);

@@ -176,14 +176,14 @@ TEST_CASE("persistent values are not in the arena, and a view has the address of
   CHECK(plan.offsets[of_b] == plan.offsets[b]);
 }
 
-TEST_CASE("a stream's workspace is as large as the largest among the choices of its nodes") {
+TEST_CASE("a stream's workspace is as large as the largest among the implementations of its nodes") {
   StepGraph graph;
   for (int i = 0; i < 3; ++i) add(graph, {});
   Costs costs;
   for (const std::size_t bytes : {300, 100, 1000}) {
-    const Choice choices[] = {{.width = 1, .duration = 1, .workspace_bytes = bytes},
-                              {.width = 2, .duration = 2, .workspace_bytes = 9999}};
-    costs.add(choices);
+    const Cost implementations[] = {{.width = 1, .duration = 1, .workspace_bytes = bytes},
+                                    {.width = 2, .duration = 2, .workspace_bytes = 9999}};
+    costs.add(implementations);
   }
   const Plan plan = plan_on_streams(graph, costs, {0, 0, 2}, 3);
   const std::int64_t values = 2 * 256;  // one buffer a stream: nobody reads them
@@ -227,8 +227,8 @@ TEST_CASE("live bytes are the most that is in use at one time, and no arena is s
   add(graph, {b, c}, 100);
   Costs costs;
   for (const double duration : {1, 2, 3, 1}) {
-    const Choice choice{.width = 1, .duration = duration, .workspace_bytes = 300};
-    costs.add({&choice, 1});
+    const Cost cost{.width = 1, .duration = duration, .workspace_bytes = 300};
+    costs.add({&cost, 1});
   }
   const Plan one = make_plan(graph, costs, serial, "serial", 1, 2);
   CHECK(one.live_bytes == 1024 + 2048 + 4096 + 512);
@@ -246,8 +246,8 @@ TEST_CASE("bytes that end when others begin are not in use together, even halfwa
   add(graph, {handed_on}, 4000);
   Costs costs;
   for (const double duration : {16, 8, 8}) {
-    const Choice choice{.width = 1, .duration = duration};
-    costs.add({&choice, 1});
+    const Cost cost{.width = 1, .duration = duration};
+    costs.add({&cost, 1});
   }
   const Plan plan = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
   REQUIRE(plan.placements[1].finish == plan.placements[2].start);

@@ -7,9 +7,9 @@
 #include <iostream>
 #include <optional>
 
-#include "scheduler/step_protocols.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/step_protocols.h"
 
 namespace braid::testing {
 namespace {
@@ -168,10 +168,10 @@ class Mutator {
 
   bool choose_another_way() {
     const NodeId node = static_cast<NodeId>(below(graph_.node_count()));
-    const std::size_t choices = costs_.choices(node).size();
-    if (graph_.node(node).is_view || choices < 2) return false;
-    int& choice = plan_.placements[node].choice;
-    choice = static_cast<int>((choice + 1 + below(choices - 1)) % choices);
+    const std::size_t implementations = costs_.of(node).size();
+    if (graph_.node(node).is_view || implementations < 2) return false;
+    int& implementation = plan_.placements[node].implementation;
+    implementation = static_cast<int>((implementation + 1 + below(implementations - 1)) % implementations);
     return true;
   }
   bool shrink_arena() {

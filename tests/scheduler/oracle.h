@@ -99,7 +99,7 @@ class SafetyOracle {
     bool deadlock = false;
     before_ = ordered_nodes(graph_, plan_, deadlock);
     if (deadlock) return false;
-    for (const auto& [a, b] : plan_.extra_edges) {
+    for (const auto& [a, b] : plan_.resource_edges) {
       if (!before_[a][b]) return false;
     }
     const Relation required = required_order(graph_);
@@ -185,8 +185,8 @@ class SafetyOracle {
       }
       for (const auto& [kind, index] : plan_.streams[s]) {
         if (kind != Command::Kind::launch) continue;
-        const Choice& choice = costs_.choice(index, plan_.placements[index].choice);
-        if (static_cast<std::int64_t>(choice.workspace_bytes) > bytes) return false;
+        const Cost& cost = costs_.of(index, plan_.placements[index].implementation);
+        if (static_cast<std::int64_t>(cost.workspace_bytes) > bytes) return false;
       }
     }
     return true;

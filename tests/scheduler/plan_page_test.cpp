@@ -1,4 +1,4 @@
-#include "scheduler/plan_page.h"
+#include "scheduler/show/plan_page.h"
 
 #include <doctest/doctest.h>
 

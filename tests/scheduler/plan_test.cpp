@@ -73,10 +73,11 @@ TEST_CASE("impossible problems are refused with the reason") {
   CHECK_THROWS_AS(make_plan(graph, costs, serial, "serial", 1, 0), PlanError);
   CHECK_THROWS_AS(make_plan(graph, Costs{}, serial, "serial", 1, 1), PlanError);
   Costs wide;
-  const Choice choice{.width = 3, .duration = 1};
-  wide.add({&choice, 1});
+  const Cost cost{.width = 3, .duration = 1};
+  wide.add({&cost, 1});
   CHECK_THROWS_WITH_AS(make_plan(graph, wide, serial, "serial", 1, 2),
-                       "[plan] node 0 'test' has a choice of width 3 and duration 1 us; the capacity is 2", PlanError);
+                       "[plan] node 0 'test' has an implementation of width 3 and duration 1 us; the capacity is 2",
+                       PlanError);
   for (const double duration : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
     CHECK_THROWS_AS(make_plan(graph, unit_costs(graph, duration), serial, "serial", 1, 1), PlanError);
   }

@@ -33,11 +33,11 @@ TEST_CASE("serial runs every node on stream 0 in recording order at its fastest 
   const Costs costs = costs_of({{{1, 4}, {2, 3}}, {{1, 2}, {2, 5}}, {{1, 1}}});
   const Schedule schedule = schedule_of(serial, graph, costs, 3, 2);
   CHECK(schedule.order == std::vector<NodeId>{0, 1, 2});
-  CHECK(schedule.placements[0] == Placement{.stream = 0, .choice = 1, .start = 0, .finish = 3});
-  CHECK(schedule.placements[1] == Placement{.stream = 0, .choice = 0, .start = 3, .finish = 5});
-  CHECK(schedule.placements[2] == Placement{.stream = 0, .choice = 0, .start = 5, .finish = 6});
+  CHECK(schedule.placements[0] == Placement{.stream = 0, .implementation = 1, .start = 0, .finish = 3});
+  CHECK(schedule.placements[1] == Placement{.stream = 0, .implementation = 0, .start = 3, .finish = 5});
+  CHECK(schedule.placements[2] == Placement{.stream = 0, .implementation = 0, .start = 5, .finish = 6});
   CHECK(schedule.makespan == 6);
-  CHECK(schedule.extra_edges.empty());
+  CHECK(schedule.resource_edges.empty());
 }
 
 TEST_CASE("the branches of a diamond run at the same time") {
@@ -46,10 +46,11 @@ TEST_CASE("the branches of a diamond run at the same time") {
   add(graph, {b, c});
   const Schedule schedule = schedule_of(critical_path, graph, costs_of({{{1, 1}}, {{1, 2}}, {{1, 3}}, {{1, 1}}}), 2, 2);
   CHECK(schedule.makespan == 5);
-  CHECK(schedule.placements[2] == Placement{.stream = 0, .choice = 0, .start = 1, .finish = 4});  // the longer branch
-  CHECK(schedule.placements[1] == Placement{.stream = 1, .choice = 0, .start = 1, .finish = 3});
-  CHECK(schedule.placements[3] == Placement{.stream = 0, .choice = 0, .start = 4, .finish = 5});
-  CHECK(schedule.extra_edges.empty());
+  CHECK(schedule.placements[2] ==
+        Placement{.stream = 0, .implementation = 0, .start = 1, .finish = 4});  // the longer branch
+  CHECK(schedule.placements[1] == Placement{.stream = 1, .implementation = 0, .start = 1, .finish = 3});
+  CHECK(schedule.placements[3] == Placement{.stream = 0, .implementation = 0, .start = 4, .finish = 5});
+  CHECK(schedule.resource_edges.empty());
 }
 
 TEST_CASE("a chain stays on one stream") {
@@ -77,13 +78,13 @@ TEST_CASE("equal branches run side by side, unequal ones in turn at full width")
   add(graph, {});
   const Schedule equal = schedule_of(critical_path, graph, costs_of({{{1, 10}, {2, 6}}, {{1, 10}, {2, 6}}}), 2, 2);
   CHECK(equal.makespan == 10);
-  CHECK(equal.placements[0].choice == 0);
-  CHECK(equal.placements[1].choice == 0);
+  CHECK(equal.placements[0].implementation == 0);
+  CHECK(equal.placements[1].implementation == 0);
   const Schedule unequal =
       schedule_of(critical_path, graph, costs_of({{{1, 10}, {2, 5.5}}, {{1, 2}, {2, 1.25}}}), 2, 2);
   CHECK(unequal.makespan == 6.75);
-  CHECK(unequal.placements[0].choice == 1);
-  CHECK(unequal.placements[1].choice == 1);
+  CHECK(unequal.placements[0].implementation == 1);
+  CHECK(unequal.placements[1].implementation == 1);
 }
 
 TEST_CASE("a narrow node follows the predecessor that finished last, a wide one goes to stream 0") {
@@ -123,7 +124,7 @@ TEST_CASE("capacity is handed over from a finished node to a wide one by an extr
   const Schedule schedule = schedule_of(critical_path, graph, costs_of({{{1, 3}}, {{1, 3}}, {{2, 1}}}), 2, 2);
   CHECK(schedule.makespan == 4);
   REQUIRE(schedule.placements[2].start == 3);
-  CHECK(schedule.extra_edges == std::vector<Edge>{{1, 2}});
+  CHECK(schedule.resource_edges == std::vector<Edge>{{1, 2}});
 }
 
 TEST_CASE("units that nobody used are taken before those of other streams") {
@@ -136,9 +137,9 @@ TEST_CASE("units that nobody used are taken before those of other streams") {
   schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 2, .finish = 3}};
   schedule.order = {0, 1};
   add_capacity_edges({graph, edges, costs, 2, 2}, schedule);
-  CHECK(schedule.extra_edges.empty());
+  CHECK(schedule.resource_edges.empty());
   add_capacity_edges({graph, edges, costs, 2, 1}, schedule);
-  CHECK(schedule.extra_edges == std::vector<Edge>{{0, 1}});
+  CHECK(schedule.resource_edges == std::vector<Edge>{{0, 1}});
 }
 
 TEST_CASE("a schedule beyond the capacity is refused") {
@@ -158,7 +159,7 @@ TEST_CASE("no extra edges where all nodes are narrow and there is a core for eve
     const RandomStep step = random_step(seed);
     const int streams = 1 + static_cast<int>(seed % 8);
     const Schedule schedule = schedule_of(critical_path, step.graph, unit_costs(step.graph), streams, streams);
-    REQUIRE(schedule.extra_edges.empty());
+    REQUIRE(schedule.resource_edges.empty());
   }
 }
 
@@ -176,11 +177,11 @@ TEST_CASE("nothing is ordered for the sake of capacity where the hardware shares
   std::size_t ordered = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const RandomStep step = RandomStepMaker(seed, 60).make();
-    for (const bool shares_units : {false, true}) {
+    for (const bool oversubscribes : {false, true}) {
       const Plan plan =
-          make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity, shares_units);
-      if (shares_units) CHECK(plan.extra_edges.empty());
-      ordered += plan.extra_edges.size();
+          make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity, oversubscribes);
+      if (oversubscribes) CHECK(plan.resource_edges.empty());
+      ordered += plan.resource_edges.size();
     }
   }
   CHECK(ordered > 0);  // elsewhere it is

@@ -1,4 +1,4 @@
-#include "scheduler/profile.h"
+#include "scheduler/costs/profile.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -30,9 +30,9 @@ Profile example() {
           .software = "braid 1.2.3",
           .measurements = {{.way = {.node = "a", .width = 1}, .microseconds = 1.5, .samples = 3},
                            {.way = {.node = "a", .width = 2}, .microseconds = 0.75, .samples = 3},
-                           {.way = {.node = "b", .width = 1, .implementation = "x"}, .microseconds = 0, .samples = 1}},
+                           {.way = {.node = "b", .width = 1, .algorithm = "x"}, .microseconds = 0, .samples = 1}},
           .pairs = {{.slowed = {.node = "a", .width = 1},
-                     .beside = {.node = "b", .width = 1, .implementation = "x"},
+                     .beside = {.node = "b", .width = 1, .algorithm = "x"},
                      .factor = 1.25,
                      .samples = 7}},
           .wait_microseconds = 12.5};
@@ -68,10 +68,10 @@ StepGraph three_nodes() {
 Costs two_widths(const StepGraph& graph) {
   Costs costs;
   for (const Node& node : graph.nodes()) {
-    const std::vector<Choice> choices =
-        node.is_view ? std::vector{Choice{}}
-                     : std::vector<Choice>{{.width = 1, .duration = 100}, {.width = 2, .duration = 60}};
-    costs.add(choices);
+    const std::vector<Cost> implementations =
+        node.is_view ? std::vector{Cost{}}
+                     : std::vector<Cost>{{.width = 1, .duration = 100}, {.width = 2, .duration = 60}};
+    costs.add(implementations);
   }
   return costs;
 }
@@ -228,41 +228,40 @@ TEST_CASE("durations of known nodes are replaced, others stay") {
                           {.way = {.node = node_signature(graph, 0), .width = 2}, .microseconds = 5, .samples = 1},
                           {.way = {.node = "of another network", .width = 1}, .microseconds = 1, .samples = 1}};
   CHECK(apply(profile, graph, costs) == ProfileUse{.known = 1, .unknown = 1});
-  CHECK(costs.choice(0, 0).duration == 8);
-  CHECK(costs.choice(0, 1).duration == 5);
-  CHECK(costs.choice(2, 0).duration == 100);
-  CHECK(costs.choice(2, 1).duration == 60);
+  CHECK(costs.of(0, 0).duration == 8);
+  CHECK(costs.of(0, 1).duration == 5);
+  CHECK(costs.of(2, 0).duration == 100);
+  CHECK(costs.of(2, 1).duration == 60);
 }
 
-TEST_CASE("a choice that was not measured keeps its ratio to one that was") {
+TEST_CASE("an implementation that was not measured keeps its ratio to one that was") {
   const StepGraph graph = three_nodes();
   Costs costs = two_widths(graph);
   Profile profile{.device = "d", .capacity = 2, .software = ""};
   profile.measurements = {{.way = {.node = node_signature(graph, 2), .width = 2}, .microseconds = 6, .samples = 1}};
   CHECK(apply(profile, graph, costs) == ProfileUse{.known = 1, .unknown = 1});
-  CHECK(costs.choice(2, 0).duration == doctest::Approx(10));
-  CHECK(costs.choice(2, 1).duration == 6);
+  CHECK(costs.of(2, 0).duration == doctest::Approx(10));
+  CHECK(costs.of(2, 1).duration == 6);
 }
 
 TEST_CASE("implementations of one width are told apart by name") {
   const StepGraph graph = three_nodes();
   Costs costs;
   for (NodeId node = 0; node < 3; ++node) {
-    const std::vector<Choice> choices = {{.width = 1, .duration = 4, .implementation = "fast"},
-                                         {.width = 1, .duration = 8, .implementation = "small"}};
-    costs.add(choices);
+    const std::vector<Cost> implementations = {{.width = 1, .duration = 4, .algorithm = "fast"},
+                                               {.width = 1, .duration = 8, .algorithm = "small"}};
+    costs.add(implementations);
   }
   Profile profile{.device = "d", .capacity = 2, .software = ""};
   const std::string node = node_signature(graph, 0);
-  profile.measurements = {
-      {.way = {.node = node, .width = 1, .implementation = "small"}, .microseconds = 20, .samples = 1},
-      {.way = {.node = node, .width = 1, .implementation = "fast"}, .microseconds = 10, .samples = 1}};
+  profile.measurements = {{.way = {.node = node, .width = 1, .algorithm = "small"}, .microseconds = 20, .samples = 1},
+                          {.way = {.node = node, .width = 1, .algorithm = "fast"}, .microseconds = 10, .samples = 1}};
   CHECK(apply(profile, graph, costs).known == 1);
-  CHECK(costs.choice(0, 0).duration == 10);
-  CHECK(costs.choice(0, 1).duration == 20);
+  CHECK(costs.of(0, 0).duration == 10);
+  CHECK(costs.of(0, 1).duration == 20);
   profile.measurements.resize(1);
   Costs others = two_widths(graph);
-  CHECK(apply(profile, graph, others).known == 0);  // nameless choices are none of these
+  CHECK(apply(profile, graph, others).known == 0);  // nameless implementations are none of these
 }
 
 TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sharing of capacity") {
@@ -271,12 +270,12 @@ TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sha
   for (const std::int64_t bytes : {16, 16, 24}) add(graph, {input}, bytes);
   const Costs costs = two_widths(graph);
   Profile profile{.device = "d", .capacity = 2, .software = ""};
-  CHECK(slow_downs(profile, graph, costs, 2).empty());
+  CHECK(interference(profile, graph, costs, 2).empty());
   const std::string small = node_signature(graph, 0), large = node_signature(graph, 2);
   profile.pairs = {{.slowed = {small, 1}, .beside = {large, 1}, .factor = 1.25, .samples = 3},
                    {.slowed = {small, 2}, .beside = {large, 2}, .factor = 3, .samples = 3},
                    {.slowed = {small, 1}, .beside = {"of another network", 1}, .factor = 9, .samples = 3}};
-  const SlowDowns found = slow_downs(profile, graph, costs, 2);
+  const Interference found = interference(profile, graph, costs, 2);
   for (const NodeId node : {0, 1}) {
     CHECK(found.factor(node, 0, 2, 0) == 1.25);
     CHECK(found.factor(node, 1, 2, 1) == 1.5);  // 4 units share 2: twice as long is what the capacity explains
@@ -284,7 +283,7 @@ TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sha
     CHECK(found.factor(node, 0, 2, 1) == 1);
   }
   CHECK(found.factor(0, 0, 1, 0) == 1);
-  CHECK(slow_downs(profile, graph, costs, 2, true).factor(0, 0, 2, 0) == 1.25);  // bytes are no tf32
+  CHECK(interference(profile, graph, costs, 2, true).factor(0, 0, 2, 0) == 1.25);  // bytes are no tf32
 }
 
 TEST_CASE("a profile of another device is refused") {

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "scheduler/simulator.h"
-#include "scheduler/step_protocols.h"
+#include "scheduler/check/simulator.h"
 #include "tests/faults.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/step_generator.h"
+#include "tests/scheduler/step_protocols.h"
 
 namespace braid::testing {
 namespace {
@@ -20,7 +20,7 @@ using Kind = Command::Kind;
 
 constexpr double kSumRounding = 1e-6;  // of sums of some hundred durations
 
-/// What rapidcheck says of a property that does not hold: the smallest step, and why; empty if it holds.
+/// What rapidcheck says of a property that does not hold: the smallest step, and why; empty if it start_orders.
 template <class Testable>
 std::string failure_of(Testable property) {
   rc::detail::TestParams params;
@@ -146,7 +146,7 @@ TEST_CASE("no simulated run is faster than the lower bound, and on one stream it
           RC_ASSERT(makespan >= plan.bound.bound - kSumRounding);
           double sum = 0;
           for (NodeId node = 0; node < step.graph.node_count(); ++node) {
-            sum += step.costs.choice(node, plan.placements[node].choice).duration;
+            sum += step.costs.of(node, plan.placements[node].implementation).duration;
           }
           const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
           if (used <= 1) RC_ASSERT(std::abs(makespan - sum) < kSumRounding);

@@ -3,8 +3,8 @@
 #include <bit>
 #include <map>
 
-#include "scheduler/bipartite_matching.h"
-#include "scheduler/transitive_reduction.h"
+#include "scheduler/policies/bipartite_matching.h"
+#include "scheduler/policies/transitive_reduction.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 
@@ -149,8 +149,8 @@ TEST_CASE("stages take no longer than the best sequence of stages that brute for
     Set launched = 0;
     for (NodeId node = 0; node < step.graph.node_count(); ++node) {
       const bool view = step.graph.node(node).is_view;
-      const Choice choice{.width = 1, .duration = view ? 0.0 : 1.0 + random.below(9)};
-      costs.add({&choice, 1});
+      const Cost cost{.width = 1, .duration = view ? 0.0 : 1.0 + random.below(9)};
+      costs.add({&cost, 1});
       if (!view) launched |= Set{1} << node;
     }
     for (const int streams : {1, 2, 3}) {

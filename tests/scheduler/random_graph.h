@@ -43,12 +43,12 @@ inline StepGraph independent(int nodes) {
   return graph;
 }
 
-/// Costs of a graph in which every node has one choice of width 1 and this duration.
+/// Costs of a graph in which every node has one implementation of width 1 and this duration.
 inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
   Costs costs;
   for (const Node& node : graph.nodes()) {
-    const Choice choice{.width = 1, .duration = node.is_view ? 0 : duration};
-    costs.add({&choice, 1});
+    const Cost cost{.width = 1, .duration = node.is_view ? 0 : duration};
+    costs.add({&cost, 1});
   }
   return costs;
 }
@@ -145,18 +145,19 @@ class RandomStepMaker {
   }
 
   void add_random_costs(const Node& node) {
-    std::vector<Choice> choices;
+    std::vector<Cost> implementations;
     const int most = node.is_view ? 1 : 1 + below(3);
     int width = only_narrow_ || node.is_view ? 1 : 1 + below(step_.capacity);
     double work = node.is_view || chance(5) ? 0 : 1 + below(20);
     if (chance(30)) work *= random_.uniform();
     for (int i = 0; i < most && width <= step_.capacity; ++i) {
       const std::size_t workspace = node.is_view || chance(60) ? 0 : 1 + below(3000);
-      choices.push_back({.width = width, .duration = work / (1 + 0.7 * (width - 1)), .workspace_bytes = workspace});
+      implementations.push_back(
+          {.width = width, .duration = work / (1 + 0.7 * (width - 1)), .workspace_bytes = workspace});
       if (only_narrow_) break;
       width += 1 + below(3);
     }
-    step_.costs.add(choices);
+    step_.costs.add(implementations);
   }
 
   Generator random_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "scheduler/plan_view.h"
+#include "scheduler/show/plan_view.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {

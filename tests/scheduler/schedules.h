@@ -14,10 +14,10 @@ inline Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& 
   return policy({graph, edges, costs, streams, capacity});
 }
 
-/// Costs where node i has the choices listed for it.
-inline Costs costs_of(const std::vector<std::vector<Choice>>& nodes) {
+/// Costs where node i has the implementations listed for it.
+inline Costs costs_of(const std::vector<std::vector<Cost>>& nodes) {
   Costs costs;
-  for (const auto& choices : nodes) costs.add(choices);
+  for (const auto& implementations : nodes) costs.add(implementations);
   return costs;
 }
 
@@ -56,7 +56,7 @@ inline std::vector<Interval> run(const Plan& plan, const Costs& costs, const std
         if (kind != Command::Kind::launch) continue;
         const double start = clock[s];
         clock[s] += durations[index];
-        intervals.push_back({start, clock[s], costs.choice(index, plan.placements[index].choice).width});
+        intervals.push_back({start, clock[s], costs.of(index, plan.placements[index].implementation).width});
       }
     }
   }

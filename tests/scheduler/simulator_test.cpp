@@ -1,4 +1,4 @@
-#include "scheduler/simulator.h"
+#include "scheduler/check/simulator.h"
 
 #include <doctest/doctest.h>
 
@@ -11,9 +11,9 @@ using Kind = Command::Kind;
 using Nodes = std::vector<NodeId>;
 
 /// One way to run each node.
-Costs choices_of(const std::vector<Choice>& nodes) {
+Costs choices_of(const std::vector<Cost>& nodes) {
   Costs costs;
-  for (const Choice& choice : nodes) costs.add({&choice, 1});
+  for (const Cost& cost : nodes) costs.add({&cost, 1});
   return costs;
 }
 
@@ -31,14 +31,14 @@ Plan on_streams(const StepGraph& graph, const std::vector<int>& streams) {
 }
 
 Simulation simulate_on(const StepGraph& graph, const Costs& costs, const Plan& plan, int capacity,
-                       const SlowDowns* slow_downs = nullptr) {
+                       const Interference* interference = nullptr) {
   const Edges edges = graph.edges();
   return simulate({.graph = graph,
                    .edges = edges,
                    .costs = costs,
                    .streams = static_cast<int>(plan.streams.size()),
                    .capacity = capacity,
-                   .slow_downs = slow_downs},
+                   .interference = interference},
                   plan);
 }
 
@@ -51,8 +51,8 @@ bool ran(const Simulation& simulation, NodeId node, double start, double finish)
 Costs scaled(const Costs& costs, double factor) {
   Costs result = costs;
   for (NodeId node = 0; node < costs.node_count(); ++node) {
-    for (int i = 0; i < static_cast<int>(costs.choices(node).size()); ++i)
-      result.set_duration(node, i, factor * costs.choice(node, i).duration);
+    for (int i = 0; i < static_cast<int>(costs.of(node).size()); ++i)
+      result.set_duration(node, i, factor * costs.of(node, i).duration);
   }
   return result;
 }
@@ -138,49 +138,49 @@ TEST_CASE("nodes that ask for more than the capacity slow each other in proporti
 TEST_CASE("a pair's slow-down holds while both run, each way for itself, and beyond the sharing of capacity") {
   const StepGraph graph = independent(2);
   const Plan plan = on_streams(graph, {0, 1});
-  SlowDowns slow_downs;
-  for (const NodeId node : {0, 1}) slow_downs.set_kind(node, 0, node);
-  slow_downs.set_factor(0, 1, 1.5);
-  slow_downs.set_factor(1, 0, 2);
+  Interference interference;
+  for (const NodeId node : {0, 1}) interference.set_kind(node, 0, node);
+  interference.set_factor(0, 1, 1.5);
+  interference.set_factor(1, 0, 2);
   const Costs costs = choices_of({{.duration = 4}, {.duration = 8}});
-  Simulation simulation = simulate_on(graph, costs, plan, 2, &slow_downs);
+  Simulation simulation = simulate_on(graph, costs, plan, 2, &interference);
   CHECK(ran(simulation, 0, 0, 6));
   CHECK(ran(simulation, 1, 0, 6 + 5));
-  simulation = simulate_on(graph, costs, plan, 1, &slow_downs);
+  simulation = simulate_on(graph, costs, plan, 1, &interference);
   CHECK(ran(simulation, 0, 0, 12));
   CHECK(ran(simulation, 1, 0, 12 + 5));
 
   // A pair that shares better than in proportion does so, but is never faster than alone.
-  slow_downs.set_factor(0, 1, 0.75);
-  slow_downs.set_factor(1, 0, 0.1);
-  simulation = simulate_on(graph, costs, plan, 1, &slow_downs);
+  interference.set_factor(0, 1, 0.75);
+  interference.set_factor(1, 0, 0.1);
+  simulation = simulate_on(graph, costs, plan, 1, &interference);
   CHECK(ran(simulation, 0, 0, 6));
   CHECK(ran(simulation, 1, 0, 8));
 }
 
 TEST_CASE("the slow-downs of several neighbours multiply, and unknown pairs have none") {
   const StepGraph graph = independent(4);
-  SlowDowns slow_downs;
-  for (const NodeId node : {0, 1, 2}) slow_downs.set_kind(node, 0, node);
-  slow_downs.set_factor(0, 1, 2);
-  slow_downs.set_factor(0, 2, 3);
-  CHECK(slow_downs.factor(0, 0, 1, 0) == 2);
-  CHECK(slow_downs.factor(1, 0, 0, 0) == 1);
-  CHECK(slow_downs.factor(0, 0, 3, 0) == 1);
-  CHECK(slow_downs.factor(0, 1, 1, 0) == 1);
+  Interference interference;
+  for (const NodeId node : {0, 1, 2}) interference.set_kind(node, 0, node);
+  interference.set_factor(0, 1, 2);
+  interference.set_factor(0, 2, 3);
+  CHECK(interference.factor(0, 0, 1, 0) == 2);
+  CHECK(interference.factor(1, 0, 0, 0) == 1);
+  CHECK(interference.factor(0, 0, 3, 0) == 1);
+  CHECK(interference.factor(0, 1, 1, 0) == 1);
   const Costs costs = choices_of({{.duration = 2}, {.duration = 6}, {.duration = 6}, {.duration = 6}});
-  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 2, 3}), 4, &slow_downs);
+  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 2, 3}), 4, &interference);
   CHECK(ran(simulation, 0, 0, 6 + 1));
   CHECK(ran(simulation, 1, 0, 6));
 }
 
 TEST_CASE("nodes of one kind hinder each other alike") {
   const StepGraph graph = independent(4);
-  SlowDowns slow_downs;
-  for (const NodeId node : {0, 1, 2, 3}) slow_downs.set_kind(node, 0, 0);
-  slow_downs.set_factor(0, 0, 2);
-  const Costs costs = choices_of(std::vector<Choice>(4, {.duration = 3}));
-  CHECK(simulate_on(graph, costs, on_streams(graph, {0, 1, 0, 1}), 2, &slow_downs).makespan == doctest::Approx(12));
+  Interference interference;
+  for (const NodeId node : {0, 1, 2, 3}) interference.set_kind(node, 0, 0);
+  interference.set_factor(0, 0, 2);
+  const Costs costs = choices_of(std::vector<Cost>(4, {.duration = 3}));
+  CHECK(simulate_on(graph, costs, on_streams(graph, {0, 1, 0, 1}), 2, &interference).makespan == doctest::Approx(12));
 }
 
 TEST_CASE("a stream that has to wait loses time, one whose event is there already does not") {
@@ -268,7 +268,7 @@ TEST_CASE("on random steps, what is simulated is what was scheduled, or shorter,
       double sum = 0, last = 0;
       for (NodeId id = 0; id < step.graph.node_count(); ++id) {
         const Simulation::Run& run = simulation.runs[id];
-        const double duration = step.costs.choice(id, plan.placements[id].choice).duration;
+        const double duration = step.costs.of(id, plan.placements[id].implementation).duration;
         if (step.graph.node(id).is_view) continue;
         CHECK(run.finish - run.start >= duration - rounding);
         for (const NodeId before : edges.predecessors(id)) {
@@ -290,12 +290,12 @@ TEST_CASE("on random steps, the critical path runs from the start to the end wit
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
     // Sharing units: nothing keeps the nodes within the capacity, and pairs slow each other too.
-    SlowDowns slow_downs;
+    Interference interference;
     for (NodeId id = 0; id < step.graph.node_count(); ++id) {
-      for (int i = 0; i < static_cast<int>(step.costs.choices(id).size()); ++i) slow_downs.set_kind(id, i, id % 3);
+      for (int i = 0; i < static_cast<int>(step.costs.of(id).size()); ++i) interference.set_kind(id, i, id % 3);
     }
-    for (int kind = 0; kind < 3; ++kind) slow_downs.set_factor(kind, (kind + 1) % 3, 1 + 0.3 * kind);
-    const Problem problem{step.graph, edges, step.costs, 4, step.capacity, true, &slow_downs};
+    for (int kind = 0; kind < 3; ++kind) interference.set_factor(kind, (kind + 1) % 3, 1 + 0.3 * kind);
+    const Problem problem{step.graph, edges, step.costs, 4, step.capacity, true, &interference};
     const Plan plan = make_plan(problem, critical_path, "critical_path");
     const Simulation simulation = simulate(problem, plan);
     double now = 0;
@@ -309,7 +309,7 @@ TEST_CASE("on random steps, the critical path runs from the start to the end wit
     // Another unit of time changes nothing but the unit.
     for (const double factor : {1e-9, 1e9}) {
       const Costs other = scaled(step.costs, factor);
-      const Problem again{step.graph, edges, other, 4, step.capacity, true, &slow_downs};
+      const Problem again{step.graph, edges, other, 4, step.capacity, true, &interference};
       const Simulation simulated = simulate(again, plan);
       CHECK(simulated.makespan == doctest::Approx(factor * simulation.makespan).epsilon(1e-9));
       for (NodeId id = 0; id < step.graph.node_count(); ++id) {

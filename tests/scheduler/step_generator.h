@@ -77,11 +77,11 @@ inline RandomStep make_step(const StepDescription& description) {
     const int width = std::min(node.width, description.capacity);
     const auto workspace = view ? 0 : 100 * static_cast<std::size_t>(node.workspace);
     const double duration = view ? 0 : node.duration;
-    std::vector<Choice> choices{{.width = view ? 1 : width, .duration = duration, .workspace_bytes = workspace}};
+    std::vector<Cost> implementations{{.width = view ? 1 : width, .duration = duration, .workspace_bytes = workspace}};
     if (node.moldable && !view && width < description.capacity) {
-      choices.push_back({.width = width + 1, .duration = 0.8 * duration, .workspace_bytes = 2 * workspace});
+      implementations.push_back({.width = width + 1, .duration = 0.8 * duration, .workspace_bytes = 2 * workspace});
     }
-    step.costs.add(choices);
+    step.costs.add(implementations);
   }
   return step;
 }

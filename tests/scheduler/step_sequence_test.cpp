@@ -1,7 +1,7 @@
 // Steps in a row: the verifier of operations, the protocols of the executors, and what is left of them when a part is
 // missing.
 
-#include "scheduler/step_sequence.h"
+#include "tests/scheduler/step_sequence.h"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "core/backend.h"
-#include "scheduler/step_protocols.h"
 #include "tests/faults.h"
+#include "tests/scheduler/step_protocols.h"
 #include "tests/scheduler/training_step.h"
 
 namespace braid::testing {

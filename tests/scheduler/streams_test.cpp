@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "scheduler/simulator.h"
-#include "scheduler/window.h"
+#include "scheduler/check/simulator.h"
+#include "scheduler/policies/window.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 /// A schedule of so many microseconds each, with streams assigned.
 Schedule assigned(const StepGraph& graph, const std::vector<std::pair<double, double>>& times, int streams,
-                  StreamChoice preference = StreamChoice::few_waits) {
+                  StreamPreference preference = StreamPreference::few_waits) {
   const Edges edges = graph.edges();
   const Costs costs = unit_costs(graph);
   Schedule schedule;
@@ -20,7 +20,7 @@ Schedule assigned(const StepGraph& graph, const std::vector<std::pair<double, do
 }
 
 /// The times of a policy that knows other streams.
-template <StreamChoice preference>
+template <StreamPreference preference>
 Schedule matching_times(const Problem& problem) {
   Schedule schedule = matching(problem);
   assign_streams(problem, schedule, preference);
@@ -52,7 +52,7 @@ TEST_CASE("a node held for lack of units follows one that gives some back, if it
   const std::vector<std::pair<double, double>> times{{0, 1}, {0, 3}, {0, 4}, {3, 5}};
   const Schedule few = assigned(graph, times, 3);
   CHECK(few.placements[3].stream == few.placements[0].stream);
-  const Schedule on_time = assigned(graph, times, 3, StreamChoice::on_time);
+  const Schedule on_time = assigned(graph, times, 3, StreamPreference::on_time);
   CHECK(on_time.placements[3].stream == on_time.placements[1].stream);
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("an update comes late if the next node of its stream then waits for bo
     const Costs costs = unit_costs(graph);
     return plan_commands({graph, edges, costs, 2, 2, true}, schedule, "").waits();
   };
-  const Schedule few = assigned(graph, times, 2), late = assigned(graph, times, 2, StreamChoice::late_updates);
+  const Schedule few = assigned(graph, times, 2), late = assigned(graph, times, 2, StreamPreference::late_updates);
   CHECK(few.order == std::vector<NodeId>{0, 1, 2, 3, 8, 5, 4, 6, 7});
   CHECK(waits(few) == 3);
   CHECK(late.order == std::vector<NodeId>{0, 1, 2, 3, 5, 4, 8, 6, 7});
@@ -92,9 +92,9 @@ TEST_CASE("plans in which updates come late are safe, also where other nodes are
         REQUIRE(SafetyOracle(step.graph, step.costs, plan).safe());
         return plan;
       };
-      plan_of(lean_schedule(problem, matching_times<StreamChoice::late_updates>, 5));
-      const Plan late = plan_of(matching_times<StreamChoice::late_updates>(problem));
-      const Plan few = plan_of(matching_times<StreamChoice::few_waits>(problem));
+      plan_of(lean_schedule(problem, matching_times<StreamPreference::late_updates>, 5));
+      const Plan late = plan_of(matching_times<StreamPreference::late_updates>(problem));
+      const Plan few = plan_of(matching_times<StreamPreference::few_waits>(problem));
       fewer += late.waits() < few.waits() ? 1 : 0;
     }
   }

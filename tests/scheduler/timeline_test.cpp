@@ -1,4 +1,4 @@
-#include "scheduler/timeline.h"
+#include "scheduler/policies/timeline.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@ namespace {
 
 /// A timeline of the nodes of a graph, which it keeps alive.
 struct Example {
-  Example(StepGraph g, const std::vector<std::vector<Choice>>& choices, int streams, int capacity)
+  Example(StepGraph g, const std::vector<std::vector<Cost>>& implementations, int streams, int capacity)
       : graph(std::move(g)),
         edges(graph.edges()),
-        costs(costs_of(choices)),
+        costs(costs_of(implementations)),
         problem{graph, edges, costs, streams, capacity},
         timeline(problem) {}
   StepGraph graph;
@@ -32,7 +32,7 @@ TEST_CASE("a node is placed behind its predecessors and what its stream has alre
   example.timeline.place(0, 0);
   example.timeline.place(1, 1);
   example.timeline.place(2, 1);
-  CHECK(example.timeline.placement(1) == Placement{.stream = 1, .choice = 0, .start = 3, .finish = 5});
+  CHECK(example.timeline.placement(1) == Placement{.stream = 1, .implementation = 0, .start = 3, .finish = 5});
   CHECK(example.timeline.placement(2).start == 5);
   CHECK(example.timeline.free_at(1) == 9);
   CHECK(example.timeline.last(1) == 2);
@@ -51,7 +51,7 @@ TEST_CASE("a node starts before one that was placed earlier if there is room") {
 }
 
 TEST_CASE("a gap that is too short or too narrow is passed over") {
-  const auto start_of_last = [](const Choice& last) {  // 0 and 1 with a gap of 2 between them on half the capacity
+  const auto start_of_last = [](const Cost& last) {  // 0 and 1 with a gap of 2 between them on half the capacity
     StepGraph graph = independent(2);
     const ValueId waits = add(graph, {graph.output(0, 0)});
     add(graph, {waits});
@@ -103,7 +103,7 @@ TEST_CASE("an equal share is the fastest way that leaves as much to every stream
   CHECK(equal_share(two.problem, 0) == 1);
   CHECK(equal_share(eight.problem, 0) == 0);  // none is narrow enough
   Problem shared = two.problem;
-  shared.shares_units = true;
+  shared.oversubscribes = true;
   CHECK(equal_share(shared, 0) == 3);
 }
 

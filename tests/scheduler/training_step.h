@@ -1,9 +1,9 @@
 #pragma once
 // A training step in which every wait counts, and the questions to steps in a row answered by brute force.
 
-#include "scheduler/step_sequence.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/step_sequence.h"
 
 namespace braid::testing {
 
@@ -38,8 +38,8 @@ struct Training {
       graph.keep(add(graph, {left, right}));
     }
     for (NodeId node = 0; node < graph.node_count(); ++node) {
-      const Choice choice{.width = 1, .duration = 2, .workspace_bytes = 300};
-      costs.add({&choice, 1});
+      const Cost cost{.width = 1, .duration = 2, .workspace_bytes = 300};
+      costs.add({&cost, 1});
     }
     plan = make_plan(graph, costs, placed_by_hand, "by hand", 3, 3);
   }

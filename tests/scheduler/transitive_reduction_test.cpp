@@ -1,8 +1,8 @@
-#include "scheduler/transitive_reduction.h"
+#include "scheduler/policies/transitive_reduction.h"
 
 #include <doctest/doctest.h>
 
-#include "scheduler/bipartite_matching.h"
+#include "scheduler/policies/bipartite_matching.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 

@@ -21,8 +21,8 @@ struct Diamond {
     const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
     add(graph, {b, c});
     for (const double duration : {1.0, 3.0, 2.0, 1.0}) {
-      const Choice choice{.width = 1, .duration = duration, .workspace_bytes = 100};
-      costs.add({&choice, 1});
+      const Cost cost{.width = 1, .duration = duration, .workspace_bytes = 100};
+      costs.add({&cost, 1});
     }
     plan = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
   }
@@ -97,8 +97,8 @@ TEST_CASE("launches must be complete, single and on their own stream") {
     d.plan.streams[0].push_back({Kind::launch, 4});
     CHECK(mentions(d.faults(), "node 4, which does not exist"));
   }
-  SUBCASE("unknown choice") {
-    d.plan.placements[3].choice = 1;
+  SUBCASE("unknown implementation") {
+    d.plan.placements[3].implementation = 1;
     CHECK(mentions(d.faults(), "is to run in way 1 of 1"));
   }
 }
@@ -126,11 +126,11 @@ TEST_CASE("events must be recorded once, and nobody may wait for ever") {
 
 TEST_CASE("extra edges must be kept") {
   Diamond d;
-  d.plan.extra_edges = {{1, 2}};
+  d.plan.resource_edges = {{1, 2}};
   CHECK(mentions(d.faults(), "extra edge from node 1 'test' on stream 0 to node 2 'test' on stream 1 is not kept"));
-  d.plan.extra_edges = {{0, 3}};
+  d.plan.resource_edges = {{0, 3}};
   CHECK(d.faults().empty());
-  d.plan.extra_edges = {{0, 4}};
+  d.plan.resource_edges = {{0, 4}};
   CHECK(mentions(d.faults(), "names a node that is not launched"));
 }
 
@@ -191,10 +191,10 @@ TEST_CASE("numbers out of any range are faults, not overflows") {
     OutputDesc view = bytes_output(256);
     view.views = 0;
     d.graph.add_node(std::make_shared<TestOp>(std::vector{view}), {0});
-    const Choice choice;
-    d.costs.add({&choice, 1});
+    const Cost cost;
+    d.costs.add({&cost, 1});
     d.plan = make_plan(d.graph, d.costs, critical_path, "critical_path", 2, 2);
-    d.plan.placements[4].choice = 1;
+    d.plan.placements[4].implementation = 1;
     CHECK(mentions(d.faults(), "is to run in way 1 of 1"));
   }
 }

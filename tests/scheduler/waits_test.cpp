@@ -109,7 +109,7 @@ TEST_CASE("extra edges are ordered like data, and views are not launched") {
   add(graph, {viewed});
   Schedule schedule = on_streams({0, 0, 1, 1});
   schedule.order = {0, 2, 3};
-  schedule.extra_edges = {{0, 2}};
+  schedule.resource_edges = {{0, 2}};
   const Plan plan = commands_of(graph, schedule, 2);
   CHECK(plan.streams[0] == Commands{{Kind::launch, 0}, {Kind::record, 0}});
   CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::launch, 3}});
@@ -130,7 +130,7 @@ TEST_CASE("waits order exactly what is required, and are as few as the transitiv
     const Plan plan = commands_of(step.graph, schedule, streams);
 
     Relation required = required_order(step.graph);
-    for (const auto& [a, b] : schedule.extra_edges) required[a].set(b);
+    for (const auto& [a, b] : schedule.resource_edges) required[a].set(b);
     std::vector<NodeId> last(streams, kNoNode);
     for (const NodeId node : schedule.order) {
       NodeId& previous = last[schedule.placements[node].stream];

@@ -1,4 +1,4 @@
-#include "scheduler/what_if.h"
+#include "scheduler/costs/what_if.h"
 
 #include <doctest/doctest.h>
 
@@ -32,10 +32,10 @@ void check_equal(const Costs& costs, const Costs& expected) {
   REQUIRE(costs.node_count() == expected.node_count());
   for (NodeId node = 0; node < costs.node_count(); ++node) {
     CAPTURE(node);
-    REQUIRE(costs.choices(node).size() == expected.choices(node).size());
-    for (int i = 0; i < static_cast<int>(costs.choices(node).size()); ++i) {
-      CHECK(costs.choice(node, i).width == expected.choice(node, i).width);
-      CHECK(costs.choice(node, i).duration == doctest::Approx(expected.choice(node, i).duration));
+    REQUIRE(costs.of(node).size() == expected.of(node).size());
+    for (int i = 0; i < static_cast<int>(costs.of(node).size()); ++i) {
+      CHECK(costs.of(node, i).width == expected.of(node, i).width);
+      CHECK(costs.of(node, i).duration == doctest::Approx(expected.of(node, i).duration));
     }
   }
 }
@@ -99,22 +99,22 @@ TEST_CASE("measured durations change in the ratio of the model, their launches a
   const Costs model = analytic_costs(graph, gpu, {});
   Costs costs;
   for (NodeId node = 0; node < graph.node_count(); ++node) {
-    Choice choice = model.choice(node, 0);
-    if (node == 0) choice.duration = 1 + 100;  // 25 times the arithmetic of the model
-    if (node == 0) choice.workspace_bytes = 77;
-    if (node == 3) choice.duration = 0.25;  // less than a launch
-    costs.add({&choice, 1});
+    Cost cost = model.of(node, 0);
+    if (node == 0) cost.duration = 1 + 100;  // 25 times the arithmetic of the model
+    if (node == 0) cost.workspace_bytes = 77;
+    if (node == 3) cost.duration = 0.25;  // less than a launch
+    costs.add({&cost, 1});
   }
   const Scenario half = what_if(graph, costs, gpu, {.units = 5});
-  CHECK(half.costs.choice(0, 0).duration == doctest::Approx(1 + 200));
-  CHECK(half.costs.choice(0, 0).width == 5);
-  CHECK(half.costs.choice(0, 0).workspace_bytes == 77);
-  CHECK(half.costs.choice(1, 0).duration == doctest::Approx(1 + 4));
-  CHECK(half.costs.choice(3, 0).duration == doctest::Approx(0.25));
+  CHECK(half.costs.of(0, 0).duration == doctest::Approx(1 + 200));
+  CHECK(half.costs.of(0, 0).width == 5);
+  CHECK(half.costs.of(0, 0).workspace_bytes == 77);
+  CHECK(half.costs.of(1, 0).duration == doctest::Approx(1 + 4));
+  CHECK(half.costs.of(3, 0).duration == doctest::Approx(0.25));
   const Scenario slow_launches = what_if(graph, costs, gpu, {.launch_scale = 3});
-  CHECK(slow_launches.costs.choice(0, 0).duration == doctest::Approx(3 + 100));
-  CHECK(slow_launches.costs.choice(3, 0).duration == doctest::Approx(0.75));
-  CHECK(slow_launches.costs.choice(4, 0).duration == 0);  // a view
+  CHECK(slow_launches.costs.of(0, 0).duration == doctest::Approx(3 + 100));
+  CHECK(slow_launches.costs.of(3, 0).duration == doctest::Approx(0.75));
+  CHECK(slow_launches.costs.of(4, 0).duration == 0);  // a view
 }
 
 TEST_CASE("on random steps the changed costs can be planned for the changed device") {

@@ -1,5 +1,3 @@
-#include "train/config/keys.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include "core/error.h"
 #include "tests/data/files.h"
 #include "train/config/config.h"
+#include "train/config/keys.h"
 #include "train/pathnet/config.h"
 
 using namespace braid;

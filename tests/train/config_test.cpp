@@ -189,7 +189,7 @@ TEST_CASE("values out of range say what the range is") {
   CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").session.seed == 18446744073709551615u);
 }
 
-TEST_CASE("choices are listed, with a suggestion") {
+TEST_CASE("implementations are listed, with a suggestion") {
   CHECK(error_with("optimizer: {name: sdg}") ==
         "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'sdg' (did you mean 'sgd'?)");
   CHECK(error_with("optimizer: {name: adamv}") ==

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "tests/data/files.h"
+#include "train/inspect/joint_bench.h"
 #include "train/run/balance.h"
 #include "train/run/checkpoint.h"
-#include "train/inspect/joint_bench.h"
 #include "train/run/trainer.h"
 
 using namespace braid;

@@ -1,10 +1,9 @@
-#include "train/pathnet/config.h"
-
 #include <doctest/doctest.h>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "tests/data/files.h"
+#include "train/pathnet/config.h"
 
 using namespace braid;
 using namespace braid::testing;

@@ -1,5 +1,3 @@
-#include "train/pathnet/run.h"
-
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -10,6 +8,7 @@
 #include "tests/data/files.h"
 #include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
+#include "train/pathnet/run.h"
 
 using namespace braid;
 using namespace braid::testing;

@@ -11,8 +11,8 @@
 
 #include "tests/data/files.h"
 #include "train/inspect/bench.h"
-#include "train/run/checkpoint.h"
 #include "train/inspect/profiling.h"
+#include "train/run/checkpoint.h"
 #include "train/units.h"
 
 using namespace braid;

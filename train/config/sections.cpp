@@ -6,7 +6,7 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "data/synthetic.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 #include "scheduler/policy.h"
 #include "train/run/factories.h"
 

@@ -122,16 +122,16 @@ Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& con
 Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32) {
   const StepGraph& graph = step.graph();
   const auto [plan, costs] = plan_in_use(step);
-  SlowDowns pairs;
-  if (profile != nullptr) pairs = slow_downs(*profile, graph, costs, device.capacity, tf32);
+  Interference pairs;
+  if (profile != nullptr) pairs = interference(*profile, graph, costs, device.capacity, tf32);
   const Edges edges = graph.edges();
   return simulate({.graph = graph,
                    .edges = edges,
                    .costs = costs,
                    .streams = static_cast<int>(plan.streams.size()),
                    .capacity = device.capacity,
-                   .shares_units = device.shares_units,
-                   .slow_downs = &pairs,
+                   .oversubscribes = device.oversubscribes,
+                   .interference = &pairs,
                    .wait_microseconds = profile != nullptr ? profile->wait_microseconds : 0},
                   plan);
 }

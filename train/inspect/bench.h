@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/simulator.h"
+#include "scheduler/check/simulator.h"
 #include "train/run/learner.h"
 
 namespace braid {

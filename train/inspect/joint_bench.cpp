@@ -7,8 +7,8 @@
 
 #include "core/text.h"
 #include "core/text_table.h"
-#include "train/run/balance.h"
 #include "train/inspect/bench.h"
+#include "train/run/balance.h"
 #include "train/units.h"
 
 namespace braid {

@@ -20,8 +20,8 @@ constexpr int kStreams = 4;
 double utilisation(const Problem& problem, const Plan& plan, const Simulation& simulation) {
   double work = 0;
   for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-    const Choice& choice = problem.costs.choice(node, plan.placements[static_cast<std::size_t>(node)].choice);
-    work += choice.width * choice.duration;
+    const Cost& cost = problem.costs.of(node, plan.placements[static_cast<std::size_t>(node)].implementation);
+    work += cost.width * cost.duration;
   }
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
@@ -33,8 +33,8 @@ Problem recorded_problem(const PlanReport& report, const Edges& edges, int strea
           .costs = report.costs.costs,
           .streams = streams,
           .capacity = report.target.info.capacity,
-          .shares_units = report.target.info.shares_units,
-          .slow_downs = &report.costs.slow_downs,
+          .oversubscribes = report.target.info.oversubscribes,
+          .interference = &report.costs.interference,
           .wait_microseconds = report.costs.wait_microseconds};
 }
 
@@ -43,7 +43,7 @@ Problem problem_of(const PlanReport& report, const LimitedStep& planned, const E
   const DeviceInfo& info = report.target.info;
   const int streams = static_cast<int>(planned.plan.streams.size());
   if (!planned.recomputed.has_value()) return recorded_problem(report, edges, streams);
-  return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.shares_units};
+  return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.oversubscribes};
 }
 
 const StepGraph& graph_of(const PlanReport& report, const LimitedStep& planned) {

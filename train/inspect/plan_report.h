@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/limited_planning.h"
-#include "scheduler/plan_view.h"
-#include "scheduler/what_if.h"
+#include "scheduler/costs/what_if.h"
+#include "scheduler/show/plan_view.h"
 #include "train/inspect/plan_target.h"
 #include "train/inspect/recorded_step.h"
 

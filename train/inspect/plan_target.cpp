@@ -4,13 +4,13 @@
 
 #include "core/read_file.h"
 #include "core/suggestion.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 
 namespace braid {
 namespace {
 
 PlanTarget absent_target(DeviceInfo info) {
-  PlanTarget target{.device = {info.shares_units ? DeviceType::cuda : DeviceType::cpu, 0}, .info = std::move(info)};
+  PlanTarget target{.device = {info.oversubscribes ? DeviceType::cuda : DeviceType::cpu, 0}, .info = std::move(info)};
   if (target.device.type == DeviceType::cpu) {
     target.kernels = "by the analytic model alone: kernels of another CPU are not known here";
   } else if (kernel_names(DeviceType::cuda).empty()) {
@@ -69,7 +69,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
                                      .deterministic = options.deterministic,
                                      .workspace_limit = options.workspace_limit,
                                      .partial = target.device.type == DeviceType::cuda};
-    const KernelChoices kernels = make_kernels(graph, kernel_target, result.costs);
+    const NodeKernels kernels = make_kernels(graph, kernel_target, result.costs);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       if (!graph.node(id).op->name().starts_with("conv2d")) continue;
       result.candidates += static_cast<std::int32_t>(kernels[static_cast<std::size_t>(id)].size());
@@ -80,7 +80,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
     check_device(profile, options.costs, info.name, info.capacity);
     result.measured = apply(profile, graph, result.costs, options.tf32);
     result.wait_microseconds = profile.wait_microseconds;
-    result.slow_downs = slow_downs(profile, graph, result.costs, info.capacity, options.tf32);
+    result.interference = interference(profile, graph, result.costs, info.capacity, options.tf32);
   }
   return result;
 }

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "scheduler/profile.h"
+#include "scheduler/costs/profile.h"
 #include "train/config/config.h"
 
 namespace braid {
@@ -25,7 +25,7 @@ PlanTarget find_plan_target(const std::string& name);
 /// What the nodes of a step cost on a device.
 struct TargetCosts {
   Costs costs;
-  SlowDowns slow_downs;
+  Interference interference;
   double wait_microseconds = 0;   ///< see Problem
   ProfileUse measured;            ///< if options name a profile
   std::int32_t convolutions = 0;  ///< nodes: forward, backward-data and backward-filter

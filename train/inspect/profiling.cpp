@@ -1,6 +1,6 @@
 #include "train/inspect/profiling.h"
 
-#include "runtime/profiler.h"
+#include "runtime/profile/profiler.h"
 #include "train/inspect/bench.h"
 
 namespace braid {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "runtime/pair_profiler.h"
+#include "runtime/profile/pair_profiler.h"
 #include "train/config/config.h"
 
 namespace braid {

@@ -32,8 +32,8 @@ struct PathNetConfig {
   std::string output_root = "runs";
 };
 
-/// Reads a file and applies overrides, as read_run_config (train/config/config.h) does. Nothing if the config is none of a
-/// PathNet run. Throws ConfigError on the first mistake.
+/// Reads a file and applies overrides, as read_run_config (train/config/config.h) does. Nothing if the config is none
+/// of a PathNet run. Throws ConfigError on the first mistake.
 std::optional<PathNetConfig> read_pathnet_config(const std::filesystem::path& path,
                                                  const std::vector<std::string>& overrides = {});
 /// The same for a tree.

@@ -8,10 +8,10 @@
 #include "core/exception_text.h"
 #include "core/text.h"
 #include "data/class_subset.h"
-#include "train/run/factories.h"
-#include "train/run/interrupt.h"
 #include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
+#include "train/run/factories.h"
+#include "train/run/interrupt.h"
 #include "train/run/run_folder.h"
 
 namespace braid {

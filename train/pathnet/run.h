@@ -2,8 +2,8 @@
 // The transfer experiment of the PathNet paper (section 2.3): paths evolve on task A; the best one's modules are frozen
 // and all others drawn anew; new paths evolve on task B. The control learns task B from scratch.
 
-#include "train/pathnet/evolution.h"
 #include "train/pathnet/config.h"
+#include "train/pathnet/evolution.h"
 #include "train/run/progress.h"
 
 namespace braid {

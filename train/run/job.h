@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "scheduler/plan_view.h"
+#include "scheduler/show/plan_view.h"
 #include "train/run/evaluation.h"
 #include "train/run/learner.h"
 #include "train/run/progress.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/plan_view.h"
+#include "scheduler/show/plan_view.h"
 #include "train/run/job.h"
 
 namespace braid {

@@ -4,13 +4,14 @@
 // A large convolution is cut by images, or by rows if there are too few of them. The gradient of a filter is a sum over
 // what it is cut into; where the sum would take too long, the filters are shared out instead.
 
+#include "ops/conv2d.h"
+
 #include <array>
 #include <limits>
 #include <map>
 
-#include "ops/conv2d.h"
-#include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/onednn/kernel.h"
+#include "ops/cpu/onednn/onednn.h"
 
 namespace braid::cpu::onednn {
 

@@ -3,8 +3,8 @@
 #include "ops/conv2d.h"
 
 #include "ops/cuda/bias.h"
-#include "ops/cuda/cudnn/convolution_plans.h"
 #include "ops/cuda/cuda_kernel.h"
+#include "ops/cuda/cudnn/convolution_plans.h"
 #include "ops/cuda/empty.h"
 #include "ops/cuda/factories.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 
 namespace braid::testing {
 namespace {

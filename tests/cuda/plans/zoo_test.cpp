@@ -18,7 +18,7 @@
 #include "models/registry.h"
 #include "ops/cuda/cudnn/convolution_plans.h"
 #include "runtime/session.h"
-#include "scheduler/known_devices.h"
+#include "scheduler/costs/known_devices.h"
 
 namespace braid::testing {
 namespace {

@@ -1,0 +1,205 @@
+#include "runtime/profile/pair_profiler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "core/median.h"
+#include "runtime/profile/scratch.h"
+#include "scheduler/check/simulator.h"
+
+namespace braid {
+
+namespace {
+
+/// Runs that warm up; rounds of measuring the two alone and together, more where other programs keep them apart; how
+/// long a round repeats them at least, and how often at most.
+constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
+constexpr double kLeastMicroseconds = 2000;
+
+NodeImplementation way_of(const std::vector<std::string>& signatures, const Costs& costs, NodeId node,
+                          int implementation) {
+  const Cost& chosen = costs.of(node, implementation);
+  return {signatures[static_cast<std::size_t>(node)], chosen.width, chosen.algorithm};
+}
+
+std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
+  std::vector<std::string> signatures;
+  for (NodeId node = 0; node < graph.node_count(); ++node) signatures.push_back(node_signature(graph, node, tf32));
+  return signatures;
+}
+
+/// So many launches of one kernel after another.
+std::vector<Instruction> repeated(Kernel& kernel, int times, int first_index) {
+  std::vector<Instruction> list;
+  for (int i = 0; i < times; ++i) list.push_back({Instruction::Kind::launch, first_index + i, &kernel});
+  return list;
+}
+
+std::vector<double> durations(const std::vector<LaunchTime>& times) {
+  std::vector<double> list;
+  for (const LaunchTime& time : times) list.push_back(time.finish - time.start);
+  return list;
+}
+
+/// The launches of one stream that ran while the other was busy, but for a moment.
+std::vector<LaunchTime> beside(const std::vector<LaunchTime>& times, int stream) {
+  constexpr double kShare = 0.95;
+  double begin = std::numeric_limits<double>::infinity(), end = 0;
+  for (const LaunchTime& time : times) {
+    if (time.stream == stream) continue;
+    begin = std::min(begin, time.start);
+    end = std::max(end, time.finish);
+  }
+  std::vector<LaunchTime> list;
+  std::ranges::copy_if(times, std::back_inserter(list), [&](const LaunchTime& time) {
+    const double shared = std::min(time.finish, end) - std::max(time.start, begin);
+    return time.stream == stream && shared >= kShare * (time.finish - time.start);
+  });
+  return list;
+}
+
+std::optional<PairTimer::Factor> factor(const std::vector<double>& beside, const std::vector<double>& alone) {
+  if (beside.empty() || median(beside) <= 0 || median(alone) <= 0) return std::nullopt;
+  return PairTimer::Factor{median(beside) / median(alone), static_cast<int>(beside.size())};
+}
+
+template <typename T>
+void append(std::vector<T>& list, const std::vector<T>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& costs, const DeviceInfo& device,
+                                        std::span<const int> streams, bool tf32) {
+  const Edges edges = graph.edges();
+  const std::vector<std::string> signatures = signatures_of(graph, tf32);
+  std::map<std::pair<NodeImplementation, NodeImplementation>, NodePair> pairs;
+  for (const int count : streams) {
+    const Problem problem{graph, edges, costs, count, device.capacity, device.oversubscribes};
+    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    for (const Overlap& overlap : overlaps(simulate(problem, plan))) {
+      NodePair pair{overlap.first, overlap.second,
+                    plan.placements[static_cast<std::size_t>(overlap.first)].implementation,
+                    plan.placements[static_cast<std::size_t>(overlap.second)].implementation};
+      std::pair key{way_of(signatures, costs, pair.first, pair.first_choice),
+                    way_of(signatures, costs, pair.second, pair.second_choice)};
+      if (key.second < key.first) std::swap(key.first, key.second);
+      pairs.try_emplace(std::move(key), pair).first->second.overlap += overlap.microseconds;
+    }
+  }
+  std::vector<NodePair> list;
+  for (const auto& [key, pair] : pairs) list.push_back(pair);
+  std::ranges::stable_sort(list, std::greater(), &NodePair::overlap);
+  return list;
+}
+
+void PairTimer::bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel) {
+  const Scratch first_scratch(graph, first, first_kernel), second_scratch(graph, second, second_kernel);
+  clear_scratch(backend_, scratch_, first_scratch.bytes() + second_scratch.bytes());
+  first_scratch.bind(first_kernel, scratch_.data());
+  second_scratch.bind(second_kernel, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
+}
+
+PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
+                                   Kernel& second_kernel) {
+  bind(graph, first, first_kernel, second, second_kernel);
+
+  const auto durations_alone = [&](const std::vector<Instruction>& launches, int stream) {
+    Program program{.streams = std::vector<std::vector<Instruction>>(2)};
+    program.streams[static_cast<std::size_t>(stream)] = launches;
+    return durations(streams_->measure(program));
+  };
+  const std::vector<double> first_warm = durations_alone(repeated(first_kernel, kWarm, 0), 0);
+  const std::vector<double> second_warm = durations_alone(repeated(second_kernel, kWarm, 0), 1);
+  if (first_warm.empty() || second_warm.empty()) return {};  // nothing runs on the device
+
+  // Both are repeated for about the same time, so that each has the other beside it.
+  const double longest = std::max(median(first_warm), median(second_warm));
+  const double total = std::max(kLeastMicroseconds, kLeastLaunches * longest);
+  const auto repeats = [&](double once) {
+    return static_cast<int>(std::clamp(std::ceil(total / once), 1.0, double{kMostLaunches}));
+  };
+  const auto firsts = repeated(first_kernel, repeats(median(first_warm)), 0);
+  const auto seconds = repeated(second_kernel, repeats(median(second_warm)), kMostLaunches);
+  Program together{.streams = {{{Instruction::Kind::record, 0}, {Instruction::Kind::wait, 1}},
+                               {{Instruction::Kind::record, 1}, {Instruction::Kind::wait, 0}}},
+                   .events = 2};
+  append(together.streams[0], firsts);
+  append(together.streams[1], seconds);
+
+  std::vector<double> first_alone, second_alone, first_beside, second_beside;
+  const auto enough = [&](int round) { return round >= kRounds && !(first_beside.empty() && second_beside.empty()); };
+  for (int round = 0; round < kMostRounds && !enough(round); ++round) {
+    append(first_alone, durations_alone(firsts, 0));
+    append(second_alone, durations_alone(seconds, 1));
+    const std::vector<LaunchTime> times = streams_->measure(together);
+    append(first_beside, durations(beside(times, 0)));
+    append(second_beside, durations(beside(times, 1)));
+  }
+  return {factor(first_beside, first_alone), factor(second_beside, second_alone)};
+}
+
+double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
+                                    Kernel& second_kernel) {
+  bind(graph, first, first_kernel, second, second_kernel);
+  constexpr int kTurns = 16;
+  Program program{.streams = std::vector<std::vector<Instruction>>(2), .events = 2 * kTurns};
+  for (int turn = 0; turn < 2 * kTurns; ++turn) {
+    auto& stream = program.streams[static_cast<std::size_t>(turn % 2)];
+    if (turn > 0) stream.push_back({Instruction::Kind::wait, turn - 1});
+    stream.push_back({Instruction::Kind::launch, turn, turn % 2 == 0 ? &first_kernel : &second_kernel});
+    stream.push_back({Instruction::Kind::record, turn});
+  }
+  std::vector<double> gaps;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<LaunchTime> times = streams_->measure(program);  // by start: they take turns
+    for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(std::max(0.0, times[i].start - times[i - 1].finish));
+  }
+  return gaps.empty() ? 0 : median(gaps);
+}
+
+void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
+                   const std::function<void(PairProgress)>& on_progress, Profile& profile) {
+  const SessionOptions& options = session.options();
+  const DeviceInfo& device = session.backend().info();
+  const KernelTarget target = kernel_target(session, options);
+  const StepGraph graph = with_kept_results(session.tape().graph());
+  Costs costs = analytic_costs(graph, device, widths(options.width, device.max_width), target.tf32);
+  const NodeKernels kernels = make_kernels(graph, target, costs);
+  apply(profile, graph, costs, target.tf32);
+  std::vector<NodePair> pairs = overlapping_pairs(graph, costs, device, streams, target.tf32);
+  pairs.resize(std::min(pairs.size(), most));
+
+  PairTimer timer(session.backend());
+  const std::vector<std::string> signatures = signatures_of(graph, target.tf32);
+  profile.pairs.clear();
+  for (const NodePair& pair : pairs) {
+    on_progress({static_cast<std::size_t>(&pair - pairs.data()), pairs.size()});
+    const auto kernel = [&](NodeId node, int implementation) -> Kernel& {
+      return *kernels[static_cast<std::size_t>(node)][static_cast<std::size_t>(implementation)];
+    };
+    PairTimer::Factors factors;
+    try {
+      Kernel& first = kernel(pair.first, pair.first_choice);
+      Kernel& second = kernel(pair.second, pair.second_choice);
+      if (&pair == pairs.data()) {
+        profile.wait_microseconds = timer.wait_microseconds(graph, pair.first, first, pair.second, second);
+      }
+      factors = timer.time(graph, pair.first, first, pair.second, second);
+    } catch (const OutOfMemory&) {
+      continue;
+    }
+    const NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_choice);
+    const NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_choice);
+    if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
+    if (factors.second && second != first) {
+      profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});
+    }
+  }
+}
+
+}  // namespace braid

@@ -1,0 +1,64 @@
+#pragma once
+// Measures how much nodes hinder each other that run at once. Not every pair: those that plans of the step overlap.
+
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "runtime/executable.h"
+#include "runtime/session.h"
+#include "scheduler/costs/profile.h"
+
+namespace braid {
+
+/// Two nodes to be measured together, each in one of its ways.
+struct NodePair {
+  NodeId first = kNoNode, second = kNoNode;
+  int first_choice = 0, second_choice = 0;
+  double overlap = 0;  ///< microseconds in which they, or others like them, run at once
+};
+
+/// The pairs that simulated runs of critical_path on so many streams overlap, pairs of equal kinds once, the longest
+/// overlap first.
+std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& costs, const DeviceInfo& device,
+                                        std::span<const int> streams, bool tf32);
+
+/// Runs two kernels beside each other, again and again, on two streams.
+class PairTimer {
+ public:
+  explicit PairTimer(Backend& backend) : backend_(backend), streams_(backend.make_streams({.count = 2})) {}
+
+  struct Factor {
+    double factor = 1;  ///< time beside the other over time alone; medians
+    int samples = 0;
+  };
+  /// How many times as long as alone each takes. Empty for a kernel so long that the other cannot be repeated often
+  /// enough to run beside it all the time. The nodes must be two. Throws OutOfMemory.
+  struct Factors {
+    std::optional<Factor> first, second;
+  };
+  Factors time(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel);
+  /// Microseconds from the end of a node to the start of another that waits for it in the other stream; the median.
+  /// Throws OutOfMemory.
+  double wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
+                           Kernel& second_kernel);
+
+ private:
+  void bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel);
+
+  Backend& backend_;
+  std::unique_ptr<StreamGroup> streams_;
+  Buffer scratch_;
+};
+
+struct PairProgress {
+  std::size_t done = 0, total = 0;
+};
+
+/// Measures up to `most` pairs of the step that the session has recorded and that has not run, planned with the
+/// profile's durations, and what a wait takes. They take the place of the profile's pairs. Pairs for which memory is
+/// too short are left out.
+void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
+                   const std::function<void(PairProgress)>& on_progress, Profile& profile);
+
+}  // namespace braid

@@ -1,0 +1,31 @@
+#pragma once
+// Measures the nodes of recorded steps, each alone.
+
+#include <map>
+#include <vector>
+
+#include "runtime/session.h"
+#include "scheduler/costs/profile.h"
+
+namespace braid {
+
+/// Options of a session for measuring: one stream, so that nodes run alone, and one width for all of them, which must
+/// be one that the device has (widths).
+SessionOptions profiling_options(SessionOptions options, int width);
+
+class Profiler {
+ public:
+  /// Throws Error unless the session has such options. The session must outlive the profiler.
+  explicit Profiler(Session& session);
+
+  /// Runs a recorded step, in place of step.run(), and notes the time of every node.
+  void run(Step& step);
+  /// Medians of what was noted. Equal nodes of a step count as samples of one.
+  Profile profile() const;
+
+ private:
+  Session& session_;
+  std::map<NodeImplementation, std::vector<double>> microseconds_;
+};
+
+}  // namespace braid

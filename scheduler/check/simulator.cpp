@@ -1,0 +1,189 @@
+#include "scheduler/check/simulator.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace braid {
+namespace {
+
+class Simulator {
+ public:
+  Simulator(const Problem& problem, const Plan& plan)
+      : problem_(problem), plan_(plan), streams_(plan.streams.size()), events_(plan.events) {
+    result_.runs.resize(problem.graph.node_count());
+    result_.busy.resize(plan.streams.size());
+    cause_.assign(problem.graph.node_count(), kNoNode);
+  }
+
+  Simulation run() {
+    for (advance_streams(); !running_.empty(); advance_streams()) {
+      set_rates();
+      now_ = std::ranges::min(running_, {}, &Running::finish).finish;
+      finish_nodes();
+    }
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      BRAID_CHECK(streams_[s].next == plan_.streams[s].size(), PlanError, "[simulator] stream ", s,
+                  " waits for ever at command ", streams_[s].next);
+    }
+    result_.makespan = now_;
+    trace_back();
+    return std::move(result_);
+  }
+
+ private:
+  struct StreamState {
+    std::size_t next = 0;   // its next command
+    bool busy = false;      // running a node, or waking up
+    bool waiting = false;   // for an event that was not there
+    NodeId gate = kNoNode;  // the node, in this stream or awaited, that was over last
+  };
+  struct EventState {
+    bool recorded = false;
+    NodeId gate = kNoNode;
+  };
+  struct Running {
+    NodeId node;  // kNoNode for a stream that is waking up
+    int stream;
+    double finish;    // if nothing starts or ends until then
+    double rate = 1;  // its progress relative to running alone
+  };
+
+  /// Plays every stream up to a launch or a wait for something that is still running.
+  void advance_streams() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t s = 0; s < streams_.size(); ++s) {
+        StreamState& stream = streams_[s];
+        while (!stream.busy && stream.next < plan_.streams[s].size() && play(s, plan_.streams[s][stream.next])) {
+          ++stream.next;
+          progress = true;
+        }
+      }
+    }
+  }
+
+  /// False if the command has to wait.
+  bool play(std::size_t s, const Command& command) {
+    StreamState& stream = streams_[s];
+    if (command.kind == Command::Kind::record) {
+      events_[command.index] = {true, stream.gate};
+    } else if (command.kind == Command::Kind::wait) {
+      const bool recorded = events_[command.index].recorded;
+      const bool waited = std::exchange(stream.waiting, !recorded);
+      if (!recorded) return false;
+      stream.gate = later(stream.gate, events_[command.index].gate);
+      if (waited && problem_.wait_microseconds > 0) start(s, kNoNode, problem_.wait_microseconds);
+    } else {
+      result_.runs[command.index].start = now_;
+      cause_[command.index] = stream.gate;
+      start(s, command.index, cost(command.index).duration);
+    }
+    return true;
+  }
+
+  void start(std::size_t stream, NodeId node, double microseconds) {
+    streams_[stream].busy = true;
+    running_.push_back({node, static_cast<int>(stream), now_ + microseconds});
+  }
+
+  NodeId later(NodeId a, NodeId b) const {
+    if (a == kNoNode || b == kNoNode) return std::max(a, b);
+    return result_.runs[b].finish > result_.runs[a].finish ? b : a;
+  }
+
+  const Cost& cost(NodeId node) const { return problem_.costs.of(node, plan_.placements[node].implementation); }
+
+  /// The rates of what runs now. Where a rate is what it was, so is the finish: rounding errors do not add up.
+  void set_rates() {
+    int demand = 0;
+    for (const Running& running : running_) demand += running.node == kNoNode ? 0 : cost(running.node).width;
+    const double share = demand > problem_.capacity ? static_cast<double>(problem_.capacity) / demand : 1;
+    for (Running& running : running_) {
+      if (running.node == kNoNode) continue;
+      const double rate = std::min(1.0, share / slow_down(running));
+      if (rate == running.rate) continue;
+      running.finish = now_ + (running.finish - now_) * (running.rate / rate);
+      running.rate = rate;
+    }
+  }
+
+  /// By all that run beside it.
+  double slow_down(const Running& running) const {
+    double factor = 1;
+    if (problem_.interference == nullptr || problem_.interference->empty()) return factor;
+    for (const Running& other : running_) {
+      if (other.node == running.node || other.node == kNoNode) continue;
+      factor *= problem_.interference->factor(running.node, plan_.placements[running.node].implementation, other.node,
+                                              plan_.placements[other.node].implementation);
+    }
+    return factor;
+  }
+
+  void finish_nodes() {
+    constexpr double kRounding = 1e-12;  // relative
+    std::erase_if(running_, [&](const Running& running) {
+      if (running.finish > now_ * (1 + kRounding)) return false;
+      streams_[running.stream].busy = false;
+      if (running.node == kNoNode) return true;
+      Simulation::Run& run = result_.runs[running.node];
+      run.finish = now_;
+      result_.busy[running.stream] += run.finish - run.start;
+      streams_[running.stream].gate = running.node;
+      return true;
+    });
+  }
+
+  /// From the node that is over last, back along what each had to wait for.
+  void trace_back() {
+    NodeId last = kNoNode;
+    for (const StreamState& stream : streams_) last = later(last, stream.gate);
+    for (NodeId node = last; node != kNoNode; node = cause_[node]) result_.critical_path.push_back(node);
+    std::ranges::reverse(result_.critical_path);
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  double now_ = 0;
+  std::vector<StreamState> streams_;
+  std::vector<EventState> events_;
+  std::vector<Running> running_;
+  std::vector<NodeId> cause_;  // per node: what was over last before it started
+  Simulation result_;
+};
+
+}  // namespace
+
+Simulation simulate(const Problem& problem, const Plan& plan) { return Simulator(problem, plan).run(); }
+
+std::vector<Overlap> overlaps(const Simulation& simulation) {
+  const auto& runs = simulation.runs;
+  std::vector<NodeId> by_start(runs.size());
+  std::iota(by_start.begin(), by_start.end(), 0);
+  std::ranges::stable_sort(by_start, {}, [&](NodeId node) { return runs[node].start; });
+  std::vector<Overlap> pairs;
+  std::vector<NodeId> running;
+  for (const NodeId node : by_start) {
+    if (runs[node].finish <= runs[node].start) continue;  // takes no time
+    std::erase_if(running, [&](NodeId other) { return runs[other].finish <= runs[node].start; });
+    for (const NodeId other : running) {
+      const double until = std::min(runs[node].finish, runs[other].finish);
+      pairs.push_back({std::min(node, other), std::max(node, other), until - runs[node].start});
+    }
+    running.push_back(node);
+  }
+  std::ranges::stable_sort(pairs, std::greater(), &Overlap::microseconds);
+  return pairs;
+}
+
+void take_simulated_times(const Problem& problem, Plan& plan) {
+  const Simulation simulation = simulate(problem, plan);
+  for (std::size_t node = 0; node < plan.placements.size(); ++node) {
+    plan.placements[node].start = simulation.runs[node].start;
+    plan.placements[node].finish = simulation.runs[node].finish;
+  }
+  plan.makespan = simulation.makespan;
+}
+
+}  // namespace braid

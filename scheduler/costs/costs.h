@@ -1,0 +1,67 @@
+#pragma once
+// What the scheduler knows of a node: the ways to run it, each with a width, a duration and a workspace. Costs come
+// from the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/step_graph.h"
+
+namespace braid {
+
+/// One way to run a node: how much of the device it occupies, for how long when it runs alone, and its scratch memory.
+struct Cost {
+  int width = 1;        ///< cores or SMs, at least 1 and at most the capacity
+  double duration = 0;  ///< microseconds
+  std::size_t workspace_bytes = 0;
+  std::string algorithm = {};  ///< tells implementations of one width apart; empty where there is only one
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+/// The implementations of every node, in ascending width; at least one each.
+class Costs {
+ public:
+  /// Appends the implementations of the next node, in node order.
+  void add(std::span<const Cost> implementations);
+  void set_duration(NodeId node, int implementation, double microseconds);
+
+  std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
+  std::span<const Cost> of(NodeId node) const;
+  const Cost& of(NodeId node, int implementation) const { return of(node)[static_cast<std::size_t>(implementation)]; }
+  /// Shortest duration over the implementations, microseconds: what critical paths are made of.
+  double fastest(NodeId node) const;
+  /// Smallest width × duration over the implementations: what the work W is made of.
+  double least_work(NodeId node) const;
+
+ private:
+  std::vector<std::int32_t> begin_{0};
+  std::vector<Cost> costs_;
+};
+
+/// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
+/// device.max_width). On a device that shares its units (a GPU) a node has one width whatever `widths` says: the share
+/// of the device that its thread blocks take from others; and f16, bf16 and, if allowed, tf32 compute at the matrix
+/// rate. Views cost nothing. Workspaces are left at 0.
+Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
+
+/// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.
+std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);
+/// The critical path of a graph with these bottom levels, first node to last: the longest chain of nodes that need each
+/// other, every node at its fastest.
+std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std::span<const double> levels);
+
+/// max(D, W / capacity, fastest durations / streams) in microseconds: no plan can be faster under the capacity model.
+struct LowerBound {
+  double depth = 0;  ///< D: the critical path
+  double work = 0;   ///< W: capacity-microseconds
+  double bound = 0;
+  friend bool operator==(const LowerBound&, const LowerBound&) = default;
+};
+LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity,
+                       int streams = std::numeric_limits<int>::max());
+
+}  // namespace braid

@@ -1,0 +1,40 @@
+#pragma once
+// How much nodes hinder each other beyond the sharing of capacity: by memory bandwidth, caches, clocks. Measured, pair
+// by pair (scheduler/costs/profile.h); pairs that were not measured do not hinder each other. Nodes that are alike
+// (same op, shapes and way to run) are of one kind, so that what was measured of one pair holds for all like it.
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/step_graph.h"
+
+namespace braid {
+
+class Interference {
+ public:
+  /// Says of which kind a node is when it runs in way `implementation`.
+  void set_kind(NodeId node, int implementation, std::int32_t kind);
+  /// While a node of one kind runs beside one of the other, it takes so many times as long as its share of the capacity
+  /// would make it take. Below 1 the two share better than in proportion, but never faster than each alone.
+  void set_factor(std::int32_t kind, std::int32_t other, double factor);
+
+  /// 1 if nothing is known.
+  double factor(NodeId node, int implementation, NodeId other, int other_implementation) const;
+  /// The same for a graph in which node `id` is called names[id].
+  Interference renamed(std::span<const NodeId> names) const;
+  bool empty() const { return factors_.empty(); }
+
+ private:
+  static constexpr std::int32_t kUnknown = -1;
+  static std::uint64_t key(std::int32_t kind, std::int32_t other) {
+    return std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | static_cast<std::uint32_t>(other);
+  }
+  std::int32_t kind(NodeId node, int implementation) const;
+
+  std::vector<std::vector<std::int32_t>> kinds_;  // per node and implementation
+  std::unordered_map<std::uint64_t, double> factors_;
+};
+
+}  // namespace braid

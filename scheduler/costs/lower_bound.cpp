@@ -1,0 +1,131 @@
+// What no plan can beat. A set of nodes that can start no earlier than h, and after which at least t is left, has to
+// fit in between: makespan >= h + room for them + t (Fernandez and Bussell, "Bounds on the number of processors and
+// time for multiprocessor optimal schedules", 1973). The room for a set is the largest of its work over the capacity,
+// its durations over the streams, and, as of one more node than there are streams two must share one, the sum of the
+// two shortest of these. The same argument, applied to all that a node has to wait for, says how early it can start: so
+// what lies between a fork and a join is bounded part by part.
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "scheduler/costs/costs.h"
+
+namespace braid {
+namespace {
+
+/// Windows and predecessors looked at in all: bounds the time spent on large graphs.
+constexpr int kMostLooks = 1 << 20;
+
+/// The time that a growing set of nodes needs at least.
+class Room {
+ public:
+  Room(int capacity, int streams) : capacity_(capacity), streams_(streams) {}
+
+  double add(double duration, double work) {
+    durations_ += duration;
+    work_ += work;
+    const auto shared = static_cast<std::size_t>(streams_) + 1;
+    longest_.insert(std::ranges::upper_bound(longest_, duration, std::greater{}), duration);
+    if (longest_.size() > shared) longest_.pop_back();
+    const double two = longest_.size() == shared ? longest_[shared - 1] + longest_[shared - 2] : 0;
+    return std::max({durations_ / streams_, work_ / capacity_, two});
+  }
+
+ private:
+  int capacity_, streams_;
+  double durations_ = 0, work_ = 0;
+  std::vector<double> longest_;  // of one more node than there are streams
+};
+
+class Bounds {
+ public:
+  Bounds(const Edges& edges, const Costs& costs, int capacity, int streams)
+      : edges_(edges), costs_(costs), capacity_(capacity), streams_(std::min(streams, costs.node_count())) {
+    for (NodeId node = 0; node < costs.node_count(); ++node) {
+      fastest_.push_back(costs.fastest(node));
+      work_.push_back(costs.least_work(node));
+    }
+  }
+
+  double makespan() {
+    if (fastest_.empty()) return 0;
+    std::vector<double> heads(fastest_.size()), tails(fastest_.size());
+    seen_from_.assign(fastest_.size(), kNoNode);
+    for (NodeId node = 0; node < costs_.node_count(); ++node) {
+      heads[node] = head(node, heads, [&](NodeId n) { return edges_.predecessors(n); });
+    }
+    seen_from_.assign(fastest_.size(), kNoNode);
+    for (NodeId node = costs_.node_count() - 1; node >= 0; --node) {
+      tails[node] = head(node, tails, [&](NodeId n) { return edges_.successors(n); });
+    }
+    return windows(heads, tails);
+  }
+
+ private:
+  int looks() const { return 1 + kMostLooks / static_cast<int>(fastest_.size()); }
+
+  /// When a node can start, given that of those before it: walks back from it to ever earlier ones.
+  template <class Before>
+  double head(NodeId node, const std::vector<double>& heads, const Before& before) {
+    double earliest = 0;
+    for (const NodeId b : before(node)) earliest = std::max(earliest, heads[b] + fastest_[b]);
+    if (before(node).size() < 2) return earliest;
+    std::priority_queue<std::pair<double, NodeId>> next;
+    const auto visit = [&](NodeId n) {
+      for (const NodeId b : before(n)) {
+        if (std::exchange(seen_from_[b], node) != node) next.emplace(heads[b], b);
+      }
+    };
+    visit(node);
+    Room room(capacity_, streams_);
+    for (int left = std::min(kMostAncestors, looks()); left > 0 && !next.empty(); --left) {
+      const auto [start, b] = next.top();
+      next.pop();
+      earliest = std::max(earliest, start + room.add(fastest_[b], work_[b]));
+      visit(b);
+    }
+    return earliest;
+  }
+
+  double windows(const std::vector<double>& heads, const std::vector<double>& tails) const {
+    std::vector<double> starts(heads);
+    std::ranges::sort(starts);
+    starts.erase(std::ranges::unique(starts).begin(), starts.end());
+    std::vector<NodeId> by_tail(fastest_.size());
+    for (std::size_t i = 0; i < by_tail.size(); ++i) by_tail[i] = static_cast<NodeId>(i);
+    std::ranges::stable_sort(by_tail, std::greater{}, [&](NodeId node) { return tails[node]; });
+
+    double bound = 0;
+    const std::size_t step = 1 + starts.size() / std::min(kMostWindows, looks());
+    for (std::size_t i = 0; i < starts.size(); i += step) {
+      Room room(capacity_, streams_);
+      for (const NodeId node : by_tail) {
+        if (heads[node] < starts[i]) continue;
+        bound = std::max({bound, starts[i] + room.add(fastest_[node], work_[node]) + tails[node],
+                          heads[node] + fastest_[node] + tails[node]});
+      }
+    }
+    return bound;
+  }
+
+  static constexpr int kMostAncestors = 128, kMostWindows = 64;
+
+  const Edges& edges_;
+  const Costs& costs_;
+  int capacity_, streams_;
+  std::vector<double> fastest_, work_;
+  std::vector<NodeId> seen_from_;  // per node: the last whose walk back came by
+};
+
+}  // namespace
+
+LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity, int streams) {
+  LowerBound bound;
+  for (const double level : bottom_levels(edges, costs)) bound.depth = std::max(bound.depth, level);
+  for (NodeId node = 0; node < costs.node_count(); ++node) bound.work += costs.least_work(node);
+  bound.bound = std::max(bound.depth, Bounds(edges, costs, capacity, streams).makespan());
+  return bound;
+}
+
+}  // namespace braid

@@ -1,0 +1,212 @@
+#include "scheduler/costs/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iomanip>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "core/read_file.h"
+#include "scheduler/json_part.h"
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 2;
+constexpr int kVersionWithoutPairs = 1;
+
+const NodeImplementation& key_of(const Measurement& m) { return m.way; }
+auto key_of(const PairMeasurement& p) { return std::tie(p.slowed, p.beside); }
+
+void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
+  for (const ValueDesc& desc : descs) {
+    out << ' ' << (tf32 && desc.dtype == DType::f32 ? "t" : "") << desc.dtype << desc.shape;
+  }
+}
+
+int positive(const JsonPart& part) { return static_cast<int>(part.integer(1, std::numeric_limits<int>::max())); }
+
+NodeImplementation way_from(const JsonPart& part) {
+  return {.node = part["node"].text(), .width = positive(part["width"]), .algorithm = part["implementation"].text()};
+}
+
+Measurement measurement_from(const JsonPart& part) {
+  return {.way = way_from(part), .microseconds = part["microseconds"].number(0), .samples = positive(part["samples"])};
+}
+
+PairMeasurement pair_from(const JsonPart& part) {
+  const PairMeasurement p{.slowed = way_from(part),
+                          .beside = way_from(part["beside"]),
+                          .factor = part["factor"].number(0),
+                          .samples = positive(part["samples"])};
+  if (p.factor == 0) part["factor"].fail("must be above 0");
+  return p;
+}
+
+Profile profile_from(const JsonPart& part) {
+  const int version = positive(part["version"]);
+  BRAID_CHECK(version == kVersion || version == kVersionWithoutPairs, DataError, "expected version ", kVersion,
+              ", got ", version, ": measure it again with 'braid profile' into a new file");
+  Profile profile{
+      .device = part["device"].text(), .capacity = positive(part["capacity"]), .software = part["software"].text()};
+  for (const JsonPart& entry : part["measurements"].list()) profile.measurements.push_back(measurement_from(entry));
+  std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  if (version == kVersionWithoutPairs) return profile;
+  profile.wait_microseconds = part["wait_microseconds"].number(0);
+  for (const JsonPart& entry : part["pairs"].list()) profile.pairs.push_back(pair_from(entry));
+  std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  return profile;
+}
+
+double rounded(double number) { return std::round(number * 1e3) / 1e3; }
+
+Json to_json(const NodeImplementation& way) {
+  return {{"node", way.node}, {"width", way.width}, {"implementation", way.algorithm}};
+}
+
+/// One line per measurement, so that people can read it and diff can compare it.
+void print(std::ostream& out, const Profile& profile) {
+  out << "{\n \"version\": " << kVersion << ",\n \"device\": " << Json(profile.device)
+      << ",\n \"capacity\": " << profile.capacity << ",\n \"software\": " << Json(profile.software)
+      << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds) << ",\n \"measurements\": [";
+  const char* separator = "\n  ";
+  for (const Measurement& m : profile.measurements) {
+    Json entry = to_json(m.way);
+    entry["microseconds"] = rounded(m.microseconds);
+    entry["samples"] = m.samples;
+    out << separator << entry;
+    separator = ",\n  ";
+  }
+  out << "\n ],\n \"pairs\": [";
+  separator = "\n  ";
+  for (const PairMeasurement& p : profile.pairs) {
+    Json entry = to_json(p.slowed);
+    entry["beside"] = to_json(p.beside);
+    entry["factor"] = rounded(p.factor);
+    entry["samples"] = p.samples;
+    out << separator << entry;
+    separator = ",\n  ";
+  }
+  out << "\n ]\n}\n";
+}
+
+}  // namespace
+
+std::string node_signature(const StepGraph& graph, NodeId node, bool tf32) {
+  const Op& op = *graph.node(node).op;
+  Hash attributes;
+  op.hash(attributes);
+  std::ostringstream out;
+  out << op.name() << '#' << std::hex << std::setfill('0') << std::setw(16) << attributes.low << std::dec;
+  print(out, graph.input_descs(node), tf32);
+  out << " ->";
+  print(out, graph.output_descs(node), tf32);
+  return out.str();
+}
+
+ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32) {
+  std::map<NodeImplementation, double> durations;
+  for (const Measurement& m : profile.measurements) durations[m.way] = m.microseconds;
+  ProfileUse use;
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    if (graph.node(node).is_view) continue;
+    const std::string signature = node_signature(graph, node, tf32);
+    const std::vector<Cost> before(costs.of(node).begin(), costs.of(node).end());
+    std::vector<int> known;
+    for (int i = 0; i < static_cast<int>(before.size()); ++i) {
+      const Cost& cost = before[static_cast<std::size_t>(i)];
+      const auto found = durations.find({signature, cost.width, cost.algorithm});
+      if (found == durations.end()) continue;
+      known.push_back(i);
+      costs.set_duration(node, i, found->second);
+    }
+    ++(known.empty() ? use.unknown : use.known);
+    for (int i = 0; i < static_cast<int>(before.size()) && !known.empty(); ++i) {
+      const int nearest = *std::ranges::min_element(known, {}, [i](int k) { return std::abs(k - i); });
+      const double old = before[static_cast<std::size_t>(nearest)].duration;
+      if (nearest == i || old <= 0) continue;
+      costs.set_duration(node, i,
+                         before[static_cast<std::size_t>(i)].duration * costs.of(node, nearest).duration / old);
+    }
+  }
+  return use;
+}
+
+Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity, bool tf32) {
+  Interference result;
+  if (profile.pairs.empty()) return result;
+  std::map<NodeImplementation, std::int32_t> kinds;
+  const auto kind = [&](const NodeImplementation& way) {
+    return kinds.try_emplace(way, static_cast<std::int32_t>(kinds.size())).first->second;
+  };
+  for (const PairMeasurement& p : profile.pairs) {
+    const double share = std::max(1.0, static_cast<double>(p.slowed.width + p.beside.width) / capacity);
+    result.set_factor(kind(p.slowed), kind(p.beside), p.factor / share);
+  }
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    if (graph.node(node).is_view) continue;
+    NodeImplementation way{.node = node_signature(graph, node, tf32)};
+    for (int i = 0; i < static_cast<int>(costs.of(node).size()); ++i) {
+      way.width = costs.of(node, i).width;
+      way.algorithm = costs.of(node, i).algorithm;
+      const auto found = kinds.find(way);
+      if (found != kinds.end()) result.set_kind(node, i, found->second);
+    }
+  }
+  return result;
+}
+
+void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity) {
+  BRAID_CHECK(profile.device == device && profile.capacity == capacity, DeviceError, source,
+              ": expected a profile of '", device, "' with a capacity of ", capacity, ", this is one of '",
+              profile.device, "' with ", profile.capacity, ": measure one here with 'braid profile'");
+}
+
+namespace {
+
+/// Both lists, sorted; where a key is in both, the later entry.
+template <typename Entry>
+void merge_lists(std::vector<Entry>& list, const std::vector<Entry>& later) {
+  std::vector<Entry> all = later;
+  all.insert(all.end(), list.begin(), list.end());
+  const auto less = [](const Entry& a, const Entry& b) { return key_of(a) < key_of(b); };
+  const auto equal = [](const Entry& a, const Entry& b) { return key_of(a) == key_of(b); };
+  std::ranges::stable_sort(all, less);
+  all.erase(std::unique(all.begin(), all.end(), equal), all.end());
+  list = std::move(all);
+}
+
+}  // namespace
+
+void merge(Profile& profile, const Profile& later) {
+  profile.software = later.software;
+  if (later.wait_microseconds > 0) profile.wait_microseconds = later.wait_microseconds;
+  merge_lists(profile.measurements, later.measurements);
+  merge_lists(profile.pairs, later.pairs);
+}
+
+Profile read_profile(const std::filesystem::path& path) {
+  const std::string text = read_file(path, "the profile");
+  try {
+    const Json json = parse_json(text);
+    return profile_from({json});
+  } catch (const DataError& error) {
+    throw DataError(message(path.string(), ": is not a profile that 'braid profile' wrote: ", error.what()));
+  }
+}
+
+void write_profile(const std::filesystem::path& path, const Profile& profile) {
+  std::filesystem::path temporary = path;
+  temporary += ".new";
+  std::ofstream file(temporary);
+  print(file, profile);
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(temporary, path, error);
+  BRAID_CHECK(file && !error, DataError, path.string(), ": cannot be written");
+}
+
+}  // namespace braid

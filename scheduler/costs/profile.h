@@ -1,0 +1,81 @@
+#pragma once
+// Measured durations of nodes, and how much pairs of them hinder each other, kept in a file. A profile of one machine
+// can drive the planning for it on another, and spares a session the analytic model's guesses.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "scheduler/costs/costs.h"
+#include "scheduler/costs/interference.h"
+
+namespace braid {
+
+/// A way to run a node, known again in other steps.
+struct NodeImplementation {
+  std::string node;  ///< node_signature()
+  int width = 1;
+  std::string algorithm = {};  ///< Cost::algorithm
+  friend auto operator<=>(const NodeImplementation&, const NodeImplementation&) = default;
+};
+
+/// How long a node takes in one way, when it runs alone.
+struct Measurement {
+  NodeImplementation way;
+  double microseconds = 0;  ///< median over the samples
+  int samples = 0;
+  friend bool operator==(const Measurement&, const Measurement&) = default;
+};
+
+/// How many times as long as alone a node takes in one way while another runs beside it all the time.
+struct PairMeasurement {
+  NodeImplementation slowed;
+  NodeImplementation beside;
+  double factor = 1;  ///< median over the samples
+  int samples = 0;
+  friend bool operator==(const PairMeasurement&, const PairMeasurement&) = default;
+};
+
+struct Profile {
+  std::string device;    ///< DeviceInfo::name
+  int capacity = 1;      ///< its cores or SMs
+  std::string software;  ///< versions of Braid and its libraries, for the reader of the file
+  std::vector<Measurement> measurements = {};
+  std::vector<PairMeasurement> pairs = {};
+  double wait_microseconds = 0;  ///< from an event to the start of a stream that is waiting for it; 0: not measured
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+/// What a node's duration depends on, readable: op, hash of its attributes, dtypes and shapes, as
+/// "conv2d#0123456789abcdef f32[8,56,56,64] f32[64,3,3,64] -> f32[8,56,56,64]". With `tf32`, f32 reads tf32.
+std::string node_signature(const StepGraph& graph, NodeId node, bool tf32 = false);
+
+/// How much of a graph a profile knew.
+struct ProfileUse {
+  std::int32_t known = 0;    ///< nodes with a measured duration
+  std::int32_t unknown = 0;  ///< nodes left with the duration they had; views count as neither
+  friend bool operator==(const ProfileUse&, const ProfileUse&) = default;
+};
+
+/// Replaces the durations of nodes that the profile knows. Where it knows some implementations of a node and not
+/// others, these keep their ratio to the nearest known one.
+ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32 = false);
+
+/// What the pairs of a profile tell of a graph's nodes, on a device with this capacity: a factor that was measured
+/// holds the sharing of capacity too, which is taken out of it.
+Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity,
+                          bool tf32 = false);
+
+/// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
+void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);
+
+/// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software,
+/// and its waits if it measured them. Keeps the lists sorted.
+void merge(Profile& profile, const Profile& later);
+
+/// Throws DataError if the file cannot be read or is no profile. Version 1, which knew no pairs, is read too.
+Profile read_profile(const std::filesystem::path& path);
+/// Throws DataError if the file cannot be written; an older file then stays as it was.
+void write_profile(const std::filesystem::path& path, const Profile& profile);
+
+}  // namespace braid

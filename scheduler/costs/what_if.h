@@ -1,0 +1,26 @@
+#pragma once
+// What would a step cost on a device a little different from the one at hand: with more or fewer units, or with cheaper
+// launches? The analytic model says by how much each duration changes; measured ones change in the same ratio.
+
+#include "scheduler/costs/costs.h"
+
+namespace braid {
+
+struct WhatIf {
+  int units = 0;            ///< cores or SMs in place of the device's; 0: as many as it has
+  double launch_scale = 1;  ///< of what it costs to launch a node, at least 0
+};
+
+struct Scenario {
+  DeviceInfo device;
+  Costs costs;
+};
+
+/// The device and the costs of a graph changed. Where hardware shares its units (a GPU) a node's width follows them;
+/// else implementations too wide for the new device go, and nodes that may run on all of the old one's units, or on
+/// fewer, may run on more. The implementations of a node that stay keep their index. No kernel was made for new ones:
+/// the result can be planned and simulated, not run. Throws Error if a number is out of range.
+Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, const WhatIf& change,
+                 bool tf32 = false);
+
+}  // namespace braid

@@ -1,0 +1,375 @@
+#include "scheduler/lowering/implementations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/align.h"
+#include "scheduler/check/simulator.h"
+
+namespace braid {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+/// Up to so many combinations of implementations all are looked at.
+constexpr double kExhaustive = 4096;
+/// Simulations per combination of slices.
+constexpr int kLeafBudget = 8;
+/// A gain within rounding is none.
+constexpr double kGain = 1 - 1e-9;
+
+std::int64_t workspace(const Cost& cost) {
+  return align_up(static_cast<std::int64_t>(cost.workspace_bytes), kArenaAlignment);
+}
+
+/// Effort that grows with the number of nodes is kept about equal for all sizes of graphs.
+int budget(std::int32_t nodes, int work, int least, int most) { return std::clamp(work / (nodes + 1), least, most); }
+
+class Chooser {
+ public:
+  Chooser(const Problem& problem, const Plan& plan)
+      : problem_(problem), plan_(plan), best_(plan), limits_(plan.streams.size(), kUnlimited) {
+    find_options();
+    find_sequence();
+    seconds_.resize(options_.size());
+    work_.resize(options_.size());
+    for (const NodeId node : nodes_) find_fastest(node);
+  }
+
+  bool has_choice() const { return !flexible_.empty(); }
+
+  double bound() const { return std::max(longest_path(), total_work() / problem_.capacity); }
+
+  bool improve() {
+    if (flexible_.empty()) return false;
+    const Simulation before = simulate(problem_, plan_);
+    best_makespan_ = std::min(before.makespan, plan_.makespan);
+    if (bound() >= best_makespan_ * kGain) return false;
+    const double makespan = search_locally(before, budget(problem_.graph.node_count(), 60000, 4, 100));
+    if (makespan >= best_makespan_ * kGain) return false;
+    accept(makespan);
+    return true;
+  }
+
+  bool fit(std::int64_t limit) {
+    limit_ = limit;
+    if (own_workspace() <= limit) accept(simulate(problem_, plan_).makespan);
+    if (combinations() <= kExhaustive) {
+      std::vector<std::int64_t> slices(plan_.streams.size());
+      for (const NodeId node : nodes_) {
+        if (options_[node].size() == 1) slices[stream(node)] = std::max(slices[stream(node)], need(node));
+      }
+      try_all(0, slices);
+    } else {
+      find_levels();
+      try_slices(0, 0);
+    }
+    return best_makespan_ < kInfinity;
+  }
+
+  std::int64_t own_workspace() const {
+    return total([&](NodeId node) { return need(node); });
+  }
+  std::int64_t least_workspace() const {
+    return total([&](NodeId node) { return least_need(node); });
+  }
+
+  Plan best() {
+    take_simulated_times(problem_, best_);
+    return std::move(best_);
+  }
+
+ private:
+  int stream(NodeId node) const { return plan_.placements[node].stream; }
+  const Cost& cost(NodeId node, int index) const { return problem_.costs.of(node, index); }
+  const Cost& cost(NodeId node) const { return cost(node, plan_.placements[node].implementation); }
+  std::int64_t need(NodeId node) const { return workspace(cost(node)); }
+  std::int64_t least_need(NodeId node) const {
+    std::int64_t least = kUnlimited;
+    for (const int option : options_[node]) least = std::min(least, workspace(cost(node, option)));
+    return least;
+  }
+  /// Of the slices that the streams need if their nodes need so much.
+  template <class Need>
+  std::int64_t total(Need need) const {
+    std::vector<std::int64_t> slices(plan_.streams.size());
+    for (const NodeId node : nodes_) slices[stream(node)] = std::max(slices[stream(node)], need(node));
+    return sum(slices);
+  }
+  static std::int64_t sum(const std::vector<std::int64_t>& slices) {
+    std::int64_t total = 0;
+    for (const std::int64_t slice : slices) total += slice;
+    return total;
+  }
+
+  /// Those that need no more units than the plan has reserved; first the plan's own, then the fastest.
+  void find_options() {
+    options_.resize(problem_.graph.node_count());
+    for (const auto& commands : plan_.streams) {
+      for (const auto& [kind, node] : commands) {
+        if (kind != Command::Kind::launch) continue;
+        nodes_.push_back(node);
+        const int own = plan_.placements[node].implementation;
+        const auto implementations = problem_.costs.of(node);
+        for (int i = 0; i < static_cast<int>(implementations.size()); ++i) {
+          if (problem_.oversubscribes || implementations[i].width <= cost(node, own).width) options_[node].push_back(i);
+        }
+        const auto rank = [&](int option) { return std::pair(option != own, implementations[option].duration); };
+        std::ranges::stable_sort(options_[node], {}, rank);
+        if (options_[node].size() > 1) flexible_.push_back(node);
+      }
+    }
+    std::ranges::sort(flexible_);
+  }
+
+  double combinations() const {
+    double count = 1;
+    for (const NodeId node : flexible_) count = std::min(count * static_cast<double>(options_[node].size()), 1e9);
+    return count;
+  }
+
+  // Lower bound
+
+  /// The commands in an order in which they can run.
+  void find_sequence() {
+    std::vector<std::size_t> next(plan_.streams.size());
+    std::vector<bool> recorded(plan_.events);
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
+        for (; next[s] < plan_.streams[s].size(); ++next[s], progress = true) {
+          const Command command = plan_.streams[s][next[s]];
+          if (command.kind == Command::Kind::wait && !recorded[command.index]) break;
+          if (command.kind == Command::Kind::record) recorded[command.index] = true;
+          sequence_.emplace_back(s, command);
+        }
+      }
+    }
+  }
+
+  double longest_path() const {
+    std::vector<double> now(plan_.streams.size()), recorded(plan_.events);
+    for (const auto& [s, command] : sequence_) {
+      if (command.kind == Command::Kind::launch) now[s] += seconds_[command.index];
+      if (command.kind == Command::Kind::record) recorded[command.index] = now[s];
+      if (command.kind == Command::Kind::wait) now[s] = std::max(now[s], recorded[command.index]);
+    }
+    return now.empty() ? 0 : std::ranges::max(now);
+  }
+
+  double total_work() const {
+    double total = 0;
+    for (const NodeId node : nodes_) total += work_[node];
+    return total;
+  }
+
+  /// The best of a node in the slice that its stream may have.
+  void find_fastest(NodeId node) {
+    seconds_[node] = work_[node] = kInfinity;
+    for (const int option : options_[node]) {
+      const Cost& way = cost(node, option);
+      if (workspace(way) > limits_[stream(node)]) continue;
+      seconds_[node] = std::min(seconds_[node], way.duration);
+      work_[node] = std::min(work_[node], way.duration * way.width);
+    }
+  }
+
+  // Search over nodes
+
+  void accept(double makespan) {
+    if (makespan >= best_makespan_) return;
+    best_makespan_ = makespan;
+    best_ = plan_;
+  }
+
+  /// Tries other ways for the nodes on the critical path and those beside them, one node at a time, and keeps what
+  /// helps.
+  double search_locally(Simulation now, int simulations) {
+    for (bool better = true; better;) {
+      better = false;
+      for (const NodeId node : neighbourhood(now)) {
+        int& own = plan_.placements[node].implementation;
+        for (const int option : options_[node]) {
+          const int before = own;
+          if (option == before || workspace(cost(node, option)) > limits_[stream(node)]) continue;
+          if (simulations-- == 0) return now.makespan;
+          own = option;
+          Simulation next = simulate(problem_, plan_);
+          if (next.makespan < now.makespan * kGain) {
+            now = std::move(next);
+            better = true;
+          } else {
+            own = before;
+          }
+        }
+        if (better) break;  // the critical path is another one now
+      }
+    }
+    return now.makespan;
+  }
+
+  /// Flexible nodes that are on the critical path or run while a node on it is slowed down by others.
+  std::vector<NodeId> neighbourhood(const Simulation& now) const {
+    std::vector<bool> near(problem_.graph.node_count());
+    for (const NodeId critical : now.critical_path) {
+      near[critical] = true;
+      const auto& [start, finish] = now.runs[critical];
+      if (finish - start <= cost(critical).duration / kGain) continue;
+      for (const NodeId node : flexible_) {
+        if (now.runs[node].start < finish && now.runs[node].finish > start) near[node] = true;
+      }
+    }
+    std::vector<NodeId> list;
+    std::ranges::copy_if(flexible_, std::back_inserter(list), [&](NodeId node) { return near[node]; });
+    return list;
+  }
+
+  /// Every combination, but those that need too much or cannot be better than the best so far.
+  void try_all(std::size_t index, const std::vector<std::int64_t>& slices) {
+    if (sum(slices) > limit_ || bound() >= best_makespan_) return;
+    if (index == flexible_.size()) {
+      accept(simulate(problem_, plan_).makespan);
+      return;
+    }
+    const NodeId node = flexible_[index];
+    const auto [own, seconds, work] = std::tuple(plan_.placements[node].implementation, seconds_[node], work_[node]);
+    for (const int option : options_[node]) {
+      plan_.placements[node].implementation = option;
+      seconds_[node] = cost(node).duration;
+      work_[node] = cost(node).duration * cost(node).width;
+      std::vector<std::int64_t> larger = slices;
+      larger[stream(node)] = std::max(larger[stream(node)], need(node));
+      try_all(index + 1, larger);
+    }
+    std::tie(plan_.placements[node].implementation, seconds_[node], work_[node]) = std::tuple(own, seconds, work);
+  }
+
+  // Search over slices
+
+  /// Sizes of a stream's slice that are worth a try, largest first: each makes its nodes faster than the next does.
+  void find_levels() {
+    levels_.assign(plan_.streams.size(), {});
+    int active = 0;
+    for (std::size_t s = 0; s < levels_.size(); ++s) {
+      std::int64_t least = 0;
+      std::vector<std::int64_t> sizes;
+      for (const NodeId node : nodes_) {
+        if (stream(node) != static_cast<int>(s)) continue;
+        least = std::max(least, least_need(node));
+        for (const int option : options_[node]) sizes.push_back(workspace(cost(node, option)));
+      }
+      sizes.push_back(least);
+      std::erase_if(sizes, [&](std::int64_t size) { return size < least; });
+      std::ranges::sort(sizes);
+      sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+      levels_[s] = useful(static_cast<int>(s), sizes);
+      if (levels_[s].size() > 1) ++active;
+    }
+    const int leaves = budget(problem_.graph.node_count(), 200000, 16, 256);
+    const auto most = static_cast<std::size_t>(std::max(2.0, std::pow(leaves, 1.0 / std::max(active, 1))));
+    std::size_t combinations = 1;
+    for (auto& levels : levels_) {
+      // With very many streams some must make do with the least.
+      thin_out(levels, combinations * most <= static_cast<std::size_t>(leaves) ? most : 1);
+      combinations *= levels.size();
+    }
+  }
+
+  std::vector<std::int64_t> useful(int s, const std::vector<std::int64_t>& ascending) const {
+    std::vector<std::int64_t> levels;
+    double fastest = kInfinity;
+    for (const std::int64_t size : ascending) {
+      double seconds = 0;
+      for (const NodeId node : nodes_) {
+        if (stream(node) == s) seconds += cost(node, pick(node, size)).duration;
+      }
+      if (seconds < fastest || levels.empty()) levels.push_back(size);
+      fastest = std::min(fastest, seconds);
+    }
+    std::ranges::reverse(levels);
+    return levels;
+  }
+
+  static void thin_out(std::vector<std::int64_t>& levels, std::size_t most) {
+    if (levels.size() <= most) return;
+    std::vector<std::int64_t> kept{levels.back()};
+    for (std::size_t i = most - 1; i-- > 0;) kept.insert(kept.begin(), levels[i * (levels.size() - 1) / (most - 1)]);
+    levels = std::move(kept);
+  }
+
+  /// The plan's own way if it fits into the slice, else the fastest that does.
+  int pick(NodeId node, std::int64_t slice) const {
+    for (const int option : options_[node]) {
+      if (workspace(cost(node, option)) <= slice) return option;
+    }
+    return -1;
+  }
+
+  void set_limit(int s, std::int64_t limit) {
+    limits_[s] = limit;
+    for (const NodeId node : nodes_) {
+      if (stream(node) == s) find_fastest(node);
+    }
+  }
+
+  /// Slices of the streams from `s` on; those before it have theirs, and use so many bytes.
+  void try_slices(int s, std::int64_t used) {
+    if (bound() >= best_makespan_) return;
+    if (s == static_cast<int>(levels_.size())) {
+      const std::vector<Placement> own = plan_.placements;
+      for (const NodeId node : nodes_) plan_.placements[node].implementation = pick(node, limits_[stream(node)]);
+      accept(search_locally(simulate(problem_, plan_), kLeafBudget));
+      plan_.placements = own;
+      return;
+    }
+    std::int64_t least_after = 0;
+    for (std::size_t t = s + 1; t < levels_.size(); ++t) least_after += levels_[t].back();
+    for (const std::int64_t level : levels_[s]) {
+      if (level > limit_ - used - least_after) continue;
+      set_limit(s, level);
+      try_slices(s + 1, used + level);
+    }
+    set_limit(s, kUnlimited);
+  }
+
+  const Problem& problem_;
+  Plan plan_;  // what is being tried
+  Plan best_;
+  double best_makespan_ = kInfinity;
+  std::int64_t limit_ = kUnlimited;
+
+  std::vector<NodeId> nodes_, flexible_;  // launched; and those of them with several options
+  std::vector<std::vector<int>> options_;
+  std::vector<std::pair<std::size_t, Command>> sequence_;  // stream, command
+  std::vector<std::int64_t> limits_;                       // per stream: the largest slice it may have
+  std::vector<double> seconds_, work_;                     // per node: the least under the limits
+  std::vector<std::vector<std::int64_t>> levels_;          // per stream: sizes to try, descending
+};
+
+}  // namespace
+
+bool improve_implementations(const Problem& problem, Plan& plan) {
+  Chooser chooser(problem, plan);
+  if (!chooser.improve()) return false;
+  plan = chooser.best();
+  return true;
+}
+
+std::int64_t least_workspace_bytes(const Problem& problem, const Plan& plan) {
+  return Chooser(problem, plan).least_workspace();
+}
+
+bool fit_implementations(const Problem& problem, Plan& plan, std::int64_t limit) {
+  Chooser chooser(problem, plan);
+  if (!chooser.fit(limit)) return false;
+  plan = chooser.best();
+  return true;
+}
+
+double implementations_bound(const Problem& problem, const Plan& plan) {
+  const Chooser chooser(problem, plan);
+  return chooser.has_choice() ? chooser.bound() : simulate(problem, plan).makespan;
+}
+
+}  // namespace braid

@@ -1,0 +1,197 @@
+// From times to streams: interval colouring. Nodes are taken in the order of their starts, and each goes to a stream
+// that is free by then: there always is one, as no more nodes run at once than there are streams. Which one is chosen
+// only matters for the waits that it will need. They are counted as scheduler/lowering/waits.cpp will find them: by
+// vector clocks, which say what every stream's past already orders. A node that nobody reads may also give way to the
+// next of its stream, if that will have waited for what it needs.
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "scheduler/policy.h"
+#include "scheduler/schedule_log.h"
+
+namespace braid {
+namespace {
+
+class StreamAssigner {
+ public:
+  StreamAssigner(const Problem& problem, Schedule& schedule, StreamPreference preference)
+      : problem_(problem),
+        schedule_(schedule),
+        preference_(preference),
+        streams_(problem.streams),
+        last_(problem.streams, kNoNode),
+        free_since_(problem.streams, 0),
+        postponed_(problem.streams),
+        clocks_(schedule.placements.size() * problem.streams),
+        position_(schedule.placements.size(), -1),
+        waiting_(schedule.placements.size()) {
+    for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+      waiting_[node] = static_cast<int>(problem.edges.successors(node).size());
+    }
+    if (preference == StreamPreference::late_updates) find_updates();
+  }
+
+  void run() {
+    sort_by_start();
+    if (problem_.log != nullptr) problem_.log->stream_picks.assign(schedule_.placements.size(), {});
+    for (const NodeId node : std::exchange(schedule_.order, {})) {
+      for (const NodeId before : problem_.edges.predecessors(node)) {
+        if (!is_placed(before)) place(before, placement(before).stream);
+      }
+      const int stream = choose_stream(node);
+      BRAID_CHECK(stream >= 0, PlanError, "[streams] no stream of ", streams_, " is free when node ", node, " starts");
+      free_since_[stream] = placement(node).finish;
+      if (!may_be_late_.empty() && may_be_late_[node] && waits(node, stream) > 0) {
+        schedule_.placements[node].stream = stream;
+        postponed_[stream].push_back(node);
+        continue;
+      }
+      place(node, stream);
+      for (const NodeId late : postponed_[stream]) {
+        if (!is_placed(late) && waits(late, stream) == 0) place(late, stream);
+      }
+      std::erase_if(postponed_[stream], [&](NodeId late) { return is_placed(late); });
+    }
+    for (int stream = 0; stream < streams_; ++stream) {
+      for (const NodeId late : postponed_[stream]) {
+        if (!is_placed(late)) place(late, stream);
+      }
+    }
+  }
+
+ private:
+  /// Marks nodes whose outputs are no other's inputs.
+  void find_updates() {
+    const StepGraph& graph = problem_.graph;
+    may_be_late_.assign(graph.node_count(), true);
+    for (const Node& node : graph.nodes()) {
+      for (const ValueId input : graph.inputs(node)) {
+        const NodeId producer = graph.value(graph.value(input).root).producer;
+        if (producer != kNoNode) may_be_late_[producer] = false;
+      }
+    }
+  }
+
+  /// At one time, nodes that take none come first, for they are over when the others start; then the longest path
+  /// ahead.
+  void sort_by_start() {
+    schedule_.order = problem_.graph.launched_nodes();
+    const std::vector<double> levels = bottom_levels(problem_.edges, problem_.costs);
+    std::ranges::stable_sort(schedule_.order, {}, [&](NodeId node) {
+      return std::tuple(placement(node).start, placement(node).finish > placement(node).start, -levels[node]);
+    });
+  }
+
+  const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
+  bool is_placed(NodeId node) const { return position_[node] >= 0; }
+  bool is_free(int stream, double time) const { return free_since_[stream] <= time; }
+  bool follows(NodeId node, NodeId before) const {
+    return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
+  }
+
+  /// Whether a node could have started earlier as far as data goes.
+  bool was_held(NodeId node) const {
+    return std::ranges::all_of(problem_.edges.predecessors(node),
+                               [&](NodeId before) { return placement(before).finish < placement(node).start; });
+  }
+
+  /// Wide nodes go to stream 0 if it is free, so that on CPU one worker owns the wide team of threads. Others go where
+  /// they need the fewest waits, then where they keep the fewest others from following a predecessor.
+  int choose_stream(NodeId node) {
+    const Placement& place = placement(node);
+    const int width = problem_.costs.of(node, place.implementation).width;
+    if (width > 1 && !problem_.oversubscribes && is_free(0, place.start)) return 0;
+    const bool held = preference_ == StreamPreference::on_time && was_held(node);
+    int best = -1;
+    std::tuple<bool, int, int, double> least;
+    for (int stream = 0; stream < streams_; ++stream) {
+      if (!is_free(stream, place.start)) continue;
+      const NodeId last = last_[stream];
+      const bool early = held && free_since_[stream] < place.start;
+      const int lost =
+          last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
+      const std::tuple cost(early, waits(node, stream), lost, -free_since_[stream]);
+      if (best < 0 || cost < least) {
+        best = stream;
+        least = cost;
+      }
+    }
+    return best;
+  }
+
+  std::span<std::int32_t> clock(NodeId node) {
+    return std::span(clocks_).subspan(static_cast<std::size_t>(node) * streams_, streams_);
+  }
+  bool covers(std::span<const std::int32_t> clock, NodeId node) const {
+    return clock[placement(node).stream] > position_[node];
+  }
+
+  /// How many waits a node needs on a stream. Fills now_, what is over then.
+  int waits(NodeId node, int stream) {
+    now_.assign(streams_, 0);
+    if (last_[stream] != kNoNode) std::ranges::copy(clock(last_[stream]), now_.begin());
+    latest_.assign(streams_, kNoNode);
+    for (const NodeId before : problem_.edges.predecessors(node)) {
+      NodeId& other = latest_[placement(before).stream];
+      if (covers(now_, before)) continue;
+      if (other == kNoNode || position_[before] > position_[other]) other = before;
+    }
+    int count = 0;
+    for (const NodeId before : latest_) {
+      if (before == kNoNode) continue;
+      count += std::ranges::none_of(
+          latest_, [&](NodeId other) { return other != kNoNode && other != before && covers(clock(other), before); });
+    }
+    return count;
+  }
+
+  void note(NodeId node, int stream) {
+    const Placement& place = placement(node);
+    ScheduleLog::StreamPick pick{
+        .wide = problem_.costs.of(node, place.implementation).width > 1 && !problem_.oversubscribes,
+        .waits = waits(node, stream),
+        .last = last_[stream]};
+    pick.wide &= stream == 0;
+    for (int other = 0; other < streams_; ++other) pick.free_streams += is_free(other, place.start);
+    problem_.log->stream_picks[node] = pick;
+  }
+
+  void place(NodeId node, int stream) {
+    if (problem_.log != nullptr) note(node, stream);
+    schedule_.placements[node].stream = stream;
+    schedule_.order.push_back(node);
+    waits(node, stream);
+    for (const NodeId before : latest_) {
+      if (before == kNoNode) continue;
+      std::ranges::transform(now_, clock(before), now_.begin(), [](auto a, auto b) { return std::max(a, b); });
+    }
+    position_[node] = now_[stream]++;
+    std::ranges::copy(now_, clock(node).begin());
+    last_[stream] = node;
+    for (const NodeId before : problem_.edges.predecessors(node)) --waiting_[before];
+  }
+
+  const Problem& problem_;
+  Schedule& schedule_;
+  const StreamPreference preference_;
+  const int streams_;
+  std::vector<NodeId> last_;                    // per stream
+  std::vector<double> free_since_;              // per stream: when the last that was assigned to it is over
+  std::vector<std::vector<NodeId>> postponed_;  // per stream: nodes without a place in it yet
+  std::vector<bool> may_be_late_;               // per node, if any may
+  std::vector<std::int32_t> clocks_;            // node × stream: how many nodes of the stream are over when it is
+  std::vector<std::int32_t> position_;          // per node: in its stream; -1 before it has a place
+  std::vector<int> waiting_;                    // per node: successors that have not started
+  std::vector<std::int32_t> now_;               // scratch of waits
+  std::vector<NodeId> latest_;                  // likewise: per stream, the predecessor that is not over yet
+};
+
+}  // namespace
+
+void assign_streams(const Problem& problem, Schedule& schedule, StreamPreference preference) {
+  StreamAssigner(problem, schedule, preference).run();
+}
+
+}  // namespace braid

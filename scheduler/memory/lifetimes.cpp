@@ -1,0 +1,208 @@
+#include "scheduler/memory/lifetimes.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+#include "core/align.h"
+
+namespace braid {
+namespace {
+
+constexpr std::int32_t kEnd = std::numeric_limits<std::int32_t>::max();
+
+std::int64_t aligned_bytes(const Value& value) {
+  return align_up(static_cast<std::int64_t>(value.bytes()), kArenaAlignment);
+}
+
+}  // namespace
+
+Lifetimes::Lifetimes(const StepGraph& graph, const Plan& plan) : graph_(graph), streams_(plan.streams.size()) {
+  replay(plan);
+  collect_uses();
+  form_blocks();
+  for (std::int32_t b = 0; b < static_cast<std::int32_t>(blocks_.size()); ++b) find_lifetime(b);
+}
+
+/// Follows the command lists and keeps for every stream and event what is over by then (vector clocks), and since when.
+/// Predictions are forced to agree with that order.
+void Lifetimes::replay(const Plan& plan) {
+  struct Past {
+    std::vector<std::int32_t> over;  // per stream
+    double time = 0;
+    bool known = false;
+
+    void join(const Past& other) {
+      std::ranges::transform(over, other.over, over.begin(), [](auto a, auto b) { return std::max(a, b); });
+      time = std::max(time, other.time);
+    }
+  };
+  nodes_.resize(streams_);
+  stream_.assign(graph_.node_count(), -1);
+  position_.assign(graph_.node_count(), -1);
+  over_.assign(graph_.node_count() * streams_, 0);
+  start_.resize(graph_.node_count());
+  finish_.resize(graph_.node_count());
+
+  std::vector<Past> past(streams_, {.over = std::vector<std::int32_t>(streams_), .known = true});
+  std::vector<Past> recorded(plan.events);
+  std::vector<std::size_t> next(streams_);
+  const auto launch = [&](NodeId node, std::size_t s) {
+    const Placement& predicted = plan.placements[node];
+    stream_[node] = static_cast<std::int32_t>(s);
+    std::ranges::copy(past[s].over, over_.begin() + node * streams_);
+    position_[node] = past[s].over[s]++;
+    start_[node].time = std::max(past[s].time, predicted.start);
+    finish_[node] = past[s].time = std::max(start_[node].time, predicted.finish);
+    nodes_[s].push_back(node);
+    by_rank_.push_back(node);
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t s = 0; s < streams_; ++s) {
+      for (; next[s] < plan.streams[s].size(); ++next[s], progress = true) {
+        const auto [kind, index] = plan.streams[s][next[s]];
+        if (kind == Command::Kind::wait && !recorded[index].known) break;
+        if (kind == Command::Kind::record) recorded[index] = past[s];
+        if (kind == Command::Kind::wait) past[s].join(recorded[index]);
+        if (kind == Command::Kind::launch) launch(index, s);
+      }
+    }
+  }
+  for (std::size_t s = 0; s < streams_; ++s) {
+    BRAID_CHECK(next[s] == plan.streams[s].size(), PlanError, "[memory] stream ", s, " waits for ever at command ",
+                next[s]);
+  }
+  std::ranges::stable_sort(by_rank_, {}, [&](NodeId node) { return start_[node].time; });
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) start_[by_rank_[rank]].rank = rank;
+}
+
+void Lifetimes::collect_uses() {
+  uses_.assign(graph_.value_count() * streams_, 0);
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    const Node& node = graph_.node(id);
+    if (node.is_view) continue;
+    BRAID_CHECK(stream_[id] >= 0, PlanError, "[memory] node ", id, " '", node.op->name(), "' is never launched");
+    const auto use = [&](ValueId value) {
+      std::int32_t& uses = uses_[graph_.value(value).root * streams_ + stream_[id]];
+      uses = std::max(uses, position_[id] + 1);
+    };
+    for (const ValueId input : graph_.inputs(node)) use(input);
+    for (int i = 0; i < node.output_count; ++i) use(graph_.output(id, i));
+  }
+}
+
+void Lifetimes::form_blocks() {
+  block_of_.assign(graph_.value_count(), -1);
+  for (ValueId id = 0; id < graph_.value_count(); ++id) {
+    if (!in_arena(id)) continue;
+    const Value& value = graph_.value(id);
+    if (may_take_over(id)) {
+      block_of_[id] = block_of_[value.reuses];
+    } else {
+      block_of_[id] = static_cast<std::int32_t>(blocks_.size());
+      blocks_.push_back({.bytes = aligned_bytes(value), .first = value.producer});
+      block_uses_.resize(block_uses_.size() + streams_);
+    }
+    blocks_[block_of_[id]].kept |= value.kept;
+    // The uses of the newest value are what counts: they come after all uses of those before it.
+    std::copy_n(uses_.begin() + id * streams_, streams_, block_uses_.begin() + block_of_[id] * streams_);
+  }
+}
+
+/// Whether a value may be written over the one that it says it can reuse: its producer reads that one exactly once and
+/// everybody else is done with it. Not worth it where most of the bytes would lie idle.
+bool Lifetimes::may_take_over(ValueId id) const {
+  const Value& value = graph_.value(id);
+  const ValueId old = value.reuses;
+  if (old == kNoValue || !in_arena(old) || graph_.value(old).kept) return false;
+  if (value.bytes() > graph_.value(old).bytes() || 2 * value.bytes() < graph_.value(old).bytes()) return false;
+
+  const NodeId node = value.producer;
+  const auto reads_old = [&](ValueId input) { return graph_.value(input).root == old; };
+  if (std::ranges::count_if(graph_.inputs(node), reads_old) != 1) return false;
+  for (ValueId other = graph_.node(node).first_output; other < id; ++other) {
+    if (block_of_[other] == block_of_[old]) return false;  // another output was faster
+  }
+  for (std::size_t s = 0; s < streams_; ++s) {
+    const bool own = stream_[node] == static_cast<std::int32_t>(s);
+    if (uses_[old * streams_ + s] > over(node, s) + (own ? 1 : 0)) return false;
+  }
+  return true;
+}
+
+/// Finds for each stream how many of its nodes may run while the block is in use: all up to the first that starts after
+/// every use.
+void Lifetimes::find_lifetime(std::int32_t b) {
+  ValueBlock& block = blocks_[b];
+  block.begin = block.end = block.first == kNoNode ? -1 : start_[block.first].rank;
+  for (std::size_t s = 0; s < streams_; ++s) {
+    const auto in_use = [&](NodeId node) {
+      for (std::size_t t = 0; t < streams_; ++t) {
+        if (over(node, t) < block_uses_[b * streams_ + t]) return true;
+      }
+      return false;
+    };
+    const auto count = std::ranges::partition_point(nodes_[s], in_use) - nodes_[s].begin();
+    concurrent_.push_back(block.kept ? kEnd : static_cast<std::int32_t>(count));
+    if (count > 0) block.end = std::max(block.end, start_[nodes_[s][count - 1]].rank);
+  }
+  if (block.kept) block.end = kEnd;
+}
+
+/// Whether every use of `a` is over before `b` is first written.
+bool Lifetimes::before(std::int32_t a, std::int32_t b) const {
+  const NodeId first = blocks_[b].first;
+  return first != kNoNode && position_[first] >= concurrent_[a * streams_ + stream_[first]];
+}
+
+bool Lifetimes::conflict(std::int32_t a, std::int32_t b) const {
+  const bool apart = blocks_[a].end < blocks_[b].begin || blocks_[b].end < blocks_[a].begin;  // the usual case, cheap
+  return !apart && !before(a, b) && !before(b, a);
+}
+
+Lifetimes::Peak Lifetimes::peak() const {
+  constexpr Moment kNever{std::numeric_limits<double>::infinity(), kEnd};
+  std::vector<Moment> last_use(blocks_.size());
+  const auto use = [&](ValueId value, NodeId node) {
+    const std::int32_t block = block_of(value);
+    if (block >= 0) last_use[block] = std::max(last_use[block], {finish_[node], start_[node].rank});
+  };
+  for (const NodeId node : by_rank_) {
+    for (const ValueId input : graph_.inputs(node)) use(input, node);
+    for (int i = 0; i < graph_.node(node).output_count; ++i) use(graph_.output(node, i), node);
+  }
+
+  std::int64_t live = 0, most = 0;
+  Moment at;
+  std::vector<std::int32_t> order;  // blocks by first writer
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    if (blocks_[b].kept) last_use[b] = kNever;
+    order.push_back(static_cast<std::int32_t>(b));
+  }
+  std::ranges::sort(order, {}, [&](std::int32_t b) { return std::pair(blocks_[b].begin, b); });
+  std::priority_queue<std::pair<Moment, std::int32_t>, std::vector<std::pair<Moment, std::int32_t>>, std::greater<>>
+      in_use;
+  for (std::size_t i = 0; i < order.size();) {
+    const NodeId writer = blocks_[order[i]].first;
+    const Moment now = writer == kNoNode ? Moment{} : start_[writer];
+    for (; !in_use.empty() && in_use.top().first < now; in_use.pop()) live -= blocks_[in_use.top().second].bytes;
+    for (; i < order.size() && blocks_[order[i]].first == writer; ++i) {
+      live += blocks_[order[i]].bytes;
+      in_use.push({last_use[order[i]], order[i]});
+    }
+    if (live > most) most = live, at = now;
+  }
+
+  std::vector<ValueId> newest(blocks_.size(), kNoValue);  // of the blocks in use then
+  for (ValueId value = 0; value < graph_.value_count(); ++value) {
+    const NodeId producer = graph_.value(value).producer;
+    const std::int32_t block = block_of_[value];
+    if (block < 0 || last_use[block] < at || (producer != kNoNode && start_[producer].rank > at.rank)) continue;
+    newest[block] = value;
+  }
+  std::erase(newest, kNoValue);
+  return {most, std::move(newest)};
+}
+
+}  // namespace braid

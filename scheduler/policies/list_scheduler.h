@@ -1,0 +1,41 @@
+#pragma once
+// One run of the list scheduler (HLFET in Kwok and Ahmad, "Static scheduling algorithms", 1999), for policies that try
+// several and keep the best.
+
+#include <utility>
+#include <vector>
+
+#include "scheduler/policy.h"
+#include "scheduler/schedule_log.h"
+
+namespace braid {
+
+/// How wide a node may start while others are ready.
+enum class Sharing {
+  equal,     ///< free capacity divided among the ready nodes
+  balanced,  ///< equal shares, or one wide node after another where that finishes the ready nodes sooner
+  fastest,   ///< every node at the width that finishes it first
+};
+
+constexpr int kAnyImplementation = -1;
+
+/// What a run of the list scheduler goes by.
+struct ListRules {
+  Sharing sharing = Sharing::balanced;
+  /// How much of the capacity nodes may ask for together, at least 1. More than 1 only where the hardware shares its
+  /// units: nodes that together ask for more than there is then slow each other in proportion.
+  double oversubscription = 1;
+  /// The last so many free streams go to whichever of the ready nodes comes closest to filling the free units, so that
+  /// narrow nodes run beside wide ones.
+  int fitted_streams = 0;
+  std::vector<double> priorities = {};    ///< per node: of the ready nodes the one with the largest starts first
+  std::vector<int> implementations = {};  ///< per node, or kAnyImplementation; empty: any for all
+  /// Pairs (first, second): the second node waits until the first has started, though it may be ready before.
+  std::vector<std::pair<NodeId, NodeId>> start_orders = {};
+};
+
+/// Sets implementation, start and finish of every placement, order and makespan; not the streams. Nodes whose start
+/// orders contradict each other are missing from the order. Tells `log`, if there is one, of every decision.
+Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
+
+}  // namespace braid

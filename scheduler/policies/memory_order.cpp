@@ -1,0 +1,105 @@
+// Serial in an order that needs little memory: what gives back more than it takes runs as soon as it can, as an update
+// does once its gradient is there; the rest keeps the order of recording. A greedy form of register allocation by
+// Sethi and Ullman's rule, "The generation of optimal code for arithmetic expressions" (1970).
+
+#include <algorithm>
+#include <set>
+
+#include "scheduler/policy.h"
+
+namespace braid {
+namespace {
+
+class FrugalOrder {
+ public:
+  explicit FrugalOrder(const Problem& problem)
+      : graph_(problem.graph), edges_(problem.edges), users_(graph_.value_count()), missing_(graph_.node_count()) {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      if (graph_.node(id).is_view) continue;
+      for_each_root(id, [&](ValueId root) { users_[root].push_back(id); });
+      missing_[id] = static_cast<std::int32_t>(edges_.predecessors(id).size());
+    }
+    unread_.resize(users_.size());
+    std::ranges::transform(users_, unread_.begin(), [](const auto& users) { return users.size(); });
+  }
+
+  std::vector<NodeId> run() {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      if (missing_[id] == 0 && !graph_.node(id).is_view) make_ready(id);
+    }
+    std::vector<NodeId> order;
+    while (!ready_.empty()) {
+      const NodeId node = ready_.begin()->second;
+      ready_.erase(ready_.begin());
+      missing_[node] = -1;  // it has run
+      order.push_back(node);
+      for_each_root(node, [&](ValueId root) {
+        if (--unread_[root] != 1) return;
+        // Its last reader would now give it back.
+        const NodeId last = *std::ranges::find_if(users_[root], [&](NodeId user) { return missing_[user] >= 0; });
+        if (missing_[last] == 0 && ready_.erase({key_of_[last], last}) > 0) make_ready(last);
+      });
+      for (const NodeId successor : edges_.successors(node)) {
+        if (--missing_[successor] == 0) make_ready(successor);
+      }
+    }
+    return order;
+  }
+
+ private:
+  /// Calls f with every value in the arena that the node reads, each once.
+  template <class F>
+  void for_each_root(NodeId id, F f) const {
+    std::vector<ValueId> roots;
+    for (const ValueId input : graph_.inputs(id)) {
+      const ValueId root = graph_.value(input).root;
+      if (graph_.value(root).slot < 0 && std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
+    }
+    for (const ValueId root : roots) f(root);
+  }
+
+  std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
+
+  /// Bytes that it takes and those that it gives back.
+  std::int64_t growth(NodeId id) const {
+    std::int64_t sum = 0;
+    for (int i = 0; i < graph_.node(id).output_count; ++i) {
+      if (graph_.value(graph_.output(id, i)).slot < 0) sum += bytes(graph_.output(id, i));
+    }
+    for_each_root(id, [&](ValueId root) {
+      if (unread_[root] == 1 && !graph_.value(root).kept) sum -= bytes(root);
+    });
+    return sum;
+  }
+
+  void make_ready(NodeId id) {
+    key_of_.resize(graph_.node_count());
+    key_of_[id] = std::min<std::int64_t>(growth(id), 0);
+    ready_.insert({key_of_[id], id});
+  }
+
+  const StepGraph& graph_;
+  const Edges& edges_;
+  std::vector<std::vector<NodeId>> users_;  // per value: nodes that read it
+  std::vector<std::size_t> unread_;         // per value: how many of them have not run
+  std::vector<std::int32_t> missing_;       // per node: predecessors that have not run; -1 once it has
+  std::vector<std::int64_t> key_of_;
+  std::set<std::pair<std::int64_t, NodeId>> ready_;
+};
+
+}  // namespace
+
+Schedule memory_order(const Problem& problem) {
+  Schedule schedule = serial(problem);
+  schedule.order = FrugalOrder(problem).run();
+  double now = 0;
+  for (const NodeId node : schedule.order) {
+    Placement& placement = schedule.placements[node];
+    const double duration = placement.finish - placement.start;
+    placement.start = now;
+    placement.finish = now += duration;
+  }
+  return schedule;
+}
+
+}  // namespace braid

@@ -1,0 +1,165 @@
+#include "scheduler/policies/window.h"
+
+#include <algorithm>
+
+namespace braid {
+
+ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> order)
+    : before_(problem),
+      reordered_(problem.graph.node_count(), kNoNode),
+      reordered_value_(problem.graph.value_count(), kNoValue),
+      views_(problem.graph.value_count()) {
+  const StepGraph& from = problem.graph;
+  for (NodeId node = 0; node < from.node_count(); ++node) {
+    if (from.node(node).is_view) views_[from.value(from.output(node, 0)).root].push_back(node);
+  }
+  for (ValueId id = 0; id < from.value_count(); ++id) {
+    const Value& value = from.value(id);
+    if (value.producer != kNoNode) continue;
+    add_value(
+        id, value.slot < 0 ? graph_.add_input(value.desc) : graph_.add_persistent(value.desc, value.kind, value.slot));
+  }
+  for (const NodeId node : order) {
+    std::vector<ValueId> inputs;
+    for (const ValueId input : from.inputs(node)) inputs.push_back(reordered_value_[input]);
+    add_node(node, inputs);
+  }
+  // The problem may ask for more order than its graph.
+  std::vector<std::vector<NodeId>> predecessors(graph_.node_count());
+  for (const NodeId node : order) {
+    auto& before = predecessors[reordered_[node]];
+    for (const NodeId predecessor : problem.edges.predecessors(node)) before.push_back(reordered_[predecessor]);
+    std::ranges::sort(before);
+  }
+  edges_ = Edges::from_predecessors(predecessors);
+  if (problem.interference != nullptr) interference_ = problem.interference->renamed(reordered_);
+}
+
+void ReorderedStep::add_node(NodeId id, std::span<const ValueId> inputs) {
+  const Node& node = before_.graph.node(id);
+  ValueKind kind = ValueKind::activation;
+  for (int i = 0; i < node.output_count; ++i) {
+    const Value& output = before_.graph.value(node.first_output + i);
+    if (output.slot < 0) kind = output.kind;
+  }
+  const ValueId first = graph_.add_node(node.op, inputs, kind);
+  reordered_[id] = static_cast<NodeId>(original_.size());
+  original_.push_back(id);
+  costs_.add(before_.costs.of(id));
+  for (int i = 0; i < node.output_count; ++i) add_value(node.first_output + i, first + i);
+}
+
+/// With all its views, so that they are there before it is overwritten.
+void ReorderedStep::add_value(ValueId id, ValueId name) {
+  const StepGraph& from = before_.graph;
+  reordered_value_[id] = name;
+  if (from.value(id).kept) graph_.keep(name);
+  for (const NodeId view : views_[id]) {
+    const auto looks_at = [&](ValueId input) { return from.value(input).root == id; };
+    const ValueId viewed = *std::ranges::find_if(from.inputs(view), looks_at);
+    add_node(view, std::span(&reordered_value_[viewed], 1));
+  }
+}
+
+Problem ReorderedStep::problem(int streams) const {
+  return {graph_,
+          edges_,
+          costs_,
+          streams,
+          before_.capacity,
+          before_.oversubscribes,
+          before_.interference == nullptr ? nullptr : &interference_,
+          before_.wait_microseconds};
+}
+
+Schedule ReorderedStep::restore(const Schedule& schedule) const {
+  Schedule restored;
+  for (const NodeId name : reordered_) restored.placements.push_back(schedule.placements[name]);
+  for (const NodeId node : schedule.order) restored.order.push_back(original_[node]);
+  for (const auto& [before, after] : schedule.resource_edges) {
+    restored.resource_edges.emplace_back(original_[before], original_[after]);
+  }
+  restored.makespan = schedule.makespan;
+  return restored;
+}
+
+namespace {
+
+/// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window;
+/// those before them are over by then.
+Edges with_window_edges(const Problem& problem, int window) {
+  const std::vector<NodeId> order = problem.graph.launched_nodes();
+  Edges result;
+  const auto fill = [&](auto& begin, auto& list, auto neighbours, int sign) {
+    std::int64_t place = 0;  // in the order
+    begin.push_back(0);
+    for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+      const auto first = static_cast<std::ptrdiff_t>(list.size());
+      std::ranges::copy(neighbours(node), std::back_inserter(list));
+      if (!problem.graph.node(node).is_view) {
+        for (std::int64_t distance = window; distance < 2 * std::int64_t{window}; ++distance) {
+          const std::int64_t other = place + sign * distance;
+          if (other < 0 || other >= static_cast<std::int64_t>(order.size())) break;
+          list.push_back(order[other]);
+        }
+        ++place;
+      }
+      std::sort(list.begin() + first, list.end());
+      list.erase(std::unique(list.begin() + first, list.end()), list.end());
+      begin.push_back(static_cast<std::int32_t>(list.size()));
+    }
+  };
+  const Edges& edges = problem.edges;
+  fill(
+      result.predecessor_begin, result.predecessor, [&](NodeId node) { return edges.predecessors(node); }, -1);
+  fill(
+      result.successor_begin, result.successor, [&](NodeId node) { return edges.successors(node); }, 1);
+  return result;
+}
+
+}  // namespace
+
+Schedule schedule_within_window(const Problem& problem, Policy policy, int window) {
+  BRAID_CHECK(window >= 1, PlanError, "[window] expected a window of at least 1 node, got ", window);
+  const Edges edges = with_window_edges(problem, window);
+  Schedule schedule = policy({problem.graph, edges, problem.costs, problem.streams, problem.capacity,
+                              problem.oversubscribes, problem.interference, problem.wait_microseconds});
+  if (!problem.oversubscribes) add_capacity_edges(problem, schedule);  // the policy took the window for granted
+  return schedule;
+}
+
+/// For every node and other stream an edge from the last node there that must be over; none that an earlier node of its
+/// stream has already.
+void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
+  const auto streams = static_cast<std::size_t>(problem.streams);
+  std::vector<std::int32_t> place(schedule.placements.size(), -1);  // in the schedule
+  for (std::size_t i = 0; i < schedule.order.size(); ++i) place[schedule.order[i]] = static_cast<std::int32_t>(i);
+  const auto later = [&](NodeId a, NodeId b) { return b == kNoNode || (a != kNoNode && place[a] > place[b]); };
+
+  const std::vector<NodeId> order = problem.graph.launched_nodes();
+  std::vector<NodeId> latest(streams, kNoNode);  // per stream: the last node outside the window
+  std::vector<NodeId> required(schedule.placements.size() * streams, kNoNode);
+  for (std::size_t i = static_cast<std::size_t>(window); i < order.size(); ++i) {
+    const NodeId over = order[i - static_cast<std::size_t>(window)];
+    NodeId& last = latest[schedule.placements[over].stream];
+    if (later(over, last)) last = over;
+    std::ranges::copy(latest, required.begin() + static_cast<std::ptrdiff_t>(order[i] * streams));
+  }
+  std::vector<NodeId> known(streams * streams, kNoNode);  // stream × stream: what the edges so far say
+  for (const NodeId node : schedule.order) {
+    const auto stream = static_cast<std::size_t>(schedule.placements[node].stream);
+    for (std::size_t s = 0; s < streams; ++s) {
+      const NodeId before = required[node * streams + s];
+      NodeId& so_far = known[stream * streams + s];
+      if (s == stream || before == kNoNode || !later(before, so_far)) continue;
+      schedule.resource_edges.emplace_back(so_far = before, node);
+    }
+  }
+}
+
+Schedule lean_schedule(const Problem& problem, Policy policy, int window) {
+  const ReorderedStep lean(problem, memory_order(problem).order);
+  return lean.restore(schedule_within_window(lean.problem(problem.streams), policy, window));
+}
+
+}  // namespace braid

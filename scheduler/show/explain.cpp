@@ -1,0 +1,407 @@
+#include "scheduler/show/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "core/suggestion.h"
+#include "core/text.h"
+#include "core/text_table.h"
+#include "scheduler/show/block.h"
+
+namespace braid {
+namespace {
+
+using Cells = std::vector<std::vector<std::string>>;
+
+// ---- finding the block
+
+bool is_within(std::string_view layer, std::string_view block) {
+  return layer.starts_with(block) && (layer.size() == block.size() || layer[block.size()] == '.');
+}
+
+/// All layers and what they are within, as "layer1", "layer1.0", "layer1.0.conv1".
+std::set<std::string> block_names(const PlanView& step) {
+  std::set<std::string> names;
+  for (const std::string& layer : step.layers) {
+    for (std::size_t end = layer.find('.'); end != std::string::npos; end = layer.find('.', end + 1)) {
+      names.insert(layer.substr(0, end));
+    }
+    if (!layer.empty()) names.insert(layer);
+  }
+  return names;
+}
+
+/// Names one level below a block, or of all blocks if it has no name.
+std::string names_within(const PlanView& step, std::string_view block) {
+  constexpr std::size_t kShown = 30;
+  std::vector<std::string> names;
+  for (const std::string& name : block_names(step)) {
+    const std::size_t begin = block.empty() ? 0 : block.size() + 1;
+    if (name.size() <= begin || (!block.empty() && !is_within(name, block))) continue;
+    if (name.find('.', begin) == std::string::npos) names.push_back(name);
+  }
+  std::string list;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) list += message(i == 0 ? "" : ", ", names[i]);
+  return names.size() > kShown ? list + ", …" : list;
+}
+
+std::vector<NodeId> nodes_within(const PlanView& step, std::string_view block) {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 0; node < step.graph.node_count() && !block.empty(); ++node) {
+    if (is_within(step.layer(node), block)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+/// Throws unless they can be explained.
+std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
+  std::vector<NodeId> nodes = nodes_within(step, block);
+  if (nodes.empty()) {
+    const std::set<std::string> names = block_names(step);
+    const std::vector<std::string> candidates(names.begin(), names.end());
+    throw Error(message("[explain] no layer is '", block, "' or within it", suggestion(block, candidates),
+                        "; there are ", names_within(step, "")));
+  }
+  BRAID_CHECK(nodes.size() <= kMostExplained, Error, "[explain] '", block, "' has ", nodes.size(),
+              " nodes: too many to be told one by one, at most ", kMostExplained, ". Within it there are ",
+              names_within(step, block));
+  return nodes;
+}
+
+// ---- telling it
+
+std::string number(double value) { return fixed(value, 1); }
+std::string microseconds(double value) { return number(value) + " us"; }
+std::string kibibytes(std::int64_t bytes) { return number(static_cast<double>(bytes) / 1024) + " KiB"; }
+
+class ExplanationText {
+ public:
+  explicit ExplanationText(const Explanation& explanation)
+      : view_(explanation.view),
+        log_(explanation.log),
+        graph_(view_.graph),
+        edges_(graph_.edges()),
+        levels_(bottom_levels(edges_, view_.costs)) {}
+
+  std::string tell() {
+    out_ << view_.title << "\non " << view_.device << ", " << units(view_.capacity) << ", "
+         << plural(view_.plan.streams.size(), "stream") << '\n';
+    tell_tape();
+    tell_graph();
+    tell_costs();
+    tell_picks();
+    tell_streams();
+    tell_waits();
+    tell_memory();
+    tell_result();
+    return out_.str();
+  }
+
+ private:
+  std::string units(int count) const { return plural(count, view_.oversubscribes ? "SM" : "core"); }
+  std::string op(NodeId node) const { return std::string(graph_.node(node).op->name()); }
+  std::string label(NodeId node) const {
+    const std::string_view layer = view_.layer(node);
+    return message(node, ' ', op(node), layer.empty() ? "" : " (", layer, layer.empty() ? "" : ")");
+  }
+  std::string stream_of(NodeId node) const { return message("stream ", view_.plan.placements[node].stream); }
+  bool is_launched(NodeId node) const { return !graph_.node(node).is_view; }
+
+  void heading(int step, std::string_view title, std::string_view idea) {
+    out_ << '\n' << step << ". " << title << "\n   " << idea << "\n\n";
+  }
+
+  void tell_tape() {
+    heading(1, "The tape",
+            "Nodes in the order in which they were recorded, and what they read: a node's result is "
+            "named after the node.");
+    Cells cells{{"node", "op", "layer", "pass", "reads", "result"}};
+    for (NodeId node = 0; node < graph_.node_count(); ++node) {
+      std::string reads;
+      for (const ValueId value : graph_.inputs(node)) reads += message(reads.empty() ? "" : " ", source(value));
+      const auto outputs = graph_.output_descs(node);
+      cells.push_back({std::to_string(node), op(node), std::string(view_.layer(node)),
+                       std::string(name_of(phase_of(graph_, node))), reads,
+                       outputs.empty() ? "" : message(outputs[0].shape)});
+    }
+    out_ << text_table(cells, "rlllll", "   ");
+  }
+
+  std::string source(ValueId value) const {
+    const Value& v = graph_.value(value);
+    return v.producer != kNoNode ? std::to_string(v.producer) : v.slot < 0 ? "input" : std::string(name_of(v.kind));
+  }
+
+  void tell_graph() {
+    heading(2, "The graph", "What a node must wait for, and what waits for it. All else is free.");
+    Cells cells{{"node", "after", "before"}};
+    for (NodeId node = 0; node < graph_.node_count(); ++node) {
+      if (!is_launched(node)) continue;
+      cells.push_back({std::to_string(node), list(edges_.predecessors(node)), list(edges_.successors(node))});
+    }
+    out_ << text_table(cells, "rll", "   ");
+  }
+
+  std::string list(std::span<const NodeId> nodes) const {
+    std::string text;
+    for (const NodeId node : nodes) text += message(text.empty() ? "" : " ", node);
+    return text.empty() ? "-" : text;
+  }
+
+  void tell_costs() {
+    heading(3, "Costs and bottom levels",
+            "How long a node takes alone, in each way it can run; and its bottom level: the longest way from its start "
+            "to\n   the end. Who has the most ahead is the most urgent.");
+    Cells cells{{"node", "op", "ways to run", "bottom level"}};
+    for (NodeId node = 0; node < graph_.node_count(); ++node) {
+      if (!is_launched(node)) continue;
+      cells.push_back({std::to_string(node), op(node), ways(node), microseconds(levels_[node])});
+    }
+    const LowerBound& bound = view_.plan.bound;
+    out_ << text_table(cells, "rllr", "   ") << "\n   The critical path, D = " << microseconds(bound.depth) << ": "
+         << list(longest_path(graph_, edges_, levels_)) << "\n   Work W = " << microseconds(bound.work)
+         << " of one unit, on " << units(view_.capacity) << " " << microseconds(bound.work / view_.capacity)
+         << ". With what can run at once in every part of the graph, no plan is faster than "
+         << microseconds(bound.bound) << ".\n";
+  }
+
+  std::string ways(NodeId node) const {
+    std::string text;
+    for (const Cost& cost : view_.costs.of(node)) {
+      text += message(text.empty() ? "" : ", ", units(cost.width));
+      if (!cost.algorithm.empty()) text += ' ' + cost.algorithm;
+      text += ' ' + microseconds(cost.duration);
+    }
+    return text;
+  }
+
+  void tell_picks() {
+    heading(4, "List scheduling",
+            "Whenever something is free, the most urgent ready node starts. Several rules of "
+            "sharing compete:");
+    for (std::size_t i = 0; i < log_.attempts.size(); ++i) {
+      out_ << "   " << log_.attempts[i].rule << ": " << microseconds(log_.attempts[i].makespan)
+           << (i == log_.kept ? ", kept\n" : "\n");
+    }
+    if (log_.attempts.empty()) return;
+    const ScheduleLog::Attempt* told = &log_.attempts[log_.kept];
+    if (told->picks.empty()) {  // show how the best of the others would have gone
+      told = &*std::ranges::min_element(log_.attempts, {}, [](const auto& attempt) {
+        return attempt.picks.empty() ? std::numeric_limits<double>::infinity() : attempt.makespan;
+      });
+      out_ << "   No rule gains anything over one stream. The picks of the best:\n";
+    } else {
+      out_ << "   Its picks:\n";
+    }
+    for (std::size_t i = 0; i < told->picks.size(); ++i) {
+      const ScheduleLog::Pick& pick = told->picks[i];
+      const bool first = i == 0 || pick.time != told->picks[i - 1].time;
+      if (first) tell_ready(pick);
+      if (pick.started) {
+        tell_start(pick, first);
+      } else if (pick.implementation >= 0) {
+        const int width = view_.costs.of(pick.node, pick.implementation).width;
+        out_ << "     " << label(pick.node) << " waits until " << microseconds(pick.start) << ", when " << units(width)
+             << " will be free"
+             << (view_.costs.of(pick.node, 0).width <= pick.free_units ? ": so it is over sooner" : "") << '\n';
+      } else {
+        // Told together with those after it.
+        std::vector<NodeId> passed_over{pick.node};
+        for (; i + 1 < told->picks.size(); ++i) {
+          const ScheduleLog::Pick& next = told->picks[i + 1];
+          if (next.time != pick.time || next.started || next.implementation >= 0) break;
+          passed_over.push_back(next.node);
+        }
+        out_ << "     not now: " << list(passed_over) << ", which would not be over by "
+             << microseconds(told->picks[i].reserved) << '\n';
+      }
+    }
+  }
+
+  void tell_ready(const ScheduleLog::Pick& pick) {
+    out_ << "\n   " << microseconds(pick.time) << ": " << units(pick.free_units) << " and "
+         << plural(pick.free_streams, "stream") << " free; ready:";
+    for (const auto& [node, level] : pick.ready) out_ << ' ' << node << " (" << number(level) << ')';
+    out_ << '\n';
+  }
+
+  void tell_start(const ScheduleLog::Pick& pick, bool first) {
+    out_ << "     " << label(pick.node) << " starts, until " << microseconds(pick.finish) << "\n       "
+         << why_it(pick, first) << "; " << why_width(pick) << '\n';
+  }
+
+  static std::string why_it(const ScheduleLog::Pick& pick, bool first) {
+    if (pick.ready.front().first != pick.node) return "the next that fits";
+    if (!first) return "the most urgent of the others";
+    return pick.ready.size() == 1 ? "it alone is ready" : "the most urgent";
+  }
+
+  std::string why_width(const ScheduleLog::Pick& pick) const {
+    const auto implementations = view_.costs.of(pick.node);
+    const Cost& taken = implementations[pick.implementation];
+    if (implementations.size() == 1) return message(units(taken.width), ", its only implementation");
+    std::string way = units(taken.width);
+    if (!taken.algorithm.empty()) way += " by " + taken.algorithm;
+    if (pick.fixed) return message(way, ", as the search wants it");
+    if (!pick.in_turn && taken.width == std::max(pick.limit, 1)) return message(way, ", its share of what is free");
+    return message(way, ", with which it is over first");
+  }
+
+  /// The streams of the kept schedule, in the order in which they were chosen.
+  void tell_streams() {
+    std::vector<NodeId> nodes = view_.graph.launched_nodes();
+    if (log_.stream_picks.empty()) return;
+    std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
+    out_ << "\n   Then every node gets a stream that is free as it starts, with a view to few waits:\n";
+    for (const NodeId node : nodes) {
+      out_ << "     " << label(node) << ": " << stream_of(node) << ", " << why_stream(log_.stream_picks[node]) << '\n';
+    }
+  }
+
+  std::string why_stream(const ScheduleLog::StreamPick& pick) const {
+    if (pick.wide) return "where what is wide goes";
+    const std::string last = pick.last == kNoNode ? "" : message(" after ", label(pick.last));
+    if (pick.free_streams == 1) return "the only one free" + last;
+    return (pick.waits == 0 ? "where it needs no wait" : message("where ", plural(pick.waits, "wait"), " will do")) +
+           last;
+  }
+
+  void tell_waits() {
+    heading(5, "Waits",
+            "An order between streams is kept by an event that one records and the other waits for, "
+            "unless something else keeps it.");
+    std::size_t counts[5] = {};
+    std::ostringstream lines;
+    for (const auto& [before, after, order, by] : log_.dependences) {
+      ++counts[static_cast<std::size_t>(order)];
+      if (order == ScheduleLog::Order::stream) continue;
+      lines << "   " << before << " before " << after << ": ";
+      switch (order) {
+        case ScheduleLog::Order::wait: lines << "wait, " << stream_of(after) << " for " << stream_of(before); break;
+        case ScheduleLog::Order::known:
+          lines << "dropped, " << stream_of(after) << " knows it from an earlier wait";
+          break;
+        case ScheduleLog::Order::later: lines << "dropped, " << by << " comes later in " << stream_of(before); break;
+        case ScheduleLog::Order::implied: lines << "dropped, " << by << " is itself after " << before; break;
+        case ScheduleLog::Order::stream: break;
+      }
+      lines << (is_data(before, after) ? "\n" : " (for the capacity: no data)\n");
+    }
+    const auto count = [&](ScheduleLog::Order order) { return counts[static_cast<std::size_t>(order)]; };
+    out_ << "   Of " << plural(log_.dependences.size(), "order") << " to keep, " << count(ScheduleLog::Order::stream)
+         << " are within a stream, which costs nothing, "
+         << count(ScheduleLog::Order::known) + count(ScheduleLog::Order::later) + count(ScheduleLog::Order::implied)
+         << " follow from others, and " << count(ScheduleLog::Order::wait) << " need a wait.\n\n"
+         << lines.str();
+  }
+
+  bool is_data(NodeId before, NodeId after) const {
+    return std::ranges::binary_search(edges_.predecessors(after), before);
+  }
+
+  void tell_memory() {
+    constexpr std::int64_t kShownBytes = 4096;
+    heading(6, "Memory",
+            "Every result has an address before anything runs. Bytes serve again once all readers are "
+            "over, in every order that\n   the waits allow.");
+    Cells cells{{"address", "bytes", "from", "to", "what"}};
+    const std::vector<ArenaUse> uses = arena_uses(view_, view_.simulation.runs);
+    std::size_t small = 0;
+    for (const ArenaUse& use : uses) {
+      if (use.bytes < kShownBytes) {
+        ++small;
+        continue;
+      }
+      cells.push_back({std::to_string(use.offset), std::to_string(use.bytes), microseconds(use.begin),
+                       microseconds(use.end), what(use)});
+    }
+    out_ << text_table(cells, "rrrrl", "   ");
+    if (small > 0) out_ << "   and " << small << " of less than " << kibibytes(kShownBytes) << '\n';
+    out_ << "\n   Arena " << kibibytes(view_.plan.arena_bytes) << "; in use at most "
+         << kibibytes(peak_bytes(bytes_in_use(uses))) << "; with bytes of its own for every result "
+         << kibibytes(view_.plan.naive_bytes) << ".\n";
+  }
+
+  std::string what(const ArenaUse& use) const {
+    if (use.value == kNoValue) return "workspace of " + label(use.node);
+    if (use.node == kNoNode) return message("input ", graph_.value(use.value).desc.shape);
+    const Value& value = graph_.value(use.value);
+    const ValueId old = value.reuses;
+    const bool in_place = old != kNoValue && view_.plan.offsets[old] == use.offset;
+    return message("result of ", label(use.node), in_place ? ", written over what it read" : "",
+                   value.kept ? ", kept" : "");
+  }
+
+  void tell_result() {
+    const Simulation& simulation = view_.simulation;
+    const std::vector<std::string> faults = verify(graph_, view_.costs, view_.plan);
+    heading(7, "Verification and simulation",
+            "A verifier that knows nothing of the above looks for races and deadlocks; then the plan is played, event "
+            "by event.");
+    out_ << "   " << (faults.empty() ? "no fault found" : faults.front()) << "\n   "
+         << microseconds(simulation.makespan) << ", " << fixed(simulation.makespan / view_.plan.bound.bound, 2)
+         << " times the lower bound\n";
+    for (std::size_t s = 0; s < simulation.busy.size(); ++s) {
+      if (simulation.busy[s] == 0) continue;
+      out_ << "   stream " << s << " is busy for " << microseconds(simulation.busy[s]) << ", "
+           << fixed(100 * simulation.busy[s] / simulation.makespan, 0) << " %:";
+      for (const auto& [kind, index] : view_.plan.streams[s]) {
+        if (kind == Command::Kind::launch) out_ << ' ' << index;
+      }
+      out_ << '\n';
+    }
+    out_ << "   what determines the time: " << list(simulation.critical_path) << '\n';
+  }
+
+  const PlanView& view_;
+  const ScheduleLog& log_;
+  const StepGraph& graph_;
+  const Edges edges_;
+  const std::vector<double> levels_;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+Explanation explain_block(const PlanView& step, const std::string& block) {
+  const std::vector<NodeId> nodes = nodes_of(step, block);
+  const Block part = extract_block(step.graph, step.costs, nodes);
+  Explanation result;
+  const Edges edges = part.graph.edges();
+  const Problem problem{.graph = part.graph,
+                        .edges = edges,
+                        .costs = part.costs,
+                        .streams = static_cast<int>(step.plan.streams.size()),
+                        .capacity = step.capacity,
+                        .oversubscribes = step.oversubscribes,
+                        .log = &result.log};
+  result.view = view_of(problem, make_plan(problem, critical_path, "critical_path"));
+  result.view.title = message(block, " of ", step.title);
+  result.view.device = step.device;
+  for (const NodeId node : part.origin) {
+    // Within the block, names begin where those of the block end.
+    const std::string_view layer = node == kNoNode ? "" : step.layer(node);
+    result.view.layers.emplace_back(layer.substr(std::min(layer.size(), block.size() + 1)));
+  }
+  return result;
+}
+
+std::string list_blocks(const PlanView& step) {
+  Cells cells{{"block", "nodes"}};
+  std::string listed;  // the last one; its parts come right after it
+  for (const std::string& name : block_names(step)) {
+    if (!listed.empty() && is_within(name, listed)) continue;
+    const std::size_t nodes = nodes_within(step, name).size();
+    if (nodes > kMostExplained) continue;
+    cells.push_back({name, std::to_string(nodes)});
+    listed = name;
+  }
+  return text_table(cells, "lr");
+}
+
+std::string to_text(const Explanation& explanation) { return ExplanationText(explanation).tell(); }
+
+}  // namespace braid

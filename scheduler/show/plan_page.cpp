@@ -1,0 +1,132 @@
+#include "scheduler/show/plan_page.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json times(std::span<const Run> runs, NodeId node) { return {runs[node].start, runs[node].finish}; }
+
+Json nodes_of(const PlanView& view, std::span<const double> levels) {
+  Json nodes = Json::array();
+  for (NodeId id = 0; id < view.graph.node_count(); ++id) {
+    const Node& node = view.graph.node(id);
+    if (node.is_view) continue;
+    const Cost& cost = view.cost(id);
+    const auto outputs = view.graph.output_descs(id);
+    nodes.push_back({{"id", id},
+                     {"op", node.op->name()},
+                     {"layer", view.layer(id)},
+                     {"job", view.owner(id)},
+                     {"phase", name_of(phase_of(view.graph, id))},
+                     {"output", outputs.empty() ? "" : message(outputs[0].shape)},
+                     {"stream", view.plan.placements[id].stream},
+                     {"width", cost.width},
+                     {"implementation", cost.algorithm},
+                     {"alone", cost.duration},
+                     {"level", levels[id]},
+                     {"planned", times(view.simulation.runs, id)}});
+    if (!view.measured.empty()) nodes.back()["measured"] = times(view.measured, id);
+  }
+  return nodes;
+}
+
+Json edges_of(const PlanView& view, const Edges& edges) {
+  Json list = Json::array();
+  for (NodeId id = 0; id < view.graph.node_count(); ++id) {
+    for (const NodeId before : edges.predecessors(id)) list.push_back({before, id});
+  }
+  return list;
+}
+
+std::string describe(const PlanView& view, const ArenaUse& use) {
+  if (use.value == kNoValue) return "workspace";
+  const Value& value = view.graph.value(use.value);
+  return message(name_of(value.kind), ' ', name_of(value.desc.dtype), ' ', value.desc.shape);
+}
+
+Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
+  Json list = Json::array();
+  for (const ArenaUse& use : uses) {
+    const std::string_view kind = use.value == kNoValue ? "workspace" : name_of(view.graph.value(use.value).kind);
+    list.push_back({{"value", use.value},
+                    {"node", use.node},
+                    {"kind", kind},
+                    {"label", describe(view, use)},
+                    {"offset", use.offset},
+                    {"bytes", use.bytes},
+                    {"time", {use.begin, use.end}}});
+  }
+  return list;
+}
+
+Json numbers_of(const PlanView& view, std::int64_t peak) {
+  const Plan& plan = view.plan;
+  double alone = 0;
+  std::int64_t workspace = 0;
+  for (const auto& commands : plan.streams) {
+    for (const auto& [kind, index] : commands) {
+      if (kind == Command::Kind::launch) alone += view.cost(index).duration;
+    }
+  }
+  for (const ArenaSlice& slice : plan.workspaces) workspace += slice.bytes;
+  Json numbers{{"makespan_us", plan.makespan},
+               {"simulated_us", view.simulation.makespan},
+               {"lower_bound_us", plan.bound.bound},
+               {"depth_us", plan.bound.depth},
+               {"work_us", plan.bound.work},
+               {"one_by_one_us", alone},
+               {"streams", plan.streams.size()},
+               {"used_streams", plan.used_streams()},
+               {"capacity", view.capacity},
+               {"waits", plan.waits()},
+               {"arena_bytes", plan.arena_bytes},
+               {"naive_bytes", plan.naive_bytes},
+               {"peak_bytes", peak},
+               {"workspace_bytes", workspace}};
+  if (!view.measured.empty()) {
+    numbers["measured_us"] = std::ranges::max(view.measured, {}, &Run::finish).finish;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string plan_page_data(const PlanView& view) {
+  const Edges edges = view.graph.edges();
+  const std::vector<double> levels = bottom_levels(edges, view.costs);
+  const std::vector<ArenaUse> uses = arena_uses(view, view.runs());
+  const std::vector<BytesInUse> in_use = bytes_in_use(uses);
+  Json waits = Json::array(), steps = Json::array();
+  for (const auto& [before, after] : waits_of(view.plan)) waits.push_back({before, after});
+  for (const auto& [time, bytes] : in_use) steps.push_back({time, bytes});
+  Json data{{"title", view.title},
+            {"device", view.device},
+            {"policy", view.plan.policy},
+            {"unit", view.oversubscribes ? "SM" : "core"},
+            {"numbers", numbers_of(view, peak_bytes(in_use))},
+            {"jobs", view.jobs},
+            {"nodes", nodes_of(view, levels)},
+            {"edges", edges_of(view, edges)},
+            {"waits", waits},
+            {"critical", longest_path(view.graph, edges, levels)},
+            {"pace", view.simulation.critical_path},
+            {"memory", memory_of(view, uses)},
+            {"in_use", steps}};
+  if (!view.measured.empty()) data["measured_pace"] = critical_path(view.plan, view.measured);
+  for (const auto& [losses, tests] : view.losses) data["losses"].push_back({{"steps", losses}, {"tests", tests}});
+  return data.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string plan_page(const PlanView& view) {
+  std::string page = kPageTemplate;
+  std::string data = plan_page_data(view);
+  // A name must not end the script that the data are in.
+  for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
+  return page.replace(page.find(kPageData), kPageData.size(), data);
+}
+
+}  // namespace braid

@@ -1,0 +1,157 @@
+#include "scheduler/show/plan_view.h"
+
+#include <algorithm>
+#include <map>
+
+namespace braid {
+
+PlanView view_of(const Problem& problem, Plan plan) {
+  Simulation simulation = simulate(problem, plan);
+  return {.title = {},
+          .device = {},
+          .graph = problem.graph,
+          .costs = problem.costs,
+          .capacity = problem.capacity,
+          .oversubscribes = problem.oversubscribes,
+          .layers = {},
+          .plan = std::move(plan),
+          .simulation = std::move(simulation),
+          .measured = {},
+          .jobs = {},
+          .owners = {},
+          .losses = {}};
+}
+
+std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count) {
+  std::vector<Run> runs(node_count);
+  for (const LaunchTime& time : times) runs[time.index] = {time.start, time.finish};
+  return runs;
+}
+
+Phase phase_of(const StepGraph& graph, NodeId node) {
+  Phase phase = Phase::forward;
+  for (int i = 0; i < graph.node(node).output_count; ++i) {
+    const Value& value = graph.value(graph.output(node, i));
+    if (value.kind == ValueKind::parameter && value.previous != kNoValue) return Phase::update;
+    if (value.kind == ValueKind::gradient) phase = Phase::backward;
+  }
+  return phase;
+}
+
+std::string_view name_of(Phase phase) {
+  constexpr std::string_view kNames[] = {"forward", "backward", "update"};
+  return kNames[static_cast<int>(phase)];
+}
+
+std::vector<NodeWait> waits_of(const Plan& plan) {
+  std::vector<NodeId> recorded(plan.events, kNoNode);  // per event: what is over when it happens
+  for (const auto& commands : plan.streams) {
+    NodeId last = kNoNode;
+    for (const auto& [kind, index] : commands) {
+      if (kind == Command::Kind::launch) last = index;
+      if (kind == Command::Kind::record) recorded[index] = last;
+    }
+  }
+  std::vector<NodeWait> waits;
+  for (const auto& commands : plan.streams) {
+    auto first = waits.size();  // that is for the next launch
+    for (const auto& [kind, index] : commands) {
+      if (kind == Command::Kind::wait) waits.push_back({recorded[index], kNoNode});
+      if (kind != Command::Kind::launch) continue;
+      for (; first < waits.size(); ++first) waits[first].after = index;
+    }
+  }
+  std::erase_if(waits, [](const NodeWait& wait) { return wait.before == kNoNode || wait.after == kNoNode; });
+  return waits;
+}
+
+std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
+  std::vector<NodeId> cause(runs.size(), kNoNode);  // what was over last of all that the node waits for
+  const auto consider = [&](NodeId before, NodeId after) {
+    if (cause[after] == kNoNode || runs[before].finish > runs[cause[after]].finish) cause[after] = before;
+  };
+  NodeId last = kNoNode;
+  for (const auto& commands : plan.streams) {
+    NodeId previous = kNoNode;
+    for (const auto& [kind, index] : commands) {
+      if (kind != Command::Kind::launch) continue;
+      if (previous != kNoNode) consider(previous, index);
+      previous = index;
+    }
+    if (previous != kNoNode && (last == kNoNode || runs[previous].finish > runs[last].finish)) last = previous;
+  }
+  for (const auto& [before, after] : waits_of(plan)) consider(before, after);
+
+  std::vector<NodeId> path;
+  for (NodeId node = last; node != kNoNode; node = cause[node]) path.push_back(node);
+  std::ranges::reverse(path);
+  return path;
+}
+
+std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs) {
+  const auto& [graph, plan] = std::tie(view.graph, view.plan);
+  double end = 0;
+  for (const Run& run : runs) end = std::max(end, run.finish);
+
+  std::vector<ArenaUse> uses(graph.value_count());
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(id);
+    if (plan.offsets[id] < 0 || value.root != id) continue;
+    const double begin = value.producer == kNoNode ? 0 : runs[value.producer].start;
+    uses[id] = {.value = id,
+                .node = value.producer,
+                .offset = plan.offsets[id],
+                .bytes = static_cast<std::int64_t>(value.bytes()),
+                .begin = begin,
+                .end = value.kept ? end : begin};
+  }
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.is_view) continue;
+    const auto use = [&](ValueId value) {
+      ArenaUse& root = uses[graph.value(value).root];
+      root.end = std::max(root.end, runs[id].finish);
+    };
+    for (const ValueId input : graph.inputs(id)) use(input);
+    for (int i = 0; i < node.output_count; ++i) use(graph.output(id, i));
+  }
+  for (const ArenaUse& use : uses) {
+    if (use.value == kNoValue) continue;
+    const ValueId old = graph.value(use.value).reuses;
+    if (old != kNoValue && plan.offsets[old] == use.offset) uses[old].end = std::min(uses[old].end, use.begin);
+  }
+  std::erase_if(uses, [](const ArenaUse& use) { return use.value == kNoValue || use.bytes == 0; });
+
+  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+    for (const auto& [kind, index] : plan.streams[s]) {
+      if (kind != Command::Kind::launch || view.cost(index).workspace_bytes == 0) continue;
+      uses.push_back({.node = index,
+                      .offset = plan.workspaces[s].offset,
+                      .bytes = static_cast<std::int64_t>(view.cost(index).workspace_bytes),
+                      .begin = runs[index].start,
+                      .end = runs[index].finish});
+    }
+  }
+  std::ranges::stable_sort(uses, {}, &ArenaUse::begin);
+  return uses;
+}
+
+std::vector<BytesInUse> bytes_in_use(std::span<const ArenaUse> uses) {
+  std::map<double, std::int64_t> changes;
+  for (const ArenaUse& use : uses) {
+    changes[use.begin] += use.bytes;
+    changes[use.end] -= use.bytes;
+  }
+  std::vector<BytesInUse> in_use;
+  std::int64_t bytes = 0;
+  for (const auto& [time, change] : changes) in_use.push_back({time, bytes += change});
+  return in_use;
+}
+
+std::int64_t peak_bytes(std::span<const BytesInUse> in_use) {
+  std::int64_t peak = 0;
+  for (const BytesInUse& entry : in_use) peak = std::max(peak, entry.bytes);
+  return peak;
+}
+
+}  // namespace braid

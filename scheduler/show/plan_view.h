@@ -1,0 +1,89 @@
+#pragma once
+// All that it takes to show a plan to people, and what can be read from it: scheduler/show/chrome_trace.h and
+// scheduler/show/plan_page.h draw it, scheduler/show/explain.h tells how it came about.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+#include "scheduler/check/simulator.h"
+
+namespace braid {
+
+/// When a node runs.
+using Run = Simulation::Run;
+
+/// How the training of a model has gone, beside a step of it.
+struct LossCurve {
+  std::vector<double> steps;                           ///< training loss of every step
+  std::vector<std::pair<std::int64_t, double>> tests;  ///< after so many steps: loss on the test set
+};
+
+struct PlanView {
+  std::string title;   ///< as "resnet20, images [64,28,28,1]"
+  std::string device;  ///< as "NVIDIA H200"
+  StepGraph graph;
+  Costs costs;
+  int capacity = 1;
+  bool oversubscribes = false;      ///< as in Problem: the units are SMs and not cores
+  std::vector<std::string> layers;  ///< per node: the layer that it belongs to, or nothing; empty if none are known
+  Plan plan;
+  Simulation simulation;
+  std::vector<Run> measured;      ///< per node, as it really ran; empty if it did not
+  std::vector<std::string> jobs;  ///< names of what trains together in the step; empty if unknown
+  std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
+  std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
+
+  std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[node]; }
+  int owner(NodeId node) const { return owners.empty() ? 0 : owners[node]; }
+  /// As it really ran, or else as planned.
+  std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
+  const Cost& cost(NodeId node) const { return costs.of(node, plan.placements[node].implementation); }
+};
+
+/// The view of a plan of this problem, with a simulated run. Title, device, layers and real times are the caller's.
+PlanView view_of(const Problem& problem, Plan plan);
+
+/// Real times in the order of nodes.
+std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count);
+
+/// Which part of a training step a node belongs to: an update makes a parameter's next version, what belongs to the
+/// backward pass makes gradients.
+enum class Phase { forward, backward, update };
+Phase phase_of(const StepGraph& graph, NodeId node);
+std::string_view name_of(Phase phase);
+
+/// One node that waits for another of a different stream.
+struct NodeWait {
+  NodeId before, after;
+  friend auto operator<=>(const NodeWait&, const NodeWait&) = default;
+};
+/// The waits of a plan, stream by stream.
+std::vector<NodeWait> waits_of(const Plan& plan);
+
+/// The nodes that determine how long a run took, first to last: each had to wait for the one ahead of it, be it in its
+/// own stream or by an event.
+std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs);
+
+/// Bytes of the arena, and for how long they are in use: those of a value from its first write to its last use, or
+/// those of a node's workspace.
+struct ArenaUse {
+  ValueId value = kNoValue;  ///< kNoValue: a workspace
+  NodeId node = kNoNode;     ///< writes the value (kNoNode: the host), or uses the workspace
+  std::int64_t offset = 0, bytes = 0;
+  double begin = 0, end = 0;  ///< microseconds
+};
+/// By begin. A value that is written over another in place takes its bytes over as its producer starts.
+std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs);
+
+/// Bytes in use from a time on, until the next entry.
+struct BytesInUse {
+  double time;
+  std::int64_t bytes;
+};
+std::vector<BytesInUse> bytes_in_use(std::span<const ArenaUse> uses);
+/// No arena can be smaller for this run.
+std::int64_t peak_bytes(std::span<const BytesInUse> in_use);
+
+}  // namespace braid

@@ -39,7 +39,7 @@ void add_devices(CLI::App& app, int& exit_code) {
   command->callback([json, &exit_code] {
     exit_code = kOk;
     if (!json->empty()) {
-      std::cout << to_json(complete_info(*json)) << '\n';
+      std::cout << scheduler::to_json(complete_info(*json)) << '\n';
       return;
     }
     print({DeviceType::cpu, 0}, "core");
@@ -54,7 +54,7 @@ void add_devices(CLI::App& app, int& exit_code) {
     } else {
       std::cout << "cuda: not available: " << reason << '\n';
     }
-    std::cout << "known to 'braid plan --device': " << comma_list(known_device_names()) << '\n';
+    std::cout << "known to 'braid plan --device': " << comma_list(scheduler::known_device_names()) << '\n';
   });
 }
 

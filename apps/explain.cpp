@@ -44,13 +44,13 @@ void add_explain(CLI::App& app, int& exit_code) {
   command->footer("Example:\n  braid explain googlenet\n  braid explain googlenet --block inception3a --batch-size 8");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
-    const PlanView step = view_of(report_plan(config, arguments->request));
+    const scheduler::PlanView step = view_of(report_plan(config, arguments->request));
     exit_code = kOk;
     if (arguments->block.empty()) {
       std::cout << step.title << "\nBlocks for --block:\n\n" << list_blocks(step);
       return;
     }
-    const Explanation explanation = explain_block(step, arguments->block);
+    const scheduler::Explanation explanation = explain_block(step, arguments->block);
     arguments->files.write(explanation.view);
     std::cout << to_text(explanation);
   });

@@ -55,7 +55,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->get_option("config")->description(kConfigOrModel);
   command
       ->add_option("--device", request.device,
-                   message("auto, cpu, cuda, cuda:N, a known device (", comma_list(known_device_names()),
+                   message("auto, cpu, cuda, cuda:N, a known device (", comma_list(scheduler::known_device_names()),
                            "), or a file *.json that 'braid devices --json' printed; default: the config's"))
       ->type_name("DEVICE");
   command

@@ -19,8 +19,8 @@ void PlanFiles::check() const {
   }
 }
 
-void PlanFiles::try_to_write(const PlanView& view, Progress& progress) {
-  const auto attempt = [&](std::string& path, std::string (*draw)(const PlanView&)) {
+void PlanFiles::try_to_write(const scheduler::PlanView& view, Progress& progress) {
+  const auto attempt = [&](std::string& path, std::string (*draw)(const scheduler::PlanView&)) {
     try {
       if (!path.empty()) write_file(path, draw(view));
     } catch (const std::exception&) {
@@ -28,13 +28,13 @@ void PlanFiles::try_to_write(const PlanView& view, Progress& progress) {
       path.clear();
     }
   };
-  attempt(trace, chrome_trace);
-  attempt(html, plan_page);
+  attempt(trace, scheduler::chrome_trace);
+  attempt(html, scheduler::plan_page);
 }
 
-void PlanFiles::write(const PlanView& view) const {
-  if (!trace.empty()) write_file(trace, chrome_trace(view));
-  if (!html.empty()) write_file(html, plan_page(view));
+void PlanFiles::write(const scheduler::PlanView& view) const {
+  if (!trace.empty()) write_file(trace, scheduler::chrome_trace(view));
+  if (!html.empty()) write_file(html, scheduler::plan_page(view));
 }
 
 }  // namespace braid::apps

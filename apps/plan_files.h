@@ -16,12 +16,12 @@ struct PlanFiles {
   void add_to(CLI::App& command, const std::string& what);
   bool wanted() const { return !trace.empty() || !html.empty(); }
   /// Throws Error that names the file that cannot be written.
-  void write(const PlanView& view) const;
+  void write(const scheduler::PlanView& view) const;
   /// The same, known early, without writing anything.
   void check() const;
   /// Writes what can be written, and warns of the rest, which is not wanted any more: no training should end for want
   /// of its picture.
-  void try_to_write(const PlanView& view, Progress& progress);
+  void try_to_write(const scheduler::PlanView& view, Progress& progress);
 };
 
 }  // namespace braid::apps

@@ -60,9 +60,9 @@ class PairPrinter {
 
 void profile(const Arguments& arguments) {
   // What is wrong with the file should be known before anything is measured.
-  Profile all;
+  scheduler::Profile all;
   const bool exists = std::filesystem::exists(arguments.output);
-  if (exists) all = read_profile(arguments.output);
+  if (exists) all = scheduler::read_profile(arguments.output);
   const std::vector<TrainConfig> configs = arguments.configs();
   warn_of_oversubscription(configs.front().session);  // which all jobs share
   for (const TrainConfig& config : configs) {
@@ -73,7 +73,7 @@ void profile(const Arguments& arguments) {
     const std::string label = message(config.model.name, ", batch ", config.batch_size, ": ");
     ProfilingOptions options = arguments.profiling;
     options.on_pair = PairPrinter(label);
-    Profile measured = profile_training(config, options);
+    scheduler::Profile measured = profile_training(config, options);
     measured.software = software();
     std::cout << label << plural(measured.measurements.size(), "measurement") << " and "
               << plural(measured.pairs.size(), "slow-down") << ", waits of " << measured.wait_microseconds << " us, on "
@@ -83,7 +83,7 @@ void profile(const Arguments& arguments) {
     } else {
       merge(all, measured);
     }
-    write_profile(arguments.output, all);
+    scheduler::write_profile(arguments.output, all);
   }
 }
 

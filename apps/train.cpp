@@ -64,7 +64,7 @@ void add_train(CLI::App& app, int& exit_code) {
     PlanFiles& files = arguments->files;
     if (files.wanted()) {
       files.check();
-      trainer.show_a_step([&](const PlanView& view) { files.try_to_write(view, progress); });
+      trainer.show_a_step([&](const scheduler::PlanView& view) { files.try_to_write(view, progress); });
     }
     const RunResult result = trainer.run(progress);
     if (files.wanted() && !trainer.shown()) {

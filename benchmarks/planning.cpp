@@ -19,8 +19,8 @@
 namespace braid {
 namespace {
 
-using testing::random_step;
-using testing::RandomStep;
+using scheduler::testing::random_step;
+using scheduler::testing::RandomStep;
 
 template <class Function>
 double seconds(const Function& function) {
@@ -97,13 +97,14 @@ class Net {
   Array images_, labels_;
 };
 
-Costs costs_for(const StepGraph& graph, const DeviceInfo& device) {
-  return analytic_costs(graph, device, widths(0, device.max_width));
+scheduler::Costs costs_for(const StepGraph& graph, const DeviceInfo& device) {
+  return scheduler::analytic_costs(graph, device, widths(0, device.max_width));
 }
 
-Plan plan_for(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, std::string_view policy,
-              int streams) {
-  return make_plan(graph, costs, find_policy(policy), policy, streams, device.capacity, device.oversubscribes);
+scheduler::Plan plan_for(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
+                         std::string_view policy, int streams) {
+  return scheduler::make_plan(graph, costs, scheduler::find_policy(policy), policy, streams, device.capacity,
+                              device.oversubscribes);
 }
 
 void measure_step() {
@@ -114,8 +115,8 @@ void measure_step() {
   const StepGraph graph = net.graph();
   std::printf("ResNet-50, batch 32: %d nodes\n  record and hash    %8.3f ms\n", graph.node_count(),
               1e3 * median(record_times));
-  for (const DeviceInfo& device : {known_device("h200"), net.session().backend().info()}) {
-    const Costs costs = costs_for(graph, device);
+  for (const DeviceInfo& device : {scheduler::known_device("h200"), net.session().backend().info()}) {
+    const scheduler::Costs costs = costs_for(graph, device);
     const auto plan = [&] { plan_for(graph, costs, device, "critical_path", 4); };
     std::printf("  plan, 4 streams    %8.3f ms on %s\n", 1e3 * median_seconds(kTimes, plan), device.name.c_str());
   }
@@ -135,7 +136,9 @@ void measure_random_graphs() {
   std::printf("Random graphs, critical_path, 4 streams: policy, waits, memory and verification\n");
   for (const int nodes : {1000, 10000, 100000}) {
     const RandomStep step = random_step(7, nodes, nodes);
-    const auto plan = [&] { make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity); };
+    const auto plan = [&] {
+      scheduler::make_plan(step.graph, step.costs, scheduler::critical_path, "critical_path", 4, step.capacity);
+    };
     const double time = median_seconds(nodes > 10000 ? 3 : 9, plan);
     std::printf("  %6d nodes  %8.1f ms  %6.2f us a node  peak %6.0f MiB\n", nodes, 1e3 * time, 1e6 * time / nodes,
                 peak_mebibytes());
@@ -151,17 +154,17 @@ void measure_quality() {
     int optimal = 0;
   };
   std::vector<Ratio> ratios;
-  for (const std::string& name : policy_names()) ratios.push_back({.policy = name});
+  for (const std::string& name : scheduler::policy_names()) ratios.push_back({.policy = name});
   double exhaustive_time = 0;
   for (int seed = 0; seed < kGraphs; ++seed) {
     const RandomStep step = random_step(seed, 11, 8);
     const Edges edges = step.graph.edges();
     for (const int streams : kStreams) {
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const scheduler::Problem problem{step.graph, edges, step.costs, streams, step.capacity};
       double least = 0;
       exhaustive_time += seconds([&] { least = exhaustive(problem).makespan; });
       for (Ratio& ratio : ratios) {
-        const double makespan = find_policy(ratio.policy)(problem).makespan;
+        const double makespan = scheduler::find_policy(ratio.policy)(problem).makespan;
         const double times = least > 0 ? makespan / least : 1;
         ratio.sum += times;
         ratio.worst = std::max(ratio.worst, times);
@@ -188,14 +191,14 @@ void measure_nets() {
     Net net(name);
     const StepGraph graph = net.graph();
     const Edges edges = graph.edges();
-    for (const DeviceInfo& device : {known_device("h200"), net.session().backend().info()}) {
-      const Costs costs = costs_for(graph, device);
+    for (const DeviceInfo& device : {scheduler::known_device("h200"), net.session().backend().info()}) {
+      const scheduler::Costs costs = costs_for(graph, device);
       const double serial_arena = static_cast<double>(plan_for(graph, costs, device, "serial", 1).arena_bytes);
-      for (const std::string& policy : policy_names()) {
-        if (policy == "exhaustive" && std::ssize(graph.launched_nodes()) > kMostExhaustiveNodes) continue;
-        Plan plan;
+      for (const std::string& policy : scheduler::policy_names()) {
+        if (policy == "exhaustive" && std::ssize(graph.launched_nodes()) > scheduler::kMostExhaustiveNodes) continue;
+        scheduler::Plan plan;
         const double time = seconds([&] { plan = plan_for(graph, costs, device, policy, kStreams); });
-        const Problem problem{graph, edges, costs, kStreams, device.capacity, device.oversubscribes};
+        const scheduler::Problem problem{graph, edges, costs, kStreams, device.capacity, device.oversubscribes};
         const double simulated = simulate(problem, plan).makespan;
         std::printf("  %-16s %-6s %-14s %9.3f %9.3f %7.3f %6d %8.1f %8.1f %8.2f\n", name.c_str(),
                     device.oversubscribes ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,

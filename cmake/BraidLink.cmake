@@ -1,6 +1,6 @@
 # Who links whom: only downwards (docs/architecture.md).
 
-target_link_libraries(braid_core PUBLIC Threads::Threads)
+target_link_libraries(braid_core PUBLIC Threads::Threads PRIVATE nlohmann_json::nlohmann_json)
 target_link_libraries(braid_ops PUBLIC braid_core)
 target_compile_options(braid_ops PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd>)  # loops to vectorise; no threads
 target_link_libraries(braid_autograd PUBLIC braid_ops)

@@ -23,11 +23,11 @@ std::vector<Implementation> implementations(const StepGraph& graph, NodeId node,
 
 }  // namespace
 
-NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs) {
+NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, scheduler::Costs& costs) {
   NodeKernels kernels(static_cast<std::size_t>(graph.node_count()));
   const std::vector<std::string_view> names = kernel_names(target.device.type);
-  Costs offered;
-  std::vector<Cost> built;
+  scheduler::Costs offered;
+  std::vector<scheduler::Cost> built;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     const Op& op = *graph.node(id).op;
     if (graph.node(id).is_view || (target.partial && !std::ranges::binary_search(names, op.name()))) {
@@ -35,7 +35,7 @@ NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, Cos
       continue;
     }
     built.clear();
-    for (const Cost& cost : costs.of(id)) {
+    for (const scheduler::Cost& cost : costs.of(id)) {
       for (Implementation& implementation : implementations(graph, id, target, cost.width)) {
         built.push_back({.width = cost.width,
                          .duration = cost.duration * implementation.relative_time,
@@ -51,7 +51,7 @@ NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, Cos
 }
 
 NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
-                         const Costs& costs) {
+                         const scheduler::Costs& costs) {
   NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
     auto& list = kernels[static_cast<std::size_t>(id)];
@@ -59,7 +59,7 @@ NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, 
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
       // What is cheap enough to be repeated can be run in one way at every width.
-      for (const Cost& cost : costs.of(id)) {
+      for (const scheduler::Cost& cost : costs.of(id)) {
         list.push_back(std::move(implementations(recomputed.graph, id, target, cost.width).front().kernel));
       }
     }
@@ -67,8 +67,8 @@ NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, 
   return kernels;
 }
 
-Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan,
-                       NodeKernels kernels, const Costs& costs)
+Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, scheduler::Plan plan,
+                       NodeKernels kernels, const scheduler::Costs& costs)
     : recomputed_(std::move(recomputed)),
       graph_(recomputed_.has_value() ? recomputed_->graph : recorded),
       plan_(std::move(plan)) {
@@ -86,11 +86,15 @@ Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> r
   }
   for (const auto& commands : plan_.streams) {
     auto& instructions = program_.streams.emplace_back();
-    for (const Command& command : commands) {
+    for (const scheduler::Command& command : commands) {
       switch (command.kind) {
-        case Command::Kind::record: instructions.push_back({Instruction::Kind::record, command.index, nullptr}); break;
-        case Command::Kind::wait: instructions.push_back({Instruction::Kind::wait, command.index, nullptr}); break;
-        case Command::Kind::launch:
+        case scheduler::Command::Kind::record:
+          instructions.push_back({Instruction::Kind::record, command.index, nullptr});
+          break;
+        case scheduler::Command::Kind::wait:
+          instructions.push_back({Instruction::Kind::wait, command.index, nullptr});
+          break;
+        case scheduler::Command::Kind::launch:
           instructions.push_back(
               {Instruction::Kind::launch, command.index, kernels_[static_cast<std::size_t>(command.index)].get()});
           break;

@@ -29,21 +29,21 @@ struct KernelTarget {
 
 /// Builds the kernels of all nodes in all ways that the device has, at every width that costs offer. Afterwards costs
 /// have one implementation for each, with its workspace, by width and then as the device ranks them.
-NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, Costs& costs);
+NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, scheduler::Costs& costs);
 
 /// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the nodes that are
 /// repeated. `costs` are those of the graph with recomputation.
 NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
-                         const Costs& costs);
+                         const scheduler::Costs& costs);
 
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The recorded graph must outlive the executable. Plan, kernels and costs
   /// are of the graph with recomputation if there is any.
-  Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, Plan plan, NodeKernels kernels,
-             const Costs& costs);
+  Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, scheduler::Plan plan,
+             NodeKernels kernels, const scheduler::Costs& costs);
 
-  const Plan& plan() const { return plan_; }
+  const scheduler::Plan& plan() const { return plan_; }
   /// The graph that is planned: the recorded one, or that with recomputation.
   const StepGraph& graph() const { return graph_; }
   /// The recorded node that a node of the planned graph is, or repeats.
@@ -51,7 +51,7 @@ class Executable {
     return recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)] : node;
   }
   /// The way that the plan runs a node.
-  const Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
+  const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
   /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
   void bind(void* arena, const Context& context);
@@ -83,8 +83,8 @@ class Executable {
 
   const std::optional<Recomputation> recomputed_;
   const StepGraph& graph_;
-  Plan plan_;
-  std::vector<Cost> chosen_;                      // per node
+  scheduler::Plan plan_;
+  std::vector<scheduler::Cost> chosen_;           // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;
   void* arena_ = nullptr;

@@ -17,7 +17,7 @@ std::string mebibytes(std::int64_t bytes) {
   return out.str();
 }
 
-std::string describe(const Recomputation& recomputed, const Costs& costs) {
+std::string describe(const Recomputation& recomputed, const scheduler::Costs& costs) {
   double microseconds = 0;
   std::int32_t nodes = 0;
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
@@ -33,16 +33,17 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
 
 }  // namespace
 
-Costs costs_of(const Recomputation& recomputed, const Costs& recorded) {
-  Costs costs;
+scheduler::Costs costs_of(const Recomputation& recomputed, const scheduler::Costs& recorded) {
+  scheduler::Costs costs;
   for (const NodeId node : recomputed.recorded) costs.add(recorded.of(node));
   return costs;
 }
 
-LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
-  LimitedStep best{make_plan(problem, policy, policy_name), problem.costs, std::nullopt};
+LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy policy, std::string_view policy_name,
+                      std::int64_t limit) {
+  LimitedStep best{scheduler::make_plan(problem, policy, policy_name), problem.costs, std::nullopt};
   if (limit == 0 || best.plan.arena_bytes <= limit) return best;
-  LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
+  scheduler::LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
   best = {limited.plan, problem.costs, std::nullopt, limited.traded, limited.fits};
 
   std::vector<ValueId> chosen;
@@ -51,9 +52,9 @@ LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view po
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);
-    const Costs costs = costs_of(current, problem.costs);
+    const scheduler::Costs costs = costs_of(current, problem.costs);
     const Edges edges = current.graph.edges();
-    Problem again{current.graph, edges, costs, 1, problem.capacity, problem.oversubscribes};
+    scheduler::Problem again{current.graph, edges, costs, 1, problem.capacity, problem.oversubscribes};
     limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
     if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some

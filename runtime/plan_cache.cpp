@@ -64,7 +64,7 @@ PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOption
     : context_(context), streams_(streams), options_(options), timer_(context.backend(), streams) {
   if (options.costs.empty()) return;
   const DeviceInfo& device = context.backend().info();
-  profile_ = read_profile(options.costs);
+  profile_ = scheduler::read_profile(options.costs);
   check_device(*profile_, options.costs, device.name, device.capacity);
 }
 PlanCache::~PlanCache() = default;
@@ -142,7 +142,7 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
     if (streams > streams_.size()) break;
     Candidate concurrent = make_candidate(entry->graph, options_.policy, streams, limit);
-    const Plan& plan = concurrent.executable->plan();
+    const scheduler::Plan& plan = concurrent.executable->plan();
     const bool repeats = std::ranges::any_of(
         entry->candidates, [&](const Candidate& other) { return other.executable->plan().streams == plan.streams; });
     if (plan.used_streams() > 1 && !repeats && fits(concurrent)) entry->candidates.push_back(std::move(concurrent));
@@ -154,18 +154,19 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
                                                std::int64_t limit) {
   const DeviceInfo& device = context_.backend().info();
   const KernelTarget target = kernel_target(context_, options_);
-  Costs costs = analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
+  scheduler::Costs costs =
+      scheduler::analytic_costs(graph, device, widths(options_.width, device.max_width), target.tf32);
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
-  Interference pairs;
+  scheduler::Interference pairs;
   const Edges edges = graph.edges();
-  Problem problem{graph, edges, costs, streams, device.capacity, device.oversubscribes, &pairs};
+  scheduler::Problem problem{graph, edges, costs, streams, device.capacity, device.oversubscribes, &pairs};
   if (profile_.has_value()) {
     pairs = interference(*profile_, graph, costs, device.capacity, target.tf32);
     problem.wait_microseconds = profile_->wait_microseconds;
   }
-  LimitedStep step = plan_step(problem, find_policy(policy), policy, limit);
+  LimitedStep step = plan_step(problem, scheduler::find_policy(policy), policy, limit);
   if (step.recomputed.has_value()) kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.costs);
   const std::size_t used = step.plan.streams.size();
   std::string name = used > 1 ? message(step.plan.policy, " on ", plural(used, "stream")) : step.plan.policy;

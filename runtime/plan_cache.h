@@ -45,7 +45,7 @@ class PlanCache {
   /// What the plan just found gave up for memory; empty if nothing.
   const std::string& memory_report() const { return memory_report_; }
   /// How many nodes of the newest plan have measured durations.
-  ProfileUse measured() const { return measured_; }
+  scheduler::ProfileUse measured() const { return measured_; }
 
  private:
   struct Candidate;
@@ -72,8 +72,8 @@ class PlanCache {
   Buffer arena_;
   std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
   std::string report_, memory_report_;
-  std::optional<Profile> profile_;  // of SessionOptions::costs
-  ProfileUse measured_;
+  std::optional<scheduler::Profile> profile_;  // of SessionOptions::costs
+  scheduler::ProfileUse measured_;
 };
 
 }  // namespace braid

@@ -51,8 +51,8 @@ class Profile {
 
 class Chooser {
  public:
-  Chooser(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
-          std::vector<ValueId>& chosen)
+  Chooser(const StepGraph& graph, const scheduler::Costs& costs, const Recomputation& current,
+          const scheduler::Plan& plan, std::vector<ValueId>& chosen)
       : graph_(graph), costs_(costs), chosen_(chosen), profile_(0) {
     measure(current.graph, plan);
     collect_uses(current);
@@ -78,13 +78,13 @@ class Chooser {
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
   /// What is in use when, as it is planned now.
-  void measure(const StepGraph& graph, const Plan& plan) {
-    const Lifetimes lifetimes(graph, plan);
+  void measure(const StepGraph& graph, const scheduler::Plan& plan) {
+    const scheduler::Lifetimes lifetimes(graph, plan);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       time_.push_back(graph.node(id).is_view ? -1 : lifetimes.rank(id));
     }
     profile_ = Profile(index(lifetimes.ranks()));
-    for (const ValueBlock& block : lifetimes.blocks()) {
+    for (const scheduler::ValueBlock& block : lifetimes.blocks()) {
       profile_.add(std::max(0, block.begin), std::min(block.end, lifetimes.ranks() - 1), block.bytes);
     }
   }
@@ -224,7 +224,7 @@ class Chooser {
   }
 
   const StepGraph& graph_;
-  const Costs& costs_;
+  const scheduler::Costs& costs_;
   std::vector<ValueId>& chosen_;
   std::vector<std::int32_t> time_;  // per node of the planned graph; -1 for views
   Profile profile_;
@@ -235,8 +235,8 @@ class Chooser {
 
 }  // namespace
 
-bool choose_recomputed(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
-                       std::int64_t excess, std::vector<ValueId>& chosen) {
+bool choose_recomputed(const StepGraph& graph, const scheduler::Costs& costs, const Recomputation& current,
+                       const scheduler::Plan& plan, std::int64_t excess, std::vector<ValueId>& chosen) {
   return Chooser(graph, costs, current, plan, chosen).run(excess);
 }
 

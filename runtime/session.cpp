@@ -15,7 +15,7 @@ int stream_count(const SessionOptions& options, const DeviceInfo& device) {
               options.width);
   BRAID_CHECK(options.memory_limit >= 0, Error, "[session] expected a memory limit of at least 0 bytes (0: none), got ",
               options.memory_limit);
-  find_policy(options.policy);
+  scheduler::find_policy(options.policy);
   return options.streams > 0 ? options.streams : std::min(device.oversubscribes ? 8 : 4, std::max(1, device.capacity));
 }
 
@@ -140,9 +140,9 @@ const Executable& Step::executable() const {
   return *executable_;
 }
 
-const Plan& Step::plan() const { return executable().plan(); }
+const scheduler::Plan& Step::plan() const { return executable().plan(); }
 const StepGraph& Step::graph() const { return executable().graph(); }
-const Cost& Step::chosen(NodeId node) const { return executable().chosen(node); }
+const scheduler::Cost& Step::chosen(NodeId node) const { return executable().chosen(node); }
 NodeId Step::recorded_node(NodeId node) const { return executable().recorded_node(node); }
 
 Array Step::read_value(ValueId value) {

@@ -35,11 +35,11 @@ struct SessionStats {
   std::int64_t steps = 0;
   std::int64_t plans = 0;  ///< plans made: steps whose structure was new
   std::int64_t cache_hits = 0;
-  std::size_t arena_bytes = 0;       ///< the arena all plans share
-  std::size_t persistent_bytes = 0;  ///< parameters and state
-  std::int64_t captures = 0;         ///< CUDA graphs made, of plans or of plans whose arena had moved
-  double capture_seconds = 0;        ///< spent on that
-  ProfileUse measured = {};          ///< of the nodes of the newest plan, if SessionOptions::costs is given
+  std::size_t arena_bytes = 0;          ///< the arena all plans share
+  std::size_t persistent_bytes = 0;     ///< parameters and state
+  std::int64_t captures = 0;            ///< CUDA graphs made, of plans or of plans whose arena had moved
+  double capture_seconds = 0;           ///< spent on that
+  scheduler::ProfileUse measured = {};  ///< of the nodes of the newest plan, if SessionOptions::costs is given
 };
 
 class Session;
@@ -61,12 +61,12 @@ class Step final : public ValueReader {
   /// what went wrong in it.
   std::vector<LaunchTime> measure();
   /// The plan in use; valid until the session's next step. Throws Error before run().
-  const Plan& plan() const;
+  const scheduler::Plan& plan() const;
   /// The graph that it is a plan of: the recorded one, or, under a memory limit, one in which some nodes run twice.
   /// Throws Error before run().
   const StepGraph& graph() const;
   /// The way that the plan in use runs a node of that graph. Throws Error before run().
-  const Cost& chosen(NodeId node) const;
+  const scheduler::Cost& chosen(NodeId node) const;
   /// The recorded node that a node of that graph is, or repeats. Throws Error before run().
   NodeId recorded_node(NodeId node) const;
   Array read_value(ValueId value) override;

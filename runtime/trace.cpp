@@ -17,18 +17,18 @@ PlanInUse plan_in_use(const Step& step) {
   return in_use;
 }
 
-PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times) {
+scheduler::PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times) {
   const StepGraph& graph = step.graph();
   const DeviceInfo& info = session.backend().info();
   auto [plan, costs] = plan_in_use(step);
   const int streams = static_cast<int>(plan.streams.size());
-  PlanView view =
-      view_of(Problem{graph, graph.edges(), costs, streams, info.capacity, info.oversubscribes}, std::move(plan));
+  scheduler::PlanView view = view_of(
+      scheduler::Problem{graph, graph.edges(), costs, streams, info.capacity, info.oversubscribes}, std::move(plan));
   view.device = info.name;
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));
   }
-  view.measured = runs_of(times, graph.node_count());
+  view.measured = scheduler::runs_of(times, graph.node_count());
   return view;
 }
 

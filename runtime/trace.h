@@ -14,12 +14,12 @@ std::vector<std::string> layers_of(const Tape& tape);
 
 /// The plan that a step ran by, of step.graph(). Of all the ways to run a node it knows the one that was chosen.
 struct PlanInUse {
-  Plan plan;
-  Costs costs;
+  scheduler::Plan plan;
+  scheduler::Costs costs;
 };
 PlanInUse plan_in_use(const Step& step);
 
 /// The view of a step that Step::measure() has run, with these times. Title is the caller's.
-PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times);
+scheduler::PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times);
 
 }  // namespace braid

@@ -6,7 +6,7 @@
 #include "core/text.h"
 #include "scheduler/lowering/implementations.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 std::int32_t Plan::waits() const {
   std::int32_t count = 0;
@@ -72,4 +72,4 @@ std::size_t Plan::used_streams() const {
       std::ranges::count_if(streams, [](const auto& commands) { return !commands.empty(); }));
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -8,7 +8,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// Launch a node, record an event after everything before it in this stream, or wait for an event of another stream.
 struct Command {
@@ -89,4 +89,4 @@ std::string to_json(const Plan& plan);
 /// Throws PlanError if the text is not a plan.
 Plan plan_from_json(std::string_view text);
 
-}  // namespace braid
+}  // namespace braid::scheduler

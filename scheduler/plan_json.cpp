@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "scheduler/json_part.h"
+#include "core/json_part.h"
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -111,4 +111,4 @@ Plan plan_from_json(std::string_view text) {
   }
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -5,7 +5,7 @@
 
 #include "core/suggestion.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr std::int32_t kAnySize = std::numeric_limits<std::int32_t>::max();
@@ -37,4 +37,4 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -10,7 +10,7 @@
 #include "scheduler/costs/costs.h"
 #include "scheduler/costs/interference.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct ScheduleLog;
 
@@ -116,4 +116,4 @@ std::span<const NamedPolicy> policies();
 Policy find_policy(std::string_view name);
 std::vector<std::string> policy_names();
 
-}  // namespace braid
+}  // namespace braid::scheduler

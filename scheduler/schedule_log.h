@@ -8,7 +8,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct ScheduleLog {
   /// A ready node was looked at: it started, or was passed over because it does better to wait, or must.
@@ -59,4 +59,4 @@ struct ScheduleLog {
   std::vector<Dependence> dependences;
 };
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace braid::testing {
+namespace braid {
 
 /// A line each, so that a failed check shows all of them.
 inline std::string joined(const std::vector<std::string>& faults) {
@@ -19,4 +19,4 @@ inline bool mentions(const std::vector<std::string>& faults, std::string_view te
   return std::ranges::any_of(faults, [&](const std::string& fault) { return fault.find(text) != std::string::npos; });
 }
 
-}  // namespace braid::testing
+}  // namespace braid

@@ -16,15 +16,15 @@ constexpr double kUnknown = -1;
 
 }  // namespace
 
-void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, Costs& costs, bool tf32) {
+void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32) {
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     const auto& ways = kernels[static_cast<std::size_t>(node)];
     if (ways.size() < 2) continue;
-    const std::string signature = node_signature(graph, node, tf32);
+    const std::string signature = scheduler::node_signature(graph, node, tf32);
     std::vector<double> times;
     try {
       for (std::size_t i = 0; i < ways.size(); ++i) {
-        const Cost& cost = costs.of(node, static_cast<int>(i));
+        const scheduler::Cost& cost = costs.of(node, static_cast<int>(i));
         double& known = known_.try_emplace({signature, cost.width, cost.algorithm}, kUnknown).first->second;
         if (known == kUnknown) known = microseconds(graph, node, *ways[i]);
         times.push_back(known);

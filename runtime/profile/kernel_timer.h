@@ -16,7 +16,7 @@ class KernelTimer {
   /// Replaces the durations of all nodes that can be run in several ways by what they take alone, on tensors of zeros.
   /// What was timed before, in any graph, is not timed again. Nothing may be running. Where memory is too short for a
   /// node's tensors, its durations stay as they are.
-  void time(const StepGraph& graph, const NodeKernels& kernels, Costs& costs, bool tf32);
+  void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32);
 
  private:
   double microseconds(const StepGraph& graph, NodeId node, Kernel& kernel);
@@ -24,7 +24,7 @@ class KernelTimer {
   Backend& backend_;
   StreamGroup& streams_;
   Buffer scratch_;  // while timing
-  std::map<NodeImplementation, double> known_;
+  std::map<scheduler::NodeImplementation, double> known_;
 };
 
 }  // namespace braid

@@ -19,15 +19,16 @@ namespace {
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
 
-NodeImplementation way_of(const std::vector<std::string>& signatures, const Costs& costs, NodeId node,
-                          int implementation) {
-  const Cost& chosen = costs.of(node, implementation);
+scheduler::NodeImplementation way_of(const std::vector<std::string>& signatures, const scheduler::Costs& costs,
+                                     NodeId node, int implementation) {
+  const scheduler::Cost& chosen = costs.of(node, implementation);
   return {signatures[static_cast<std::size_t>(node)], chosen.width, chosen.algorithm};
 }
 
 std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
   std::vector<std::string> signatures;
-  for (NodeId node = 0; node < graph.node_count(); ++node) signatures.push_back(node_signature(graph, node, tf32));
+  for (NodeId node = 0; node < graph.node_count(); ++node)
+    signatures.push_back(scheduler::node_signature(graph, node, tf32));
   return signatures;
 }
 
@@ -73,15 +74,15 @@ void append(std::vector<T>& list, const std::vector<T>& more) {
 
 }  // namespace
 
-std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& costs, const DeviceInfo& device,
+std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                                         std::span<const int> streams, bool tf32) {
   const Edges edges = graph.edges();
   const std::vector<std::string> signatures = signatures_of(graph, tf32);
-  std::map<std::pair<NodeImplementation, NodeImplementation>, NodePair> pairs;
+  std::map<std::pair<scheduler::NodeImplementation, scheduler::NodeImplementation>, NodePair> pairs;
   for (const int count : streams) {
-    const Problem problem{graph, edges, costs, count, device.capacity, device.oversubscribes};
-    const Plan plan = make_plan(problem, critical_path, "critical_path");
-    for (const Overlap& overlap : overlaps(simulate(problem, plan))) {
+    const scheduler::Problem problem{graph, edges, costs, count, device.capacity, device.oversubscribes};
+    const scheduler::Plan plan = scheduler::make_plan(problem, scheduler::critical_path, "critical_path");
+    for (const scheduler::Overlap& overlap : overlaps(simulate(problem, plan))) {
       NodePair pair{overlap.first, overlap.second,
                     plan.placements[static_cast<std::size_t>(overlap.first)].implementation,
                     plan.placements[static_cast<std::size_t>(overlap.second)].implementation};
@@ -163,12 +164,13 @@ double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel
 }
 
 void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
-                   const std::function<void(PairProgress)>& on_progress, Profile& profile) {
+                   const std::function<void(PairProgress)>& on_progress, scheduler::Profile& profile) {
   const SessionOptions& options = session.options();
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, options);
   const StepGraph graph = with_kept_results(session.tape().graph());
-  Costs costs = analytic_costs(graph, device, widths(options.width, device.max_width), target.tf32);
+  scheduler::Costs costs =
+      scheduler::analytic_costs(graph, device, widths(options.width, device.max_width), target.tf32);
   const NodeKernels kernels = make_kernels(graph, target, costs);
   apply(profile, graph, costs, target.tf32);
   std::vector<NodePair> pairs = overlapping_pairs(graph, costs, device, streams, target.tf32);
@@ -193,8 +195,8 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
-    const NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_choice);
-    const NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_choice);
+    const scheduler::NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_choice);
+    const scheduler::NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_choice);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
       profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});

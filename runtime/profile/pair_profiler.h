@@ -20,7 +20,7 @@ struct NodePair {
 
 /// The pairs that simulated runs of critical_path on so many streams overlap, pairs of equal kinds once, the longest
 /// overlap first.
-std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const Costs& costs, const DeviceInfo& device,
+std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                                         std::span<const int> streams, bool tf32);
 
 /// Runs two kernels beside each other, again and again, on two streams.
@@ -59,6 +59,6 @@ struct PairProgress {
 /// profile's durations, and what a wait takes. They take the place of the profile's pairs. Pairs for which memory is
 /// too short are left out.
 void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
-                   const std::function<void(PairProgress)>& on_progress, Profile& profile);
+                   const std::function<void(PairProgress)>& on_progress, scheduler::Profile& profile);
 
 }  // namespace braid

@@ -22,16 +22,16 @@ Profiler::Profiler(Session& session) : session_(session) {
 void Profiler::run(Step& step) {
   const std::vector<LaunchTime> times = step.measure();
   for (const LaunchTime& time : times) {
-    const Cost& chosen = step.chosen(time.index);
-    NodeImplementation way{node_signature(step.graph(), time.index, session_.options().tf32), chosen.width,
-                           chosen.algorithm};
+    const scheduler::Cost& chosen = step.chosen(time.index);
+    scheduler::NodeImplementation way{scheduler::node_signature(step.graph(), time.index, session_.options().tf32),
+                                      chosen.width, chosen.algorithm};
     microseconds_[std::move(way)].push_back(time.finish - time.start);
   }
 }
 
-Profile Profiler::profile() const {
+scheduler::Profile Profiler::profile() const {
   const DeviceInfo& device = session_.backend().info();
-  Profile profile{.device = device.name, .capacity = device.capacity, .software = ""};
+  scheduler::Profile profile{.device = device.name, .capacity = device.capacity, .software = ""};
   for (const auto& [way, samples] : microseconds_) {
     profile.measurements.push_back(
         {.way = way, .microseconds = median(samples), .samples = static_cast<int>(samples.size())});

@@ -21,11 +21,11 @@ class Profiler {
   /// Runs a recorded step, in place of step.run(), and notes the time of every node.
   void run(Step& step);
   /// Medians of what was noted. Equal nodes of a step count as samples of one.
-  Profile profile() const;
+  scheduler::Profile profile() const;
 
  private:
   Session& session_;
-  std::map<NodeImplementation, std::vector<double>> microseconds_;
+  std::map<scheduler::NodeImplementation, std::vector<double>> microseconds_;
 };
 
 }  // namespace braid

@@ -24,7 +24,7 @@ Scratch::Scratch(const StepGraph& graph, NodeId node, const Kernel& kernel) {
 }
 
 std::size_t Scratch::reserve(std::size_t bytes) {
-  return std::exchange(bytes_, bytes_ + align_up(bytes, std::size_t{kArenaAlignment}));
+  return std::exchange(bytes_, bytes_ + align_up(bytes, std::size_t{scheduler::kArenaAlignment}));
 }
 
 void Scratch::bind(Kernel& kernel, void* base) const {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 class Simulator {
@@ -186,4 +186,4 @@ void take_simulated_times(const Problem& problem, Plan& plan) {
   plan.makespan = simulation.makespan;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

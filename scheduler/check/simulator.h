@@ -7,7 +7,7 @@
 
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// A run of a plan, predicted. Times in microseconds from the start of the step.
 struct Simulation {
@@ -39,4 +39,4 @@ Simulation simulate(const Problem& problem, const Plan& plan);
 /// Replaces the times that a policy predicted by those of a simulated run.
 void take_simulated_times(const Problem& problem, Plan& plan);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr std::size_t kMaxFaults = 20;
@@ -338,4 +338,4 @@ std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, cons
   return Verifier(graph, costs, plan).run();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

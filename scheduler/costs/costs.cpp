@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace braid {
+namespace braid::scheduler {
 
 void Costs::add(std::span<const Cost> implementations) {
   BRAID_CHECK(!implementations.empty(), Error, "[costs] expected at least one implementation of node ", node_count());
@@ -127,4 +127,4 @@ std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std
   return path;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -11,7 +11,7 @@
 #include "core/device.h"
 #include "core/step_graph.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// One way to run a node: how much of the device it occupies, for how long when it runs alone, and its scratch memory.
 struct Cost {
@@ -64,4 +64,4 @@ struct LowerBound {
 LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity,
                        int streams = std::numeric_limits<int>::max());
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -1,6 +1,6 @@
 #include "scheduler/costs/interference.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 void Interference::set_kind(NodeId node, int implementation, std::int32_t kind) {
   const auto n = static_cast<std::size_t>(node), c = static_cast<std::size_t>(implementation);
@@ -36,4 +36,4 @@ Interference Interference::renamed(std::span<const NodeId> names) const {
   return result;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -10,7 +10,7 @@
 
 #include "core/step_graph.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 class Interference {
  public:
@@ -37,4 +37,4 @@ class Interference {
   std::unordered_map<std::uint64_t, double> factors_;
 };
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "scheduler/json_part.h"
+#include "core/json_part.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -139,4 +139,4 @@ DeviceInfo device_from_json(std::string_view text) {
   return device;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

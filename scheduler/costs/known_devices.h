@@ -8,7 +8,7 @@
 
 #include "core/device.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// As "h200". Throws Error with the list of names if there is none.
 DeviceInfo known_device(std::string_view name);
@@ -19,4 +19,4 @@ std::string to_json(const DeviceInfo& device);
 /// Throws Error with the key if one is missing, unknown or of the wrong type or range.
 DeviceInfo device_from_json(std::string_view text);
 
-}  // namespace braid
+}  // namespace braid::scheduler

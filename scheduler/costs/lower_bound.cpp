@@ -11,7 +11,7 @@
 
 #include "scheduler/costs/costs.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 /// Windows and predecessors looked at in all: bounds the time spent on large graphs.
@@ -128,4 +128,4 @@ LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity, int
   return bound;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -8,10 +8,10 @@
 #include <map>
 #include <tuple>
 
+#include "core/json_part.h"
 #include "core/read_file.h"
-#include "scheduler/json_part.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -209,4 +209,4 @@ void write_profile(const std::filesystem::path& path, const Profile& profile) {
   BRAID_CHECK(file && !error, DataError, path.string(), ": cannot be written");
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

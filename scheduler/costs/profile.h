@@ -9,7 +9,7 @@
 #include "scheduler/costs/costs.h"
 #include "scheduler/costs/interference.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// A way to run a node, known again in other steps.
 struct NodeImplementation {
@@ -78,4 +78,4 @@ Profile read_profile(const std::filesystem::path& path);
 /// Throws DataError if the file cannot be written; an older file then stays as it was.
 void write_profile(const std::filesystem::path& path, const Profile& profile);
 
-}  // namespace braid
+}  // namespace braid::scheduler

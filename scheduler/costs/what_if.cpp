@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 /// Microseconds of a node of this width that do not depend on what it computes.
@@ -140,4 +140,4 @@ Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& d
   return Changer(graph, costs, device, change, tf32).run();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -4,7 +4,7 @@
 
 #include "scheduler/costs/costs.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct WhatIf {
   int units = 0;            ///< cores or SMs in place of the device's; 0: as many as it has
@@ -23,4 +23,4 @@ struct Scenario {
 Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, const WhatIf& change,
                  bool tf32 = false);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -11,7 +11,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 struct Unit {
@@ -54,4 +54,4 @@ void add_capacity_edges(const Problem& problem, Schedule& schedule) {
   }
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -7,7 +7,7 @@
 #include "core/align.h"
 #include "scheduler/check/simulator.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -372,4 +372,4 @@ double implementations_bound(const Problem& problem, const Plan& plan) {
   return chooser.has_choice() ? chooser.bound() : simulate(problem, plan).makespan;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

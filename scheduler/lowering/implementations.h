@@ -11,7 +11,7 @@
 
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// Lets nodes run in other ways while that lowers the simulated makespan: a local search around the nodes on the
 /// critical path and those that run at the same time, of bounded effort. Never raises the makespan. Returns whether
@@ -32,4 +32,4 @@ bool fit_implementations(const Problem& problem, Plan& plan, std::int64_t limit)
 /// makespan.
 double implementations_bound(const Problem& problem, const Plan& plan);
 
-}  // namespace braid
+}  // namespace braid::scheduler

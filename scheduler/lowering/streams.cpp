@@ -11,7 +11,7 @@
 #include "scheduler/policy.h"
 #include "scheduler/schedule_log.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 class StreamAssigner {
@@ -194,4 +194,4 @@ void assign_streams(const Problem& problem, Schedule& schedule, StreamPreference
   StreamAssigner(problem, schedule, preference).run();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

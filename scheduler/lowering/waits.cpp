@@ -10,7 +10,7 @@
 #include "scheduler/plan.h"
 #include "scheduler/schedule_log.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 class WaitPlanner {
@@ -116,4 +116,4 @@ void add_commands(const Edges& edges, const Schedule& schedule, int streams, Pla
   WaitPlanner(edges, schedule, streams, log).run(plan);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -15,7 +15,7 @@
 #include "core/align.h"
 #include "scheduler/memory/lifetimes.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 /// Up to this many blocks all pairs are compared, in several orders: some ten milliseconds for 3,000 blocks.
@@ -246,4 +246,4 @@ MemoryUse memory_use(const StepGraph& graph, const Plan& plan) {
   return use;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -6,7 +6,7 @@
 
 #include "core/align.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr std::int32_t kEnd = std::numeric_limits<std::int32_t>::max();
@@ -205,4 +205,4 @@ Lifetimes::Peak Lifetimes::peak() const {
   return {most, std::move(newest)};
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -10,7 +10,7 @@
 
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// Values at one address: a root value and those that are written over it in place.
 struct ValueBlock {
@@ -76,4 +76,4 @@ class Lifetimes {
   std::vector<std::int32_t> concurrent_;  // block × stream: nodes of the stream that may run while it is in use
 };
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -16,7 +16,7 @@
 #include "scheduler/memory/lifetimes.h"
 #include "scheduler/policies/window.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
@@ -129,4 +129,4 @@ LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view 
   return Family(problem, policy, policy_name).best_within(limit);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

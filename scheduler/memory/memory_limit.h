@@ -10,7 +10,7 @@
 
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct LimitedPlan {
   Plan plan;                        ///< verified
@@ -24,4 +24,4 @@ struct LimitedPlan {
 /// PlanError if the limit is not positive.
 LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -5,7 +5,7 @@
 #include "scheduler/check/simulator.h"
 #include "scheduler/lowering/implementations.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 struct Contender {
@@ -43,4 +43,4 @@ Schedule automatic(const Problem& problem) {
   return std::move(best.schedule);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -5,7 +5,7 @@
 
 #include "scheduler/policies/bipartite_matching.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 class Matcher {
@@ -84,4 +84,4 @@ class Matcher {
 
 std::vector<NodeId> maximum_matching(const Edges& edges) { return Matcher(edges).run(); }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -19,7 +19,7 @@
 #include "scheduler/policies/window.h"
 #include "scheduler/schedule_log.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr double kBudget = 1e5;  // of local search: schedules tried × nodes²
@@ -251,4 +251,4 @@ Schedule critical_path(const Problem& problem) {
   return best;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -14,7 +14,7 @@
 
 #include "scheduler/policies/list_scheduler.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Mask = std::uint32_t;  // a set of tasks
@@ -212,4 +212,4 @@ Schedule exhaustive(const Problem& problem) {
   return schedule;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

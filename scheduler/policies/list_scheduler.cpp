@@ -15,7 +15,7 @@
 #include <limits>
 #include <set>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 /// Ready nodes weighed or passed over in one decision: bounds the time spent where thousands are ready.
@@ -230,4 +230,4 @@ Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleL
   return ListScheduler(problem, rules, log).run();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

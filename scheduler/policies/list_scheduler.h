@@ -8,7 +8,7 @@
 #include "scheduler/policy.h"
 #include "scheduler/schedule_log.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// How wide a node may start while others are ready.
 enum class Sharing {
@@ -38,4 +38,4 @@ struct ListRules {
 /// orders contradict each other are missing from the order. Tells `log`, if there is one, of every decision.
 Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
 
-}  // namespace braid
+}  // namespace braid::scheduler

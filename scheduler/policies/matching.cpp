@@ -8,7 +8,7 @@
 #include "scheduler/policies/timeline.h"
 #include "scheduler/policies/transitive_reduction.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 Schedule matching(const Problem& problem) {
   const std::vector<NodeId> next = maximum_matching(transitive_reduction(problem.edges));
@@ -23,4 +23,4 @@ Schedule matching(const Problem& problem) {
   return std::move(timeline).finish();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

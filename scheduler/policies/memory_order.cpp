@@ -7,7 +7,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 class FrugalOrder {
@@ -102,4 +102,4 @@ Schedule memory_order(const Problem& problem) {
   return schedule;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -10,7 +10,7 @@
 
 #include "scheduler/policies/timeline.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 int choose_stream(const Problem& problem, const Timeline& timeline, NodeId node) {
@@ -50,4 +50,4 @@ Schedule resource_order(const Problem& problem) {
   return std::move(timeline).finish();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -5,7 +5,7 @@
 
 #include "scheduler/policies/timeline.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 Schedule round_robin(const Problem& problem) {
   std::vector<NodeId> order;
@@ -28,4 +28,4 @@ Schedule round_robin(const Problem& problem) {
   return std::move(timeline).finish();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -5,7 +5,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 Schedule serial(const Problem& problem) {
   Schedule schedule;
@@ -24,4 +24,4 @@ Schedule serial(const Problem& problem) {
   return schedule;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -16,7 +16,7 @@
 
 #include "scheduler/policies/timeline.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr int kGroupNodes = 3;     // most nodes of a group: r in the paper
@@ -217,4 +217,4 @@ Schedule stages(const Problem& problem) {
   return std::move(timeline).finish();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

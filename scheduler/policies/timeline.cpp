@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace braid {
+namespace braid::scheduler {
 
 int equal_share(const Problem& problem, NodeId node) {
   const auto implementations = problem.costs.of(node);
@@ -89,4 +89,4 @@ Schedule Timeline::finish() && {
   return std::move(schedule_);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -6,7 +6,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// The way to run a node where every stream is to have an equal share of the capacity: the fastest implementation at
 /// most capacity / streams wide, or the narrowest if all are wider. Where the hardware shares its units, the fastest
@@ -56,4 +56,4 @@ class Timeline {
   Schedule schedule_;
 };
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <bitset>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr NodeId kColumns = 4096;
@@ -35,4 +35,4 @@ Edges transitive_reduction(const Edges& edges) {
   return Edges::from_predecessors(kept);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

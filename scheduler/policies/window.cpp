@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace braid {
+namespace braid::scheduler {
 
 ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> order)
     : before_(problem),
@@ -162,4 +162,4 @@ Schedule lean_schedule(const Problem& problem, Policy policy, int window) {
   return lean.restore(schedule_within_window(lean.problem(problem.streams), policy, window));
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -8,7 +8,7 @@
 
 #include "scheduler/policy.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// A step with its nodes recorded in another order, so that policies take it for the step's own.
 class ReorderedStep {
@@ -46,4 +46,4 @@ void add_window_edges(const Problem& problem, int window, Schedule& schedule);
 /// What the policy makes of a problem within a window over the memory_order order.
 Schedule lean_schedule(const Problem& problem, Policy policy, int window);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 class RestOfStep final : public Op {
@@ -150,4 +150,4 @@ Block extract_block(const StepGraph& step, const Costs& costs, std::span<const N
   return Extraction(step, costs, nodes).run(nodes);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

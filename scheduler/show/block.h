@@ -5,7 +5,7 @@
 
 #include "scheduler/costs/costs.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct Block {
   StepGraph graph;
@@ -21,4 +21,4 @@ inline constexpr std::string_view kRestOfStep = "rest_of_step";
 /// `rest_of_step` if it depends on the block itself; what is read outside is kept.
 Block extract_block(const StepGraph& step, const Costs& costs, std::span<const NodeId> nodes);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -124,4 +124,4 @@ std::string chrome_trace(const PlanView& view) {
   return trace.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -11,7 +11,7 @@
 #include "core/text_table.h"
 #include "scheduler/show/block.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Cells = std::vector<std::vector<std::string>>;
@@ -404,4 +404,4 @@ std::string list_blocks(const PlanView& step) {
 
 std::string to_text(const Explanation& explanation) { return ExplanationText(explanation).tell(); }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -8,7 +8,7 @@
 #include "scheduler/schedule_log.h"
 #include "scheduler/show/plan_view.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct Explanation {
   PlanView view;    ///< of the block, planned as a step of its own
@@ -27,4 +27,4 @@ std::string to_text(const Explanation& explanation);
 /// A table of the largest blocks of the step that can be explained. What is too large is listed by its parts.
 std::string list_blocks(const PlanView& step);
 
-}  // namespace braid
+}  // namespace braid::scheduler

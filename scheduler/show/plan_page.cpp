@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -129,4 +129,4 @@ std::string plan_page(const PlanView& view) {
   return page.replace(page.find(kPageData), kPageData.size(), data);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -6,7 +6,7 @@
 
 #include "scheduler/show/plan_view.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// What the page draws, as JSON.
 std::string plan_page_data(const PlanView& view);
@@ -18,4 +18,4 @@ std::string plan_page(const PlanView& view);
 extern const char* const kPageTemplate;
 inline constexpr std::string_view kPageData = "/*DATA*/";
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace braid {
+namespace braid::scheduler {
 
 PlanView view_of(const Problem& problem, Plan plan) {
   Simulation simulation = simulate(problem, plan);
@@ -154,4 +154,4 @@ std::int64_t peak_bytes(std::span<const BytesInUse> in_use) {
   return peak;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -9,7 +9,7 @@
 #include "core/backend.h"
 #include "scheduler/check/simulator.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// When a node runs.
 using Run = Simulation::Run;
@@ -86,4 +86,4 @@ std::vector<BytesInUse> bytes_in_use(std::span<const ArenaUse> uses);
 /// No arena can be smaller for this run.
 std::int64_t peak_bytes(std::span<const BytesInUse> in_use);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -68,7 +68,7 @@ TEST_CASE("a device knows how many blocks of Braid's own kernels its SMs hold") 
   recording::reset();
   const auto backend = make_backend({DeviceType::cuda, 0});
   CHECK(backend->info().blocks_per_unit == 5);
-  CHECK(known_device("h200").blocks_per_unit == 5);
+  CHECK(scheduler::known_device("h200").blocks_per_unit == 5);
 }
 
 }  // namespace braid::testing

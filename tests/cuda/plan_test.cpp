@@ -21,17 +21,17 @@ void check_program(const Ran& ran, const std::vector<int>& streams) {
   CHECK(joined(stray_pointers(trace, ran)) == "");
   CHECK(joined(shared_handles(trace)) == "");
   for (const auto& commands : ran.plan.streams) {
-    for (const Command& command : commands) {
-      if (command.kind != Command::Kind::launch) continue;
+    for (const scheduler::Command& command : commands) {
+      if (command.kind != scheduler::Command::Kind::launch) continue;
       CAPTURE(ran.graph.node(command.index).op->name());
       CHECK(std::ranges::find(trace.launches, command.index, &NodeLaunch::node) != trace.launches.end());
     }
   }
 
-  const Plan traced = traced_plan(trace, ran.plan);
+  const scheduler::Plan traced = traced_plan(trace, ran.plan);
   CHECK(joined(verify(ran.graph, ran.costs, traced)) == "");
   for (const auto& [stream, position] : plan_waits(trace, ran.plan)) {
-    Plan broken = traced;
+    scheduler::Plan broken = traced;
     broken.streams[stream].erase(broken.streams[stream].begin() + static_cast<std::ptrdiff_t>(position));
     CHECK_FALSE(verify(ran.graph, ran.costs, broken).empty());
   }

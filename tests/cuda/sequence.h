@@ -6,6 +6,8 @@
 
 namespace braid::testing {
 
+using namespace scheduler::testing;
+
 /// Every operation that the log asks of the device, and what the host waits for. The log must hold a mark "step" where
 /// each step begins, and those of NodeMarks. A node is one operation, with the accesses that its step demands. A graph
 /// is launched as what was captured, on queues of its own between a fork and a join.

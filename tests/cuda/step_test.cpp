@@ -38,12 +38,13 @@ TEST_CASE("a device can be described to plan for it elsewhere") {
   Session session({.device = "cuda"});
   DeviceInfo info = session.backend().info();
   info.properties = device_properties(session.device());
-  const DeviceInfo known = known_device("h200"), read = device_from_json(to_json(info));
+  const DeviceInfo known = scheduler::known_device("h200"),
+                   read = scheduler::device_from_json(scheduler::to_json(info));
   const auto letters = [](std::string text) {  // keys may come in any order
     std::ranges::sort(text);
     return text;
   };
-  CHECK(letters(read.properties) == letters(device_from_json(to_json(known)).properties));
+  CHECK(letters(read.properties) == letters(scheduler::device_from_json(scheduler::to_json(known)).properties));
   CHECK(read.capacity == known.capacity);
   CHECK(read.oversubscribes);
 }

@@ -17,8 +17,11 @@ bool within(const recording::Bytes& inner, const void* data, std::size_t bytes) 
 }
 
 /// Where the plan's commands begin within the traced ones: so that their first launches meet.
-std::optional<std::size_t> offset_of(const std::vector<Command>& traced, const std::vector<Command>& planned) {
-  const auto is_launch = [](const Command& command) { return command.kind == Command::Kind::launch; };
+std::optional<std::size_t> offset_of(const std::vector<scheduler::Command>& traced,
+                                     const std::vector<scheduler::Command>& planned) {
+  const auto is_launch = [](const scheduler::Command& command) {
+    return command.kind == scheduler::Command::Kind::launch;
+  };
   const auto first_traced = std::ranges::find_if(traced, is_launch) - traced.begin();
   const auto first_planned = std::ranges::find_if(planned, is_launch) - planned.begin();
   if (first_traced < first_planned) return std::nullopt;
@@ -44,7 +47,7 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams) {
     if (call.kind == CallKind::mark) {
       node = call.function == "begin" ? &call : nullptr;
       if (node != nullptr) {
-        trace.streams[static_cast<std::size_t>(call.stream)].push_back({Command::Kind::launch, call.index});
+        trace.streams[static_cast<std::size_t>(call.stream)].push_back({scheduler::Command::Kind::launch, call.index});
       }
       continue;
     }
@@ -66,21 +69,21 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams) {
     auto& commands = trace.streams[static_cast<std::size_t>(stream - streams.begin())];
     if (call.kind == CallKind::record) {
       newest[call.event] = trace.events;
-      commands.push_back({Command::Kind::record, trace.events++});
+      commands.push_back({scheduler::Command::Kind::record, trace.events++});
     } else if (call.kind == CallKind::wait && newest.contains(call.event)) {
-      commands.push_back({Command::Kind::wait, newest[call.event]});
+      commands.push_back({scheduler::Command::Kind::wait, newest[call.event]});
     }
   }
   return trace;
 }
 
-std::vector<std::string> differences(const Trace& trace, const Plan& plan) {
+std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& plan) {
   std::vector<std::string> found = trace.faults;
   std::map<std::int32_t, std::int32_t> events;  // the plan's → the trace's
   std::map<std::int32_t, int> waits;
   const auto complain = [&](const auto&... parts) { found.push_back(message(parts...)); };
   // Records first: they tell which event is which.
-  for (const auto kind : {Command::Kind::record, Command::Kind::wait}) {
+  for (const auto kind : {scheduler::Command::Kind::record, scheduler::Command::Kind::wait}) {
     for (std::size_t s = 0; s < plan.streams.size(); ++s) {
       const auto& planned = plan.streams[s];
       const auto& traced = trace.streams[s];
@@ -90,13 +93,13 @@ std::vector<std::string> differences(const Trace& trace, const Plan& plan) {
         return found;
       }
       for (std::size_t i = 0; i < planned.size(); ++i) {
-        const Command &expected = planned[i], &actual = traced[*offset + i];
+        const scheduler::Command &expected = planned[i], &actual = traced[*offset + i];
         if (actual.kind != expected.kind) {
           complain("command ", i, " of stream ", s, " is of kind ", static_cast<int>(actual.kind), ", not ",
                    static_cast<int>(expected.kind));
-        } else if (expected.kind == Command::Kind::launch && actual.index != expected.index) {
+        } else if (expected.kind == scheduler::Command::Kind::launch && actual.index != expected.index) {
           complain("command ", i, " of stream ", s, " launches node ", actual.index, ", not ", expected.index);
-        } else if (expected.kind == kind && kind == Command::Kind::record) {
+        } else if (expected.kind == kind && kind == scheduler::Command::Kind::record) {
           events[expected.index] = actual.index;
         } else if (expected.kind == kind && events[expected.index] != actual.index) {
           complain("command ", i, " of stream ", s, " waits for another event than ", expected.index);
@@ -104,26 +107,27 @@ std::vector<std::string> differences(const Trace& trace, const Plan& plan) {
       }
       for (std::size_t i = 0; i < traced.size(); ++i) {
         const bool outside = i < *offset || i >= *offset + planned.size();
-        if (outside && traced[i].kind == Command::Kind::launch) complain("stream ", s, " launches more than the plan");
+        if (outside && traced[i].kind == scheduler::Command::Kind::launch)
+          complain("stream ", s, " launches more than the plan");
       }
     }
   }
   return found;
 }
 
-Plan traced_plan(const Trace& trace, const Plan& plan) {
-  Plan traced = plan;
+scheduler::Plan traced_plan(const Trace& trace, const scheduler::Plan& plan) {
+  scheduler::Plan traced = plan;
   traced.events = trace.events;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) traced.streams[s] = trace.streams[s];
   return traced;
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const Plan& plan) {
+std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const scheduler::Plan& plan) {
   std::vector<std::pair<std::size_t, std::size_t>> waits;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
     const std::size_t offset = offset_of(trace.streams[s], plan.streams[s]).value_or(0);
     for (std::size_t i = 0; i < plan.streams[s].size(); ++i) {
-      if (plan.streams[s][i].kind == Command::Kind::wait) waits.emplace_back(s, offset + i);
+      if (plan.streams[s][i].kind == scheduler::Command::Kind::wait) waits.emplace_back(s, offset + i);
     }
   }
   return waits;
@@ -132,7 +136,7 @@ std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, 
 Ran inspect(Session& session, const Step& step) {
   const StepGraph& graph = session.tape().graph();
   const DeviceInfo& device = session.backend().info();
-  Costs costs = analytic_costs(graph, device, std::vector<int>{device.max_width});
+  scheduler::Costs costs = scheduler::analytic_costs(graph, device, std::vector<int>{device.max_width});
   make_kernels(graph, kernel_target(session, session.options()), costs);
   std::byte* arena = nullptr;
   for (const recording::Bytes& block : recording::device_blocks()) {
@@ -155,7 +159,7 @@ std::vector<std::string> stray_pointers(const Trace& trace, const Ran& ran) {
   };
   for (const NodeLaunch& launch : trace.launches) {
     const Node& node = ran.graph.node(launch.node);
-    const ArenaSlice& slice = ran.plan.workspaces[static_cast<std::size_t>(launch.stream)];
+    const scheduler::ArenaSlice& slice = ran.plan.workspaces[static_cast<std::size_t>(launch.stream)];
     const auto in_workspace = [&](const recording::Bytes& bytes) {
       return within(bytes, ran.arena + slice.offset, static_cast<std::size_t>(slice.bytes));
     };

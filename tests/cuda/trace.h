@@ -27,7 +27,7 @@ struct NodeLaunch {
 /// A program as it was issued. Every record of an event in the log is an event of its own here, as one event is used
 /// again and again. What the executor adds to a program (fork and join) is part of it.
 struct Trace {
-  std::vector<std::vector<Command>> streams;  ///< per stream of the plan
+  std::vector<std::vector<scheduler::Command>> streams;  ///< per stream of the plan
   std::int32_t events = 0;
   std::vector<NodeLaunch> launches;
   std::vector<std::string> faults;  ///< work outside of nodes, or of a node in another stream than its own
@@ -41,20 +41,20 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams);
 
 /// How a trace differs from its plan, as sentences. Every stream must hold the plan's commands in a row, with no launch
 /// before or after them, and use events as the plan does.
-std::vector<std::string> differences(const Trace& trace, const Plan& plan);
+std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& plan);
 
 /// The plan with the commands of a trace in place of its own.
-Plan traced_plan(const Trace& trace, const Plan& plan);
+scheduler::Plan traced_plan(const Trace& trace, const scheduler::Plan& plan);
 
 /// Where the traced streams hold the waits of the plan: (stream, position in the traced commands).
-std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const Plan& plan);
+std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const scheduler::Plan& plan);
 
 /// A step that has run, and all that a check of it needs. The step must still be alive.
 struct Ran {
   Session& session;
   const StepGraph& graph;
-  const Plan& plan;
-  Costs costs;
+  const scheduler::Plan& plan;
+  scheduler::Costs costs;
   std::byte* arena;
 };
 Ran inspect(Session& session, const Step& step);

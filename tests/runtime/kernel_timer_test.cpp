@@ -24,9 +24,9 @@ StepGraph small_graph() {
 }
 
 /// All nodes in `widths` ways, at first with a duration that no kernel has.
-Costs estimates(const StepGraph& graph, std::initializer_list<int> widths) {
-  Costs costs;
-  std::vector<Cost> implementations;
+scheduler::Costs estimates(const StepGraph& graph, std::initializer_list<int> widths) {
+  scheduler::Costs costs;
+  std::vector<scheduler::Cost> implementations;
   for (const int width : widths) implementations.push_back({.width = width, .duration = 1e9});
   for (NodeId node = 0; node < graph.node_count(); ++node) costs.add(implementations);
   return costs;
@@ -38,23 +38,23 @@ TEST_CASE("the ways to run a node are timed, each once, and nodes with one way a
   const StepGraph graph = small_graph();
   KernelTimer timer(*backend, *streams);
 
-  Costs costs = estimates(graph, {1, 2});
+  scheduler::Costs costs = estimates(graph, {1, 2});
   NodeKernels kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, costs);
   timer.time(graph, kernels, costs, false);
   for (NodeId node = 0; node < graph.node_count(); ++node) {
-    for (const Cost& cost : costs.of(node)) {
+    for (const scheduler::Cost& cost : costs.of(node)) {
       CHECK(cost.duration > 0);
       CHECK(cost.duration < 1e9);
     }
   }
   for (const int i : {0, 1}) CHECK(costs.of(0, i).duration == costs.of(1, i).duration);
 
-  Costs again = estimates(graph, {1, 2});
+  scheduler::Costs again = estimates(graph, {1, 2});
   kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, again);
   timer.time(graph, kernels, again, false);
   for (NodeId node = 0; node < graph.node_count(); ++node) CHECK(again.of(node, 1) == costs.of(node, 1));
 
-  Costs single = estimates(graph, {1});
+  scheduler::Costs single = estimates(graph, {1});
   kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, single);
   timer.time(graph, kernels, single, false);
   CHECK(single.of(0, 0).duration == 1e9);

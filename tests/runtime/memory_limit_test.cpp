@@ -33,16 +33,16 @@ struct Recorded {
   explicit Recorded(Session& session)
       : graph(with_kept_results(session.tape().graph())),
         edges(graph.edges()),
-        costs(analytic_costs(graph, session.backend().info(), std::vector{1})) {
+        costs(scheduler::analytic_costs(graph, session.backend().info(), std::vector{1})) {
     make_kernels(graph, kernel_target(session, session.options()), costs);
   }
   LimitedStep plan(std::int64_t limit, int streams = 1) const {
-    return plan_step({graph, edges, costs, streams, 4}, critical_path, "critical_path", limit);
+    return plan_step({graph, edges, costs, streams, 4}, scheduler::critical_path, "critical_path", limit);
   }
 
   StepGraph graph;
   Edges edges;
-  Costs costs;
+  scheduler::Costs costs;
 };
 
 struct Arenas {
@@ -235,9 +235,10 @@ TEST_CASE("measured nodes of a step with recomputation are those of its own grap
     repeats = repeats || op != recorded;
   }
   CHECK(repeats);
-  const Profile profile = profiler.profile();
-  CHECK(std::ranges::any_of(profile.measurements,
-                            [](const Measurement& m) { return m.way.node.starts_with("batch_norm_apply"); }));
+  const scheduler::Profile profile = profiler.profile();
+  CHECK(std::ranges::any_of(profile.measurements, [](const scheduler::Measurement& m) {
+    return m.way.node.starts_with("batch_norm_apply");
+  }));
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
+
+using namespace scheduler::testing;
+
 namespace {
 
 DeviceInfo two_cores() { return {.name = "two cores", .capacity = 2, .max_width = 2}; }
@@ -66,9 +69,9 @@ void record_branches() {
 TEST_CASE("pairs are those that plans run at once, equal kinds once, the longest overlap first") {
   StepGraph graph;  // two branches of two nodes each; the second nodes are of one size
   for (const std::int64_t bytes : {8, 16}) add(graph, {add(graph, {}, bytes)}, 24);
-  Costs costs;
+  scheduler::Costs costs;
   for (const double duration : {10, 5, 10, 5}) {
-    const Cost cost{.duration = duration};
+    const scheduler::Cost cost{.duration = duration};
     costs.add({&cost, 1});
   }
   const std::vector<int> one{1}, two{2}, both{2, 2};
@@ -114,7 +117,7 @@ TEST_CASE("the pairs of a recorded step are measured, up to a number, and the co
   if (session.backend().info().capacity < 2) return;  // nothing runs at once
   const Step step = session.step();
   record_branches();
-  Profile profile{.device = session.backend().info().name, .capacity = 2, .software = ""};
+  scheduler::Profile profile{.device = session.backend().info().name, .capacity = 2, .software = ""};
   std::size_t calls = 0, total = 0;
   const std::vector<int> streams{2};
   const auto measure = [&](std::size_t most) {
@@ -136,14 +139,14 @@ TEST_CASE("the pairs of a recorded step are measured, up to a number, and the co
   }
   REQUIRE(!profile.pairs.empty());
   CHECK(profile.wait_microseconds > 0);
-  for (const PairMeasurement& pair : profile.pairs) {
+  for (const scheduler::PairMeasurement& pair : profile.pairs) {
     CHECK(std::isfinite(pair.factor));
     CHECK(pair.factor > 0);
     CHECK(pair.samples >= 1);
     CHECK(pair.slowed.width == 1);
   }
   const StepGraph graph = with_kept_results(session.tape().graph());
-  Costs costs = analytic_costs(graph, session.backend().info(), std::vector{1});
+  scheduler::Costs costs = scheduler::analytic_costs(graph, session.backend().info(), std::vector{1});
   CHECK(!interference(profile, graph, costs, 2).empty());
   measure(1);
   CHECK(calls == 1);

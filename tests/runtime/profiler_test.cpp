@@ -20,7 +20,7 @@ double step_of(Session& session, Profiler* profiler) {
   return loss.item();
 }
 
-Profile profile_of(int width) {
+scheduler::Profile profile_of(int width) {
   Session session(profiling_options({.device = "cpu", .threads = 2}, width));
   Profiler profiler(session);
   for (int run = 0; run < 3; ++run) step_of(session, &profiler);
@@ -28,14 +28,14 @@ Profile profile_of(int width) {
 }
 
 TEST_CASE("a profiler times every node, and equal nodes are samples of one") {
-  const Profile profile = profile_of(1);
+  const scheduler::Profile profile = profile_of(1);
   CHECK(profile.capacity >= 1);
   REQUIRE(profile.measurements.size() == 2);
   CHECK(profile.measurements[0].way.node.starts_with("cross_entropy#"));
   CHECK(profile.measurements[0].samples == 3);
   CHECK(profile.measurements[1].way.node.starts_with("relu#"));
   CHECK(profile.measurements[1].samples == 6);
-  for (const Measurement& m : profile.measurements) {
+  for (const scheduler::Measurement& m : profile.measurements) {
     CHECK(m.way.width == 1);
     CHECK(m.microseconds > 0);
   }
@@ -65,21 +65,21 @@ TEST_CASE("a fault in a measured step is thrown at once, and by every read") {
 
 TEST_CASE("a session plans with measured costs") {
   const std::string file = std::filesystem::temp_directory_path() / message("braid_costs_", getpid(), ".json");
-  Profile profile = profile_of(1);
-  for (Measurement& m : profile.measurements) m.microseconds = 1000;
-  write_profile(file, profile);
+  scheduler::Profile profile = profile_of(1);
+  for (scheduler::Measurement& m : profile.measurements) m.microseconds = 1000;
+  scheduler::write_profile(file, profile);
   {
     Session session({.device = "cpu", .streams = 1, .width = 1, .threads = 2, .costs = file});
-    CHECK(session.stats().measured == ProfileUse{});
+    CHECK(session.stats().measured == scheduler::ProfileUse{});
     Step step = session.step();
     const Tensor x = Array::from<float>({1, -2, 3, 4}, {2, 2});
     const Tensor loss = cross_entropy(relu(relu(x)) + x, Array::from<std::int32_t>({0, 1}, {2}));
     loss.item();
-    CHECK(session.stats().measured == ProfileUse{.known = 3, .unknown = 1});
+    CHECK(session.stats().measured == scheduler::ProfileUse{.known = 3, .unknown = 1});
     CHECK(step.plan().makespan >= 3000);
   }
   profile.device = "another";
-  write_profile(file, profile);
+  scheduler::write_profile(file, profile);
   const SessionOptions options{.device = "cpu", .threads = 2, .costs = file};
   CHECK_THROWS_AS(Session{options}, DeviceError);
   std::filesystem::remove(file);

@@ -3,7 +3,7 @@
 #include "scheduler/check/simulator.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// Of a plan by this policy, as the simulator sees it.
@@ -46,4 +46,4 @@ TEST_CASE("the automatic policy stays on one stream where concurrency hinders mo
   CHECK(make_plan(problem, automatic, "auto").policy == "auto (serial)");
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

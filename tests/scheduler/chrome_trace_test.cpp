@@ -8,7 +8,7 @@
 
 #include "tests/scheduler/random_view.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Json = nlohmann::json;
@@ -155,4 +155,4 @@ TEST_CASE("names that are no UTF-8 do not spoil a trace") {
   CHECK(trace["otherData"]["title"] == "a \"quoted\" \uFFFD title");
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

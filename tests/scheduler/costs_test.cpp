@@ -3,7 +3,7 @@
 #include "tests/scheduler/devices.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 ValueId add_work(StepGraph& graph, ValueId input, Work work) {
@@ -165,4 +165,4 @@ TEST_CASE("no plan is faster than the fastest durations over the streams") {
   CHECK(lower_bound(graph.edges(), costs, 100) == LowerBound{.depth = 2, .work = 12, .bound = 2});
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -3,7 +3,7 @@
 
 #include "core/device.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 inline DeviceInfo four_cores() {
   return {.name = "four cores",
@@ -26,4 +26,4 @@ inline DeviceInfo ten_multiprocessors() {
           .oversubscribes = true};
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -7,7 +7,7 @@
 
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// A number from the environment, or another where it is not set.
@@ -179,4 +179,4 @@ TEST_CASE("no policy orders nodes for the sake of capacity where the hardware sh
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -4,7 +4,7 @@
 
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// The least makespan by trying everything: every order of the nodes and every way to run each, where a node starts as
@@ -140,4 +140,4 @@ TEST_CASE("critical_path is close to the least makespan on small graphs, and nev
   CHECK(sum / problems <= 1.03);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

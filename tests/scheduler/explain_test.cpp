@@ -7,7 +7,7 @@
 #include "scheduler/show/block.h"
 #include "tests/scheduler/random_view.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// What explain_block throws.
@@ -161,4 +161,4 @@ TEST_CASE("a block that is not there, or is too large, is refused with names tha
         std::string::npos);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -7,7 +7,7 @@
 #include "scheduler/check/simulator.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 constexpr double kRounding = 1 + 1e-9;
@@ -192,4 +192,4 @@ TEST_CASE("a narrow way is taken where wide ones get into each other's way") {
   CHECK(plan.placements[2].implementation == 0);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

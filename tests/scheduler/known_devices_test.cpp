@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 TEST_CASE("a device that is known by name has what planning needs") {
   for (const std::string& name : known_device_names()) {
@@ -66,4 +66,4 @@ TEST_CASE("what is wrong with the description of a device is told by its key") {
   CHECK(message(json, "[]") == "[device] expected a JSON object that describes a device");
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -4,7 +4,7 @@
 
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 Schedule listed(const StepGraph& graph, const Costs& costs, int streams, int capacity, ListRules rules = {},
@@ -74,4 +74,4 @@ TEST_CASE("nodes that share units slow each other in proportion, and all of the 
   CHECK(together.makespan == doctest::Approx(3 * 1.6 + 3));
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

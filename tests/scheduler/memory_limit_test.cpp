@@ -6,7 +6,7 @@
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 constexpr double kLimitRounding = 1 + 1e-9;
@@ -254,4 +254,4 @@ TEST_CASE("within a window a node starts only when all that are so many places a
                        "[window] expected a window of at least 1 node, got 0", PlanError);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -4,7 +4,7 @@
 
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 Plan serial_plan(const StepGraph& graph) { return make_plan(graph, unit_costs(graph), serial, "serial", 1, 1); }
@@ -307,4 +307,4 @@ TEST_CASE("a graph too large to compare all pairs is planned safely and well") {
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -11,7 +11,7 @@
 #include "tests/scheduler/random_graph.h"
 #include "tests/scheduler/step_protocols.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Kind = Command::Kind;
@@ -326,4 +326,4 @@ TEST_CASE("of every kind of mutation the verifier finds all that do harm, and co
   CHECK(all_harmless > kEach);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

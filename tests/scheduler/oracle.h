@@ -9,7 +9,7 @@
 
 #include "scheduler/plan.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 constexpr std::size_t kMaxOracle = 1024;
 using Row = std::bitset<kMaxOracle>;
@@ -198,4 +198,4 @@ class SafetyOracle {
   Relation before_;
 };
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -6,7 +6,7 @@
 
 #include "tests/scheduler/random_view.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Json = nlohmann::json;
@@ -140,4 +140,4 @@ TEST_CASE("a node that writes a parameter is an update, one that makes gradients
   CHECK(phase_of(graph, 3) == Phase::forward);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -6,7 +6,7 @@
 
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 Plan random_plan(std::uint64_t seed, int streams = 3) {
@@ -138,4 +138,4 @@ TEST_CASE("JSON with a key missing or unknown is refused") {
   CHECK_THROWS_WITH_AS(plan_from_json("{}"), "[plan json] the whole has 0 entries instead of 12, got {}", PlanError);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

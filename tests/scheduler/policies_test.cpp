@@ -4,7 +4,7 @@
 
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Edge = std::pair<NodeId, NodeId>;
@@ -202,4 +202,4 @@ TEST_CASE("where units are shared a wide node stays on the stream of its predece
   CHECK(plan.waits() == 0);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -7,7 +7,7 @@
 
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// A file that goes away with the test.
@@ -295,4 +295,4 @@ TEST_CASE("a profile of another device is refused") {
   CHECK_THROWS_AS(check_device(example(), "p.json", "a \"device\"", 2), DeviceError);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

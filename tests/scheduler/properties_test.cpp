@@ -13,14 +13,14 @@
 #include "tests/scheduler/step_generator.h"
 #include "tests/scheduler/step_protocols.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Kind = Command::Kind;
 
 constexpr double kSumRounding = 1e-6;  // of sums of some hundred durations
 
-/// What rapidcheck says of a property that does not hold: the smallest step, and why; empty if it start_orders.
+/// What rapidcheck says of a property that does not hold: the smallest step, and why; empty if it holds.
 template <class Testable>
 std::string failure_of(Testable property) {
   rc::detail::TestParams params;
@@ -176,4 +176,4 @@ TEST_CASE("a step with which a property fails is shrunk to a minimal one") {
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -8,7 +8,7 @@
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 std::vector<int> streams_of(const Schedule& schedule) {
@@ -183,4 +183,4 @@ TEST_CASE("in resource order a node follows a predecessor that is the last of it
   CHECK(streams_of(schedule) == std::vector<int>{0, 1, 0, 1});  // 3 goes where 1, the later to finish, was
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

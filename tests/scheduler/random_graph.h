@@ -11,7 +11,7 @@
 #include "core/random.h"
 #include "scheduler/plan.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 /// An op whose outputs are what the test says.
 class TestOp final : public Op {
@@ -172,4 +172,4 @@ inline RandomStep random_step(std::uint64_t seed, int most_nodes = 80, int least
   return RandomStepMaker(seed, most_nodes, least_nodes).make();
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -3,7 +3,7 @@
 #include "scheduler/show/plan_view.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 /// A view of the default plan of a random step; every node has a layer of its own, two levels deep.
 inline PlanView random_view(std::uint64_t seed, int streams = 3) {
@@ -19,4 +19,4 @@ inline PlanView random_view(std::uint64_t seed, int streams = 3) {
   return view;
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

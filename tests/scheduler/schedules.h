@@ -7,7 +7,7 @@
 
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 inline Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& costs, int streams, int capacity) {
   const Edges edges = graph.edges();
@@ -63,4 +63,4 @@ inline std::vector<Interval> run(const Plan& plan, const Costs& costs, const std
   return intervals;
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -4,7 +4,7 @@
 
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Kind = Command::Kind;
@@ -320,4 +320,4 @@ TEST_CASE("on random steps, the critical path runs from the start to the end wit
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -10,7 +10,7 @@
 
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 struct NodeDescription {
   enum Kind { compute, view, update, kinds };
@@ -86,14 +86,14 @@ inline RandomStep make_step(const StepDescription& description) {
   return step;
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing
 
 namespace rc {
 
 template <>
-struct Arbitrary<braid::testing::NodeDescription> {
+struct Arbitrary<braid::scheduler::testing::NodeDescription> {
   static auto arbitrary() {
-    using Node = braid::testing::NodeDescription;
+    using Node = braid::scheduler::testing::NodeDescription;
     const auto back = gen::inRange(0, 12);
     return gen::build<Node>(
         gen::set(&Node::kind, gen::weightedElement<int>({{8, Node::compute}, {1, Node::view}, {1, Node::update}})),
@@ -106,11 +106,12 @@ struct Arbitrary<braid::testing::NodeDescription> {
 };
 
 template <>
-struct Arbitrary<braid::testing::StepDescription> {
+struct Arbitrary<braid::scheduler::testing::StepDescription> {
   static auto arbitrary() {
-    using Step = braid::testing::StepDescription;
+    using Step = braid::scheduler::testing::StepDescription;
     return gen::build<Step>(
-        gen::set(&Step::nodes, gen::scale(0.35, gen::arbitrary<std::vector<braid::testing::NodeDescription>>())),
+        gen::set(&Step::nodes,
+                 gen::scale(0.35, gen::arbitrary<std::vector<braid::scheduler::testing::NodeDescription>>())),
         gen::set(&Step::streams, gen::inRange(1, 6)), gen::set(&Step::capacity, gen::inRange(1, 9)));
   }
 };

@@ -4,10 +4,8 @@
 
 #include "core/align.h"
 
-namespace braid {
+namespace braid::scheduler::testing {
 namespace {
-
-using Kind = Operation::Kind;
 
 /// Operations in the order of issue, with the plan's commands as both protocols have them. The persistent tensors lie
 /// behind the arena.
@@ -25,13 +23,13 @@ class Maker {
 
   void add(Operation operation) { operations_.push_back(std::move(operation)); }
   void record(int step, int queue, std::int32_t event, const char* what) {
-    add({.kind = Kind::record, .queue = queue, .name = message("step ", step, ": ", what), .event = event});
+    add({.kind = Operation::Kind::record, .queue = queue, .name = message("step ", step, ": ", what), .event = event});
   }
   /// `occurrence` as in Operation.
   void wait(int step, int queue, std::int32_t event, std::int32_t occurrence, const char* what) {
     const std::string who = queue == kHost ? "the host" : message("stream ", queue - 1);
     const std::string name = message("step ", step, ": ", who, "'s wait for ", what);
-    add({.kind = Kind::wait, .queue = queue, .name = name, .event = event, .occurrence = occurrence});
+    add({.kind = Operation::Kind::wait, .queue = queue, .name = name, .event = event, .occurrence = occurrence});
   }
 
   /// The streams take turns, one launch each; one that waits for what is not recorded yet stands aside.
@@ -143,7 +141,7 @@ class CudaMaker : Maker {
     }
     add(std::move(host));
     const int copies = queue(stream_count());
-    add({.kind = Kind::copy,
+    add({.kind = Operation::Kind::copy,
          .queue = copies,
          .name = message("step ", step, ": the upload"),
          .accesses = {slot(step, false), slot(step, true)}});
@@ -156,7 +154,7 @@ class CudaMaker : Maker {
     std::int64_t begin = slot(step, true).begin;
     for (const ValueId input : inputs_) {
       const Access target = memory_.write(input, step);
-      add({.kind = Kind::copy,
+      add({.kind = Operation::Kind::copy,
            .queue = queue(0),
            .name = message("step ", step, ": the copy of input ", input),
            .accesses = {{begin, begin + target.bytes()}, target}});
@@ -219,4 +217,4 @@ std::vector<std::string> verify_steps(const StepGraph& graph, const Costs& costs
   return verify_operations(cpu_steps(graph, costs, plan, kSteps));
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler::testing

@@ -5,7 +5,7 @@
 
 #include "tests/scheduler/step_sequence.h"
 
-namespace braid {
+namespace braid::scheduler::testing {
 
 /// CUDA streams (core/cuda/stream_group.h, staging.h). Inputs are copied into one of two slots of staging memory, on a
 /// stream of their own beside the step before, and from there into the arena on stream 0. Then all streams wait for
@@ -23,4 +23,4 @@ std::vector<Operation> cpu_steps(const StepGraph& graph, const Costs& costs, con
 /// steps apart whatever the plan, so there is no need to ask this of every plan.
 std::vector<std::string> verify_steps(const StepGraph& graph, const Costs& costs, const Plan& plan);
 
-}  // namespace braid
+}  // namespace braid::scheduler::testing

@@ -1,4 +1,4 @@
-// The order of operations by vector clocks, and a shadow memory that knows of every byte what it start_orders, who
+// The order of operations by vector clocks, and a shadow memory that knows of every byte what it holds, who
 // wrote it and who has read it since (as Flanagan and Freund's "FastTrack", 2009, does for threads). Bytes with the
 // same history are one cell, so the work is in the number of accesses and not of bytes.
 
@@ -10,7 +10,7 @@
 
 #include "core/text.h"
 
-namespace braid {
+namespace braid::scheduler::testing {
 
 OperationOrder::OperationOrder(std::span<const Operation> operations) {
   std::int32_t events = 0;
@@ -264,4 +264,4 @@ std::vector<ValueId> StepMemory::inputs() const {
   return inputs;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler::testing

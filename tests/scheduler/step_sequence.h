@@ -16,7 +16,7 @@
 
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler::testing {
 
 /// Bytes [begin, end) that an operation reads or writes. Addresses are any numbers that tell memory apart.
 struct Access {
@@ -101,4 +101,4 @@ class StepMemory {
   std::vector<ValueId> first_version_, last_version_;  // per slot; kNoValue if it is not used
 };
 
-}  // namespace braid
+}  // namespace braid::scheduler::testing

@@ -15,7 +15,7 @@
 #include "tests/scheduler/step_protocols.h"
 #include "tests/scheduler/training_step.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using OperationKind = Operation::Kind;
@@ -331,4 +331,4 @@ TEST_CASE("every part of the CPU protocol is necessary") {
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -5,7 +5,7 @@
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// A schedule of so many microseconds each, with streams assigned.
@@ -123,4 +123,4 @@ TEST_CASE("where units are shared the critical path's plan takes the time that i
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

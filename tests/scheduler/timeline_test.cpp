@@ -4,7 +4,7 @@
 
 #include "tests/scheduler/schedules.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// A timeline of the nodes of a graph, which it keeps alive.
@@ -107,4 +107,4 @@ TEST_CASE("an equal share is the fastest way that leaves as much to every stream
   CHECK(equal_share(shared, 0) == 3);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -5,7 +5,7 @@
 #include "tests/scheduler/random_graph.h"
 #include "tests/scheduler/step_sequence.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 
 /// Places node i on stream kStreams[i], in recording order.
 inline Schedule placed_by_hand(const Problem& problem) {
@@ -93,4 +93,4 @@ inline std::vector<Operation> waiting_too_early(std::vector<Operation> sequence,
   return sequence;
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -6,7 +6,7 @@
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Predecessors = std::vector<std::vector<NodeId>>;
@@ -124,4 +124,4 @@ TEST_CASE("a matching that has to be changed from end to end grows all the same"
   CHECK(size_of_matching(maximum_matching(Edges::from_predecessors(predecessors))) == kTails + 1);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

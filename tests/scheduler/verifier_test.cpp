@@ -6,7 +6,7 @@
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Kind = Command::Kind;
@@ -262,4 +262,4 @@ TEST_CASE("the verifier and the brute-force oracle agree on random plans with ra
   CHECK(harmless > some_of(1000));  // and some of it is not: both answers are put to the test
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -3,7 +3,7 @@
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 using Kind = Command::Kind;
@@ -155,4 +155,4 @@ TEST_CASE("waits order exactly what is required, and are as few as the transitiv
   }
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

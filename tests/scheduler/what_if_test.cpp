@@ -8,7 +8,7 @@
 #include "tests/scheduler/devices.h"
 #include "tests/scheduler/random_graph.h"
 
-namespace braid::testing {
+namespace braid::scheduler::testing {
 namespace {
 
 /// Nodes bound by arithmetic, by memory, and by nothing, and a view.
@@ -140,4 +140,4 @@ TEST_CASE("changes that make no sense are refused") {
   CHECK_THROWS_AS(what_if(graph, Costs(), four_cores(), {}), Error);
 }
 
-}  // namespace braid::testing
+}  // namespace braid::scheduler::testing

@@ -229,7 +229,7 @@ TEST_CASE("whatever ends a training is in its metrics") {
   int runs = 0;
   const auto fails_by = [&](const std::exception_ptr& thrown, const std::string& message) {
     Trainer trainer(as_run(tiny(folder, {"train.epochs=20"})));
-    trainer.show_a_step([&](const PlanView&) { std::rethrow_exception(thrown); });
+    trainer.show_a_step([&](const scheduler::PlanView&) { std::rethrow_exception(thrown); });
     std::ostringstream out;
     Progress progress(out, Progress::Mode::quiet);
     CHECK_THROWS(trainer.run(progress));
@@ -249,11 +249,12 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   const TemporaryFolder folder;
   TrainConfig config = tiny(folder, {"threads=2"});
   std::size_t calls = 0;
-  const Profile profile = profile_training(config, {.runs = 2, .pairs = 3, .on_pair = [&](PairProgress) { ++calls; }});
+  const scheduler::Profile profile =
+      profile_training(config, {.runs = 2, .pairs = 3, .on_pair = [&](PairProgress) { ++calls; }});
   const std::vector<int> all = widths(0, profile.capacity);
   CHECK(profile.measurements.size() % all.size() == 0);
   for (const int width : all) {
-    const auto as_wide = [&](const Measurement& m) { return m.way.width == width; };
+    const auto as_wide = [&](const scheduler::Measurement& m) { return m.way.width == width; };
     CHECK(std::ranges::count_if(profile.measurements, as_wide) * std::ssize(all) == std::ssize(profile.measurements));
   }
   CHECK(calls <= 3);
@@ -265,7 +266,7 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK(profile_training(config, {.runs = 1, .pairs = 0}).pairs.empty());
 
   config.session.costs = folder.path() + "/costs.json";
-  write_profile(config.session.costs, profile);
+  scheduler::write_profile(config.session.costs, profile);
   Bench bench(config);
   bench.warm_up();
   const BenchSetting setting = bench.setting();

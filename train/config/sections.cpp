@@ -87,7 +87,7 @@ void read_device(ConfigSection& parent, std::string& device) {
   try {
     Device::parse(device);
   } catch (const DeviceError&) {
-    const bool known = std::ranges::count(known_device_names(), device) > 0;
+    const bool known = std::ranges::count(scheduler::known_device_names(), device) > 0;
     parent.fail("device", message("expected auto, cpu, cuda or cuda:<index>, got '", device, "'",
                                   known ? "; to plan for it: braid plan --device " + device : ""));
   }
@@ -233,7 +233,7 @@ void read_session(ConfigSection& parent, SessionOptions& session) {
   }
   parent.read_or_word("width", session.width, between(1, kMaxThreads), "auto");
   parent.read_or_word("threads", session.threads, between(0, kMaxThreads), "all");
-  parent.read("policy", session.policy, policy_names());
+  parent.read("policy", session.policy, scheduler::policy_names());
   parent.read("deterministic", session.deterministic);
   parent.read("benchmark", session.benchmark);
   parent.read("cuda_graphs", session.cuda_graphs);

@@ -119,10 +119,11 @@ Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& con
   return batch;
 }
 
-Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32) {
+scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const scheduler::Profile* profile,
+                               bool tf32) {
   const StepGraph& graph = step.graph();
   const auto [plan, costs] = plan_in_use(step);
-  Interference pairs;
+  scheduler::Interference pairs;
   if (profile != nullptr) pairs = interference(*profile, graph, costs, device.capacity, tf32);
   const Edges edges = graph.edges();
   return simulate({.graph = graph,
@@ -154,7 +155,7 @@ double Bench::start(Step& step, Tensor& loss) {
   const auto recorded = std::chrono::steady_clock::now();
   step.run();
   const auto started = std::chrono::steady_clock::now();
-  const Plan& plan = step.plan();
+  const scheduler::Plan& plan = step.plan();
   plan_.nodes = session_.tape().graph().node_count();
   plan_.record_seconds = std::chrono::duration<double>(recorded - begin).count();
   plan_.policy = plan.policy;
@@ -178,12 +179,12 @@ Bench::StepTimes Bench::step() {
 
 double Bench::simulated_makespan() {
   const SessionOptions& options = session_.options();
-  std::optional<Profile> profile;
-  if (!options.costs.empty()) profile = read_profile(options.costs);
+  std::optional<scheduler::Profile> profile;
+  if (!options.costs.empty()) profile = scheduler::read_profile(options.costs);
   Step step = session_.step();
   Tensor loss;
   start(step, loss);
-  const Simulation simulation =
+  const scheduler::Simulation simulation =
       simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr, options.tf32);
   loss.item();
   return simulation.makespan;

@@ -52,7 +52,7 @@ struct BenchSetting {
   std::size_t peak_resident_bytes = 0;  ///< of the process so far; 0 if the system does not tell
   std::string choice_report;            ///< Session::choice_report
   bool costs = false;                   ///< the session plans with measured costs
-  ProfileUse measured = {};             ///< then how many nodes of the plan have them
+  scheduler::ProfileUse measured = {};  ///< then how many nodes of the plan have them
   std::int64_t captures = 0;            ///< CUDA graphs made so far
   double capture_seconds = 0;           ///< spent on that
 };
@@ -90,7 +90,8 @@ class Bench {
 };
 
 /// What the simulator predicts for a step that has run or is running, with slow-downs of a profile if there is one.
-Simulation simulate(const Step& step, const DeviceInfo& device, const Profile* profile, bool tf32);
+scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const scheduler::Profile* profile,
+                               bool tf32);
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.
 Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
 

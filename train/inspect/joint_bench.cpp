@@ -38,7 +38,7 @@ double JointBench::step(std::span<Entry> entries, bool balanced) {
   step.run();
   for (const Tensor& loss : losses) loss.item();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const Plan& plan = step.plan();
+  const scheduler::Plan& plan = step.plan();
   const std::size_t streams = plan.used_streams();
   arena_bytes_ = static_cast<std::size_t>(plan.arena_bytes);
   plan_ = message(plan.policy, " on ", plural(streams, "stream"));

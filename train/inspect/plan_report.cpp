@@ -17,17 +17,19 @@ namespace {
 constexpr int kStreams = 4;
 
 /// Capacity in use over the time of a run, 0 to 1.
-double utilisation(const Problem& problem, const Plan& plan, const Simulation& simulation) {
+double utilisation(const scheduler::Problem& problem, const scheduler::Plan& plan,
+                   const scheduler::Simulation& simulation) {
   double work = 0;
   for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-    const Cost& cost = problem.costs.of(node, plan.placements[static_cast<std::size_t>(node)].implementation);
+    const scheduler::Cost& cost =
+        problem.costs.of(node, plan.placements[static_cast<std::size_t>(node)].implementation);
     work += cost.width * cost.duration;
   }
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
 /// The problem of the recorded graph.
-Problem recorded_problem(const PlanReport& report, const Edges& edges, int streams) {
+scheduler::Problem recorded_problem(const PlanReport& report, const Edges& edges, int streams) {
   return {.graph = report.step.graph,
           .edges = edges,
           .costs = report.costs.costs,
@@ -39,7 +41,7 @@ Problem recorded_problem(const PlanReport& report, const Edges& edges, int strea
 }
 
 /// The problem that a planned step solves: that of the recorded graph, or of the one with recomputation.
-Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
+scheduler::Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
   const DeviceInfo& info = report.target.info;
   const int streams = static_cast<int>(planned.plan.streams.size());
   if (!planned.recomputed.has_value()) return recorded_problem(report, edges, streams);
@@ -52,9 +54,9 @@ const StepGraph& graph_of(const PlanReport& report, const LimitedStep& planned) 
 
 PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan_seconds) {
   const Edges edges = graph_of(report, planned).edges();
-  const Problem problem = problem_of(report, planned, edges);
-  const Plan& plan = planned.plan;
-  const Simulation simulation = simulate(problem, plan);
+  const scheduler::Problem problem = problem_of(report, planned, edges);
+  const scheduler::Plan& plan = planned.plan;
+  const scheduler::Simulation simulation = simulate(problem, plan);
   PlanRow row{.policy = plan.policy,
               .streams = plan.streams.size(),
               .used_streams = plan.used_streams(),
@@ -69,15 +71,15 @@ PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan
               .traded = planned.traded,
               .fits = planned.fits,
               .plan_seconds = plan_seconds};
-  for (const ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
+  for (const scheduler::ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
   return row;
 }
 
 /// Plans the step and adds the row of the plan.
 void add_row(const Edges& edges, const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
-  const Problem problem = recorded_problem(report, edges, streams);
-  LimitedStep planned = plan_step(problem, find_policy(policy), policy, report.memory_limit);
+  const scheduler::Problem problem = recorded_problem(report, edges, streams);
+  LimitedStep planned = plan_step(problem, scheduler::find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   PlanRow& row = report.rows.emplace_back(row_of(report, planned, seconds.count()));
   if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');
@@ -89,7 +91,7 @@ void add_row(const Edges& edges, const std::string& policy, int streams, bool co
 /// Policies that can plan a step of so many nodes.
 std::vector<std::string> suitable_policies(std::int32_t nodes) {
   std::vector<std::string> names;
-  for (const NamedPolicy& named : policies()) {
+  for (const scheduler::NamedPolicy& named : scheduler::policies()) {
     if (nodes <= named.max_nodes) names.emplace_back(named.name);
   }
   return names;
@@ -155,7 +157,7 @@ std::string table_of(const PlanReport& report, bool all_columns) {
 /// What the memory of the configured plan holds.
 std::string memory_table(const PlanReport& report) {
   const PlanRow& row = report.rows[report.configured];
-  const MemoryUse& memory = report.memory;
+  const scheduler::MemoryUse& memory = report.memory;
   const std::vector<std::pair<std::string, std::int64_t>> lines{
       {"parameters and optimizer state", memory.persistent},
       {"arena", row.arena_bytes},
@@ -188,7 +190,8 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
   report.step = record_step(config, request.batch_size);
   report.costs = target_costs(report.step.graph, report.target, options);
-  Scenario scenario = what_if(report.step.graph, report.costs.costs, report.target.info, request.what_if, options.tf32);
+  scheduler::Scenario scenario =
+      what_if(report.step.graph, report.costs.costs, report.target.info, request.what_if, options.tf32);
   report.target.info = std::move(scenario.device);
   report.costs.costs = std::move(scenario.costs);
   add_rows(request.policy.empty() ? options.policy : request.policy, request,
@@ -197,10 +200,10 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   return report;
 }
 
-PlanView view_of(const PlanReport& report) {
+scheduler::PlanView view_of(const PlanReport& report) {
   const LimitedStep& planned = report.planned;
   const Edges edges = graph_of(report, planned).edges();
-  PlanView view = view_of(problem_of(report, planned, edges), planned.plan);
+  scheduler::PlanView view = view_of(problem_of(report, planned, edges), planned.plan);
   view.title = describe(report.step);
   view.device = report.target.info.name;
   view.layers = report.step.layers;
@@ -245,7 +248,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
                          " are convolutions and their gradients",
                          costs.candidates > 0 ? message(", which can run in ", plural(costs.candidates, "way")) : ""))
       << '\n';
-  if (costs.measured != ProfileUse{}) {
+  if (costs.measured != scheduler::ProfileUse{}) {
     out << "durations were measured for " << known << " of " << plural(known + unknown, "node") << '\n';
   }
   out << '\n'

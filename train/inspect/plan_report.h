@@ -15,12 +15,12 @@ namespace braid {
 
 /// What takes the place of the config's settings.
 struct PlanRequest {
-  std::string device;             ///< see find_plan_target()
-  std::vector<int> streams;       ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
-  std::string policy;             ///< the only one to compare with serial; empty: all if `streams` is one number
-  std::int64_t batch_size = 0;    ///< of every job; 0: the config's
-  std::int64_t memory_limit = 0;  ///< bytes of the arena; 0: the config's
-  WhatIf what_if = {};            ///< a device a little different
+  std::string device;              ///< see find_plan_target()
+  std::vector<int> streams;        ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
+  std::string policy;              ///< the only one to compare with serial; empty: all if `streams` is one number
+  std::int64_t batch_size = 0;     ///< of every job; 0: the config's
+  std::int64_t memory_limit = 0;   ///< bytes of the arena; 0: the config's
+  scheduler::WhatIf what_if = {};  ///< a device a little different
 };
 
 /// What one policy makes of the step.
@@ -29,7 +29,7 @@ struct PlanRow {
   std::size_t streams = 1;       ///< that it was given
   std::size_t used_streams = 1;  ///< that have work
   double makespan = 0;           ///< simulated, microseconds
-  LowerBound bound;              ///< no plan on so many streams can be faster
+  scheduler::LowerBound bound;   ///< no plan on so many streams can be faster
   double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1
   std::int32_t waits = 0;
   std::int64_t arena_bytes = 0, naive_bytes = 0, live_bytes = 0;  ///< see Plan
@@ -46,7 +46,7 @@ struct PlanReport {
   std::vector<PlanRow> rows;      ///< serial comes first
   std::size_t configured = 0;     ///< the row of the config's or the requested policy
   LimitedStep planned;            ///< of that row
-  MemoryUse memory;               ///< of that row
+  scheduler::MemoryUse memory;    ///< of that row
   std::int64_t memory_limit = 0;  ///< 0: none
 };
 
@@ -54,7 +54,7 @@ struct PlanReport {
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
 
 /// To be drawn: the configured plan.
-PlanView view_of(const PlanReport& report);
+scheduler::PlanView view_of(const PlanReport& report);
 
 /// Why the configured plan does not fit the memory limit or the device, and what would help; empty if it fits.
 std::string shortfall(const PlanReport& report);

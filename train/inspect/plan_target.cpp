@@ -28,7 +28,7 @@ Device parse_device(const std::string& name) {
   try {
     return Device::parse(name);
   } catch (const DeviceError&) {
-    const std::vector<std::string> known = known_device_names();
+    const std::vector<std::string> known = scheduler::known_device_names();
     throw Error(message("[device] there is no device '", name, '\'', suggestion(name, known),
                         ": expected auto, cpu, cuda, cuda:<index>, the name of a known device (", comma_list(known),
                         "), or a file *.json that describes one, as 'braid devices --json' prints it"));
@@ -44,12 +44,12 @@ PlanTarget present_target(const std::string& name) {
 }  // namespace
 
 PlanTarget find_plan_target(const std::string& name) {
-  const std::vector<std::string> known = known_device_names();
-  if (std::ranges::find(known, name) != known.end()) return absent_target(known_device(name));
+  const std::vector<std::string> known = scheduler::known_device_names();
+  if (std::ranges::find(known, name) != known.end()) return absent_target(scheduler::known_device(name));
   if (!name.ends_with(".json")) return present_target(name);
   const std::string text = read_file(name, "the description of a device");
   try {
-    return absent_target(device_from_json(text));
+    return absent_target(scheduler::device_from_json(text));
   } catch (const Error& error) {
     throw Error(name + ": " + error.what());
   }
@@ -58,7 +58,7 @@ PlanTarget find_plan_target(const std::string& name) {
 TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const SessionOptions& options) {
   const DeviceInfo& info = target.info;
   TargetCosts result;
-  result.costs = analytic_costs(graph, info, widths(options.width, info.max_width), options.tf32);
+  result.costs = scheduler::analytic_costs(graph, info, widths(options.width, info.max_width), options.tf32);
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     result.convolutions += graph.node(id).op->name().starts_with("conv2d");
   }
@@ -76,7 +76,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
     }
   }
   if (!options.costs.empty()) {
-    const Profile profile = read_profile(options.costs);
+    const scheduler::Profile profile = scheduler::read_profile(options.costs);
     check_device(profile, options.costs, info.name, info.capacity);
     result.measured = apply(profile, graph, result.costs, options.tf32);
     result.wait_microseconds = profile.wait_microseconds;

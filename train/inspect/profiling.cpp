@@ -7,7 +7,8 @@ namespace braid {
 
 namespace {
 
-Profile profile_width(const TrainConfig& config, const Dataset& dataset, const Batch& batch, int width, int runs) {
+scheduler::Profile profile_width(const TrainConfig& config, const Dataset& dataset, const Batch& batch, int width,
+                                 int runs) {
   constexpr int kWarm = 2;
   Session session(profiling_options(config.session, width));
   Learner learner(config, session, dataset);
@@ -27,7 +28,7 @@ Profile profile_width(const TrainConfig& config, const Dataset& dataset, const B
 
 /// The pairs of a step that is recorded and not run.
 void profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batch& batch,
-                   const ProfilingOptions& options, Profile& profile) {
+                   const ProfilingOptions& options, scheduler::Profile& profile) {
   SessionOptions recording = config.session;
   recording.costs.clear();
   Session session(recording);
@@ -42,14 +43,14 @@ void profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batc
 
 }  // namespace
 
-Profile profile_training(const TrainConfig& config, const ProfilingOptions& options) {
+scheduler::Profile profile_training(const TrainConfig& config, const ProfilingOptions& options) {
   BRAID_CHECK(options.runs >= 1, Error, "[profile] expected at least 1 run, got ", options.runs);
   BRAID_CHECK(options.pairs >= 0, Error, "[profile] expected at least 0 pairs, got ", options.pairs);
   BRAID_CHECK(options.streams >= 0, Error, "[profile] expected at least 0 streams, got ", options.streams);
   const auto dataset = DatasetPool().get(config, Split::train);
   const Batch batch = first_batch(dataset, config);
   const std::unique_ptr<Backend> backend = make_backend(Device::parse(config.session.device), config.session.threads);
-  Profile profile{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""};
+  scheduler::Profile profile{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""};
   for (const int width : widths(config.session.width, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }

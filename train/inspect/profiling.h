@@ -18,6 +18,6 @@ struct ProfilingOptions {
 /// Trains on one batch, at every width that the scheduler may choose, so many steps each that are measured, after some
 /// that warm up. Then plans the step with what was measured, and measures the pairs of nodes that run at once. Throws
 /// as Trainer does.
-Profile profile_training(const TrainConfig& config, const ProfilingOptions& options = {});
+scheduler::Profile profile_training(const TrainConfig& config, const ProfilingOptions& options = {});
 
 }  // namespace braid

@@ -97,8 +97,8 @@ Summary summarize(const TrainConfig& config, int depth) {
   summary.nodes = tape.graph().node_count();
   constexpr std::array kOneCore{1};
   const DeviceInfo& device = session.backend().info();
-  const Costs costs = analytic_costs(tape.graph(), device, kOneCore);
-  const LowerBound bound = lower_bound(tape.graph().edges(), costs, device.capacity);
+  const scheduler::Costs costs = scheduler::analytic_costs(tape.graph(), device, kOneCore);
+  const scheduler::LowerBound bound = lower_bound(tape.graph().edges(), costs, device.capacity);
   summary.work = bound.work;
   summary.depth = bound.depth;
   return summary;

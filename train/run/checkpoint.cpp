@@ -11,8 +11,8 @@
 #include <set>
 #include <type_traits>
 
+#include "core/json_part.h"
 #include "core/read_file.h"
-#include "scheduler/json_part.h"
 #include "train/run/files.h"
 
 namespace braid {

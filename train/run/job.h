@@ -19,7 +19,7 @@ struct TrainResult {
   std::string name;
   std::int64_t steps = 0;
   double train_loss = 0;         ///< mean over the last epoch
-  LossCurve losses;              ///< so far
+  scheduler::LossCurve losses;   ///< so far
   Evaluation test;               ///< after the last epoch
   bool interrupted = false;      ///< ended by a signal, as Ctrl-C sends one
   std::exception_ptr failure;    ///< why the job stopped early; null if it did not

@@ -31,7 +31,7 @@ class Trainer {
   /// Once the plan of a step has settled and has been in use for a while, one step is measured, and shown to `show`:
   /// the plan with the times that it really took. It is shown again with more losses after every epoch and at the end.
   /// The results of the training stay the same, bit by bit.
-  void show_a_step(std::function<void(const PlanView&)> show) { show_ = std::move(show); }
+  void show_a_step(std::function<void(const scheduler::PlanView&)> show) { show_ = std::move(show); }
   /// Whether a step has been shown.
   bool shown() const { return measured_.has_value(); }
 
@@ -86,11 +86,11 @@ class Trainer {
   std::vector<Entry> entries_;
   std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
 
-  std::function<void(const PlanView&)> show_;
-  std::optional<PlanView> measured_;  // the step that is shown
-  std::vector<int> owners_;           // per node of the step that is recorded: its job
-  Hash last_step_;                    // its structure
-  int settled_steps_ = 0;             // of that structure, since its plan was chosen
+  std::function<void(const scheduler::PlanView&)> show_;
+  std::optional<scheduler::PlanView> measured_;  // the step that is shown
+  std::vector<int> owners_;                      // per node of the step that is recorded: its job
+  Hash last_step_;                               // its structure
+  int settled_steps_ = 0;                        // of that structure, since its plan was chosen
 };
 
 /// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model

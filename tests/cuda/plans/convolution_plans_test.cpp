@@ -14,7 +14,7 @@ using cuda::ConvolutionProblem;
 using Direction = ConvolutionProblem::Direction;
 
 const std::string& h200() {
-  static const std::string properties = known_device("h200").properties;
+  static const std::string properties = scheduler::known_device("h200").properties;
   return properties;
 }
 

@@ -157,7 +157,7 @@ TEST_CASE("cuDNN has deterministic plans for every convolution of the zoo") {
   const auto start = std::chrono::steady_clock::now();
   Problems problems;
   for (const std::string& model : models::model_names()) collect(model, problems);
-  const std::string properties = known_device("h200").properties;
+  const std::string properties = scheduler::known_device("h200").properties;
   const std::vector<ConvolutionProblem> all = variants(problems, properties);
   const std::size_t stride = sampling();
   const auto collected = std::chrono::steady_clock::now();
@@ -197,14 +197,14 @@ TEST_CASE("the description of the H200 is the one that tests use") {
   std::ifstream file(BRAID_SOURCE_DIR "/tests/data/h200_device_properties.json");
   std::stringstream text;
   text << file.rdbuf();
-  DeviceInfo device = known_device("h200");
-  const std::string own = to_json(device);
+  DeviceInfo device = scheduler::known_device("h200");
+  const std::string own = scheduler::to_json(device);
   device.properties = text.str();
   const auto sorted = [](std::string json) {
     std::ranges::sort(json);
     return json;
   };
-  CHECK(sorted(to_json(device)) == sorted(own));
+  CHECK(sorted(scheduler::to_json(device)) == sorted(own));
 }
 
 }  // namespace braid::testing

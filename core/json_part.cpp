@@ -1,4 +1,4 @@
-#include "scheduler/json_part.h"
+#include "core/json_part.h"
 
 #include <algorithm>
 #include <cmath>

@@ -202,8 +202,8 @@ void measure_nets() {
         const double simulated = simulate(problem, plan).makespan;
         std::printf("  %-16s %-6s %-14s %9.3f %9.3f %7.3f %6d %8.1f %8.1f %8.2f\n", name.c_str(),
                     device.oversubscribes ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,
-                    simulated / plan.bound.bound, plan.waits(), static_cast<double>(plan.arena_bytes) / (1 << 20),
-                    serial_arena / (1 << 20), 1e3 * time);
+                    simulated / plan.bound.bound, plan.commands.waits(),
+                    static_cast<double>(plan.arena_bytes) / (1 << 20), serial_arena / (1 << 20), 1e3 * time);
       }
     }
   }

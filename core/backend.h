@@ -9,24 +9,9 @@
 
 #include "core/buffer.h"
 #include "core/device.h"
-#include "core/kernel.h"
+#include "core/program.h"
 
 namespace braid {
-
-/// One step of a stream: launch a kernel, or record or wait for an event.
-struct Instruction {
-  enum class Kind : std::uint8_t { launch, record, wait };
-  Kind kind = Kind::launch;
-  std::int32_t index = 0;  ///< event index for record and wait; a number for observers (the node) for launch
-  Kernel* kernel = nullptr;
-};
-
-/// What each stream does in one step. Must stay alive and unchanged until the streams have been synchronised.
-struct Program {
-  std::vector<std::vector<Instruction>> streams;
-  std::int32_t events = 0;
-  std::vector<std::string> names = {};  ///< by launch index, for profilers; may be empty
-};
 
 /// A program made into one unit that is launched as a whole (a CUDA graph). Must not outlive its stream group.
 class Replay {

@@ -71,7 +71,8 @@ Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> r
                        NodeKernels kernels, const scheduler::Costs& costs)
     : recomputed_(std::move(recomputed)),
       graph_(recomputed_.has_value() ? recomputed_->graph : recorded),
-      plan_(std::move(plan)) {
+      plan_(std::move(plan)),
+      program_{plan_.commands, {}} {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
     chosen_.push_back(costs.of(id, plan_.placements[static_cast<std::size_t>(id)].implementation));
   }
@@ -80,26 +81,9 @@ Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> r
     if (!kernels[id].empty())
       kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].implementation)]);
   }
-  program_.events = plan_.events;
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    program_.kernels.push_back(kernels_[static_cast<std::size_t>(id)].get());
     program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
-  }
-  for (const auto& commands : plan_.streams) {
-    auto& instructions = program_.streams.emplace_back();
-    for (const scheduler::Command& command : commands) {
-      switch (command.kind) {
-        case scheduler::Command::Kind::record:
-          instructions.push_back({Instruction::Kind::record, command.index, nullptr});
-          break;
-        case scheduler::Command::Kind::wait:
-          instructions.push_back({Instruction::Kind::wait, command.index, nullptr});
-          break;
-        case scheduler::Command::Kind::launch:
-          instructions.push_back(
-              {Instruction::Kind::launch, command.index, kernels_[static_cast<std::size_t>(command.index)].get()});
-          break;
-      }
-    }
   }
 }
 

@@ -86,7 +86,7 @@ class Executable {
   scheduler::Plan plan_;
   std::vector<scheduler::Cost> chosen_;           // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
-  Program program_;
+  Program program_;                               // the commands of plan_, and kernels_
   void* arena_ = nullptr;
   bool bound_ = false;  // every kernel has its addresses
   int runs_ = 0;        // since it was bound

@@ -61,7 +61,7 @@ LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy polic
       again.streams = problem.streams;
       limited = plan_within(again, policy, policy_name, limit);
     }
-    if (limited.traded.empty() && limited.plan.streams.size() < static_cast<std::size_t>(problem.streams)) {
+    if (limited.traded.empty() && limited.plan.commands.streams.size() < static_cast<std::size_t>(problem.streams)) {
       limited.traded.push_back("concurrency: one stream");
     }
     limited.traded.push_back(describe(current, costs));

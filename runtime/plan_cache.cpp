@@ -143,9 +143,11 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
     if (streams > streams_.size()) break;
     Candidate concurrent = make_candidate(entry->graph, options_.policy, streams, limit);
     const scheduler::Plan& plan = concurrent.executable->plan();
-    const bool repeats = std::ranges::any_of(
-        entry->candidates, [&](const Candidate& other) { return other.executable->plan().streams == plan.streams; });
-    if (plan.used_streams() > 1 && !repeats && fits(concurrent)) entry->candidates.push_back(std::move(concurrent));
+    const bool repeats = std::ranges::any_of(entry->candidates, [&](const Candidate& other) {
+      return other.executable->plan().commands.streams == plan.commands.streams;
+    });
+    if (plan.commands.used_streams() > 1 && !repeats && fits(concurrent))
+      entry->candidates.push_back(std::move(concurrent));
   }
   return entry;
 }
@@ -168,7 +170,7 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   }
   LimitedStep step = plan_step(problem, scheduler::find_policy(policy), policy, limit);
   if (step.recomputed.has_value()) kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.costs);
-  const std::size_t used = step.plan.streams.size();
+  const std::size_t used = step.plan.commands.streams.size();
   std::string name = used > 1 ? message(step.plan.policy, " on ", plural(used, "stream")) : step.plan.policy;
   return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
                                                      std::move(kernels), step.costs),

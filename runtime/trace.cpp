@@ -21,7 +21,7 @@ scheduler::PlanView view_of(Session& session, const Step& step, std::span<const 
   const StepGraph& graph = step.graph();
   const DeviceInfo& info = session.backend().info();
   auto [plan, costs] = plan_in_use(step);
-  const int streams = static_cast<int>(plan.streams.size());
+  const int streams = static_cast<int>(plan.commands.streams.size());
   scheduler::PlanView view = view_of(
       scheduler::Problem{graph, graph.edges(), costs, streams, info.capacity, info.oversubscribes}, std::move(plan));
   view.device = info.name;

@@ -8,14 +8,6 @@
 
 namespace braid::scheduler {
 
-std::int32_t Plan::waits() const {
-  std::int32_t count = 0;
-  for (const auto& commands : streams) {
-    count += static_cast<std::int32_t>(std::ranges::count(commands, Command::Kind::wait, &Command::kind));
-  }
-  return count;
-}
-
 void check_problem(const Problem& problem) {
   BRAID_CHECK(problem.streams >= 1, PlanError, "[plan] expected at least 1 stream, got ", problem.streams);
   BRAID_CHECK(problem.capacity >= 1, PlanError, "[plan] expected a capacity of at least 1, got ", problem.capacity);
@@ -65,11 +57,6 @@ void require_safe(const Problem& problem, const Plan& plan) {
   for (std::size_t i = 0; i < std::min(faults.size(), kShown); ++i) text += "\n  " + faults[i];
   if (faults.size() > kShown) text += message("\n  and ", faults.size() - kShown, " more");
   throw PlanError(text);
-}
-
-std::size_t Plan::used_streams() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(streams, [](const auto& commands) { return !commands.empty(); }));
 }
 
 }  // namespace braid::scheduler

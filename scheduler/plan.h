@@ -6,17 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/program.h"
 #include "scheduler/policy.h"
 
 namespace braid::scheduler {
-
-/// Launch a node, record an event after everything before it in this stream, or wait for an event of another stream.
-struct Command {
-  enum class Kind : std::uint8_t { launch, record, wait };
-  Kind kind = Kind::launch;
-  std::int32_t index = 0;  ///< node id for launch, event index otherwise
-  friend bool operator==(const Command&, const Command&) = default;
-};
 
 /// Bytes [offset, offset + bytes) of the arena.
 struct ArenaSlice {
@@ -28,8 +21,7 @@ struct ArenaSlice {
 struct Plan {
   std::string policy;
   std::vector<Placement> placements;                      ///< per node
-  std::vector<std::vector<Command>> streams;              ///< views are not launched
-  std::int32_t events = 0;                                ///< every event is recorded exactly once, by one stream
+  CommandLists commands;                                  ///< views are not launched
   std::vector<std::pair<NodeId, NodeId>> resource_edges;  ///< promised by the policy, checked by the verifier
   std::vector<std::int64_t> offsets;                      ///< per value, bytes into the arena; -1 for persistent values
   std::vector<ArenaSlice> workspaces;                     ///< per stream
@@ -41,8 +33,6 @@ struct Plan {
   /// The most arena bytes in use at one time if it runs as predicted: no arena of this plan can be smaller.
   std::int64_t live_bytes = 0;
 
-  std::int32_t waits() const;
-  std::size_t used_streams() const;  ///< that have work
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

@@ -33,7 +33,7 @@ Plan plan_from(const JsonPart& json) {
   const JsonPart bound = json["bound"];
   bound.check_size(3);
   plan.bound = {bound["depth"].number(0), bound["work"].number(0), bound["bound"].number(0)};
-  plan.events = static_cast<std::int32_t>(json["events"].integer(0, kMaxInt));
+  plan.commands.events = static_cast<std::int32_t>(json["events"].integer(0, kMaxInt));
   plan.arena_bytes = json["arena_bytes"].integer(0, kMaxLong);
   plan.naive_bytes = json["naive_bytes"].integer(0, kMaxLong);
   plan.live_bytes = json["live_bytes"].integer(0, kMaxLong);
@@ -49,8 +49,9 @@ Plan plan_from(const JsonPart& json) {
   }
   const auto nodes = static_cast<std::int64_t>(plan.placements.size());
   for (const JsonPart& stream : json["streams"].list()) {
-    auto& commands = plan.streams.emplace_back();
-    for (const JsonPart& command : stream.list()) commands.push_back(command_from(command, nodes, plan.events));
+    auto& commands = plan.commands.streams.emplace_back();
+    for (const JsonPart& command : stream.list())
+      commands.push_back(command_from(command, nodes, plan.commands.events));
   }
   for (const JsonPart& edge : json["resource_edges"].list()) {
     const std::vector<JsonPart> ends = edge.list();
@@ -58,7 +59,7 @@ Plan plan_from(const JsonPart& json) {
     plan.resource_edges.emplace_back(ends[0].index(nodes), ends[1].index(nodes));
   }
   for (const JsonPart& offset : json["offsets"].list()) plan.offsets.push_back(offset.integer(-1, plan.arena_bytes));
-  json["workspaces"].check_size(plan.streams.size());
+  json["workspaces"].check_size(plan.commands.streams.size());
   for (const JsonPart& slice : json["workspaces"].list()) {
     slice.check_size(2);
     const std::int64_t offset = slice["offset"].integer(0, plan.arena_bytes);
@@ -76,7 +77,7 @@ std::string to_json(const Plan& plan) {
         {{"stream", p.stream}, {"implementation", p.implementation}, {"start", p.start}, {"finish", p.finish}});
   }
   Json streams = Json::array();
-  for (const auto& commands : plan.streams) {
+  for (const auto& commands : plan.commands.streams) {
     Json& stream = streams.emplace_back(Json::array());
     for (const Command& command : commands) {
       stream.push_back({{std::string(kKinds[static_cast<std::size_t>(command.kind)]), command.index}});
@@ -95,7 +96,7 @@ std::string to_json(const Plan& plan) {
               {"live_bytes", plan.live_bytes},
               {"workspaces", workspaces},
               {"offsets", plan.offsets},
-              {"events", plan.events},
+              {"events", plan.commands.events},
               {"streams", streams},
               {"resource_edges", plan.resource_edges},
               {"placements", placements}}

@@ -15,8 +15,8 @@ namespace {
 
 /// Stream 0 always does, so that a program without any work has its turn too.
 bool takes_part(int stream, const Program& program) {
-  return stream == 0 ||
-         (stream < std::ssize(program.streams) && !program.streams[static_cast<std::size_t>(stream)].empty());
+  return stream == 0 || (stream < std::ssize(program.commands.streams) &&
+                         !program.commands.streams[static_cast<std::size_t>(stream)].empty());
 }
 
 /// Notes when each launch starts and ends; every stream writes to its own list.
@@ -78,12 +78,12 @@ void CpuStreamGroup::upload(std::span<const Upload> uploads) {
 }
 
 void CpuStreamGroup::launch(const Program& program) {
-  BRAID_CHECK(static_cast<int>(program.streams.size()) <= size(), Error, "[cpu] the program uses ",
-              program.streams.size(), " streams, there are ", size());
+  BRAID_CHECK(static_cast<int>(program.commands.streams.size()) <= size(), Error, "[cpu] the program uses ",
+              program.commands.streams.size(), " streams, there are ", size());
   std::unique_lock lock(mutex_);
-  if (events_.size() < static_cast<std::size_t>(program.events)) {
+  if (events_.size() < static_cast<std::size_t>(program.commands.events)) {
     work_finished_.wait(lock, [this] { return finished_ == launched_; });
-    while (events_.size() < static_cast<std::size_t>(program.events)) events_.emplace_back();
+    while (events_.size() < static_cast<std::size_t>(program.commands.events)) events_.emplace_back();
   }
   Run& run = runs_.emplace_back();
   run.program = &program;
@@ -156,19 +156,19 @@ void CpuStreamGroup::work(int stream) {
 }
 
 void CpuStreamGroup::execute(int stream, Run& run) {
-  if (stream >= static_cast<int>(run.program->streams.size())) return;
+  if (stream >= static_cast<int>(run.program->commands.streams.size())) return;
   const LaunchContext context{.stream = {.index = stream, .device = {}}};
-  for (const Instruction& instruction : run.program->streams[static_cast<std::size_t>(stream)]) {
-    switch (instruction.kind) {
-      case Instruction::Kind::record: events_[static_cast<std::size_t>(instruction.index)].record(run.number); break;
-      case Instruction::Kind::wait: events_[static_cast<std::size_t>(instruction.index)].wait(run.number); break;
-      case Instruction::Kind::launch:
+  for (const Command& command : run.program->commands.streams[static_cast<std::size_t>(stream)]) {
+    switch (command.kind) {
+      case Command::Kind::record: events_[static_cast<std::size_t>(command.index)].record(run.number); break;
+      case Command::Kind::wait: events_[static_cast<std::size_t>(command.index)].wait(run.number); break;
+      case Command::Kind::launch:
         // After a fault the events still flow, so that no stream hangs, but nothing computes on garbage.
         if (run.failed.load(std::memory_order_relaxed)) break;
         try {
-          if (observer_ != nullptr) observer_->before_launch(stream, instruction.index);
-          instruction.kernel->launch(context);
-          if (observer_ != nullptr) observer_->after_launch(stream, instruction.index);
+          if (observer_ != nullptr) observer_->before_launch(stream, command.index);
+          run.program->kernels[static_cast<std::size_t>(command.index)]->launch(context);
+          if (observer_ != nullptr) observer_->after_launch(stream, command.index);
         } catch (...) {
           run.failed.store(true, std::memory_order_relaxed);
           const std::lock_guard lock(mutex_);

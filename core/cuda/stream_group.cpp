@@ -147,11 +147,11 @@ std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
   synchronize();
   reserve_events(program);
   Timing timing;
-  for (std::size_t stream = 0; stream < program.streams.size(); ++stream) {
-    for (const Instruction& instruction : program.streams[stream]) {
-      if (instruction.kind != Instruction::Kind::launch) continue;
+  for (std::size_t stream = 0; stream < program.commands.streams.size(); ++stream) {
+    for (const Command& command : program.commands.streams[stream]) {
+      if (command.kind != Command::Kind::launch) continue;
       timing.launches.push_back(
-          {make_event(cudaEventDefault), make_event(cudaEventDefault), instruction.index, static_cast<int>(stream)});
+          {make_event(cudaEventDefault), make_event(cudaEventDefault), command.index, static_cast<int>(stream)});
     }
   }
   std::ranges::sort(timing.launches, {}, &Timing::Launch::index);
@@ -189,24 +189,24 @@ void CudaStreamGroup::synchronize() {
 }
 
 void CudaStreamGroup::reserve_events(const Program& program) {
-  BRAID_CHECK(static_cast<int>(program.streams.size()) <= size(), Error, "[cuda] the program uses ",
-              plural(program.streams.size(), "stream"), ", the group has ", size());
-  while (events_.size() < static_cast<std::size_t>(program.events)) events_.push_back(make_event());
+  BRAID_CHECK(static_cast<int>(program.commands.streams.size()) <= size(), Error, "[cuda] the program uses ",
+              plural(program.commands.streams.size(), "stream"), ", the group has ", size());
+  while (events_.size() < static_cast<std::size_t>(program.commands.events)) events_.push_back(make_event());
 }
 
 void CudaStreamGroup::enqueue(const Program& program, Timing* timing) {
-  fork(program.streams.size());
+  fork(program.commands.streams.size());
   try {
     issue(program, timing);
   } catch (...) {
     try {
-      join(program.streams.size());  // what was enqueued still comes before what follows
+      join(program.commands.streams.size());  // what was enqueued still comes before what follows
     } catch (const DeviceError&) {
       // The first fault is the one to tell.
     }
     throw;
   }
-  join(program.streams.size());
+  join(program.commands.streams.size());
 }
 
 void CudaStreamGroup::fork(std::size_t streams) {
@@ -225,26 +225,26 @@ void CudaStreamGroup::join(std::size_t streams) {
 /// A wait for an event that is not recorded yet would be no wait at all, so the streams take turns, one launch each,
 /// and a stream whose event is missing stands aside until it is there.
 void CudaStreamGroup::issue(const Program& program, Timing* timing) {
-  position_.assign(program.streams.size(), 0);
-  recorded_.assign(static_cast<std::size_t>(program.events), false);
+  position_.assign(program.commands.streams.size(), 0);
+  recorded_.assign(static_cast<std::size_t>(program.commands.events), false);
   std::size_t remaining = 0;
-  for (const auto& instructions : program.streams) remaining += instructions.size();
+  for (const auto& list : program.commands.streams) remaining += list.size();
 
   while (remaining > 0) {
     const std::size_t before = remaining;
-    for (std::size_t s = 0; s < program.streams.size(); ++s) {
+    for (std::size_t s = 0; s < program.commands.streams.size(); ++s) {
       bool launched = false;
-      while (!launched && position_[s] < program.streams[s].size()) {
-        const Instruction& instruction = program.streams[s][position_[s]];
-        const auto event = static_cast<std::size_t>(instruction.index);
-        if (instruction.kind == Instruction::Kind::wait) {
+      while (!launched && position_[s] < program.commands.streams[s].size()) {
+        const Command& command = program.commands.streams[s][position_[s]];
+        const auto event = static_cast<std::size_t>(command.index);
+        if (command.kind == Command::Kind::wait) {
           if (!recorded_[event]) break;
           BRAID_CUDA(cudaStreamWaitEvent(streams_[s].stream, events_[event], 0));
-        } else if (instruction.kind == Instruction::Kind::record) {
+        } else if (command.kind == Command::Kind::record) {
           BRAID_CUDA(cudaEventRecord(events_[event], streams_[s].stream));
           recorded_[event] = true;
         } else {
-          launch_kernel(program, static_cast<int>(s), instruction, timing);
+          launch_kernel(program, static_cast<int>(s), command, timing);
           launched = true;
         }
         ++position_[s];
@@ -255,21 +255,20 @@ void CudaStreamGroup::issue(const Program& program, Timing* timing) {
   }
 }
 
-void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Instruction& instruction,
-                                    Timing* timing) {
+void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Command& command, Timing* timing) {
   const OwnStream& own = streams_[static_cast<std::size_t>(stream)];
   const LaunchContext context{.stream = {.index = stream, .device = {DeviceType::cuda, device_}},
                               .native = &own.handles};
   Timing::Launch* times = nullptr;
   if (timing != nullptr) {
-    times = &*std::ranges::lower_bound(timing->launches, instruction.index, {}, &Timing::Launch::index);
+    times = &*std::ranges::lower_bound(timing->launches, command.index, {}, &Timing::Launch::index);
     BRAID_CUDA(cudaEventRecord(times->start, own.stream));
-    timing->kernels.begin(instruction.index);
+    timing->kernels.begin(command.index);
   }
-  const Range range(program, instruction.index);
-  if (observer_ != nullptr) observer_->before_launch(stream, instruction.index);
-  instruction.kernel->launch(context);
-  if (observer_ != nullptr) observer_->after_launch(stream, instruction.index);
+  const Range range(program, command.index);
+  if (observer_ != nullptr) observer_->before_launch(stream, command.index);
+  program.kernels[static_cast<std::size_t>(command.index)]->launch(context);
+  if (observer_ != nullptr) observer_->after_launch(stream, command.index);
   if (timing != nullptr) {
     timing->kernels.end();
     BRAID_CUDA(cudaEventRecord(times->finish, own.stream));

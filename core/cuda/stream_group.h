@@ -59,7 +59,7 @@ class CudaStreamGroup final : public StreamGroup {
   void fork(std::size_t streams);
   void join(std::size_t streams);
   void issue(const Program& program, Timing* timing);
-  void launch_kernel(const Program& program, int stream, const Instruction& instruction, Timing* timing);
+  void launch_kernel(const Program& program, int stream, const Command& command, Timing* timing);
   void mark_finished();
   void throw_data_fault();
 

@@ -41,7 +41,8 @@ double KernelTimer::microseconds(const StepGraph& graph, NodeId node, Kernel& ke
   const Scratch scratch(graph, node, kernel);
   clear_scratch(backend_, scratch_, scratch.bytes());
   scratch.bind(kernel, scratch_.data());
-  const Program program{.streams = {{{Instruction::Kind::launch, 0, &kernel}}}};
+  const CommandLists once{.streams = {{{Command::Kind::launch, 0}}}};
+  const Program program{once, {&kernel}};
   double fastest = std::numeric_limits<double>::max();
   for (int run = 0; run < kTimedRuns; ++run) {
     const std::vector<LaunchTime> times = streams_.measure(program);

@@ -33,9 +33,9 @@ std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
 }
 
 /// So many launches of one kernel after another.
-std::vector<Instruction> repeated(Kernel& kernel, int times, int first_index) {
-  std::vector<Instruction> list;
-  for (int i = 0; i < times; ++i) list.push_back({Instruction::Kind::launch, first_index + i, &kernel});
+std::vector<Command> launches(int first, int times) {
+  std::vector<Command> list;
+  for (int i = 0; i < times; ++i) list.push_back({Command::Kind::launch, first + i});
   return list;
 }
 
@@ -109,13 +109,15 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
                                    Kernel& second_kernel) {
   bind(graph, first, first_kernel, second, second_kernel);
 
-  const auto durations_alone = [&](const std::vector<Instruction>& launches, int stream) {
-    Program program{.streams = std::vector<std::vector<Instruction>>(2)};
-    program.streams[static_cast<std::size_t>(stream)] = launches;
-    return durations(streams_->measure(program));
+  std::vector<Kernel*> kernels(2 * kMostLaunches, &first_kernel);  // the launches of the second come after the first's
+  std::fill(kernels.begin() + kMostLaunches, kernels.end(), &second_kernel);
+  const auto durations_alone = [&](const std::vector<Command>& list, std::size_t stream) {
+    CommandLists commands{.streams = std::vector<std::vector<Command>>(2)};
+    commands.streams[stream] = list;
+    return durations(streams_->measure({commands, kernels}));
   };
-  const std::vector<double> first_warm = durations_alone(repeated(first_kernel, kWarm, 0), 0);
-  const std::vector<double> second_warm = durations_alone(repeated(second_kernel, kWarm, 0), 1);
+  const std::vector<double> first_warm = durations_alone(launches(0, kWarm), 0);
+  const std::vector<double> second_warm = durations_alone(launches(kMostLaunches, kWarm), 1);
   if (first_warm.empty() || second_warm.empty()) return {};  // nothing runs on the device
 
   // Both are repeated for about the same time, so that each has the other beside it.
@@ -124,11 +126,11 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   const auto repeats = [&](double once) {
     return static_cast<int>(std::clamp(std::ceil(total / once), 1.0, double{kMostLaunches}));
   };
-  const auto firsts = repeated(first_kernel, repeats(median(first_warm)), 0);
-  const auto seconds = repeated(second_kernel, repeats(median(second_warm)), kMostLaunches);
-  Program together{.streams = {{{Instruction::Kind::record, 0}, {Instruction::Kind::wait, 1}},
-                               {{Instruction::Kind::record, 1}, {Instruction::Kind::wait, 0}}},
-                   .events = 2};
+  const auto firsts = launches(0, repeats(median(first_warm)));
+  const auto seconds = launches(kMostLaunches, repeats(median(second_warm)));
+  CommandLists together{.streams = {{{Command::Kind::record, 0}, {Command::Kind::wait, 1}},
+                                    {{Command::Kind::record, 1}, {Command::Kind::wait, 0}}},
+                        .events = 2};
   append(together.streams[0], firsts);
   append(together.streams[1], seconds);
 
@@ -137,7 +139,7 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   for (int round = 0; round < kMostRounds && !enough(round); ++round) {
     append(first_alone, durations_alone(firsts, 0));
     append(second_alone, durations_alone(seconds, 1));
-    const std::vector<LaunchTime> times = streams_->measure(together);
+    const std::vector<LaunchTime> times = streams_->measure({together, kernels});
     append(first_beside, durations(beside(times, 0)));
     append(second_beside, durations(beside(times, 1)));
   }
@@ -148,16 +150,18 @@ double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel
                                     Kernel& second_kernel) {
   bind(graph, first, first_kernel, second, second_kernel);
   constexpr int kTurns = 16;
-  Program program{.streams = std::vector<std::vector<Instruction>>(2), .events = 2 * kTurns};
+  CommandLists commands{.streams = std::vector<std::vector<Command>>(2), .events = 2 * kTurns};
+  std::vector<Kernel*> kernels;
   for (int turn = 0; turn < 2 * kTurns; ++turn) {
-    auto& stream = program.streams[static_cast<std::size_t>(turn % 2)];
-    if (turn > 0) stream.push_back({Instruction::Kind::wait, turn - 1});
-    stream.push_back({Instruction::Kind::launch, turn, turn % 2 == 0 ? &first_kernel : &second_kernel});
-    stream.push_back({Instruction::Kind::record, turn});
+    auto& stream = commands.streams[static_cast<std::size_t>(turn % 2)];
+    if (turn > 0) stream.push_back({Command::Kind::wait, turn - 1});
+    stream.push_back({Command::Kind::launch, turn});
+    stream.push_back({Command::Kind::record, turn});
+    kernels.push_back(turn % 2 == 0 ? &first_kernel : &second_kernel);
   }
   std::vector<double> gaps;
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<LaunchTime> times = streams_->measure(program);  // by start: they take turns
+    const std::vector<LaunchTime> times = streams_->measure({commands, kernels});  // by start: they take turns
     for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(std::max(0.0, times[i].start - times[i - 1].finish));
   }
   return gaps.empty() ? 0 : median(gaps);

@@ -11,9 +11,9 @@ namespace {
 class Simulator {
  public:
   Simulator(const Problem& problem, const Plan& plan)
-      : problem_(problem), plan_(plan), streams_(plan.streams.size()), events_(plan.events) {
+      : problem_(problem), plan_(plan), streams_(plan.commands.streams.size()), events_(plan.commands.events) {
     result_.runs.resize(problem.graph.node_count());
-    result_.busy.resize(plan.streams.size());
+    result_.busy.resize(plan.commands.streams.size());
     cause_.assign(problem.graph.node_count(), kNoNode);
   }
 
@@ -24,7 +24,7 @@ class Simulator {
       finish_nodes();
     }
     for (std::size_t s = 0; s < streams_.size(); ++s) {
-      BRAID_CHECK(streams_[s].next == plan_.streams[s].size(), PlanError, "[simulator] stream ", s,
+      BRAID_CHECK(streams_[s].next == plan_.commands.streams[s].size(), PlanError, "[simulator] stream ", s,
                   " waits for ever at command ", streams_[s].next);
     }
     result_.makespan = now_;
@@ -56,7 +56,8 @@ class Simulator {
       progress = false;
       for (std::size_t s = 0; s < streams_.size(); ++s) {
         StreamState& stream = streams_[s];
-        while (!stream.busy && stream.next < plan_.streams[s].size() && play(s, plan_.streams[s][stream.next])) {
+        while (!stream.busy && stream.next < plan_.commands.streams[s].size() &&
+               play(s, plan_.commands.streams[s][stream.next])) {
           ++stream.next;
           progress = true;
         }

@@ -57,14 +57,14 @@ class Verifier {
     expect("node costs", graph_.node_count(), costs_.node_count());
     expect("placements", graph_.node_count(), plan_.placements.size());
     expect("offsets", graph_.value_count(), plan_.offsets.size());
-    expect("workspaces", plan_.streams.size(), plan_.workspaces.size());
-    if (plan_.events < 0) fault("The plan has ", plan_.events, " events.");
+    expect("workspaces", plan_.commands.streams.size(), plan_.workspaces.size());
+    if (plan_.commands.events < 0) fault("The plan has ", plan_.commands.events, " events.");
     return faults_.empty();
   }
 
   bool check_commands() {
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
-      for (const auto& [kind, index] : plan_.streams[s]) {
+    for (std::size_t s = 0; s < plan_.commands.streams.size(); ++s) {
+      for (const auto& [kind, index] : plan_.commands.streams[s]) {
         if (kind == Command::Kind::launch) {
           if (index < 0 || index >= graph_.node_count()) {
             fault("Stream ", s, " launches node ", index, ", which does not exist.");
@@ -74,7 +74,8 @@ class Verifier {
             fault("Stream ", s, " launches ", describe(index), ".");
           }
         } else if (kind == Command::Kind::record || kind == Command::Kind::wait) {
-          if (index < 0 || index >= plan_.events) fault("Stream ", s, " uses event ", index, ", which does not exist.");
+          if (index < 0 || index >= plan_.commands.events)
+            fault("Stream ", s, " uses event ", index, ", which does not exist.");
         } else {
           fault("Stream ", s, " has a command of unknown kind ", static_cast<int>(kind), ".");
         }
@@ -84,8 +85,8 @@ class Verifier {
   }
 
   bool check_counts() {
-    std::vector<int> launches(graph_.node_count()), records(plan_.events);
-    for (const auto& commands : plan_.streams) {
+    std::vector<int> launches(graph_.node_count()), records(plan_.commands.events);
+    for (const auto& commands : plan_.commands.streams) {
       for (const auto& [kind, index] : commands) {
         if (kind == Command::Kind::launch) ++launches[index];
         if (kind == Command::Kind::record) ++records[index];
@@ -98,7 +99,7 @@ class Verifier {
         fault(describe(id), " is to run in way ", implementation, " of ", costs_.of(id).size(), ".");
       }
     }
-    for (std::int32_t event = 0; event < plan_.events; ++event) {
+    for (std::int32_t event = 0; event < plan_.commands.events; ++event) {
       if (records[event] != 1) fault("Event ", event, " is recorded ", records[event], " times.");
     }
     return faults_.empty();
@@ -109,8 +110,8 @@ class Verifier {
   /// Advances all streams as far as they go. False if some are stuck.
   bool play() {
     using Clock = std::vector<std::int32_t>;  // per stream: how many of its nodes are over
-    const std::size_t streams = plan_.streams.size();
-    std::vector<Clock> stream_clock(streams, Clock(streams)), event_clock(plan_.events);
+    const std::size_t streams = plan_.commands.streams.size();
+    std::vector<Clock> stream_clock(streams, Clock(streams)), event_clock(plan_.commands.events);
     std::vector<std::size_t> done(streams);
     position_.assign(graph_.node_count(), -1);
     write_time_.assign(graph_.node_count(), -1);
@@ -119,7 +120,7 @@ class Verifier {
 
     const auto step = [&](std::size_t s) {  // false if the next command has to wait
       Clock& now = stream_clock[s];
-      const auto [kind, index] = plan_.streams[s][done[s]];
+      const auto [kind, index] = plan_.commands.streams[s][done[s]];
       if (kind == Command::Kind::launch) {
         std::ranges::copy(now, clock_.begin() + index * streams);
         position_[index] = now[s]++;
@@ -137,19 +138,19 @@ class Verifier {
     for (bool progress = true; progress;) {
       progress = false;
       for (std::size_t s = 0; s < streams; ++s) {
-        while (done[s] < plan_.streams[s].size() && step(s)) progress = true;
+        while (done[s] < plan_.commands.streams[s].size() && step(s)) progress = true;
       }
     }
     for (std::size_t s = 0; s < streams; ++s) {
-      if (done[s] == plan_.streams[s].size()) continue;
-      fault("Stream ", s, " waits for event ", plan_.streams[s][done[s]].index, " for ever: deadlock.");
+      if (done[s] == plan_.commands.streams[s].size()) continue;
+      fault("Stream ", s, " waits for event ", plan_.commands.streams[s][done[s]].index, " for ever: deadlock.");
     }
     return faults_.empty();
   }
 
   /// Whether `a` is over when `b` starts, whatever the durations.
   bool before(NodeId a, NodeId b) const {
-    return clock_[b * plan_.streams.size() + plan_.placements[a].stream] > position_[a];
+    return clock_[b * plan_.commands.streams.size() + plan_.placements[a].stream] > position_[a];
   }
 
   void check_extra_edges() {

@@ -29,7 +29,7 @@ int budget(std::int32_t nodes, int work, int least, int most) { return std::clam
 class Chooser {
  public:
   Chooser(const Problem& problem, const Plan& plan)
-      : problem_(problem), plan_(plan), best_(plan), limits_(plan.streams.size(), kUnlimited) {
+      : problem_(problem), plan_(plan), best_(plan), limits_(plan.commands.streams.size(), kUnlimited) {
     find_options();
     find_sequence();
     seconds_.resize(options_.size());
@@ -56,7 +56,7 @@ class Chooser {
     limit_ = limit;
     if (own_workspace() <= limit) accept(simulate(problem_, plan_).makespan);
     if (combinations() <= kExhaustive) {
-      std::vector<std::int64_t> slices(plan_.streams.size());
+      std::vector<std::int64_t> slices(plan_.commands.streams.size());
       for (const NodeId node : nodes_) {
         if (options_[node].size() == 1) slices[stream(node)] = std::max(slices[stream(node)], need(node));
       }
@@ -93,7 +93,7 @@ class Chooser {
   /// Of the slices that the streams need if their nodes need so much.
   template <class Need>
   std::int64_t total(Need need) const {
-    std::vector<std::int64_t> slices(plan_.streams.size());
+    std::vector<std::int64_t> slices(plan_.commands.streams.size());
     for (const NodeId node : nodes_) slices[stream(node)] = std::max(slices[stream(node)], need(node));
     return sum(slices);
   }
@@ -106,7 +106,7 @@ class Chooser {
   /// Those that need no more units than the plan has reserved; first the plan's own, then the fastest.
   void find_options() {
     options_.resize(problem_.graph.node_count());
-    for (const auto& commands : plan_.streams) {
+    for (const auto& commands : plan_.commands.streams) {
       for (const auto& [kind, node] : commands) {
         if (kind != Command::Kind::launch) continue;
         nodes_.push_back(node);
@@ -133,13 +133,13 @@ class Chooser {
 
   /// The commands in an order in which they can run.
   void find_sequence() {
-    std::vector<std::size_t> next(plan_.streams.size());
-    std::vector<bool> recorded(plan_.events);
+    std::vector<std::size_t> next(plan_.commands.streams.size());
+    std::vector<bool> recorded(plan_.commands.events);
     for (bool progress = true; progress;) {
       progress = false;
-      for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
-        for (; next[s] < plan_.streams[s].size(); ++next[s], progress = true) {
-          const Command command = plan_.streams[s][next[s]];
+      for (std::size_t s = 0; s < plan_.commands.streams.size(); ++s) {
+        for (; next[s] < plan_.commands.streams[s].size(); ++next[s], progress = true) {
+          const Command command = plan_.commands.streams[s][next[s]];
           if (command.kind == Command::Kind::wait && !recorded[command.index]) break;
           if (command.kind == Command::Kind::record) recorded[command.index] = true;
           sequence_.emplace_back(s, command);
@@ -149,7 +149,7 @@ class Chooser {
   }
 
   double longest_path() const {
-    std::vector<double> now(plan_.streams.size()), recorded(plan_.events);
+    std::vector<double> now(plan_.commands.streams.size()), recorded(plan_.commands.events);
     for (const auto& [s, command] : sequence_) {
       if (command.kind == Command::Kind::launch) now[s] += seconds_[command.index];
       if (command.kind == Command::Kind::record) recorded[command.index] = now[s];
@@ -249,7 +249,7 @@ class Chooser {
 
   /// Sizes of a stream's slice that are worth a try, largest first: each makes its nodes faster than the next does.
   void find_levels() {
-    levels_.assign(plan_.streams.size(), {});
+    levels_.assign(plan_.commands.streams.size(), {});
     int active = 0;
     for (std::size_t s = 0; s < levels_.size(); ++s) {
       std::int64_t least = 0;

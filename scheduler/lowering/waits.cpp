@@ -87,11 +87,11 @@ class WaitPlanner {
 
   void emit(NodeId id, Plan& plan) {
     NodeState& node = nodes_[id];
-    auto& commands = plan.streams[stream(id)];
+    auto& commands = plan.commands.streams[stream(id)];
     for (const NodeId before : node.waits) commands.push_back({Command::Kind::wait, nodes_[before].event});
     commands.push_back({Command::Kind::launch, id});
     if (!node.awaited) return;
-    node.event = plan.events++;
+    node.event = plan.commands.events++;
     commands.push_back({Command::Kind::record, node.event});
   }
 
@@ -111,8 +111,8 @@ void add_commands(const Edges& edges, const Schedule& schedule, int streams, Pla
     BRAID_CHECK(stream >= 0 && stream < streams, PlanError, "[waits] node ", id, " is placed on stream ", stream,
                 " of ", streams);
   }
-  plan.streams.assign(streams, {});
-  plan.events = 0;
+  plan.commands.streams.assign(streams, {});
+  plan.commands.events = 0;
   WaitPlanner(edges, schedule, streams, log).run(plan);
 }
 

@@ -187,7 +187,7 @@ class Placer {
 /// One slice a stream behind the values, large enough for every node in it: nodes of one stream never run at once.
 void append_workspaces(const Costs& costs, Plan& plan) {
   plan.workspaces.clear();
-  for (const auto& commands : plan.streams) {
+  for (const auto& commands : plan.commands.streams) {
     std::size_t most = 0;
     for (const auto& [kind, index] : commands) {
       if (kind != Command::Kind::launch) continue;

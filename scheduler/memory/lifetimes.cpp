@@ -17,7 +17,7 @@ std::int64_t aligned_bytes(const Value& value) {
 
 }  // namespace
 
-Lifetimes::Lifetimes(const StepGraph& graph, const Plan& plan) : graph_(graph), streams_(plan.streams.size()) {
+Lifetimes::Lifetimes(const StepGraph& graph, const Plan& plan) : graph_(graph), streams_(plan.commands.streams.size()) {
   replay(plan);
   collect_uses();
   form_blocks();
@@ -45,7 +45,7 @@ void Lifetimes::replay(const Plan& plan) {
   finish_.resize(graph_.node_count());
 
   std::vector<Past> past(streams_, {.over = std::vector<std::int32_t>(streams_), .known = true});
-  std::vector<Past> recorded(plan.events);
+  std::vector<Past> recorded(plan.commands.events);
   std::vector<std::size_t> next(streams_);
   const auto launch = [&](NodeId node, std::size_t s) {
     const Placement& predicted = plan.placements[node];
@@ -60,8 +60,8 @@ void Lifetimes::replay(const Plan& plan) {
   for (bool progress = true; progress;) {
     progress = false;
     for (std::size_t s = 0; s < streams_; ++s) {
-      for (; next[s] < plan.streams[s].size(); ++next[s], progress = true) {
-        const auto [kind, index] = plan.streams[s][next[s]];
+      for (; next[s] < plan.commands.streams[s].size(); ++next[s], progress = true) {
+        const auto [kind, index] = plan.commands.streams[s][next[s]];
         if (kind == Command::Kind::wait && !recorded[index].known) break;
         if (kind == Command::Kind::record) recorded[index] = past[s];
         if (kind == Command::Kind::wait) past[s].join(recorded[index]);
@@ -70,8 +70,8 @@ void Lifetimes::replay(const Plan& plan) {
     }
   }
   for (std::size_t s = 0; s < streams_; ++s) {
-    BRAID_CHECK(next[s] == plan.streams[s].size(), PlanError, "[memory] stream ", s, " waits for ever at command ",
-                next[s]);
+    BRAID_CHECK(next[s] == plan.commands.streams[s].size(), PlanError, "[memory] stream ", s,
+                " waits for ever at command ", next[s]);
   }
   std::ranges::stable_sort(by_rank_, {}, [&](NodeId node) { return start_[node].time; });
   for (std::int32_t rank = 0; rank < ranks(); ++rank) start_[by_rank_[rank]].rank = rank;

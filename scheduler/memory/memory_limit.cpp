@@ -89,7 +89,9 @@ class Family {
   void add(const Schedule& schedule, std::string_view name, std::vector<std::string> traded) {
     LimitedSchedule candidate{plan_commands(problem_, schedule, name), std::move(traded)};
     candidate.plan.bound = bound_;
-    const auto same = [&](const LimitedSchedule& other) { return other.plan.streams == candidate.plan.streams; };
+    const auto same = [&](const LimitedSchedule& other) {
+      return other.plan.commands.streams == candidate.plan.commands.streams;
+    };
     if (std::ranges::any_of(candidates_, same)) return;  // nodes were that close anyway
     improve_implementations(problem_, candidate.plan);
     take_simulated_times(problem_, candidate.plan);

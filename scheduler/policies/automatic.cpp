@@ -21,7 +21,7 @@ Contender candidate(const Problem& problem, const NamedPolicy& named) {
   result.schedule.placements = plan.placements;
   result.schedule.kept = named.name;
   result.makespan = simulate(problem, plan).makespan;
-  result.waits = plan.waits();
+  result.waits = plan.commands.waits();
   return result;
 }
 

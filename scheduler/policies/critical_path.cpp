@@ -187,7 +187,7 @@ int play(const Problem& problem, Schedule& schedule) {
   take_simulated_times(problem, plan);
   schedule.placements = plan.placements;
   schedule.makespan = plan.makespan;
-  return plan.waits();
+  return plan.commands.waits();
 }
 
 /// The shortest of these schedules when they are run; of those that take as long, the one with the fewest waits.

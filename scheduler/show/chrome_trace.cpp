@@ -21,7 +21,7 @@ class RunWriter {
       : view_(view), levels_(levels), runs_(runs), process_(process), events_(events) {}
 
   void write(std::string_view name, std::span<const NodeId> critical_path) {
-    const int streams = static_cast<int>(view_.plan.streams.size());
+    const int streams = static_cast<int>(view_.plan.commands.streams.size());
     name_process(name);
     for (int s = 0; s < streams; ++s) name_track(s, message("stream ", s));
     name_track(streams, "critical path");
@@ -29,7 +29,7 @@ class RunWriter {
     std::vector<bool> critical(runs_.size());
     for (const NodeId node : critical_path) critical[node] = true;
     for (int s = 0; s < streams; ++s) {
-      for (const auto& [kind, index] : view_.plan.streams[s]) {
+      for (const auto& [kind, index] : view_.plan.commands.streams[s]) {
         if (kind == Command::Kind::launch) write_node(index, s, critical[index]);
       }
     }

@@ -88,7 +88,7 @@ class ExplanationText {
 
   std::string tell() {
     out_ << view_.title << "\non " << view_.device << ", " << units(view_.capacity) << ", "
-         << plural(view_.plan.streams.size(), "stream") << '\n';
+         << plural(view_.plan.commands.streams.size(), "stream") << '\n';
     tell_tape();
     tell_graph();
     tell_costs();
@@ -348,7 +348,7 @@ class ExplanationText {
       if (simulation.busy[s] == 0) continue;
       out_ << "   stream " << s << " is busy for " << microseconds(simulation.busy[s]) << ", "
            << fixed(100 * simulation.busy[s] / simulation.makespan, 0) << " %:";
-      for (const auto& [kind, index] : view_.plan.streams[s]) {
+      for (const auto& [kind, index] : view_.plan.commands.streams[s]) {
         if (kind == Command::Kind::launch) out_ << ' ' << index;
       }
       out_ << '\n';
@@ -374,7 +374,7 @@ Explanation explain_block(const PlanView& step, const std::string& block) {
   const Problem problem{.graph = part.graph,
                         .edges = edges,
                         .costs = part.costs,
-                        .streams = static_cast<int>(step.plan.streams.size()),
+                        .streams = static_cast<int>(step.plan.commands.streams.size()),
                         .capacity = step.capacity,
                         .oversubscribes = step.oversubscribes,
                         .log = &result.log};

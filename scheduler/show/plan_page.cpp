@@ -67,7 +67,7 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
   const Plan& plan = view.plan;
   double alone = 0;
   std::int64_t workspace = 0;
-  for (const auto& commands : plan.streams) {
+  for (const auto& commands : plan.commands.streams) {
     for (const auto& [kind, index] : commands) {
       if (kind == Command::Kind::launch) alone += view.cost(index).duration;
     }
@@ -79,10 +79,10 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
                {"depth_us", plan.bound.depth},
                {"work_us", plan.bound.work},
                {"one_by_one_us", alone},
-               {"streams", plan.streams.size()},
-               {"used_streams", plan.used_streams()},
+               {"streams", plan.commands.streams.size()},
+               {"used_streams", plan.commands.used_streams()},
                {"capacity", view.capacity},
-               {"waits", plan.waits()},
+               {"waits", plan.commands.waits()},
                {"arena_bytes", plan.arena_bytes},
                {"naive_bytes", plan.naive_bytes},
                {"peak_bytes", peak},

@@ -44,8 +44,8 @@ std::string_view name_of(Phase phase) {
 }
 
 std::vector<NodeWait> waits_of(const Plan& plan) {
-  std::vector<NodeId> recorded(plan.events, kNoNode);  // per event: what is over when it happens
-  for (const auto& commands : plan.streams) {
+  std::vector<NodeId> recorded(plan.commands.events, kNoNode);  // per event: what is over when it happens
+  for (const auto& commands : plan.commands.streams) {
     NodeId last = kNoNode;
     for (const auto& [kind, index] : commands) {
       if (kind == Command::Kind::launch) last = index;
@@ -53,7 +53,7 @@ std::vector<NodeWait> waits_of(const Plan& plan) {
     }
   }
   std::vector<NodeWait> waits;
-  for (const auto& commands : plan.streams) {
+  for (const auto& commands : plan.commands.streams) {
     auto first = waits.size();  // that is for the next launch
     for (const auto& [kind, index] : commands) {
       if (kind == Command::Kind::wait) waits.push_back({recorded[index], kNoNode});
@@ -71,7 +71,7 @@ std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
     if (cause[after] == kNoNode || runs[before].finish > runs[cause[after]].finish) cause[after] = before;
   };
   NodeId last = kNoNode;
-  for (const auto& commands : plan.streams) {
+  for (const auto& commands : plan.commands.streams) {
     NodeId previous = kNoNode;
     for (const auto& [kind, index] : commands) {
       if (kind != Command::Kind::launch) continue;
@@ -122,8 +122,8 @@ std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs
   }
   std::erase_if(uses, [](const ArenaUse& use) { return use.value == kNoValue || use.bytes == 0; });
 
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    for (const auto& [kind, index] : plan.streams[s]) {
+  for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+    for (const auto& [kind, index] : plan.commands.streams[s]) {
       if (kind != Command::Kind::launch || view.cost(index).workspace_bytes == 0) continue;
       uses.push_back({.node = index,
                       .offset = plan.workspaces[s].offset,

@@ -8,8 +8,9 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "tests/test_program.h"
 
-namespace braid {
+namespace braid::testing {
 namespace {
 
 /// A kernel that runs a function.
@@ -23,14 +24,10 @@ class TestKernel final : public Kernel {
   std::function<void()> run_;
 };
 
-Instruction launch(Kernel& kernel, std::int32_t index = 0) { return {Instruction::Kind::launch, index, &kernel}; }
-Instruction record(std::int32_t event) { return {Instruction::Kind::record, event, nullptr}; }
-Instruction wait(std::int32_t event) { return {Instruction::Kind::wait, event, nullptr}; }
-
 TEST_CASE("kernels of one stream run in order") {
   std::vector<int> order;
   TestKernel a([&] { order.push_back(1); }), b([&] { order.push_back(2); }), c([&] { order.push_back(3); });
-  const Program program{.streams = {{launch(a), launch(b), launch(c)}}};
+  const TestProgram program({{launch(a), launch(b), launch(c)}});
   cpu::CpuStreamGroup streams(1);
   streams.launch(program);
   streams.synchronize();
@@ -43,7 +40,7 @@ TEST_CASE("a wait sees everything that happened before the record, step after st
   std::vector<int> seen;
   TestKernel write([&] { ++value; });
   TestKernel read([&] { seen.push_back(value); });
-  const Program program{.streams = {{launch(write), record(0)}, {wait(0), launch(read)}}, .events = 1};
+  const TestProgram program({{launch(write), record(0)}, {wait(0), launch(read)}}, 1);
   cpu::CpuStreamGroup streams(2);
   for (int step = 0; step < 200; ++step) streams.launch(program);
   streams.synchronize();
@@ -55,7 +52,7 @@ TEST_CASE("a long wait sleeps and is woken") {
   TestKernel slow([] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
   bool reached = false;
   TestKernel after([&] { reached = true; });
-  const Program program{.streams = {{launch(slow), record(0)}, {wait(0), launch(after)}}, .events = 1};
+  const TestProgram program({{launch(slow), record(0)}, {wait(0), launch(after)}}, 1);
   cpu::CpuStreamGroup streams(2);
   streams.launch(program);
   streams.synchronize();
@@ -69,8 +66,8 @@ TEST_CASE("a program starts only after all streams have finished the one before"
     shared = 1;
   });
   TestKernel fast([&] { shared = 2; });
-  const Program first{.streams = {{launch(slow)}, {}}};
-  const Program second{.streams = {{}, {launch(fast)}}};
+  const TestProgram first({{launch(slow)}, {}});
+  const TestProgram second({{}, {launch(fast)}});
   cpu::CpuStreamGroup streams(2);
   streams.launch(first);
   streams.launch(second);
@@ -82,14 +79,14 @@ TEST_CASE("a fault is parked, later kernels are skipped, other streams do not ha
   std::atomic<int> ran = 0;
   TestKernel fail([] { throw DataError("broken"); });
   TestKernel count([&] { ++ran; });
-  const Program faulty{.streams = {{launch(fail), launch(count), record(0)}, {wait(0), launch(count)}}, .events = 1};
+  const TestProgram faulty({{launch(fail), launch(count), record(0)}, {wait(0), launch(count)}}, 1);
   cpu::CpuStreamGroup streams(2);
   streams.launch(faulty);
   CHECK_THROWS_WITH_AS(streams.synchronize(), "broken", DataError);
   CHECK(ran == 0);
   streams.synchronize();  // the fault is reported once
 
-  const Program healthy{.streams = {{launch(count), record(0)}, {wait(0), launch(count)}}, .events = 1};
+  const TestProgram healthy({{launch(count), record(0)}, {wait(0), launch(count)}}, 1);
   streams.launch(healthy);
   streams.synchronize();
   CHECK(ran == 2);
@@ -97,7 +94,7 @@ TEST_CASE("a fault is parked, later kernels are skipped, other streams do not ha
 
 TEST_CASE("of several faults the first launched program's is thrown") {
   TestKernel one([] { throw Error("one"); }), two([] { throw Error("two"); });
-  const Program first{.streams = {{launch(one)}}}, second{.streams = {{launch(two)}}};
+  const TestProgram first({{launch(one)}}), second({{launch(two)}});
   cpu::CpuStreamGroup streams(1);
   streams.launch(first);
   streams.launch(second);
@@ -108,7 +105,7 @@ TEST_CASE("destruction at any time finishes what was launched") {
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> ran = 0;
     TestKernel count([&] { ++ran; });
-    const Program program{.streams = {{launch(count)}, {launch(count)}, {launch(count)}}};
+    const TestProgram program({{launch(count)}, {launch(count)}, {launch(count)}});
     {
       cpu::CpuStreamGroup streams(3);
       const int launches = round % 4;
@@ -120,8 +117,8 @@ TEST_CASE("destruction at any time finishes what was launched") {
 
 TEST_CASE("a program may use fewer streams than there are, and not more") {
   TestKernel nothing([] {});
-  const Program one{.streams = {{launch(nothing)}}};
-  const Program three{.streams = {{}, {}, {launch(nothing)}}};
+  const TestProgram one({{launch(nothing)}});
+  const TestProgram three({{}, {}, {launch(nothing)}});
   cpu::CpuStreamGroup streams(2);
   streams.launch(one);
   streams.synchronize();
@@ -139,12 +136,11 @@ TEST_CASE("programs have their turns also where streams are without work in them
         order.push_back(i);  // no other kernel runs meanwhile
       }));
     }
-    const Program nothing, empty{.streams = {{}, {}, {}}}, last{.streams = {{}, {}, {launch(*kernels[0])}}},
-        middle{.streams = {{}, {launch(*kernels[1])}}}, first{.streams = {{launch(*kernels[2])}}},
-        again{.streams = {{}, {}, {launch(*kernels[3])}}};
+    const TestProgram nothing, empty({{}, {}, {}}), last({{}, {}, {launch(*kernels[0])}}),
+        middle({{}, {launch(*kernels[1])}}), first({{launch(*kernels[2])}}), again({{}, {}, {launch(*kernels[3])}});
     {
       cpu::CpuStreamGroup streams(3);
-      for (const Program* program : {&nothing, &last, &middle, &empty, &first, &again, &nothing})
+      for (const TestProgram* program : {&nothing, &last, &middle, &empty, &first, &again, &nothing})
         streams.launch(*program);
       if (round % 2 == 0) streams.synchronize();
     }
@@ -156,17 +152,17 @@ TEST_CASE("programs with more and more events can be launched without a pause") 
   cpu::CpuStreamGroup streams(2);
   std::atomic<int> ran = 0;
   TestKernel count([&] { ++ran; });
-  std::vector<Program> programs;
+  std::deque<TestProgram> programs;
   for (int events = 1; events <= 20; ++events) {
-    Program program{.streams = {{}, {}}, .events = events};
+    std::vector<std::vector<Instruction>> lists(2);
     for (int event = 0; event < events; ++event) {
-      program.streams[static_cast<std::size_t>(event % 2)].push_back(record(event));
-      program.streams[static_cast<std::size_t>((event + 1) % 2)].push_back(wait(event));
-      program.streams[static_cast<std::size_t>((event + 1) % 2)].push_back(launch(count));
+      lists[static_cast<std::size_t>(event % 2)].push_back(record(event));
+      lists[static_cast<std::size_t>((event + 1) % 2)].push_back(wait(event));
+      lists[static_cast<std::size_t>((event + 1) % 2)].push_back(launch(count));
     }
-    programs.push_back(program);
+    programs.emplace_back(lists, events);
   }
-  for (const Program& program : programs) streams.launch(program);
+  for (const TestProgram& program : programs) streams.launch(program);
   streams.synchronize();
   CHECK(ran == 20 * 21 / 2);
 }
@@ -181,7 +177,7 @@ TEST_CASE("an observer sees every launch with its stream and index") {
     void after_launch(int, std::int32_t) override { ++after; }
   } recorder;
   TestKernel nothing([] {});
-  const Program program{.streams = {{launch(nothing, 1), launch(nothing, 2)}, {launch(nothing, 3)}}};
+  const TestProgram program({{launch(nothing, 1), launch(nothing, 2)}, {launch(nothing, 3)}});
   cpu::CpuStreamGroup streams(2);
   streams.set_observer(&recorder);
   streams.launch(program);
@@ -194,7 +190,7 @@ TEST_CASE("an observer sees every launch with its stream and index") {
 TEST_CASE("measuring tells when each launch ran, in the order of their starts") {
   TestKernel slow([] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
   TestKernel quick([] {});
-  const Program program{.streams = {{launch(slow, 7), record(0)}, {wait(0), launch(quick, 4)}}, .events = 1};
+  const TestProgram program({{launch(slow, 7), record(0)}, {wait(0), launch(quick, 4)}}, 1);
   cpu::CpuStreamGroup streams(2);
   const std::vector<LaunchTime> times = streams.measure(program);
   REQUIRE(times.size() == 2);
@@ -212,8 +208,8 @@ TEST_CASE("a fault while measuring is thrown and leaves the streams usable") {
   TestKernel broken([] { throw Error("broken"); });
   TestKernel quick([] {});
   cpu::CpuStreamGroup streams(1);
-  CHECK_THROWS_WITH_AS(streams.measure({.streams = {{launch(broken)}}}), "broken", Error);
-  CHECK(streams.measure({.streams = {{launch(quick)}}}).size() == 1);
+  CHECK_THROWS_WITH_AS(streams.measure(TestProgram({{launch(broken)}})), "broken", Error);
+  CHECK(streams.measure(TestProgram({{launch(quick)}})).size() == 1);
 }
 
 TEST_CASE("an upload arrives after what runs and before what is launched next") {
@@ -223,7 +219,7 @@ TEST_CASE("an upload arrives after what runs and before what is launched next") 
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     seen.push_back(value);
   });
-  const Program program{.streams = {{launch(read)}}};
+  const TestProgram program({{launch(read)}});
   cpu::CpuStreamGroup streams(1);
   for (int step = 1; step <= 3; ++step) {
     const Upload upload{&value, &step, sizeof step};
@@ -242,7 +238,7 @@ TEST_CASE("random programs with random delays keep the order that their events a
     std::vector<int> finished(kStreams * kRows, 0);
     std::deque<TestKernel> kernels;
     std::atomic<int> violations = 0;
-    Program program{.streams = std::vector<std::vector<Instruction>>(kStreams), .events = kStreams * kRows};
+    std::vector<std::vector<Instruction>> lists(kStreams);
     for (int row = 0; row < kRows; ++row) {
       for (int stream = 0; stream < kStreams; ++stream) {
         const int other = static_cast<int>(generator.below(kStreams));
@@ -254,12 +250,13 @@ TEST_CASE("random programs with random delays keep the order that their events a
           if (before >= 0 && finished[static_cast<std::size_t>(before)] == 0) ++violations;
           finished[static_cast<std::size_t>(self)] = 1;
         });
-        auto& list = program.streams[static_cast<std::size_t>(stream)];
+        auto& list = lists[static_cast<std::size_t>(stream)];
         if (row > 0 && other != stream) list.push_back(wait(before));
         list.push_back(launch(kernels.back()));
         list.push_back(record(self));
       }
     }
+    const TestProgram program(lists, kStreams * kRows);
     cpu::CpuStreamGroup streams(kStreams);
     streams.launch(program);
     streams.synchronize();
@@ -268,4 +265,4 @@ TEST_CASE("random programs with random delays keep the order that their events a
 }
 
 }  // namespace
-}  // namespace braid
+}  // namespace braid::testing

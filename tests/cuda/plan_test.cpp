@@ -15,14 +15,15 @@ namespace braid::testing {
 namespace {
 
 void check_program(const Ran& ran, const std::vector<int>& streams) {
-  const std::vector<int> used(streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(ran.plan.streams.size()));
+  const std::vector<int> used(streams.begin(),
+                              streams.begin() + static_cast<std::ptrdiff_t>(ran.plan.commands.streams.size()));
   const Trace trace = trace_of(recording::calls(), used);
   REQUIRE(joined(differences(trace, ran.plan)) == "");
   CHECK(joined(stray_pointers(trace, ran)) == "");
   CHECK(joined(shared_handles(trace)) == "");
-  for (const auto& commands : ran.plan.streams) {
-    for (const scheduler::Command& command : commands) {
-      if (command.kind != scheduler::Command::Kind::launch) continue;
+  for (const auto& commands : ran.plan.commands.streams) {
+    for (const Command& command : commands) {
+      if (command.kind != Command::Kind::launch) continue;
       CAPTURE(ran.graph.node(command.index).op->name());
       CHECK(std::ranges::find(trace.launches, command.index, &NodeLaunch::node) != trace.launches.end());
     }
@@ -32,7 +33,8 @@ void check_program(const Ran& ran, const std::vector<int>& streams) {
   CHECK(joined(verify(ran.graph, ran.costs, traced)) == "");
   for (const auto& [stream, position] : plan_waits(trace, ran.plan)) {
     scheduler::Plan broken = traced;
-    broken.streams[stream].erase(broken.streams[stream].begin() + static_cast<std::ptrdiff_t>(position));
+    broken.commands.streams[stream].erase(broken.commands.streams[stream].begin() +
+                                          static_cast<std::ptrdiff_t>(position));
     CHECK_FALSE(verify(ran.graph, ran.costs, broken).empty());
   }
 }
@@ -52,7 +54,7 @@ std::size_t check_session(Session& session, const std::vector<int>& streams, Rec
     if (run > 2) continue;
     const Ran ran = inspect(session, step);
     check_program(ran, streams);
-    waits = static_cast<std::size_t>(ran.plan.waits());
+    waits = static_cast<std::size_t>(ran.plan.commands.waits());
   }
   session.set_observer(nullptr);
   return waits;

@@ -28,13 +28,7 @@ TracedSteps run_training(const Training& t, Way way, int steps) {
     void bind(std::span<void* const>, std::span<void* const>, void*) override {}
     void launch(const LaunchContext&) override {}
   } kernel;
-  Program program{.streams = {}, .events = t.plan.events};
-  for (const auto& commands : t.plan.streams) {
-    auto& instructions = program.streams.emplace_back();
-    for (const auto& [kind, index] : commands) {
-      instructions.push_back({static_cast<Instruction::Kind>(kind), index, &kernel});
-    }
-  }
+  const Program program{t.plan.commands, std::vector<Kernel*>(t.plan.placements.size(), &kernel)};
 
   recording::reset();
   const auto backend = make_backend({DeviceType::cuda, 0});
@@ -226,7 +220,8 @@ std::vector<Operation> check_session(const SessionOptions& options, const std::v
       slots[static_cast<std::size_t>(value.slot)] = address_of(session.parameter(value.slot).data());
     }
     const StepMemory memory(ran.graph, ran.costs, ran.plan, address_of(ran.arena), slots);
-    const std::vector<int> used(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(ran.plan.streams.size()));
+    const std::vector<int> used(ids.begin(),
+                                ids.begin() + static_cast<std::ptrdiff_t>(ran.plan.commands.streams.size()));
     TracedSteps traced = steps_of(calls, memory, used);
     traced.operations.push_back({.name = "the host", .accesses = memory.final(static_cast<int>(k))});
     CHECK(joined(traced.faults) == "");

@@ -12,6 +12,7 @@
 #include "scheduler/costs/known_devices.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
+#include "tests/test_program.h"
 
 namespace braid::testing {
 namespace {
@@ -370,7 +371,7 @@ TEST_CASE("bad data that a kernel reports is thrown at the next synchronisation,
   } kernel;
   const auto backend = make_backend({DeviceType::cuda, 0});
   const auto streams = backend->make_streams({.count = 2});
-  const Program program{.streams = {{}, {{Instruction::Kind::launch, 0, &kernel}}}, .events = 0};
+  const TestProgram program({{}, {testing::launch(kernel)}});
   streams->launch(program);
   CHECK_THROWS_WITH_AS(streams->synchronize(), doctest::Contains("expected labels in [0, 10), got 12"), DataError);
   CHECK_NOTHROW(streams->synchronize());
@@ -382,10 +383,10 @@ TEST_CASE("a program that waits for what is never recorded, or wants more stream
   recording::reset();
   const auto backend = make_backend({DeviceType::cuda, 0});
   const auto streams = backend->make_streams({.count = 2});
-  CHECK_THROWS_AS(streams->launch({.streams = {{{Instruction::Kind::wait, 0}}, {}}, .events = 1}), Error);
-  CHECK_THROWS_AS(streams->capture({.streams = {{{Instruction::Kind::wait, 0}}, {}}, .events = 1}), Error);
-  CHECK_THROWS_AS(streams->launch({.streams = {{}, {}, {}}, .events = 0}), Error);
-  CHECK_NOTHROW(streams->launch({.streams = {{}, {}}, .events = 0}));
+  CHECK_THROWS_AS(streams->launch(TestProgram({{testing::wait(0)}, {}}, 1)), Error);
+  CHECK_THROWS_AS(streams->capture(TestProgram({{testing::wait(0)}, {}}, 1)), Error);
+  CHECK_THROWS_AS(streams->launch(TestProgram(std::vector<std::vector<Instruction>>(3))), Error);
+  CHECK_NOTHROW(streams->launch(TestProgram(std::vector<std::vector<Instruction>>(2))));
   CHECK_NOTHROW(streams->synchronize());
   CHECK(recording::mistakes().empty());
 }
@@ -403,10 +404,9 @@ TEST_CASE("a measured program tells when each launch ran, in an order that its w
   } kernel;
   const Buffer buffer = backend->allocate(4);
   kernel.data = buffer.data();
-  using Do = Instruction::Kind;
-  const Program program{.streams = {{{Do::launch, 0, &kernel}, {Do::launch, 1, &kernel}, {Do::record, 0}},
-                                    {{Do::launch, 2, &kernel}, {Do::wait, 0}, {Do::launch, 3, &kernel}}},
-                        .events = 1};
+  const TestProgram program({{testing::launch(kernel, 0), testing::launch(kernel, 1), testing::record(0)},
+                             {testing::launch(kernel, 2), testing::wait(0), testing::launch(kernel, 3)}},
+                            1);
   const auto streams = backend->make_streams({.count = 2});
   const std::vector<LaunchTime> times = streams->measure(program);
   REQUIRE(times.size() == 4);

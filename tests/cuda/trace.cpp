@@ -17,11 +17,8 @@ bool within(const recording::Bytes& inner, const void* data, std::size_t bytes) 
 }
 
 /// Where the plan's commands begin within the traced ones: so that their first launches meet.
-std::optional<std::size_t> offset_of(const std::vector<scheduler::Command>& traced,
-                                     const std::vector<scheduler::Command>& planned) {
-  const auto is_launch = [](const scheduler::Command& command) {
-    return command.kind == scheduler::Command::Kind::launch;
-  };
+std::optional<std::size_t> offset_of(const std::vector<Command>& traced, const std::vector<Command>& planned) {
+  const auto is_launch = [](const Command& command) { return command.kind == Command::Kind::launch; };
   const auto first_traced = std::ranges::find_if(traced, is_launch) - traced.begin();
   const auto first_planned = std::ranges::find_if(planned, is_launch) - planned.begin();
   if (first_traced < first_planned) return std::nullopt;
@@ -47,7 +44,7 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams) {
     if (call.kind == CallKind::mark) {
       node = call.function == "begin" ? &call : nullptr;
       if (node != nullptr) {
-        trace.streams[static_cast<std::size_t>(call.stream)].push_back({scheduler::Command::Kind::launch, call.index});
+        trace.streams[static_cast<std::size_t>(call.stream)].push_back({Command::Kind::launch, call.index});
       }
       continue;
     }
@@ -69,9 +66,9 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams) {
     auto& commands = trace.streams[static_cast<std::size_t>(stream - streams.begin())];
     if (call.kind == CallKind::record) {
       newest[call.event] = trace.events;
-      commands.push_back({scheduler::Command::Kind::record, trace.events++});
+      commands.push_back({Command::Kind::record, trace.events++});
     } else if (call.kind == CallKind::wait && newest.contains(call.event)) {
-      commands.push_back({scheduler::Command::Kind::wait, newest[call.event]});
+      commands.push_back({Command::Kind::wait, newest[call.event]});
     }
   }
   return trace;
@@ -83,9 +80,9 @@ std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& 
   std::map<std::int32_t, int> waits;
   const auto complain = [&](const auto&... parts) { found.push_back(message(parts...)); };
   // Records first: they tell which event is which.
-  for (const auto kind : {scheduler::Command::Kind::record, scheduler::Command::Kind::wait}) {
-    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      const auto& planned = plan.streams[s];
+  for (const auto kind : {Command::Kind::record, Command::Kind::wait}) {
+    for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+      const auto& planned = plan.commands.streams[s];
       const auto& traced = trace.streams[s];
       const auto offset = offset_of(traced, planned);
       if (!offset || *offset + planned.size() > traced.size()) {
@@ -93,13 +90,13 @@ std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& 
         return found;
       }
       for (std::size_t i = 0; i < planned.size(); ++i) {
-        const scheduler::Command &expected = planned[i], &actual = traced[*offset + i];
+        const Command &expected = planned[i], &actual = traced[*offset + i];
         if (actual.kind != expected.kind) {
           complain("command ", i, " of stream ", s, " is of kind ", static_cast<int>(actual.kind), ", not ",
                    static_cast<int>(expected.kind));
-        } else if (expected.kind == scheduler::Command::Kind::launch && actual.index != expected.index) {
+        } else if (expected.kind == Command::Kind::launch && actual.index != expected.index) {
           complain("command ", i, " of stream ", s, " launches node ", actual.index, ", not ", expected.index);
-        } else if (expected.kind == kind && kind == scheduler::Command::Kind::record) {
+        } else if (expected.kind == kind && kind == Command::Kind::record) {
           events[expected.index] = actual.index;
         } else if (expected.kind == kind && events[expected.index] != actual.index) {
           complain("command ", i, " of stream ", s, " waits for another event than ", expected.index);
@@ -107,8 +104,7 @@ std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& 
       }
       for (std::size_t i = 0; i < traced.size(); ++i) {
         const bool outside = i < *offset || i >= *offset + planned.size();
-        if (outside && traced[i].kind == scheduler::Command::Kind::launch)
-          complain("stream ", s, " launches more than the plan");
+        if (outside && traced[i].kind == Command::Kind::launch) complain("stream ", s, " launches more than the plan");
       }
     }
   }
@@ -117,17 +113,17 @@ std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& 
 
 scheduler::Plan traced_plan(const Trace& trace, const scheduler::Plan& plan) {
   scheduler::Plan traced = plan;
-  traced.events = trace.events;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) traced.streams[s] = trace.streams[s];
+  traced.commands.events = trace.events;
+  for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) traced.commands.streams[s] = trace.streams[s];
   return traced;
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const scheduler::Plan& plan) {
   std::vector<std::pair<std::size_t, std::size_t>> waits;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    const std::size_t offset = offset_of(trace.streams[s], plan.streams[s]).value_or(0);
-    for (std::size_t i = 0; i < plan.streams[s].size(); ++i) {
-      if (plan.streams[s][i].kind == scheduler::Command::Kind::wait) waits.emplace_back(s, offset + i);
+  for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+    const std::size_t offset = offset_of(trace.streams[s], plan.commands.streams[s]).value_or(0);
+    for (std::size_t i = 0; i < plan.commands.streams[s].size(); ++i) {
+      if (plan.commands.streams[s][i].kind == Command::Kind::wait) waits.emplace_back(s, offset + i);
     }
   }
   return waits;

@@ -27,7 +27,7 @@ struct NodeLaunch {
 /// A program as it was issued. Every record of an event in the log is an event of its own here, as one event is used
 /// again and again. What the executor adds to a program (fork and join) is part of it.
 struct Trace {
-  std::vector<std::vector<scheduler::Command>> streams;  ///< per stream of the plan
+  std::vector<std::vector<Command>> streams;  ///< per stream of the plan
   std::int32_t events = 0;
   std::vector<NodeLaunch> launches;
   std::vector<std::string> faults;  ///< work outside of nodes, or of a node in another stream than its own

@@ -6,6 +6,7 @@
 #include "ops/kernels.h"
 #include "runtime/session.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/test_program.h"
 
 namespace braid::testing {
 namespace {
@@ -52,7 +53,7 @@ GPU_TEST_CASE("an illegal address ends the session with an error, and the next s
                                                        .info = &backend->info()});
     void* const nowhere[] = {nullptr};
     kernel->bind(nowhere, nowhere, nullptr);
-    const Program program{.streams = {{{Instruction::Kind::launch, 0, kernel.get()}}}};
+    const TestProgram program({{testing::launch(*kernel)}});
     CHECK_THROWS_AS((streams->launch(program), streams->synchronize()), DeviceError);
     CHECK_THROWS_AS(streams->synchronize(), DeviceError);
   }

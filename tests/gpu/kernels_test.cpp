@@ -7,6 +7,7 @@
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 #include "tests/ops/rounding.h"
+#include "tests/test_program.h"
 
 namespace braid::testing {
 namespace {
@@ -40,7 +41,7 @@ class Gpu {
                                                        .info = &backend_->info()});
     const auto workspace_bytes = static_cast<std::int64_t>(kernel->workspace_bytes());
     kernel->bind(inputs, outputs, upload(filled(DType::u8, {workspace_bytes}, garbage), buffers));
-    const Program program{.streams = {{{Instruction::Kind::launch, 0, kernel.get()}}}};
+    const TestProgram program({{testing::launch(*kernel)}});
     streams_->launch(program);
     streams_->synchronize();
 

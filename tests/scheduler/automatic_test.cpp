@@ -27,7 +27,7 @@ TEST_CASE("the automatic policy is as fast as the best of the others, and says w
     CHECK(simulate(problem, plan).makespan <= best * (1 + 1e-8));
     CHECK(plan.policy.starts_with("auto ("));
     const std::string kept = plan.policy.substr(6, plan.policy.size() - 7);
-    CHECK(make_plan(problem, find_policy(kept), kept).streams == plan.streams);
+    CHECK(make_plan(problem, find_policy(kept), kept).commands.streams == plan.commands.streams);
   }
 }
 

@@ -114,7 +114,7 @@ TEST_CASE("the arrows of a trace are the waits of the plan, and leave and reach 
     for (const Json& tail : events_of(trace, "s")) REQUIRE(tails.emplace(tail["id"], tail).second);
     const std::vector<Json> heads = events_of(trace, "f");
     REQUIRE(heads.size() == tails.size());
-    REQUIRE(heads.size() == static_cast<std::size_t>(view.plan.waits()));
+    REQUIRE(heads.size() == static_cast<std::size_t>(view.plan.commands.waits()));
     std::vector<NodeWait> arrows;
     for (const Json& head : heads) {
       const Json& tail = tails.at(head["id"]);

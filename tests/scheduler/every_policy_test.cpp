@@ -150,7 +150,7 @@ TEST_CASE("every policy plans an empty step") {
   for_every_policy(StepGraph{}, [](const std::string& name, Policy policy) {
     const Plan plan = make_plan(StepGraph{}, Costs{}, policy, name, 4, 2);
     CHECK(plan.makespan == 0);
-    CHECK(plan.streams == std::vector<std::vector<Command>>(4));
+    CHECK(plan.commands.streams == std::vector<std::vector<Command>>(4));
   });
 }
 

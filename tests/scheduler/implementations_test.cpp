@@ -134,7 +134,7 @@ TEST_CASE(
     if (!changed) continue;
     REQUIRE(improved.makespan < step.plan.makespan);
     REQUIRE(improved.makespan == simulate(step.problem, improved).makespan);
-    REQUIRE(improved.streams == step.plan.streams);
+    REQUIRE(improved.commands.streams == step.plan.commands.streams);
     ++better;
   }
   CHECK(better > 20);

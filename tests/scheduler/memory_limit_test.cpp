@@ -177,7 +177,7 @@ TEST_CASE("a step recorded in another order is the same step") {
     plan_memory(problem.graph, problem.costs, plan);
     Plan here = plan_commands(random.problem(), lean.restore(there), "critical_path");
     plan_memory(random.step.graph, random.step.costs, here);
-    REQUIRE(here.waits() == plan.waits());
+    REQUIRE(here.commands.waits() == plan.commands.waits());
     REQUIRE(here.live_bytes == plan.live_bytes);
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, here).safe());
   }

@@ -29,7 +29,7 @@ class Mutator {
   bool repeat_launch() {
     const Place place = find(Kind::launch);
     if (!place.found) return false;
-    auto& commands = plan_.streams[place.stream];
+    auto& commands = plan_.commands.streams[place.stream];
     commands.insert(at(place.stream, below(commands.size() + 1)), commands[place.position]);
     return true;
   }
@@ -37,7 +37,7 @@ class Mutator {
   bool move_wait_behind_launch() {
     const Place place = find(Kind::wait);
     if (!place.found) return false;
-    auto& commands = plan_.streams[place.stream];
+    auto& commands = plan_.commands.streams[place.stream];
     const auto launch = std::ranges::find(at(place), commands.end(), Kind::launch, &Command::kind);
     if (launch == commands.end()) return false;
     std::rotate(at(place), at(place) + 1, launch + 1);
@@ -48,7 +48,7 @@ class Mutator {
     const Place place = find(Kind::record);
     if (!place.found || place.position == 0) return false;
     std::size_t launch = place.position;
-    while (launch > 0 && plan_.streams[place.stream][launch].kind != Kind::launch) --launch;
+    while (launch > 0 && plan_.commands.streams[place.stream][launch].kind != Kind::launch) --launch;
     std::rotate(at(place.stream, launch), at(place), at(place) + 1);
     return true;
   }
@@ -58,7 +58,7 @@ class Mutator {
   bool move_launch_to_other_stream() {
     const Place place = find(Kind::launch);
     if (!place.found) return false;
-    const NodeId node = plan_.streams[place.stream][place.position].index;
+    const NodeId node = plan_.commands.streams[place.stream][place.position].index;
     const auto target = move_to_other_stream(place);
     if (!target) return false;
     plan_.placements[node].stream = static_cast<int>(*target);
@@ -68,8 +68,8 @@ class Mutator {
   bool swap_dependent_nodes() {
     const Edges edges = graph_.edges();
     std::vector<std::pair<Place, Place>> pairs;
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
-      const auto& commands = plan_.streams[s];
+    for (std::size_t s = 0; s < plan_.commands.streams.size(); ++s) {
+      const auto& commands = plan_.commands.streams[s];
       for (std::size_t b = 0; b < commands.size(); ++b) {
         for (std::size_t a = 0; a < b; ++a) {
           if (commands[a].kind != Kind::launch || commands[b].kind != Kind::launch) continue;
@@ -85,7 +85,7 @@ class Mutator {
   }
 
   bool swap_neighbours() {
-    auto& commands = plan_.streams[below(plan_.streams.size())];
+    auto& commands = plan_.commands.streams[below(plan_.commands.streams.size())];
     if (commands.size() < 2) return false;
     const std::size_t i = below(commands.size() - 1);
     std::swap(commands[i], commands[i + 1]);
@@ -94,9 +94,9 @@ class Mutator {
 
   bool wait_for_another_event() {
     const Place place = find(Kind::wait);
-    if (!place.found || plan_.events < 2) return false;
+    if (!place.found || plan_.commands.events < 2) return false;
     std::int32_t& event = at(place)->index;
-    event = (event + 1 + static_cast<std::int32_t>(below(plan_.events - 1))) % plan_.events;
+    event = (event + 1 + static_cast<std::int32_t>(below(plan_.commands.events - 1))) % plan_.commands.events;
     return true;
   }
 
@@ -188,30 +188,31 @@ class Mutator {
 
   std::size_t below(auto bound) { return random_.below(static_cast<std::uint32_t>(bound)); }
   std::vector<Command>::iterator at(std::size_t stream, std::size_t position) {
-    return plan_.streams[stream].begin() + static_cast<std::ptrdiff_t>(position);
+    return plan_.commands.streams[stream].begin() + static_cast<std::ptrdiff_t>(position);
   }
   std::vector<Command>::iterator at(const Place& place) { return at(place.stream, place.position); }
 
   Place find(Kind kind) {
     std::vector<Place> places;
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
-      for (std::size_t i = 0; i < plan_.streams[s].size(); ++i) {
-        if (plan_.streams[s][i].kind == kind) places.push_back({true, s, i});
+    for (std::size_t s = 0; s < plan_.commands.streams.size(); ++s) {
+      for (std::size_t i = 0; i < plan_.commands.streams[s].size(); ++i) {
+        if (plan_.commands.streams[s][i].kind == kind) places.push_back({true, s, i});
       }
     }
     return places.empty() ? Place{} : places[below(places.size())];
   }
   bool drop(const Place& place) {
-    if (place.found) plan_.streams[place.stream].erase(at(place));
+    if (place.found) plan_.commands.streams[place.stream].erase(at(place));
     return place.found;
   }
   /// To any place in it. Returns which stream.
   std::optional<std::size_t> move_to_other_stream(const Place& place) {
-    if (!place.found || plan_.streams.size() < 2) return std::nullopt;
-    const std::size_t target = (place.stream + 1 + below(plan_.streams.size() - 1)) % plan_.streams.size();
+    if (!place.found || plan_.commands.streams.size() < 2) return std::nullopt;
+    const std::size_t target =
+        (place.stream + 1 + below(plan_.commands.streams.size() - 1)) % plan_.commands.streams.size();
     const Command command = *at(place);
     drop(place);
-    auto& commands = plan_.streams[target];
+    auto& commands = plan_.commands.streams[target];
     commands.insert(at(target, below(commands.size() + 1)), command);
     return target;
   }

@@ -37,8 +37,8 @@ inline Relation ordered_nodes(const StepGraph& graph, const Plan& plan, bool& de
     std::size_t stream;
   };
   std::vector<Place> commands;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    for (const Command& command : plan.streams[s]) commands.push_back({command, s});
+  for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+    for (const Command& command : plan.commands.streams[s]) commands.push_back({command, s});
   }
   if (commands.size() > kMaxOracle) throw Error("the oracle is for small plans only");
   Relation relation(commands.size());
@@ -112,10 +112,10 @@ class SafetyOracle {
  private:
   bool commands_are_complete() const {
     std::vector<int> launched(static_cast<std::size_t>(graph_.node_count())),
-        recorded(static_cast<std::size_t>(plan_.events));
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s) {
-      for (const auto& [kind, index] : plan_.streams[s]) {
-        const std::int32_t limit = kind == Command::Kind::launch ? graph_.node_count() : plan_.events;
+        recorded(static_cast<std::size_t>(plan_.commands.events));
+    for (std::size_t s = 0; s < plan_.commands.streams.size(); ++s) {
+      for (const auto& [kind, index] : plan_.commands.streams[s]) {
+        const std::int32_t limit = kind == Command::Kind::launch ? graph_.node_count() : plan_.commands.events;
         if (index < 0 || index >= limit) return false;
         if (kind == Command::Kind::launch && plan_.placements[index].stream != static_cast<int>(s)) return false;
         if (kind == Command::Kind::launch) ++launched[index];
@@ -183,7 +183,7 @@ class SafetyOracle {
       for (ValueId id = 0; id < graph_.value_count(); ++id) {
         if (graph_.value(id).slot < 0 && overlaps(begin(id), end(id))) return false;
       }
-      for (const auto& [kind, index] : plan_.streams[s]) {
+      for (const auto& [kind, index] : plan_.commands.streams[s]) {
         if (kind != Command::Kind::launch) continue;
         const Cost& cost = costs_.of(index, plan_.placements[index].implementation);
         if (static_cast<std::int64_t>(cost.workspace_bytes) > bytes) return false;

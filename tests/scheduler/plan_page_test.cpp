@@ -28,12 +28,12 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
       REQUIRE(node["stream"] == view.plan.placements[id].stream);
     }
     REQUIRE(data["edges"].size() == view.graph.edges().predecessor.size());
-    REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.waits()));
+    REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.commands.waits()));
     REQUIRE(data["pace"].get<std::vector<NodeId>>() == view.simulation.critical_path);
     const Json& numbers = data["numbers"];
     REQUIRE(numbers["makespan_us"] == view.plan.makespan);
     REQUIRE(numbers["arena_bytes"] == view.plan.arena_bytes);
-    REQUIRE(numbers["waits"] == view.plan.waits());
+    REQUIRE(numbers["waits"] == view.plan.commands.waits());
     REQUIRE(numbers["peak_bytes"].get<std::int64_t>() <= view.plan.arena_bytes);
   }
 }

@@ -37,11 +37,11 @@ TEST_CASE("every wait is required: without it the verifier finds a fault") {
     const RandomStep step = random_step(seed);
     for (const int streams : {2, 4, 8}) {
       const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
-      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-        for (std::size_t i = 0; i < plan.streams[s].size(); ++i) {
-          if (plan.streams[s][i].kind != Command::Kind::wait) continue;
+      for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+        for (std::size_t i = 0; i < plan.commands.streams[s].size(); ++i) {
+          if (plan.commands.streams[s][i].kind != Command::Kind::wait) continue;
           Plan damaged = plan;
-          damaged.streams[s].erase(damaged.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
+          damaged.commands.streams[s].erase(damaged.commands.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
           INFO("seed ", seed, ", ", streams, " streams, command ", i, " of stream ", s);
           REQUIRE(!verify(step.graph, step.costs, damaged).empty());
           ++deleted;
@@ -58,7 +58,7 @@ TEST_CASE("planning is a function: the same step gives the same plan") {
 
 TEST_CASE("an empty step has an empty plan") {
   const Plan plan = make_plan(StepGraph{}, Costs{}, critical_path, "critical_path", 2, 1);
-  CHECK(plan.streams.size() == 2);
+  CHECK(plan.commands.streams.size() == 2);
   CHECK(plan.makespan == 0);
   CHECK(plan.arena_bytes == 0);
   CHECK(plan_from_json(to_json(plan)) == plan);

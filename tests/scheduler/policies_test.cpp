@@ -199,7 +199,7 @@ TEST_CASE("where units are shared a wide node stays on the stream of its predece
   const Plan plan = make_plan(graph, costs, critical_path, "critical_path", 2, 4, true);
   CHECK(plan.placements[0].stream == plan.placements[2].stream);
   CHECK(plan.placements[1].stream == plan.placements[3].stream);
-  CHECK(plan.waits() == 0);
+  CHECK(plan.commands.waits() == 0);
 }
 
 }  // namespace braid::scheduler::testing

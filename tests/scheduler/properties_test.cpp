@@ -61,13 +61,13 @@ std::string failure_among_plans(Property property) {
 /// Places nodes in turn on the streams, and tells nobody which of them depend on each other.
 Plan careless_plan(const RandomStep& step, const Problem& problem) {
   Plan plan = make_plan(problem, serial, "serial");
-  plan.streams.assign(static_cast<std::size_t>(problem.streams), {});
+  plan.commands.streams.assign(static_cast<std::size_t>(problem.streams), {});
   plan.workspaces.assign(static_cast<std::size_t>(problem.streams), {});
   int next = 0;
   for (NodeId node = 0; node < step.graph.node_count(); ++node) {
     if (step.graph.node(node).is_view) continue;
     plan.placements[node].stream = next++ % problem.streams;
-    plan.streams[static_cast<std::size_t>(plan.placements[node].stream)].push_back({Kind::launch, node});
+    plan.commands.streams[static_cast<std::size_t>(plan.placements[node].stream)].push_back({Kind::launch, node});
   }
   plan_memory(step.graph, step.costs, plan);
   return plan;
@@ -85,11 +85,11 @@ TEST_CASE("every policy's plan is safe, by verifier, oracle and three steps in a
 
 TEST_CASE("every wait of every policy's plan is necessary") {
   CHECK(failure_among_plans([](const RandomStep& step, const Problem&, const Plan& plan) {
-          for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-            for (std::size_t i = 0; i < plan.streams[s].size(); ++i) {
-              if (plan.streams[s][i].kind != Kind::wait) continue;
+          for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+            for (std::size_t i = 0; i < plan.commands.streams[s].size(); ++i) {
+              if (plan.commands.streams[s][i].kind != Kind::wait) continue;
               Plan broken = plan;
-              broken.streams[s].erase(broken.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
+              broken.commands.streams[s].erase(broken.commands.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
               RC_ASSERT_FALSE(SafetyOracle(step.graph, step.costs, broken).safe());
               RC_ASSERT(joined(verify(step.graph, step.costs, broken)) != "");
             }
@@ -148,7 +148,8 @@ TEST_CASE("no simulated run is faster than the lower bound, and on one stream it
           for (NodeId node = 0; node < step.graph.node_count(); ++node) {
             sum += step.costs.of(node, plan.placements[node].implementation).duration;
           }
-          const auto used = std::ranges::count_if(plan.streams, [](const auto& commands) { return !commands.empty(); });
+          const auto used =
+              std::ranges::count_if(plan.commands.streams, [](const auto& commands) { return !commands.empty(); });
           if (used <= 1) RC_ASSERT(std::abs(makespan - sum) < kSumRounding);
           if (plan.policy == "serial") RC_ASSERT(used <= 1);
         }) == "");

@@ -105,7 +105,7 @@ TEST_CASE("with a stream for every path matching waits once for each edge of the
     const Edges reduced = transitive_reduction(edges);
     const std::vector<NodeId> next = maximum_matching(reduced);
     const auto matched = std::ssize(next) - std::ranges::count(next, kNoNode);
-    REQUIRE(plan.waits() == std::ssize(reduced.predecessor) - matched);
+    REQUIRE(plan.commands.waits() == std::ssize(reduced.predecessor) - matched);
 
     Relation required = required_order(step.graph);
     close(required);

@@ -43,13 +43,13 @@ inline int peak_width(const std::vector<Interval>& intervals) {
 /// Runs the command lists of a plan with these durations, as a device would.
 inline std::vector<Interval> run(const Plan& plan, const Costs& costs, const std::vector<double>& durations) {
   std::vector<Interval> intervals;
-  std::vector<double> clock(plan.streams.size()), event(plan.events, -1);
-  std::vector<std::size_t> next(plan.streams.size());
+  std::vector<double> clock(plan.commands.streams.size()), event(plan.commands.events, -1);
+  std::vector<std::size_t> next(plan.commands.streams.size());
   for (bool progress = true; progress;) {
     progress = false;
-    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      for (; next[s] < plan.streams[s].size(); ++next[s], progress = true) {
-        const auto [kind, index] = plan.streams[s][next[s]];
+    for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
+      for (; next[s] < plan.commands.streams[s].size(); ++next[s], progress = true) {
+        const auto [kind, index] = plan.commands.streams[s][next[s]];
         if (kind == Command::Kind::wait && event[index] < 0) break;
         if (kind == Command::Kind::wait) clock[s] = std::max(clock[s], event[index]);
         if (kind == Command::Kind::record) event[index] = clock[s];

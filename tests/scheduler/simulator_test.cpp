@@ -36,7 +36,7 @@ Simulation simulate_on(const StepGraph& graph, const Costs& costs, const Plan& p
   return simulate({.graph = graph,
                    .edges = edges,
                    .costs = costs,
-                   .streams = static_cast<int>(plan.streams.size()),
+                   .streams = static_cast<int>(plan.commands.streams.size()),
                    .capacity = capacity,
                    .interference = interference},
                   plan);
@@ -92,7 +92,7 @@ TEST_CASE("an event serves every stream that waits for it, and is over when its 
   const ValueId a = add(graph, {});
   for (int i = 0; i < 3; ++i) add(graph, {a});
   const Plan plan = on_streams(graph, {0, 0, 1, 2});
-  REQUIRE(plan.events == 1);
+  REQUIRE(plan.commands.events == 1);
   const Costs costs = choices_of({{.duration = 3}, {.duration = 9}, {.duration = 1}, {.duration = 2}});
   const Simulation simulation = simulate_on(graph, costs, plan, 4);
   CHECK(ran(simulation, 1, 3, 12));
@@ -104,10 +104,10 @@ TEST_CASE("an event recorded after a wait hands on what was waited for") {
   const StepGraph graph = independent(2);
   Plan plan;
   plan.placements = {{.stream = 0}, {.stream = 2}};
-  plan.events = 2;
-  plan.streams = {{{Kind::launch, 0}, {Kind::record, 0}},
-                  {{Kind::wait, 0}, {Kind::record, 1}},
-                  {{Kind::wait, 1}, {Kind::launch, 1}}};
+  plan.commands.events = 2;
+  plan.commands.streams = {{{Kind::launch, 0}, {Kind::record, 0}},
+                           {{Kind::wait, 0}, {Kind::record, 1}},
+                           {{Kind::wait, 1}, {Kind::launch, 1}}};
   const Simulation simulation = simulate_on(graph, choices_of({{.duration = 4}, {.duration = 2}}), plan, 4);
   CHECK(ran(simulation, 1, 4, 6));
   CHECK(simulation.critical_path == Nodes{0, 1});
@@ -117,8 +117,8 @@ TEST_CASE("a record before everything else lets others start at once") {
   const StepGraph graph = independent(2);
   Plan plan;
   plan.placements = {{.stream = 0}, {.stream = 1}};
-  plan.events = 1;
-  plan.streams = {{{Kind::record, 0}, {Kind::launch, 0}}, {{Kind::wait, 0}, {Kind::launch, 1}}};
+  plan.commands.events = 1;
+  plan.commands.streams = {{{Kind::record, 0}, {Kind::launch, 0}}, {{Kind::wait, 0}, {Kind::launch, 1}}};
   const Simulation simulation = simulate_on(graph, choices_of({{.duration = 4}, {.duration = 5}}), plan, 4);
   CHECK(simulation.makespan == 5);
   CHECK(simulation.critical_path == Nodes{1});
@@ -220,7 +220,7 @@ TEST_CASE("nodes of no duration take none, but keep the order") {
 TEST_CASE("nothing to run takes no time") {
   const StepGraph graph;
   Plan plan;
-  plan.streams.resize(2);
+  plan.commands.streams.resize(2);
   const Simulation simulation = simulate_on(graph, Costs(), plan, 1);
   CHECK(simulation.makespan == 0);
   CHECK(simulation.critical_path.empty());
@@ -231,9 +231,9 @@ TEST_CASE("streams that wait for each other are a deadlock") {
   const StepGraph graph = independent(2);
   Plan plan;
   plan.placements = {{.stream = 0}, {.stream = 1}};
-  plan.events = 2;
-  plan.streams = {{{Kind::wait, 1}, {Kind::launch, 0}, {Kind::record, 0}},
-                  {{Kind::wait, 0}, {Kind::launch, 1}, {Kind::record, 1}}};
+  plan.commands.events = 2;
+  plan.commands.streams = {{{Kind::wait, 1}, {Kind::launch, 0}, {Kind::record, 0}},
+                           {{Kind::wait, 0}, {Kind::launch, 1}, {Kind::record, 1}}};
   CHECK_THROWS_WITH_AS(simulate_on(graph, unit_costs(graph), plan, 2),
                        "[simulator] stream 0 waits for ever at command 0", PlanError);
 }

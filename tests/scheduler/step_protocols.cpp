@@ -18,7 +18,7 @@ class Maker {
   }
 
  protected:
-  int stream_count() const { return static_cast<int>(plan_.streams.size()); }
+  int stream_count() const { return static_cast<int>(plan_.commands.streams.size()); }
   static int queue(int stream) { return 1 + stream; }
 
   void add(Operation operation) { operations_.push_back(std::move(operation)); }
@@ -34,12 +34,12 @@ class Maker {
 
   /// The streams take turns, one launch each; one that waits for what is not recorded yet stands aside.
   void run_plan(int step) {
-    std::vector<std::size_t> next(plan_.streams.size());
-    std::vector<bool> recorded(static_cast<std::size_t>(plan_.events));
+    std::vector<std::size_t> next(plan_.commands.streams.size());
+    std::vector<bool> recorded(static_cast<std::size_t>(plan_.commands.events));
     for (bool progress = true; progress;) {
       progress = false;
       for (int s = 0; s < stream_count(); ++s) {
-        const auto& commands = plan_.streams[static_cast<std::size_t>(s)];
+        const auto& commands = plan_.commands.streams[static_cast<std::size_t>(s)];
         for (auto& i = next[static_cast<std::size_t>(s)]; i < commands.size();) {
           const auto [kind, index] = commands[i];
           if (kind == Command::Kind::wait && !recorded[static_cast<std::size_t>(index)]) break;
@@ -111,11 +111,11 @@ class CudaMaker : Maker {
 
  private:
   // Events after the plan's.
-  std::int32_t forked() const { return plan_.events; }
-  std::int32_t finished(int step) const { return plan_.events + 1 + step % 2; }
-  std::int32_t uploaded(int step) const { return plan_.events + 3 + step % 2; }
-  std::int32_t consumed(int step) const { return plan_.events + 5 + step % 2; }
-  std::int32_t joined(int stream) const { return plan_.events + 6 + stream; }
+  std::int32_t forked() const { return plan_.commands.events; }
+  std::int32_t finished(int step) const { return plan_.commands.events + 1 + step % 2; }
+  std::int32_t uploaded(int step) const { return plan_.commands.events + 3 + step % 2; }
+  std::int32_t consumed(int step) const { return plan_.commands.events + 5 + step % 2; }
+  std::int32_t joined(int stream) const { return plan_.commands.events + 6 + stream; }
 
   std::int64_t bytes(ValueId input) const {
     return align_up(static_cast<std::int64_t>(memory_.read(input, 0).bytes()), kArenaAlignment);
@@ -190,7 +190,9 @@ class CpuMaker : Maker {
 
  private:
   /// A count of the steps that all have finished stands behind these; two events in turn say the same.
-  std::int32_t finished(int step, int stream) const { return plan_.events + step % 2 * stream_count() + stream; }
+  std::int32_t finished(int step, int stream) const {
+    return plan_.commands.events + step % 2 * stream_count() + stream;
+  }
   void synchronize(int step) {
     if (step == 0) return;
     for (int s = 0; s < stream_count(); ++s) wait(step, kHost, finished(step - 1, s), 0, "the end of the step before");

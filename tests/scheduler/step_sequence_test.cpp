@@ -162,7 +162,7 @@ TEST_CASE("inputs that are uploaded beside the running step race with it if they
 
 TEST_CASE("every part of the CUDA protocol is necessary") {
   const Training t;
-  REQUIRE(t.plan.waits() == 4);
+  REQUIRE(t.plan.commands.waits() == 4);
   REQUIRE(joined(verify_operations(cuda_steps(t.graph, t.costs, t.plan, 4, false))) == "");
   const Sequence sequence = cuda_steps(t.graph, t.costs, t.plan, 5, true);
   REQUIRE(joined(verify_operations(sequence)) == "");
@@ -266,15 +266,8 @@ TEST_CASE("CPU streams run steps in a row as their protocol says, whatever the d
     const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
     std::vector<std::unique_ptr<Kernel>> kernels;
     for (NodeId id = 0; id < step.graph.node_count(); ++id) kernels.push_back(std::make_unique<Sleep>(100 * seed + id));
-    Program program{.streams = {}, .events = plan.events};  // as runtime/executable.cpp makes it
-    for (const auto& commands : plan.streams) {
-      auto& instructions = program.streams.emplace_back();
-      for (const auto& [kind, index] : commands) {
-        const bool launches = kind == Command::Kind::launch;
-        instructions.push_back(
-            {static_cast<Instruction::Kind>(kind), index, launches ? kernels[index].get() : nullptr});
-      }
-    }
+    Program program{plan.commands, {}};
+    for (const auto& kernel : kernels) program.kernels.push_back(kernel.get());
 
     constexpr int kSteps = 3;
     Notes notes;

@@ -68,7 +68,7 @@ TEST_CASE("an update comes late if the next node of its stream then waits for bo
   const auto waits = [&](const Schedule& schedule) {
     const Edges edges = graph.edges();
     const Costs costs = unit_costs(graph);
-    return plan_commands({graph, edges, costs, 2, 2, true}, schedule, "").waits();
+    return plan_commands({graph, edges, costs, 2, 2, true}, schedule, "").commands.waits();
   };
   const Schedule few = assigned(graph, times, 2), late = assigned(graph, times, 2, StreamPreference::late_updates);
   CHECK(few.order == std::vector<NodeId>{0, 1, 2, 3, 8, 5, 4, 6, 7});
@@ -95,7 +95,7 @@ TEST_CASE("plans in which updates come late are safe, also where other nodes are
       plan_of(lean_schedule(problem, matching_times<StreamPreference::late_updates>, 5));
       const Plan late = plan_of(matching_times<StreamPreference::late_updates>(problem));
       const Plan few = plan_of(matching_times<StreamPreference::few_waits>(problem));
-      fewer += late.waits() < few.waits() ? 1 : 0;
+      fewer += late.commands.waits() < few.commands.waits() ? 1 : 0;
     }
   }
   CHECK(fewer > 20);

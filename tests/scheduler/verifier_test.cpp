@@ -33,7 +33,7 @@ struct Diamond {
 void mutate(const StepGraph& graph, Plan& plan, Generator& random) {
   const auto pick = [&](std::size_t size) { return random.below(static_cast<std::uint32_t>(size)); };
   const auto shift = [&] { return (static_cast<std::int64_t>(pick(9)) - 4) * (pick(4) == 0 ? 100 : kArenaAlignment); };
-  auto& commands = plan.streams[pick(plan.streams.size())];
+  auto& commands = plan.commands.streams[pick(plan.commands.streams.size())];
   switch (pick(9)) {
     case 0:
       if (!plan.offsets.empty()) plan.offsets[pick(plan.offsets.size())] += shift();
@@ -61,7 +61,7 @@ void mutate(const StepGraph& graph, Plan& plan, Generator& random) {
     case 7: plan.arena_bytes += shift(); return;
     case 8:
       if (graph.node_count() > 0)
-        plan.placements[pick(plan.placements.size())].stream = static_cast<int>(pick(plan.streams.size()));
+        plan.placements[pick(plan.placements.size())].stream = static_cast<int>(pick(plan.commands.streams.size()));
       return;
   }
 }
@@ -72,7 +72,7 @@ TEST_CASE("a plan without faults has none") { CHECK(Diamond().faults().empty());
 
 TEST_CASE("a missing wait is named with both nodes, the value and the streams") {
   Diamond d;
-  std::erase(d.plan.streams[1], Command{Kind::wait, 0});
+  std::erase(d.plan.commands.streams[1], Command{Kind::wait, 0});
   REQUIRE(d.faults().size() >= 1);
   CHECK(d.faults()[0] ==
         "node 2 'test' on stream 1 reads value 0 but is not ordered after node 0 'test' on stream 0, which writes it.");
@@ -81,20 +81,20 @@ TEST_CASE("a missing wait is named with both nodes, the value and the streams") 
 TEST_CASE("launches must be complete, single and on their own stream") {
   Diamond d;
   SUBCASE("dropped") {
-    std::erase(d.plan.streams[0], Command{Kind::launch, 3});
+    std::erase(d.plan.commands.streams[0], Command{Kind::launch, 3});
     CHECK(mentions(d.faults(), "node 3 'test' on stream 0 is launched 0 times"));
   }
   SUBCASE("twice") {
-    d.plan.streams[0].push_back({Kind::launch, 3});
+    d.plan.commands.streams[0].push_back({Kind::launch, 3});
     CHECK(mentions(d.faults(), "node 3 'test' on stream 0 is launched 2 times"));
   }
   SUBCASE("elsewhere") {
-    std::erase(d.plan.streams[0], Command{Kind::launch, 3});
-    d.plan.streams[1].push_back({Kind::launch, 3});
+    std::erase(d.plan.commands.streams[0], Command{Kind::launch, 3});
+    d.plan.commands.streams[1].push_back({Kind::launch, 3});
     CHECK(mentions(d.faults(), "Stream 1 launches node 3 'test' on stream 0"));
   }
   SUBCASE("unknown node") {
-    d.plan.streams[0].push_back({Kind::launch, 4});
+    d.plan.commands.streams[0].push_back({Kind::launch, 4});
     CHECK(mentions(d.faults(), "node 4, which does not exist"));
   }
   SUBCASE("unknown implementation") {
@@ -106,19 +106,19 @@ TEST_CASE("launches must be complete, single and on their own stream") {
 TEST_CASE("events must be recorded once, and nobody may wait for ever") {
   Diamond d;
   SUBCASE("dropped") {
-    std::erase(d.plan.streams[0], Command{Kind::record, 0});
+    std::erase(d.plan.commands.streams[0], Command{Kind::record, 0});
     CHECK(mentions(d.faults(), "Event 0 is recorded 0 times"));
   }
   SUBCASE("twice") {
-    d.plan.streams[0].push_back({Kind::record, 0});
+    d.plan.commands.streams[0].push_back({Kind::record, 0});
     CHECK(mentions(d.faults(), "Event 0 is recorded 2 times"));
   }
   SUBCASE("unknown") {
-    d.plan.streams[0].push_back({Kind::wait, 2});
+    d.plan.commands.streams[0].push_back({Kind::wait, 2});
     CHECK(mentions(d.faults(), "event 2, which does not exist"));
   }
   SUBCASE("crossed waits") {
-    d.plan.streams[0].insert(d.plan.streams[0].begin(), {Kind::wait, 1});
+    d.plan.commands.streams[0].insert(d.plan.commands.streams[0].begin(), {Kind::wait, 1});
     CHECK(mentions(d.faults(), "Stream 0 waits for event 1 for ever: deadlock"));
     CHECK(mentions(d.faults(), "Stream 1 waits for event 0 for ever: deadlock"));
   }
@@ -219,7 +219,7 @@ TEST_CASE("a parameter may not be overwritten before its last reader") {
   graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weight});
   const Costs costs = unit_costs(graph);
   Plan plan = make_plan(graph, costs, serial, "serial", 1, 1);
-  std::swap(plan.streams[0][0], plan.streams[0][1]);
+  std::swap(plan.commands.streams[0][0], plan.commands.streams[0][1]);
   CHECK(mentions(verify(graph, costs, plan), "writes value 2 over value 0 but is not ordered after node 0"));
 }
 
@@ -236,7 +236,7 @@ TEST_CASE("faults are reported up to a limit") {
   StepGraph graph;
   for (int i = 0; i < 100; ++i) add(graph, {});
   Plan plan = make_plan(graph, unit_costs(graph), serial, "serial", 1, 1);
-  plan.streams[0].clear();
+  plan.commands.streams[0].clear();
   CHECK(verify(graph, unit_costs(graph), plan).size() == 20);
 }
 

@@ -33,11 +33,11 @@ TEST_CASE("a node waits for predecessors on other streams and signals successors
   const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
   add(graph, {b, c});
   const Plan plan = commands_of(graph, on_streams({0, 0, 1, 0}), 2);
-  CHECK(plan.streams[0] ==
+  CHECK(plan.commands.streams[0] ==
         Commands{{Kind::launch, 0}, {Kind::record, 0}, {Kind::launch, 1}, {Kind::wait, 1}, {Kind::launch, 3}});
-  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::record, 1}});
-  CHECK(plan.events == 2);
-  CHECK(plan.waits() == 2);
+  CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::record, 1}});
+  CHECK(plan.commands.events == 2);
+  CHECK(plan.commands.waits() == 2);
 }
 
 TEST_CASE("a wait is dropped when another stream already ordered the two nodes") {
@@ -45,8 +45,8 @@ TEST_CASE("a wait is dropped when another stream already ordered the two nodes")
   const ValueId a = add(graph, {}), b = add(graph, {a});
   add(graph, {a, b});
   const Plan plan = commands_of(graph, on_streams({0, 1, 2}), 3);
-  CHECK(plan.streams[2] == Commands{{Kind::wait, 1}, {Kind::launch, 2}});
-  CHECK(plan.waits() == 2);
+  CHECK(plan.commands.streams[2] == Commands{{Kind::wait, 1}, {Kind::launch, 2}});
+  CHECK(plan.commands.waits() == 2);
 }
 
 TEST_CASE("a wait is dropped when an earlier node of the same stream already waited") {
@@ -55,7 +55,7 @@ TEST_CASE("a wait is dropped when an earlier node of the same stream already wai
   add(graph, {a});
   add(graph, {a});
   const Plan plan = commands_of(graph, on_streams({0, 1, 1}), 2);
-  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}, {Kind::launch, 2}});
+  CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}, {Kind::launch, 2}});
 }
 
 TEST_CASE("of two predecessors on one stream only the later is awaited") {
@@ -63,8 +63,8 @@ TEST_CASE("of two predecessors on one stream only the later is awaited") {
   const ValueId a = add(graph, {}), b = add(graph, {});
   add(graph, {a, b});
   const Plan plan = commands_of(graph, on_streams({0, 0, 1}), 2);
-  CHECK(plan.streams[0] == Commands{{Kind::launch, 0}, {Kind::launch, 1}, {Kind::record, 0}});
-  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}});
+  CHECK(plan.commands.streams[0] == Commands{{Kind::launch, 0}, {Kind::launch, 1}, {Kind::record, 0}});
+  CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}});
 }
 
 TEST_CASE("one event serves all streams that wait for the same node") {
@@ -72,8 +72,8 @@ TEST_CASE("one event serves all streams that wait for the same node") {
   const ValueId a = add(graph, {});
   for (int i = 0; i < 3; ++i) add(graph, {a});
   const Plan plan = commands_of(graph, on_streams({0, 1, 2, 3}), 4);
-  CHECK(plan.events == 1);
-  CHECK(plan.waits() == 3);
+  CHECK(plan.commands.events == 1);
+  CHECK(plan.commands.waits() == 3);
 }
 
 TEST_CASE("a fork and join over four streams needs one wait a stream each way") {
@@ -84,8 +84,8 @@ TEST_CASE("a fork and join over four streams needs one wait a stream each way") 
   add(graph, branches);
   const Plan plan = make_plan(graph, unit_costs(graph), critical_path, "critical_path", 4, 4);
   CHECK(plan.makespan == 4);
-  CHECK(plan.waits() == 6);
-  CHECK(plan.events == 4);
+  CHECK(plan.commands.waits() == 6);
+  CHECK(plan.commands.events == 4);
 }
 
 TEST_CASE("the next version of a parameter waits for readers of the previous one") {
@@ -96,7 +96,7 @@ TEST_CASE("the next version of a parameter waits for readers of the previous one
   next.overwrites = 0;
   graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weight});
   const Plan plan = commands_of(graph, on_streams({0, 1}), 2);
-  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}});
+  CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}});
 }
 
 TEST_CASE("extra edges are ordered like data, and views are not launched") {
@@ -111,8 +111,8 @@ TEST_CASE("extra edges are ordered like data, and views are not launched") {
   schedule.order = {0, 2, 3};
   schedule.resource_edges = {{0, 2}};
   const Plan plan = commands_of(graph, schedule, 2);
-  CHECK(plan.streams[0] == Commands{{Kind::launch, 0}, {Kind::record, 0}});
-  CHECK(plan.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::launch, 3}});
+  CHECK(plan.commands.streams[0] == Commands{{Kind::launch, 0}, {Kind::record, 0}});
+  CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::launch, 3}});
 }
 
 TEST_CASE("a stream that does not exist is refused") {
@@ -151,7 +151,7 @@ TEST_CASE("waits order exactly what is required, and are as few as the transitiv
         crossings += implied ? 0 : 1;
       }
     }
-    REQUIRE(plan.waits() == crossings);
+    REQUIRE(plan.commands.waits() == crossings);
   }
 }
 

@@ -126,14 +126,14 @@ scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const
   scheduler::Interference pairs;
   if (profile != nullptr) pairs = interference(*profile, graph, costs, device.capacity, tf32);
   const Edges edges = graph.edges();
-  return simulate({.graph = graph,
-                   .edges = edges,
-                   .costs = costs,
-                   .streams = static_cast<int>(plan.streams.size()),
-                   .capacity = device.capacity,
-                   .oversubscribes = device.oversubscribes,
-                   .interference = &pairs,
-                   .wait_microseconds = profile != nullptr ? profile->wait_microseconds : 0},
+  return simulate(scheduler::Problem{.graph = graph,
+                                     .edges = edges,
+                                     .costs = costs,
+                                     .streams = static_cast<int>(plan.commands.streams.size()),
+                                     .capacity = device.capacity,
+                                     .oversubscribes = device.oversubscribes,
+                                     .interference = &pairs,
+                                     .wait_microseconds = profile != nullptr ? profile->wait_microseconds : 0},
                   plan);
 }
 
@@ -159,7 +159,7 @@ double Bench::start(Step& step, Tensor& loss) {
   plan_.nodes = session_.tape().graph().node_count();
   plan_.record_seconds = std::chrono::duration<double>(recorded - begin).count();
   plan_.policy = plan.policy;
-  plan_.streams = plan.used_streams();
+  plan_.streams = plan.commands.used_streams();
   plan_.makespan = plan.makespan;
   plan_.lower_bound = plan.bound.bound;
   return std::chrono::duration<double>(started - recorded).count();

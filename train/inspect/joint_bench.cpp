@@ -39,7 +39,7 @@ double JointBench::step(std::span<Entry> entries, bool balanced) {
   for (const Tensor& loss : losses) loss.item();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const scheduler::Plan& plan = step.plan();
-  const std::size_t streams = plan.used_streams();
+  const std::size_t streams = plan.commands.used_streams();
   arena_bytes_ = static_cast<std::size_t>(plan.arena_bytes);
   plan_ = message(plan.policy, " on ", plural(streams, "stream"));
   return seconds;

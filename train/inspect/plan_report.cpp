@@ -43,7 +43,7 @@ scheduler::Problem recorded_problem(const PlanReport& report, const Edges& edges
 /// The problem that a planned step solves: that of the recorded graph, or of the one with recomputation.
 scheduler::Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
   const DeviceInfo& info = report.target.info;
-  const int streams = static_cast<int>(planned.plan.streams.size());
+  const int streams = static_cast<int>(planned.plan.commands.streams.size());
   if (!planned.recomputed.has_value()) return recorded_problem(report, edges, streams);
   return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.oversubscribes};
 }
@@ -58,12 +58,12 @@ PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan
   const scheduler::Plan& plan = planned.plan;
   const scheduler::Simulation simulation = simulate(problem, plan);
   PlanRow row{.policy = plan.policy,
-              .streams = plan.streams.size(),
-              .used_streams = plan.used_streams(),
+              .streams = plan.commands.streams.size(),
+              .used_streams = plan.commands.used_streams(),
               .makespan = simulation.makespan,
               .bound = plan.bound,
               .utilisation = utilisation(problem, plan, simulation),
-              .waits = plan.waits(),
+              .waits = plan.commands.waits(),
               .arena_bytes = plan.arena_bytes,
               .naive_bytes = plan.naive_bytes,
               .live_bytes = plan.live_bytes,

@@ -1,0 +1,43 @@
+#pragma once
+// Programs as tests write them down: every launch beside its kernel.
+
+#include "core/program.h"
+
+namespace braid::testing {
+
+struct Instruction {
+  Command command;
+  Kernel* kernel = nullptr;  // of a launch
+};
+
+/// A launch without an index gets the next free one.
+inline Instruction launch(Kernel& kernel, std::int32_t index = -1) { return {{Command::Kind::launch, index}, &kernel}; }
+inline Instruction record(std::int32_t event) { return {{Command::Kind::record, event}}; }
+inline Instruction wait(std::int32_t event) { return {{Command::Kind::wait, event}}; }
+
+class TestProgram {
+ public:
+  explicit TestProgram(const std::vector<std::vector<Instruction>>& streams = {}, std::int32_t events = 0)
+      : commands_{std::vector<std::vector<Command>>(streams.size()), events}, program_{commands_, {}} {
+    auto& kernels = program_.kernels;
+    for (std::size_t stream = 0; stream < streams.size(); ++stream) {
+      for (auto [command, kernel] : streams[stream]) {
+        if (command.kind == Command::Kind::launch) {
+          if (command.index < 0) command.index = static_cast<std::int32_t>(kernels.size());
+          kernels.resize(std::max(kernels.size(), static_cast<std::size_t>(command.index) + 1));
+          kernels[static_cast<std::size_t>(command.index)] = kernel;
+        }
+        commands_.streams[stream].push_back(command);
+      }
+    }
+  }
+  TestProgram(const TestProgram&) = delete;
+
+  operator const Program&() const { return program_; }
+
+ private:
+  CommandLists commands_;
+  Program program_;
+};
+
+}  // namespace braid::testing

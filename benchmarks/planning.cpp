@@ -103,8 +103,7 @@ scheduler::Costs costs_for(const StepGraph& graph, const DeviceInfo& device) {
 
 scheduler::Plan plan_for(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                          std::string_view policy, int streams) {
-  return scheduler::make_plan(graph, costs, scheduler::find_policy(policy), policy, streams, device.capacity,
-                              device.oversubscribes);
+  return make_plan(scheduler::make_problem(graph, costs, device, streams), scheduler::find_policy(policy), policy);
 }
 
 void measure_step() {
@@ -137,7 +136,8 @@ void measure_random_graphs() {
   for (const int nodes : {1000, 10000, 100000}) {
     const RandomStep step = random_step(7, nodes, nodes);
     const auto plan = [&] {
-      scheduler::make_plan(step.graph, step.costs, scheduler::critical_path, "critical_path", 4, step.capacity);
+      scheduler::make_plan(scheduler::make_problem(step.graph, step.costs, 4, step.capacity), scheduler::critical_path,
+                           "critical_path");
     };
     const double time = median_seconds(nodes > 10000 ? 3 : 9, plan);
     std::printf("  %6d nodes  %8.1f ms  %6.2f us a node  peak %6.0f MiB\n", nodes, 1e3 * time, 1e6 * time / nodes,
@@ -158,9 +158,8 @@ void measure_quality() {
   double exhaustive_time = 0;
   for (int seed = 0; seed < kGraphs; ++seed) {
     const RandomStep step = random_step(seed, 11, 8);
-    const Edges edges = step.graph.edges();
     for (const int streams : kStreams) {
-      const scheduler::Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const scheduler::Problem problem = scheduler::make_problem(step.graph, step.costs, streams, step.capacity);
       double least = 0;
       exhaustive_time += seconds([&] { least = exhaustive(problem).makespan; });
       for (Ratio& ratio : ratios) {
@@ -190,7 +189,6 @@ void measure_nets() {
   for (const std::string& name : models::model_names()) {
     Net net(name);
     const StepGraph graph = net.graph();
-    const Edges edges = graph.edges();
     for (const DeviceInfo& device : {scheduler::known_device("h200"), net.session().backend().info()}) {
       const scheduler::Costs costs = costs_for(graph, device);
       const double serial_arena = static_cast<double>(plan_for(graph, costs, device, "serial", 1).arena_bytes);
@@ -198,7 +196,7 @@ void measure_nets() {
         if (policy == "exhaustive" && std::ssize(graph.launched_nodes()) > scheduler::kMostExhaustiveNodes) continue;
         scheduler::Plan plan;
         const double time = seconds([&] { plan = plan_for(graph, costs, device, policy, kStreams); });
-        const scheduler::Problem problem{graph, edges, costs, kStreams, device.capacity, device.oversubscribes};
+        const scheduler::Problem problem = scheduler::make_problem(graph, costs, device, kStreams);
         const double simulated = simulate(problem, plan).makespan;
         std::printf("  %-16s %-6s %-14s %9.3f %9.3f %7.3f %6d %8.1f %8.1f %8.2f\n", name.c_str(),
                     device.oversubscribes ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,

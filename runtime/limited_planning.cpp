@@ -33,18 +33,12 @@ std::string describe(const Recomputation& recomputed, const scheduler::Costs& co
 
 }  // namespace
 
-scheduler::Costs costs_of(const Recomputation& recomputed, const scheduler::Costs& recorded) {
-  scheduler::Costs costs;
-  for (const NodeId node : recomputed.recorded) costs.add(recorded.of(node));
-  return costs;
-}
-
 LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy policy, std::string_view policy_name,
                       std::int64_t limit) {
-  LimitedStep best{scheduler::make_plan(problem, policy, policy_name), problem.costs, std::nullopt};
+  LimitedStep best{scheduler::make_plan(problem, policy, policy_name), problem, std::nullopt};
   if (limit == 0 || best.plan.arena_bytes <= limit) return best;
   scheduler::LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
-  best = {limited.plan, problem.costs, std::nullopt, limited.traded, limited.fits};
+  best = {limited.plan, problem, std::nullopt, limited.traded, limited.fits};
 
   std::vector<ValueId> chosen;
   Recomputation current = recompute(problem.graph, chosen);
@@ -52,9 +46,7 @@ LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy polic
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);
-    const scheduler::Costs costs = costs_of(current, problem.costs);
-    const Edges edges = current.graph.edges();
-    scheduler::Problem again{current.graph, edges, costs, 1, problem.capacity, problem.oversubscribes};
+    scheduler::Problem again = with_streams(with_graph(problem, current.graph, current.recorded), 1);
     limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
     if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some
@@ -64,8 +56,8 @@ LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy polic
     if (limited.traded.empty() && limited.plan.commands.streams.size() < static_cast<std::size_t>(problem.streams)) {
       limited.traded.push_back("concurrency: one stream");
     }
-    limited.traded.push_back(describe(current, costs));
-    best = {limited.plan, costs, current, limited.traded, limited.fits};
+    limited.traded.push_back(describe(current, again.costs));
+    best = {limited.plan, std::move(again), current, limited.traded, limited.fits};
   }
   return best;
 }

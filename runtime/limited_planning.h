@@ -11,7 +11,7 @@ namespace braid {
 
 struct LimitedStep {
   scheduler::Plan plan;                     ///< of the graph that was given, or of the one with recomputation
-  scheduler::Costs costs;                   ///< of the nodes of that graph
+  scheduler::Problem problem;               ///< that it solves: the given one, or that with recomputation
   std::optional<Recomputation> recomputed;  ///< unless nothing is computed twice
   std::vector<std::string> traded = {};     ///< what was given up for memory, for people; empty if nothing was
   bool fits = true;                         ///< plan.arena_bytes is within the limit
@@ -21,9 +21,6 @@ struct LimitedStep {
 /// none. The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
 LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy policy, std::string_view policy_name,
                       std::int64_t limit);
-
-/// Costs of a graph with recomputation, from those of the recorded one: what is repeated costs what it did.
-scheduler::Costs costs_of(const Recomputation& recomputed, const scheduler::Costs& recorded);
 
 /// For steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);

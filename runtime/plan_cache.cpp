@@ -161,19 +161,15 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
-  scheduler::Interference pairs;
-  const Edges edges = graph.edges();
-  scheduler::Problem problem{graph, edges, costs, streams, device.capacity, device.oversubscribes, &pairs};
-  if (profile_.has_value()) {
-    pairs = interference(*profile_, graph, costs, device.capacity, target.tf32);
-    problem.wait_microseconds = profile_->wait_microseconds;
-  }
+  const scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, streams,
+                                                             profile_.has_value() ? &*profile_ : nullptr, target.tf32);
   LimitedStep step = plan_step(problem, scheduler::find_policy(policy), policy, limit);
-  if (step.recomputed.has_value()) kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.costs);
+  if (step.recomputed.has_value())
+    kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
   const std::size_t used = step.plan.commands.streams.size();
   std::string name = used > 1 ? message(step.plan.policy, " on ", plural(used, "stream")) : step.plan.policy;
   return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
-                                                     std::move(kernels), step.costs),
+                                                     std::move(kernels), step.problem.costs),
           .traded = std::move(step.traded),
           .runs = {std::move(name)}};
 }

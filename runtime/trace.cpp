@@ -22,8 +22,7 @@ scheduler::PlanView view_of(Session& session, const Step& step, std::span<const 
   const DeviceInfo& info = session.backend().info();
   auto [plan, costs] = plan_in_use(step);
   const int streams = static_cast<int>(plan.commands.streams.size());
-  scheduler::PlanView view = view_of(
-      scheduler::Problem{graph, graph.edges(), costs, streams, info.capacity, info.oversubscribes}, std::move(plan));
+  scheduler::PlanView view = view_of(scheduler::make_problem(graph, std::move(costs), info, streams), std::move(plan));
   view.device = info.name;
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));

@@ -1,33 +1,11 @@
 #include "scheduler/plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/text.h"
 #include "scheduler/lowering/implementations.h"
 
 namespace braid::scheduler {
-
-void check_problem(const Problem& problem) {
-  BRAID_CHECK(problem.streams >= 1, PlanError, "[plan] expected at least 1 stream, got ", problem.streams);
-  BRAID_CHECK(problem.capacity >= 1, PlanError, "[plan] expected a capacity of at least 1, got ", problem.capacity);
-  BRAID_CHECK(problem.costs.node_count() == problem.graph.node_count(), PlanError, "[plan] expected costs of ",
-              plural(problem.graph.node_count(), "node"), ", got ", problem.costs.node_count());
-  for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
-    for (const Cost& cost : problem.costs.of(id)) {
-      BRAID_CHECK(
-          cost.width >= 1 && cost.width <= problem.capacity && cost.duration >= 0 && std::isfinite(cost.duration),
-          PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has an implementation of width ",
-          cost.width, " and duration ", cost.duration, " us; the capacity is ", problem.capacity);
-    }
-  }
-}
-
-Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
-               int capacity, bool oversubscribes) {
-  const Edges edges = graph.edges();
-  return make_plan({graph, edges, costs, streams, capacity, oversubscribes}, policy, policy_name);
-}
 
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
   check_problem(problem);

@@ -42,11 +42,7 @@ inline constexpr std::int64_t kArenaAlignment = 256;
 /// Policy, waits, joint choice of implementations, memory, verification, in one call. Throws PlanError if the verifier
 /// finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
-Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view policy_name, int streams,
-               int capacity, bool oversubscribes = false);
 
-/// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.
-void check_problem(const Problem& problem);
 /// A plan of a schedule as far as its commands; neither its bound nor its memory is known yet.
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
 
@@ -76,7 +72,7 @@ std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, cons
 void require_safe(const Problem& problem, const Plan& plan);
 
 std::string to_json(const Plan& plan);
-/// Throws PlanError if the text is not a plan.
-Plan plan_from_json(std::string_view text);
+/// Throws PlanError if the text is not a plan of this problem, or not a safe one.
+Plan plan_from_json(std::string_view text, const Problem& problem);
 
 }  // namespace braid::scheduler

@@ -1,6 +1,5 @@
 // Plans as JSON, to look at, to compare and to keep. Reading trusts nothing: every type and range is checked, so that
-// what comes out can be indexed without further checks. Whether it is safe for a given graph is the verifier's
-// business.
+// the verifier, which has the last word, can index what comes out without further checks.
 
 #include <limits>
 
@@ -103,10 +102,12 @@ std::string to_json(const Plan& plan) {
       .dump();
 }
 
-Plan plan_from_json(std::string_view text) {
+Plan plan_from_json(std::string_view text, const Problem& problem) {
   try {
     const Json json = parse_json(text);
-    return plan_from({json});
+    Plan plan = plan_from({json});
+    require_safe(problem, plan);
+    return plan;
   } catch (const JsonError& error) {
     throw PlanError(message("[plan json] ", error.what()));
   }

@@ -7,27 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/costs/costs.h"
-#include "scheduler/costs/interference.h"
+#include "scheduler/problem.h"
 
 namespace braid::scheduler {
-
-struct ScheduleLog;
-
-/// Everything a policy sees.
-struct Problem {
-  const StepGraph& graph;
-  const Edges& edges;
-  const Costs& costs;
-  int streams = 1;   ///< streams to use, at least 1
-  int capacity = 1;  ///< cores or SMs that concurrent nodes share
-  /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does: then nothing needs to
-  /// keep them apart.
-  bool oversubscribes = false;
-  const Interference* interference = nullptr;  ///< what is known of nodes that hinder each other; may be null
-  double wait_microseconds = 0;                ///< from an event to the start of a stream that is waiting for it
-  ScheduleLog* log = nullptr;                  ///< told what is decided and why; may be null
-};
 
 struct Placement {
   int stream = 0;

@@ -76,11 +76,10 @@ void append(std::vector<T>& list, const std::vector<T>& more) {
 
 std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                                         std::span<const int> streams, bool tf32) {
-  const Edges edges = graph.edges();
   const std::vector<std::string> signatures = signatures_of(graph, tf32);
   std::map<std::pair<scheduler::NodeImplementation, scheduler::NodeImplementation>, NodePair> pairs;
   for (const int count : streams) {
-    const scheduler::Problem problem{graph, edges, costs, count, device.capacity, device.oversubscribes};
+    const scheduler::Problem problem = scheduler::make_problem(graph, costs, device, count);
     const scheduler::Plan plan = scheduler::make_plan(problem, scheduler::critical_path, "critical_path");
     for (const scheduler::Overlap& overlap : overlaps(simulate(problem, plan))) {
       NodePair pair{overlap.first, overlap.second,

@@ -113,11 +113,11 @@ class Simulator {
   /// By all that run beside it.
   double slow_down(const Running& running) const {
     double factor = 1;
-    if (problem_.interference == nullptr || problem_.interference->empty()) return factor;
+    if (problem_.interference.empty()) return factor;
     for (const Running& other : running_) {
       if (other.node == running.node || other.node == kNoNode) continue;
-      factor *= problem_.interference->factor(running.node, plan_.placements[running.node].implementation, other.node,
-                                              plan_.placements[other.node].implementation);
+      factor *= problem_.interference.factor(running.node, plan_.placements[running.node].implementation, other.node,
+                                             plan_.placements[other.node].implementation);
     }
     return factor;
   }

@@ -25,13 +25,12 @@ double Interference::factor(NodeId node, int implementation, NodeId other, int o
   return found == factors_.end() ? 1 : found->second;
 }
 
-Interference Interference::renamed(std::span<const NodeId> names) const {
+Interference Interference::reindexed(std::span<const NodeId> origin) const {
   Interference result;
   result.factors_ = factors_;
-  for (std::size_t node = 0; node < kinds_.size(); ++node) {
-    for (std::size_t implementation = 0; implementation < kinds_[node].size(); ++implementation) {
-      result.set_kind(names[node], static_cast<int>(implementation), kinds_[node][implementation]);
-    }
+  for (const NodeId node : origin) {
+    const auto n = static_cast<std::size_t>(node);
+    result.kinds_.push_back(node != kNoNode && n < kinds_.size() ? kinds_[n] : std::vector<std::int32_t>());
   }
   return result;
 }

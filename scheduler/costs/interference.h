@@ -22,8 +22,8 @@ class Interference {
 
   /// 1 if nothing is known.
   double factor(NodeId node, int implementation, NodeId other, int other_implementation) const;
-  /// The same for a graph in which node `id` is called names[id].
-  Interference renamed(std::span<const NodeId> names) const;
+  /// The same for a graph whose node i is node origin[i] of this one; kNoNode: a node that nothing is known of.
+  Interference reindexed(std::span<const NodeId> origin) const;
   bool empty() const { return factors_.empty(); }
 
  private:

@@ -135,7 +135,7 @@ ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, b
   return use;
 }
 
-Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity, bool tf32) {
+Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, bool tf32) {
   Interference result;
   if (profile.pairs.empty()) return result;
   std::map<NodeImplementation, std::int32_t> kinds;
@@ -143,7 +143,7 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
     return kinds.try_emplace(way, static_cast<std::int32_t>(kinds.size())).first->second;
   };
   for (const PairMeasurement& p : profile.pairs) {
-    const double share = std::max(1.0, static_cast<double>(p.slowed.width + p.beside.width) / capacity);
+    const double share = std::max(1.0, static_cast<double>(p.slowed.width + p.beside.width) / profile.capacity);
     result.set_factor(kind(p.slowed), kind(p.beside), p.factor / share);
   }
   for (NodeId node = 0; node < graph.node_count(); ++node) {

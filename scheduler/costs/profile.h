@@ -61,10 +61,9 @@ struct ProfileUse {
 /// others, these keep their ratio to the nearest known one.
 ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32 = false);
 
-/// What the pairs of a profile tell of a graph's nodes, on a device with this capacity: a factor that was measured
-/// holds the sharing of capacity too, which is taken out of it.
-Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, int capacity,
-                          bool tf32 = false);
+/// What the pairs of a profile tell of a graph's nodes. A measured factor includes the sharing of the capacity, which
+/// is taken out of it.
+Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, bool tf32 = false);
 
 /// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);

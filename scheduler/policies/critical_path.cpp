@@ -99,10 +99,8 @@ class Search {
   }
 
   void schedule_forward_and_backward() {
-    const Edges reversed{problem_.edges.successor_begin, problem_.edges.predecessor_begin, problem_.edges.successor,
-                         problem_.edges.predecessor};
-    const Problem backward{problem_.graph,   reversed,          problem_.costs,
-                           problem_.streams, problem_.capacity, problem_.oversubscribes};
+    const Problem backward = with_edges(problem_, {problem_.edges.successor_begin, problem_.edges.predecessor_begin,
+                                                   problem_.edges.successor, problem_.edges.predecessor});
     ListRules rules = rules_;
     const auto take_finishes = [&](const Schedule& schedule) {
       for (const NodeId node : launched_) rules.priorities[node] = schedule.placements[node].finish;

@@ -24,15 +24,15 @@ ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> ord
     for (const ValueId input : from.inputs(node)) inputs.push_back(reordered_value_[input]);
     add_node(node, inputs);
   }
+  problem_ = with_graph(problem, std::move(graph_), original_);
   // The problem may ask for more order than its graph.
-  std::vector<std::vector<NodeId>> predecessors(graph_.node_count());
+  std::vector<std::vector<NodeId>> predecessors(original_.size());
   for (const NodeId node : order) {
     auto& before = predecessors[reordered_[node]];
     for (const NodeId predecessor : problem.edges.predecessors(node)) before.push_back(reordered_[predecessor]);
     std::ranges::sort(before);
   }
-  edges_ = Edges::from_predecessors(predecessors);
-  if (problem.interference != nullptr) interference_ = problem.interference->renamed(reordered_);
+  problem_.edges = Edges::from_predecessors(predecessors);
 }
 
 void ReorderedStep::add_node(NodeId id, std::span<const ValueId> inputs) {
@@ -45,7 +45,6 @@ void ReorderedStep::add_node(NodeId id, std::span<const ValueId> inputs) {
   const ValueId first = graph_.add_node(node.op, inputs, kind);
   reordered_[id] = static_cast<NodeId>(original_.size());
   original_.push_back(id);
-  costs_.add(before_.costs.of(id));
   for (int i = 0; i < node.output_count; ++i) add_value(node.first_output + i, first + i);
 }
 
@@ -59,17 +58,6 @@ void ReorderedStep::add_value(ValueId id, ValueId name) {
     const ValueId viewed = *std::ranges::find_if(from.inputs(view), looks_at);
     add_node(view, std::span(&reordered_value_[viewed], 1));
   }
-}
-
-Problem ReorderedStep::problem(int streams) const {
-  return {graph_,
-          edges_,
-          costs_,
-          streams,
-          before_.capacity,
-          before_.oversubscribes,
-          before_.interference == nullptr ? nullptr : &interference_,
-          before_.wait_microseconds};
 }
 
 Schedule ReorderedStep::restore(const Schedule& schedule) const {
@@ -121,9 +109,7 @@ Edges with_window_edges(const Problem& problem, int window) {
 
 Schedule schedule_within_window(const Problem& problem, Policy policy, int window) {
   BRAID_CHECK(window >= 1, PlanError, "[window] expected a window of at least 1 node, got ", window);
-  const Edges edges = with_window_edges(problem, window);
-  Schedule schedule = policy({problem.graph, edges, problem.costs, problem.streams, problem.capacity,
-                              problem.oversubscribes, problem.interference, problem.wait_microseconds});
+  Schedule schedule = policy(with_edges(problem, with_window_edges(problem, window)));
   if (!problem.oversubscribes) add_capacity_edges(problem, schedule);  // the policy took the window for granted
   return schedule;
 }

@@ -16,19 +16,17 @@ class ReorderedStep {
   /// `order` has all nodes but views in a topological order.
   ReorderedStep(const Problem& problem, std::span<const NodeId> order);
 
-  Problem problem(int streams) const;
-  /// The schedule with the nodes' first names.
+  Problem problem(int streams) const { return with_streams(problem_, streams); }
+  /// The schedule of the original step.
   Schedule restore(const Schedule& schedule) const;
 
  private:
   void add_node(NodeId id, std::span<const ValueId> inputs);
   void add_value(ValueId id, ValueId name);
 
-  const Problem before_;
-  StepGraph graph_;
-  Edges edges_;
-  Costs costs_;
-  Interference interference_;
+  const Problem& before_;
+  StepGraph graph_;  // until it has all nodes
+  Problem problem_;
   std::vector<NodeId> original_;            // per node here
   std::vector<NodeId> reordered_;           // per node there
   std::vector<ValueId> reordered_value_;    // per value there
@@ -43,7 +41,7 @@ Schedule schedule_within_window(const Problem& problem, Policy policy, int windo
 /// do without.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule);
 
-/// What the policy makes of a problem within a window over the memory_order order.
+/// What the policy makes of a problem within a window over the memory order.
 Schedule lean_schedule(const Problem& problem, Policy policy, int window);
 
 }  // namespace braid::scheduler

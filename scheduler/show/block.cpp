@@ -20,16 +20,16 @@ class RestOfStep final : public Op {
 
 class Extraction {
  public:
-  Extraction(const StepGraph& step, const Costs& costs, std::span<const NodeId> nodes)
-      : step_(step),
-        costs_(costs),
-        inside_(step.node_count()),
-        depends_(step.node_count()),
-        copy_(step.value_count(), kNoValue),
-        leaves_(step.value_count()) {
+  Extraction(const Problem& problem, std::span<const NodeId> nodes)
+      : problem_(problem),
+        step_(problem.graph),
+        inside_(step_.node_count()),
+        depends_(step_.node_count()),
+        copy_(step_.value_count(), kNoValue),
+        leaves_(step_.value_count()) {
     for (const NodeId node : nodes) inside_[node] = true;
-    for (NodeId node = 0; node < step.node_count(); ++node) {
-      depends_[node] = inside_[node] || std::ranges::any_of(step.inputs(node), [&](ValueId v) { return late(v); });
+    for (NodeId node = 0; node < step_.node_count(); ++node) {
+      depends_[node] = inside_[node] || std::ranges::any_of(step_.inputs(node), [&](ValueId v) { return late(v); });
     }
   }
 
@@ -40,7 +40,7 @@ class Extraction {
       add_node(node);
     }
     for (const NodeId node : nodes) keep_results(node);
-    return std::move(block_);
+    return {with_graph(problem_, std::move(graph_), origin_), origin_};
   }
 
  private:
@@ -75,14 +75,11 @@ class Extraction {
     for (const ValueId value : needed) leaves_[step_.value(value).root] = step_.value(value).kept;
     std::vector<ValueId> inputs;
     for (const ValueId value : needed) {
-      if (!block_.graph.is_overwritten(copy_[value])) inputs.push_back(copy_[value]);
+      if (!graph_.is_overwritten(copy_[value])) inputs.push_back(copy_[value]);
     }
-    const ValueId first =
-        block_.graph.add_node(std::make_shared<RestOfStep>(outputs), inputs, step_.value(made[0]).kind);
+    const ValueId first = graph_.add_node(std::make_shared<RestOfStep>(outputs), inputs, step_.value(made[0]).kind);
     for (std::size_t i = 0; i < made.size(); ++i) copy_[made[i]] = first + static_cast<ValueId>(i);
-    const Cost nothing;
-    block_.costs.add({&nothing, 1});
-    block_.origin.push_back(kNoNode);
+    origin_.push_back(kNoNode);
   }
 
   /// Values of the block that an outside node depends on by other outside nodes alone.
@@ -112,17 +109,16 @@ class Extraction {
       inputs.push_back(copy_[value]);
     }
     const ValueKind kind = step_.value(original.first_output).kind;
-    const ValueId first = block_.graph.add_node(original.op, inputs, kind);
+    const ValueId first = graph_.add_node(original.op, inputs, kind);
     for (int i = 0; i < original.output_count; ++i) copy_[original.first_output + i] = first + i;
-    block_.costs.add(costs_.of(node));
-    block_.origin.push_back(node);
+    origin_.push_back(node);
   }
 
   void keep_results(NodeId node) {
     for (int i = 0; i < step_.node(node).output_count; ++i) {
       const ValueId id = step_.output(node, i);
       const Value& value = step_.value(id);
-      if (leaves_[id] && value.slot < 0 && value.root == id) block_.graph.keep(copy_[id]);
+      if (leaves_[id] && value.slot < 0 && value.root == id) graph_.keep(copy_[id]);
     }
   }
 
@@ -131,23 +127,22 @@ class Extraction {
   /// Versions of a parameter that come from outside are parameters of their own, so that the block may overwrite them.
   ValueId add_input(ValueId id) {
     const Value& value = step_.value(id);
-    if (!is_persistent(id)) return block_.graph.add_input(value.desc);
-    return block_.graph.add_persistent(value.desc, value.kind, next_slot_++);
+    if (!is_persistent(id)) return graph_.add_input(value.desc);
+    return graph_.add_persistent(value.desc, value.kind, next_slot_++);
   }
 
+  const Problem& problem_;
   const StepGraph& step_;
-  const Costs& costs_;
   std::vector<bool> inside_, depends_;  // per node
   std::vector<ValueId> copy_;           // per value: the same in the block
   std::vector<bool> leaves_;            // per value: whether it is kept in the block
   std::int32_t next_slot_ = 0;
-  Block block_;
+  StepGraph graph_;  // the block's
+  std::vector<NodeId> origin_;
 };
 
 }  // namespace
 
-Block extract_block(const StepGraph& step, const Costs& costs, std::span<const NodeId> nodes) {
-  return Extraction(step, costs, nodes).run(nodes);
-}
+Block extract_block(const Problem& step, std::span<const NodeId> nodes) { return Extraction(step, nodes).run(nodes); }
 
 }  // namespace braid::scheduler

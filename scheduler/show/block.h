@@ -3,13 +3,12 @@
 
 #include <span>
 
-#include "scheduler/costs/costs.h"
+#include "scheduler/problem.h"
 
 namespace braid::scheduler {
 
 struct Block {
-  StepGraph graph;
-  Costs costs;
+  Problem problem;
   std::vector<NodeId> origin;  ///< per node: the node of the whole step, or kNoNode for `rest_of_step`
 };
 
@@ -17,8 +16,8 @@ struct Block {
 /// backward pass: a node `rest_of_step` that takes no time.
 inline constexpr std::string_view kRestOfStep = "rest_of_step";
 
-/// The given nodes (ascending) with their costs. What they read from outside becomes an input, or the result of
-/// `rest_of_step` if it depends on the block itself; what is read outside is kept.
-Block extract_block(const StepGraph& step, const Costs& costs, std::span<const NodeId> nodes);
+/// The given nodes (ascending) of a step, on the same machine. What they read from outside becomes an input, or the
+/// result of `rest_of_step` if it depends on the block itself; what is read outside is kept.
+Block extract_block(const Problem& step, std::span<const NodeId> nodes);
 
 }  // namespace braid::scheduler

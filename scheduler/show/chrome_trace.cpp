@@ -57,7 +57,7 @@ class RunWriter {
   }
 
   Json& write_slice(NodeId node, int track, std::string_view category) {
-    Json& slice = add("X", view_.graph.node(node).op->name(), track, runs_[node].start);
+    Json& slice = add("X", view_.problem.graph.node(node).op->name(), track, runs_[node].start);
     slice["dur"] = runs_[node].finish - runs_[node].start;
     slice["cat"] = category;
     return slice;
@@ -69,7 +69,7 @@ class RunWriter {
     if (critical) slice["cname"] = "terrible";  // red
     slice["args"] = {{"node", node},
                      {"layer", view_.layer(node)},
-                     {"phase", name_of(phase_of(view_.graph, node))},
+                     {"phase", name_of(phase_of(view_.problem.graph, node))},
                      {"implementation", view_.plan.placements[node].implementation},
                      {"implementation", cost.algorithm},
                      {"width", cost.width},
@@ -112,7 +112,7 @@ class RunWriter {
 }  // namespace
 
 std::string chrome_trace(const PlanView& view) {
-  const std::vector<double> levels = bottom_levels(view.graph.edges(), view.costs);
+  const std::vector<double> levels = bottom_levels(view.problem.graph.edges(), view.problem.costs);
   Json events = Json::array();
   RunWriter(view, levels, view.simulation.runs, 1, events).write("planned", view.simulation.critical_path);
   if (!view.measured.empty()) {

@@ -50,7 +50,7 @@ std::string names_within(const PlanView& step, std::string_view block) {
 
 std::vector<NodeId> nodes_within(const PlanView& step, std::string_view block) {
   std::vector<NodeId> nodes;
-  for (NodeId node = 0; node < step.graph.node_count() && !block.empty(); ++node) {
+  for (NodeId node = 0; node < step.problem.graph.node_count() && !block.empty(); ++node) {
     if (is_within(step.layer(node), block)) nodes.push_back(node);
   }
   return nodes;
@@ -82,12 +82,12 @@ class ExplanationText {
   explicit ExplanationText(const Explanation& explanation)
       : view_(explanation.view),
         log_(explanation.log),
-        graph_(view_.graph),
+        graph_(view_.problem.graph),
         edges_(graph_.edges()),
-        levels_(bottom_levels(edges_, view_.costs)) {}
+        levels_(bottom_levels(edges_, view_.problem.costs)) {}
 
   std::string tell() {
-    out_ << view_.title << "\non " << view_.device << ", " << units(view_.capacity) << ", "
+    out_ << view_.title << "\non " << view_.device << ", " << units(view_.problem.capacity) << ", "
          << plural(view_.plan.commands.streams.size(), "stream") << '\n';
     tell_tape();
     tell_graph();
@@ -101,7 +101,7 @@ class ExplanationText {
   }
 
  private:
-  std::string units(int count) const { return plural(count, view_.oversubscribes ? "SM" : "core"); }
+  std::string units(int count) const { return plural(count, view_.problem.oversubscribes ? "SM" : "core"); }
   std::string op(NodeId node) const { return std::string(graph_.node(node).op->name()); }
   std::string label(NodeId node) const {
     const std::string_view layer = view_.layer(node);
@@ -163,14 +163,15 @@ class ExplanationText {
     const LowerBound& bound = view_.plan.bound;
     out_ << text_table(cells, "rllr", "   ") << "\n   The critical path, D = " << microseconds(bound.depth) << ": "
          << list(longest_path(graph_, edges_, levels_)) << "\n   Work W = " << microseconds(bound.work)
-         << " of one unit, on " << units(view_.capacity) << " " << microseconds(bound.work / view_.capacity)
+         << " of one unit, on " << units(view_.problem.capacity) << " "
+         << microseconds(bound.work / view_.problem.capacity)
          << ". With what can run at once in every part of the graph, no plan is faster than "
          << microseconds(bound.bound) << ".\n";
   }
 
   std::string ways(NodeId node) const {
     std::string text;
-    for (const Cost& cost : view_.costs.of(node)) {
+    for (const Cost& cost : view_.problem.costs.of(node)) {
       text += message(text.empty() ? "" : ", ", units(cost.width));
       if (!cost.algorithm.empty()) text += ' ' + cost.algorithm;
       text += ' ' + microseconds(cost.duration);
@@ -203,10 +204,10 @@ class ExplanationText {
       if (pick.started) {
         tell_start(pick, first);
       } else if (pick.implementation >= 0) {
-        const int width = view_.costs.of(pick.node, pick.implementation).width;
+        const int width = view_.problem.costs.of(pick.node, pick.implementation).width;
         out_ << "     " << label(pick.node) << " waits until " << microseconds(pick.start) << ", when " << units(width)
              << " will be free"
-             << (view_.costs.of(pick.node, 0).width <= pick.free_units ? ": so it is over sooner" : "") << '\n';
+             << (view_.problem.costs.of(pick.node, 0).width <= pick.free_units ? ": so it is over sooner" : "") << '\n';
       } else {
         // Told together with those after it.
         std::vector<NodeId> passed_over{pick.node};
@@ -240,7 +241,7 @@ class ExplanationText {
   }
 
   std::string why_width(const ScheduleLog::Pick& pick) const {
-    const auto implementations = view_.costs.of(pick.node);
+    const auto implementations = view_.problem.costs.of(pick.node);
     const Cost& taken = implementations[pick.implementation];
     if (implementations.size() == 1) return message(units(taken.width), ", its only implementation");
     std::string way = units(taken.width);
@@ -252,7 +253,7 @@ class ExplanationText {
 
   /// The streams of the kept schedule, in the order in which they were chosen.
   void tell_streams() {
-    std::vector<NodeId> nodes = view_.graph.launched_nodes();
+    std::vector<NodeId> nodes = view_.problem.graph.launched_nodes();
     if (log_.stream_picks.empty()) return;
     std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
     out_ << "\n   Then every node gets a stream that is free as it starts, with a view to few waits:\n";
@@ -337,7 +338,7 @@ class ExplanationText {
 
   void tell_result() {
     const Simulation& simulation = view_.simulation;
-    const std::vector<std::string> faults = verify(graph_, view_.costs, view_.plan);
+    const std::vector<std::string> faults = verify(graph_, view_.problem.costs, view_.plan);
     heading(7, "Verification and simulation",
             "A verifier that knows nothing of the above looks for races and deadlocks; then the plan is played, event "
             "by event.");
@@ -368,17 +369,12 @@ class ExplanationText {
 
 Explanation explain_block(const PlanView& step, const std::string& block) {
   const std::vector<NodeId> nodes = nodes_of(step, block);
-  const Block part = extract_block(step.graph, step.costs, nodes);
+  Block part = extract_block(step.problem, nodes);
   Explanation result;
-  const Edges edges = part.graph.edges();
-  const Problem problem{.graph = part.graph,
-                        .edges = edges,
-                        .costs = part.costs,
-                        .streams = static_cast<int>(step.plan.commands.streams.size()),
-                        .capacity = step.capacity,
-                        .oversubscribes = step.oversubscribes,
-                        .log = &result.log};
-  result.view = view_of(problem, make_plan(problem, critical_path, "critical_path"));
+  part.problem.log = &result.log;
+  Plan plan = make_plan(part.problem, critical_path, "critical_path");
+  part.problem.log = nullptr;
+  result.view = view_of(std::move(part.problem), std::move(plan));
   result.view.title = message(block, " of ", step.title);
   result.view.device = step.device;
   for (const NodeId node : part.origin) {

@@ -12,16 +12,16 @@ Json times(std::span<const Run> runs, NodeId node) { return {runs[node].start, r
 
 Json nodes_of(const PlanView& view, std::span<const double> levels) {
   Json nodes = Json::array();
-  for (NodeId id = 0; id < view.graph.node_count(); ++id) {
-    const Node& node = view.graph.node(id);
+  for (NodeId id = 0; id < view.problem.graph.node_count(); ++id) {
+    const Node& node = view.problem.graph.node(id);
     if (node.is_view) continue;
     const Cost& cost = view.cost(id);
-    const auto outputs = view.graph.output_descs(id);
+    const auto outputs = view.problem.graph.output_descs(id);
     nodes.push_back({{"id", id},
                      {"op", node.op->name()},
                      {"layer", view.layer(id)},
                      {"job", view.owner(id)},
-                     {"phase", name_of(phase_of(view.graph, id))},
+                     {"phase", name_of(phase_of(view.problem.graph, id))},
                      {"output", outputs.empty() ? "" : message(outputs[0].shape)},
                      {"stream", view.plan.placements[id].stream},
                      {"width", cost.width},
@@ -36,7 +36,7 @@ Json nodes_of(const PlanView& view, std::span<const double> levels) {
 
 Json edges_of(const PlanView& view, const Edges& edges) {
   Json list = Json::array();
-  for (NodeId id = 0; id < view.graph.node_count(); ++id) {
+  for (NodeId id = 0; id < view.problem.graph.node_count(); ++id) {
     for (const NodeId before : edges.predecessors(id)) list.push_back({before, id});
   }
   return list;
@@ -44,14 +44,15 @@ Json edges_of(const PlanView& view, const Edges& edges) {
 
 std::string describe(const PlanView& view, const ArenaUse& use) {
   if (use.value == kNoValue) return "workspace";
-  const Value& value = view.graph.value(use.value);
+  const Value& value = view.problem.graph.value(use.value);
   return message(name_of(value.kind), ' ', name_of(value.desc.dtype), ' ', value.desc.shape);
 }
 
 Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
   Json list = Json::array();
   for (const ArenaUse& use : uses) {
-    const std::string_view kind = use.value == kNoValue ? "workspace" : name_of(view.graph.value(use.value).kind);
+    const std::string_view kind =
+        use.value == kNoValue ? "workspace" : name_of(view.problem.graph.value(use.value).kind);
     list.push_back({{"value", use.value},
                     {"node", use.node},
                     {"kind", kind},
@@ -81,7 +82,7 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
                {"one_by_one_us", alone},
                {"streams", plan.commands.streams.size()},
                {"used_streams", plan.commands.used_streams()},
-               {"capacity", view.capacity},
+               {"capacity", view.problem.capacity},
                {"waits", plan.commands.waits()},
                {"arena_bytes", plan.arena_bytes},
                {"naive_bytes", plan.naive_bytes},
@@ -96,8 +97,8 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
 }  // namespace
 
 std::string plan_page_data(const PlanView& view) {
-  const Edges edges = view.graph.edges();
-  const std::vector<double> levels = bottom_levels(edges, view.costs);
+  const Edges edges = view.problem.graph.edges();
+  const std::vector<double> levels = bottom_levels(edges, view.problem.costs);
   const std::vector<ArenaUse> uses = arena_uses(view, view.runs());
   const std::vector<BytesInUse> in_use = bytes_in_use(uses);
   Json waits = Json::array(), steps = Json::array();
@@ -106,13 +107,13 @@ std::string plan_page_data(const PlanView& view) {
   Json data{{"title", view.title},
             {"device", view.device},
             {"policy", view.plan.policy},
-            {"unit", view.oversubscribes ? "SM" : "core"},
+            {"unit", view.problem.oversubscribes ? "SM" : "core"},
             {"numbers", numbers_of(view, peak_bytes(in_use))},
             {"jobs", view.jobs},
             {"nodes", nodes_of(view, levels)},
             {"edges", edges_of(view, edges)},
             {"waits", waits},
-            {"critical", longest_path(view.graph, edges, levels)},
+            {"critical", longest_path(view.problem.graph, edges, levels)},
             {"pace", view.simulation.critical_path},
             {"memory", memory_of(view, uses)},
             {"in_use", steps}};

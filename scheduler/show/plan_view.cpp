@@ -5,14 +5,11 @@
 
 namespace braid::scheduler {
 
-PlanView view_of(const Problem& problem, Plan plan) {
+PlanView view_of(Problem problem, Plan plan) {
   Simulation simulation = simulate(problem, plan);
   return {.title = {},
           .device = {},
-          .graph = problem.graph,
-          .costs = problem.costs,
-          .capacity = problem.capacity,
-          .oversubscribes = problem.oversubscribes,
+          .problem = std::move(problem),
           .layers = {},
           .plan = std::move(plan),
           .simulation = std::move(simulation),
@@ -89,7 +86,7 @@ std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
 }
 
 std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs) {
-  const auto& [graph, plan] = std::tie(view.graph, view.plan);
+  const auto& [graph, plan] = std::tie(view.problem.graph, view.plan);
   double end = 0;
   for (const Run& run : runs) end = std::max(end, run.finish);
 

@@ -23,10 +23,7 @@ struct LossCurve {
 struct PlanView {
   std::string title;   ///< as "resnet20, images [64,28,28,1]"
   std::string device;  ///< as "NVIDIA H200"
-  StepGraph graph;
-  Costs costs;
-  int capacity = 1;
-  bool oversubscribes = false;      ///< as in Problem: the units are SMs and not cores
+  Problem problem;
   std::vector<std::string> layers;  ///< per node: the layer that it belongs to, or nothing; empty if none are known
   Plan plan;
   Simulation simulation;
@@ -39,11 +36,11 @@ struct PlanView {
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[node]; }
   /// As it really ran, or else as planned.
   std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
-  const Cost& cost(NodeId node) const { return costs.of(node, plan.placements[node].implementation); }
+  const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[node].implementation); }
 };
 
 /// The view of a plan of this problem, with a simulated run. Title, device, layers and real times are the caller's.
-PlanView view_of(const Problem& problem, Plan plan);
+PlanView view_of(Problem problem, Plan plan);
 
 /// Real times in the order of nodes.
 std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count);

@@ -37,7 +37,8 @@ struct Recorded {
     make_kernels(graph, kernel_target(session, session.options()), costs);
   }
   LimitedStep plan(std::int64_t limit, int streams = 1) const {
-    return plan_step({graph, edges, costs, streams, 4}, scheduler::critical_path, "critical_path", limit);
+    return plan_step(scheduler::make_problem(graph, costs, streams, 4), scheduler::critical_path, "critical_path",
+                     limit);
   }
 
   StepGraph graph;
@@ -84,7 +85,7 @@ TEST_CASE("recomputation lets a step of training do with less memory, at whateve
         CHECK_FALSE(step_within.traded.empty());
         if (!step_within.recomputed.has_value()) continue;
         CHECK(join(step_within.traded).find("recomputation: ") != std::string::npos);
-        CHECK(verify(step_within.recomputed->graph, step_within.costs, step_within.plan).empty());
+        CHECK(verify(step_within.recomputed->graph, step_within.problem.costs, step_within.plan).empty());
       }
     }
   }

@@ -16,8 +16,7 @@ double makespan(const Problem& problem, const NamedPolicy& named) {
 TEST_CASE("the automatic policy is as fast as the best of the others, and says which that was") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const RandomStep step = random_step(seed, 30);
-    const Edges edges = step.graph.edges();
-    const Problem problem{step.graph, edges, step.costs, 3, step.capacity, seed % 2 == 0};
+    const Problem problem = make_problem(step.graph, step.costs, 3, step.capacity, seed % 2 == 0);
     double best = std::numeric_limits<double>::infinity();
     for (const NamedPolicy& named : policies()) {
       if (named.name == "auto" || step.graph.node_count() > named.max_nodes) continue;
@@ -36,13 +35,11 @@ TEST_CASE("the automatic policy stays on one stream where concurrency hinders mo
   add(graph, {});
   add(graph, {});
   const Costs costs = unit_costs(graph);
-  const Edges edges = graph.edges();
-  Interference interference;
-  Problem problem{graph, edges, costs, 2, 2, false, &interference};
+  Problem problem = make_problem(graph, costs, 2, 2);
   CHECK(make_plan(problem, automatic, "auto").policy != "auto (serial)");
-  interference.set_kind(0, 0, 0);
-  interference.set_kind(1, 0, 0);
-  interference.set_factor(0, 0, 2.5);
+  problem.interference.set_kind(0, 0, 0);
+  problem.interference.set_kind(1, 0, 0);
+  problem.interference.set_factor(0, 0, 2.5);
   CHECK(make_plan(problem, automatic, "auto").policy == "auto (serial)");
 }
 

@@ -75,8 +75,8 @@ void check_nodes(const PlanView& view, const Json& trace, int process, std::span
     REQUIRE(args["width"] == view.cost(node).width);
     REQUIRE(args["critical"] == (std::ranges::find(path, node) != path.end()));
   }
-  for (NodeId node = 0; node < view.graph.node_count(); ++node) {
-    REQUIRE(seen.contains(node) == !view.graph.node(node).is_view);
+  for (NodeId node = 0; node < view.problem.graph.node_count(); ++node) {
+    REQUIRE(seen.contains(node) == !view.problem.graph.node(node).is_view);
   }
   REQUIRE(std::ranges::equal(critical, path));
 }

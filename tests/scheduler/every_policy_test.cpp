@@ -44,9 +44,8 @@ TEST_CASE("random steps are planned without faults by every policy on any number
   std::uint64_t plans = 0;
   for (std::uint64_t seed = first; seed < first + graphs; ++seed) {
     const RandomStep step = random_step(seed);
-    const Edges edges = step.graph.edges();
     for (const int streams : {1, 2, 3, 4, 8}) {
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
       for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
         INFO("seed ", seed, ", ", streams, " streams");
         const Plan plan = make_plan(problem, policy, name);
@@ -68,7 +67,7 @@ TEST_CASE("every policy's schedules are complete, topological, within capacity a
     const Edges edges = step.graph.edges();
     const auto launched = std::ranges::count(step.graph.nodes(), false, &Node::is_view);
     for (const int streams : {1, 2, 3, 8, 64}) {
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
       for_every_policy(step.graph, [&](const std::string&, Policy policy) {
         const Schedule schedule = policy(problem);
         std::vector<Interval> intervals;

@@ -88,10 +88,9 @@ class Enumeration {
 TEST_CASE("exhaustive finds the least makespan that enumeration finds") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const RandomStep step = random_step(seed, 5);
-    const Edges edges = step.graph.edges();
     for (const int streams : {1, 2, 3}) {
       INFO("seed ", seed, ", ", streams, " streams");
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
       REQUIRE(exhaustive(problem).makespan == doctest::Approx(Enumeration(problem).least()));
     }
   }
@@ -101,9 +100,8 @@ TEST_CASE("exhaustive knows that a deliberate wait can pay") {
   StepGraph graph;  // 0 is long and alone; 1 -> 2 -> 3, where 2 needs both cores
   add(graph, {});
   add(graph, {add(graph, {add(graph, {})})});
-  const Edges edges = graph.edges();
   const Costs costs = costs_of({{{1, 10}}, {{1, 1}}, {{2, 1}}, {{1, 10}}});
-  const Schedule schedule = exhaustive({graph, edges, costs, 2, 2});
+  const Schedule schedule = exhaustive(make_problem(graph, costs, 2, 2));
   CHECK(schedule.makespan == 12);
   CHECK(schedule.placements[0].start == 2);  // and not at 0, when it could
 }
@@ -125,9 +123,8 @@ TEST_CASE("critical_path is close to the least makespan on small graphs, and nev
   int problems = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const RandomStep step = random_step(seed, 11, 8);
-    const Edges edges = step.graph.edges();
     for (const int streams : {2, 3, 4}) {
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
       const double least = exhaustive(problem).makespan;
       const double found = critical_path(problem).makespan;
       INFO("seed ", seed, ", ", streams, " streams");

@@ -26,8 +26,7 @@ TEST_CASE("a log changes no plan") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     INFO("seed ", seed);
     const RandomStep step = random_step(seed);
-    const Edges edges = step.graph.edges();
-    Problem problem{step.graph, edges, step.costs, 3, step.capacity};
+    Problem problem = make_problem(step.graph, step.costs, 3, step.capacity);
     const Plan plan = make_plan(problem, critical_path, "critical_path");
     ScheduleLog log;
     problem.log = &log;
@@ -41,7 +40,7 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
     ScheduleLog log;
-    Problem problem{step.graph, edges, step.costs, 3, step.capacity};
+    Problem problem = make_problem(step.graph, step.costs, 3, step.capacity);
     problem.log = &log;
     const Schedule schedule = critical_path(problem);
     REQUIRE(log.attempts[log.kept].makespan == schedule.makespan);
@@ -69,7 +68,7 @@ TEST_CASE("the log tells of every order to keep, and keeps those waits that the 
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
     ScheduleLog log;
-    Problem problem{step.graph, edges, step.costs, 4, step.capacity};
+    Problem problem = make_problem(step.graph, step.costs, 4, step.capacity);
     problem.log = &log;
     const Plan plan = make_plan(problem, critical_path, "critical_path");
     std::vector<NodeWait> kept;
@@ -103,18 +102,18 @@ TEST_CASE("a block has its nodes' costs and orders, and the rest of the step whe
     for (NodeId node = 0; node < step.graph.node_count(); ++node) {
       if ((node / 5) % 2 == 0) nodes.push_back(node);
     }
-    const Block block = extract_block(step.graph, step.costs, nodes);
+    const Block block = extract_block(make_problem(step.graph, step.costs, 3, step.capacity), nodes);
     std::vector<NodeId> of(step.graph.node_count(), kNoNode);
-    for (NodeId node = 0; node < block.graph.node_count(); ++node) {
+    for (NodeId node = 0; node < block.problem.graph.node_count(); ++node) {
       const NodeId origin = block.origin[node];
       if (origin == kNoNode) {
         ++rests;
-        REQUIRE(block.graph.node(node).op->name() == kRestOfStep);
+        REQUIRE(block.problem.graph.node(node).op->name() == kRestOfStep);
         continue;
       }
       of[origin] = node;
-      REQUIRE(block.graph.node(node).op == step.graph.node(origin).op);
-      REQUIRE(std::ranges::equal(block.costs.of(node), step.costs.of(origin)));
+      REQUIRE(block.problem.graph.node(node).op == step.graph.node(origin).op);
+      REQUIRE(std::ranges::equal(block.problem.costs.of(node), step.costs.of(origin)));
     }
     for (const NodeId node : nodes) {
       REQUIRE(of[node] != kNoNode);
@@ -122,17 +121,17 @@ TEST_CASE("a block has its nodes' costs and orders, and the rest of the step whe
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const NodeId producer = step.graph.value(inputs[i]).producer;
         if (producer == kNoNode || of[producer] == kNoNode) continue;
-        REQUIRE(block.graph.value(block.graph.inputs(of[node])[i]).producer == of[producer]);
+        REQUIRE(block.problem.graph.value(block.problem.graph.inputs(of[node])[i]).producer == of[producer]);
       }
     }
-    make_plan(block.graph, block.costs, critical_path, "critical_path", 3, step.capacity);  // throws if it is unsafe
+    make_plan(block.problem, critical_path, "critical_path");  // throws if it is unsafe
   }
   CHECK(rests > 100);
 }
 
 TEST_CASE("an explanation names every node of the block and no other") {
   const PlanView view = random_view(11);
-  REQUIRE(view.graph.node_count() > 20);
+  REQUIRE(view.problem.graph.node_count() > 20);
   const Explanation explanation = explain_block(view, "block1");
   int nodes = 0;
   for (const std::string& layer : explanation.view.layers) nodes += layer.starts_with("layer") ? 1 : 0;
@@ -152,9 +151,9 @@ TEST_CASE("a block that is not there, or is too large, is refused with names tha
   CHECK(refusal(view, "block").find("there are block0, block1") != std::string::npos);
   CHECK(refusal(view, "").starts_with("[explain] no layer is ''"));
 
-  const ValueId input = view.graph.add_input(bytes_desc(1));
-  while (view.graph.node_count() < 200) {
-    add(view.graph, {input});
+  const ValueId input = view.problem.graph.add_input(bytes_desc(1));
+  while (view.problem.graph.node_count() < 200) {
+    add(view.problem.graph, {input});
     view.layers.push_back("large.inner");
   }
   CHECK(refusal(view, "large").find("too many to be told one by one, at most 120. Within it there are large.inner") !=

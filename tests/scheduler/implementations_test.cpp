@@ -15,9 +15,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A random step in which most nodes can run in several ways: the wider and the more workspace, the faster.
 struct Case {
-  Case(std::uint64_t seed, int max_nodes, int streams, bool oversubscribes, int most_ways = 3)
-      : graph(random_step(seed, max_nodes).graph), edges(graph.edges()), problem{graph, edges, costs, streams, 8} {
-    problem.oversubscribes = oversubscribes;
+  Case(std::uint64_t seed, int max_nodes, int streams, bool oversubscribes, int most_ways = 3) {
+    StepGraph graph = random_step(seed, max_nodes).graph;
+    Costs costs;
     Generator random(seed + 1000);
     const auto below = [&](int bound) { return static_cast<int>(random.below(static_cast<std::uint32_t>(bound))); };
     for (const Node& node : graph.nodes()) {
@@ -33,6 +33,7 @@ struct Case {
       }
       costs.add(ways);
     }
+    problem = make_problem(std::move(graph), std::move(costs), streams, 8, oversubscribes);
     plan = plan_commands(problem, critical_path(problem), "critical_path");
     take_simulated_times(problem, plan);
   }
@@ -40,29 +41,27 @@ struct Case {
 
   std::int64_t workspaces(const Plan& of) const {
     Plan placed = of;
-    plan_memory(graph, costs, placed);
+    plan_memory(problem.graph, problem.costs, placed);
     std::int64_t sum = 0;
     for (const ArenaSlice& slice : placed.workspaces) sum += (slice.bytes + 255) / 256 * 256;
     return sum;
   }
 
-  StepGraph graph;
-  Edges edges;
-  Costs costs;
   Problem problem;
   Plan plan;
 };
 
 /// The smallest simulated makespan over all ways to run all nodes within the limit.
 double brute_force(const Case& step, std::int64_t limit, Plan& plan, NodeId node = 0) {
-  if (node == step.graph.node_count()) {
+  if (node == step.problem.graph.node_count()) {
     return step.workspaces(plan) <= limit ? simulate(step.problem, plan).makespan : kNever;
   }
   int& implementation = plan.placements[node].implementation;
   const int own = implementation;
   double best = kNever;
-  for (int i = 0; i < static_cast<int>(step.costs.of(node).size()); ++i) {
-    const bool room = step.problem.oversubscribes || step.costs.of(node, i).width <= step.costs.of(node, own).width;
+  for (int i = 0; i < static_cast<int>(step.problem.costs.of(node).size()); ++i) {
+    const bool room =
+        step.problem.oversubscribes || step.problem.costs.of(node, i).width <= step.problem.costs.of(node, own).width;
     if (!room) continue;
     implementation = i;
     best = std::min(best, brute_force(step, limit, plan, node + 1));
@@ -115,8 +114,8 @@ TEST_CASE("implementations of many nodes keep to the limit, and a larger limit n
       REQUIRE(chosen.makespan <= makespan * kRounding);
       REQUIRE(chosen.makespan * kRounding >= implementations_bound(step.problem, step.plan));
       makespan = chosen.makespan;
-      plan_memory(step.graph, step.costs, chosen);
-      REQUIRE(verify(step.graph, step.costs, chosen).empty());
+      plan_memory(step.problem.graph, step.problem.costs, chosen);
+      REQUIRE(verify(step.problem.graph, step.problem.costs, chosen).empty());
     }
     REQUIRE(makespan <= step.plan.makespan * kRounding);
   }
@@ -154,8 +153,7 @@ TEST_CASE("a node off the critical path takes the slower way that needs less wor
   costs.add({&first, 1});
   costs.add(slow);
   costs.add(quick);
-  const Edges edges = graph.edges();
-  const Problem problem{graph, edges, costs, 2, 2};
+  const Problem problem = make_problem(graph, costs, 2, 2);
   Plan plan = plan_commands(problem, critical_path(problem), "critical_path");
   REQUIRE(plan.placements[1].stream != plan.placements[2].stream);
   CHECK(least_workspace_bytes(problem, plan) == 0);
@@ -178,8 +176,7 @@ TEST_CASE("a narrow way is taken where wide ones get into each other's way") {
   costs.add({&first, 1});
   costs.add(ways);
   costs.add(ways);
-  const Edges edges = graph.edges();
-  Problem problem{graph, edges, costs, 2, 8};
+  Problem problem = make_problem(graph, costs, 2, 8);
   problem.oversubscribes = true;
   Schedule schedule = serial(problem);
   schedule.placements[2].stream = 1;

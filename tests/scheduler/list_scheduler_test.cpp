@@ -11,7 +11,7 @@ Schedule listed(const StepGraph& graph, const Costs& costs, int streams, int cap
                 bool oversubscribes = false) {
   const Edges edges = graph.edges();
   if (rules.priorities.empty()) rules.priorities = bottom_levels(edges, costs);
-  return list_schedule({graph, edges, costs, streams, capacity, oversubscribes}, rules);
+  return list_schedule(make_problem(graph, costs, streams, capacity, oversubscribes), rules);
 }
 
 }  // namespace

@@ -11,19 +11,18 @@ namespace {
 
 constexpr double kLimitRounding = 1 + 1e-9;
 
-/// A random step and the problem that refers to it.
+/// A random step and its problem.
 class LimitedCase {
  public:
   LimitedCase(std::uint64_t seed, int streams, int max_nodes = 60)
-      : step(random_step(seed, max_nodes)), shared(seed % 2 == 1), edges_(step.graph.edges()), streams_(streams) {}
-  Problem problem() const { return {step.graph, edges_, step.costs, streams_, step.capacity, shared}; }
+      : step(random_step(seed, max_nodes)), shared(seed % 2 == 1), streams_(streams) {}
+  Problem problem() const { return make_problem(step.graph, step.costs, streams_, step.capacity, shared); }
   LimitedPlan within(std::int64_t limit) const { return plan_within(problem(), critical_path, "critical_path", limit); }
 
   const RandomStep step;
   const bool shared;  // of units
 
  private:
-  const Edges edges_;
   const int streams_;
 };
 
@@ -38,11 +37,9 @@ struct TwoChains {
     }
     add(graph, ends);
     costs = unit_costs(graph);
-    edges = graph.edges();
   }
   StepGraph graph;
   Costs costs;
-  Edges edges;
 };
 
 }  // namespace
@@ -66,7 +63,7 @@ TEST_CASE("an ample limit costs nothing") {
 
 TEST_CASE("one chain after the other needs half the memory of both at once") {
   const TwoChains chains;
-  const Problem problem{chains.graph, chains.edges, chains.costs, 2, 2};
+  const Problem problem = make_problem(chains.graph, chains.costs, 2, 2);
   const LimitedPlan ample = plan_within(problem, critical_path, "critical_path", 1 << 20);
   CHECK(ample.plan.makespan == 8);
   CHECK(ample.traded.empty());
@@ -189,7 +186,7 @@ TEST_CASE("a step recorded in another order keeps what its problem asks for beyo
   const std::vector<std::vector<NodeId>> predecessors{{}, {0}, {1}};
   const Edges chain = Edges::from_predecessors(predecessors);
   const Costs costs = unit_costs(graph);
-  const Problem problem{graph, chain, costs, 3, 3};
+  const Problem problem = with_edges(make_problem(graph, costs, 3, 3), chain);
   const ReorderedStep again(problem, std::vector<NodeId>{0, 1, 2});
   CHECK(critical_path(again.problem(3)).makespan == 3);
 }
@@ -197,10 +194,9 @@ TEST_CASE("a step recorded in another order keeps what its problem asks for beyo
 TEST_CASE("what a wait costs is known within a window too") {
   StepGraph graph;
   for (int i = 0; i < 3; ++i) add(graph, {});
-  const Edges edges = graph.edges();
   const Costs costs = unit_costs(graph);
-  const Problem problem{
-      .graph = graph, .edges = edges, .costs = costs, .streams = 2, .capacity = 2, .wait_microseconds = 7};
+  Problem problem = make_problem(graph, costs, 2, 2);
+  problem.wait_microseconds = 7;
   const Policy cost_of_a_wait = [](const Problem& p) {
     Schedule schedule = serial(p);
     schedule.makespan = p.wait_microseconds;
@@ -218,8 +214,7 @@ TEST_CASE("a lean schedule runs no further ahead than its window, for less memor
   }
   add(graph, ends);
   const Costs costs = unit_costs(graph);
-  const Edges edges = graph.edges();
-  const Problem problem{graph, edges, costs, 4, 4};
+  const Problem problem = make_problem(graph, costs, 4, 4);
   const Plan free = make_plan(problem, critical_path, "critical_path");
   const Plan lean = make_plan(
       problem, [](const Problem& p) { return lean_schedule(p, critical_path, 12); }, "critical_path");

@@ -20,14 +20,14 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Json data = Json::parse(plan_page_data(view));
-    const auto launched = std::ranges::count(view.graph.nodes(), false, &Node::is_view);
+    const auto launched = std::ranges::count(view.problem.graph.nodes(), false, &Node::is_view);
     REQUIRE(data["nodes"].size() == static_cast<std::size_t>(launched));
     for (const Json& node : data["nodes"]) {
       const NodeId id = node["id"];
       REQUIRE(node["planned"] == Json{view.simulation.runs[id].start, view.simulation.runs[id].finish});
       REQUIRE(node["stream"] == view.plan.placements[id].stream);
     }
-    REQUIRE(data["edges"].size() == view.graph.edges().predecessor.size());
+    REQUIRE(data["edges"].size() == view.problem.graph.edges().predecessor.size());
     REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.commands.waits()));
     REQUIRE(data["pace"].get<std::vector<NodeId>>() == view.simulation.critical_path);
     const Json& numbers = data["numbers"];
@@ -42,11 +42,11 @@ TEST_CASE("the critical path of a page is the longest chain of nodes that need e
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
-    const Edges edges = view.graph.edges();
+    const Edges edges = view.problem.graph.edges();
     const auto path = Json::parse(plan_page_data(view))["critical"].get<std::vector<NodeId>>();
     double length = 0;
     for (std::size_t i = 0; i < path.size(); ++i) {
-      length += view.costs.fastest(path[i]);
+      length += view.problem.costs.fastest(path[i]);
       if (i > 0) REQUIRE(std::ranges::count(edges.predecessors(path[i]), path[i - 1]) > 0);
     }
     REQUIRE(length == doctest::Approx(view.plan.bound.depth).epsilon(1e-9));
@@ -72,7 +72,7 @@ TEST_CASE("the memory map has the times of the run that is shown: the measured o
 TEST_CASE("a page knows the job of every node, and the losses of every job") {
   PlanView view = random_view(4);
   view.jobs = {"left", "right"};
-  for (NodeId node = 0; node < view.graph.node_count(); ++node) view.owners.push_back(node % 2);
+  for (NodeId node = 0; node < view.problem.graph.node_count(); ++node) view.owners.push_back(node % 2);
   view.losses = {{.steps = {2.5, 1.5}, .tests = {{2, 1.75}}}, {.steps = {3}, .tests = {}}};
   const Json data = Json::parse(plan_page_data(view));
   CHECK(data["jobs"] == Json{"left", "right"});

@@ -9,15 +9,17 @@
 namespace braid::scheduler::testing {
 namespace {
 
-Plan random_plan(std::uint64_t seed, int streams = 3) {
+Problem random_problem(std::uint64_t seed) {
   const RandomStep step = random_step(seed, 12);
-  return make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
+  return make_problem(step.graph, step.costs, 3, step.capacity);
 }
 
+Plan plan_of(const Problem& problem) { return make_plan(problem, critical_path, "critical_path"); }
+
 /// Plans must come back from JSON or be refused with PlanError: nothing else.
-bool is_refused(const std::string& json) {
+bool is_refused(const std::string& json, const Problem& problem) {
   try {
-    plan_from_json(json);
+    plan_from_json(json, problem);
     return false;
   } catch (const PlanError&) {
     return true;
@@ -53,15 +55,17 @@ TEST_CASE("every wait is required: without it the verifier finds a fault") {
 }
 
 TEST_CASE("planning is a function: the same step gives the same plan") {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) CHECK(random_plan(seed) == random_plan(seed));
+  for (std::uint64_t seed = 0; seed < 100; ++seed)
+    CHECK(plan_of(random_problem(seed)) == plan_of(random_problem(seed)));
 }
 
 TEST_CASE("an empty step has an empty plan") {
-  const Plan plan = make_plan(StepGraph{}, Costs{}, critical_path, "critical_path", 2, 1);
+  const Problem problem = make_problem(StepGraph{}, Costs{}, 2, 1);
+  const Plan plan = plan_of(problem);
   CHECK(plan.commands.streams.size() == 2);
   CHECK(plan.makespan == 0);
   CHECK(plan.arena_bytes == 0);
-  CHECK(plan_from_json(to_json(plan)) == plan);
+  CHECK(plan_from_json(to_json(plan), problem) == plan);
 }
 
 TEST_CASE("impossible problems are refused with the reason") {
@@ -102,15 +106,34 @@ TEST_CASE("a policy that forgets a node or breaks the order is found out") {
 
 TEST_CASE("a plan survives JSON unchanged") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const Plan plan = random_plan(seed);
-    REQUIRE(plan_from_json(to_json(plan)) == plan);
+    const Problem problem = random_problem(seed);
+    const Plan plan = plan_of(problem);
+    REQUIRE(plan_from_json(to_json(plan), problem) == plan);
   }
+}
+
+TEST_CASE("an unsafe plan in JSON, or one of another step, is refused") {
+  int unsafe = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const Problem problem = random_problem(seed);
+    Plan plan = plan_of(problem);
+    CHECK(is_refused(to_json(plan), random_problem(seed + 1)));
+    for (auto& commands : plan.commands.streams) {
+      unsafe += static_cast<int>(std::erase_if(commands, [](Command c) { return c.kind == Command::Kind::wait; }));
+    }
+    if (plan.commands.streams != plan_of(problem).commands.streams) {
+      CHECK_THROWS_WITH_AS(plan_from_json(to_json(plan), problem), doctest::Contains("made an unsafe plan"), PlanError);
+    }
+  }
+  CHECK(unsafe > 100);
 }
 
 TEST_CASE("JSON cut short or with a number of the wrong type or range is refused") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    const std::string json = to_json(random_plan(seed));
-    for (std::size_t size = 0; size < json.size(); size += 1 + size / 50) REQUIRE(is_refused(json.substr(0, size)));
+    const Problem problem = random_problem(seed);
+    const std::string json = to_json(plan_of(problem));
+    for (std::size_t size = 0; size < json.size(); size += 1 + size / 50)
+      REQUIRE(is_refused(json.substr(0, size), problem));
     for (std::size_t begin = 0; begin < json.size(); ++begin) {
       const auto in_number = [&](std::size_t i) { return std::isdigit(json[i]) || std::strchr("-+.e", json[i]); };
       if (!std::strchr("[:,", json[begin]) || !(std::isdigit(json[begin + 1]) || json[begin + 1] == '-')) continue;
@@ -119,23 +142,25 @@ TEST_CASE("JSON cut short or with a number of the wrong type or range is refused
       const bool integer = json.substr(begin, end - begin).find_first_of(".e") == std::string::npos;
       INFO(with(json, begin, end, "<here>"));
       for (const char* bad : {"-7", "null", "true", "\"7\"", "[]", "{}"})
-        REQUIRE(is_refused(with(json, begin, end, bad)));
+        REQUIRE(is_refused(with(json, begin, end, bad), problem));
       for (const char* bad : {"1.5", "18446744073709551615"})
-        REQUIRE(is_refused(with(json, begin, end, bad)) == integer);
+        REQUIRE(is_refused(with(json, begin, end, bad), problem) == integer);
     }
   }
 }
 
 TEST_CASE("JSON with a key missing or unknown is refused") {
-  const std::string json = to_json(random_plan(3));
+  const Problem problem = random_problem(3);
+  const std::string json = to_json(plan_of(problem));
   for (std::size_t colon = json.find("\":"); colon != std::string::npos; colon = json.find("\":", colon + 1)) {
     INFO(json.substr(0, colon));
-    REQUIRE(is_refused(with(json, colon, colon, "x")));
+    REQUIRE(is_refused(with(json, colon, colon, "x"), problem));
   }
-  CHECK(is_refused(with(json, 1, 1, "\"more\":1,")));
-  CHECK(is_refused("[]"));
-  CHECK(is_refused("null"));
-  CHECK_THROWS_WITH_AS(plan_from_json("{}"), "[plan json] the whole has 0 entries instead of 12, got {}", PlanError);
+  CHECK(is_refused(with(json, 1, 1, "\"more\":1,"), problem));
+  CHECK(is_refused("[]", problem));
+  CHECK(is_refused("null", problem));
+  CHECK_THROWS_WITH_AS(plan_from_json("{}", problem), "[plan json] the whole has 0 entries instead of 12, got {}",
+                       PlanError);
 }
 
 }  // namespace braid::scheduler::testing

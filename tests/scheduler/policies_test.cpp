@@ -131,14 +131,13 @@ TEST_CASE("units that nobody used are taken before those of other streams") {
   StepGraph graph;
   add(graph, {});
   add(graph, {});
-  const Edges edges = graph.edges();
   const Costs costs = unit_costs(graph);
   Schedule schedule;
   schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 2, .finish = 3}};
   schedule.order = {0, 1};
-  add_capacity_edges({graph, edges, costs, 2, 2}, schedule);
+  add_capacity_edges(make_problem(graph, costs, 2, 2), schedule);
   CHECK(schedule.resource_edges.empty());
-  add_capacity_edges({graph, edges, costs, 2, 1}, schedule);
+  add_capacity_edges(make_problem(graph, costs, 2, 1), schedule);
   CHECK(schedule.resource_edges == std::vector<Edge>{{0, 1}});
 }
 
@@ -146,12 +145,11 @@ TEST_CASE("a schedule beyond the capacity is refused") {
   StepGraph graph;
   add(graph, {});
   add(graph, {});
-  const Edges edges = graph.edges();
   const Costs costs = unit_costs(graph);
   Schedule schedule;
   schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 0.5, .finish = 1.5}};
   schedule.order = {0, 1};
-  CHECK_THROWS_AS(add_capacity_edges({graph, edges, costs, 2, 1}, schedule), PlanError);
+  CHECK_THROWS_AS(add_capacity_edges(make_problem(graph, costs, 2, 1), schedule), PlanError);
 }
 
 TEST_CASE("no extra edges where all nodes are narrow and there is a core for every stream") {

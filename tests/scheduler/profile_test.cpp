@@ -270,12 +270,12 @@ TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sha
   for (const std::int64_t bytes : {16, 16, 24}) add(graph, {input}, bytes);
   const Costs costs = two_widths(graph);
   Profile profile{.device = "d", .capacity = 2, .software = ""};
-  CHECK(interference(profile, graph, costs, 2).empty());
+  CHECK(interference(profile, graph, costs).empty());
   const std::string small = node_signature(graph, 0), large = node_signature(graph, 2);
   profile.pairs = {{.slowed = {small, 1}, .beside = {large, 1}, .factor = 1.25, .samples = 3},
                    {.slowed = {small, 2}, .beside = {large, 2}, .factor = 3, .samples = 3},
                    {.slowed = {small, 1}, .beside = {"of another network", 1}, .factor = 9, .samples = 3}};
-  const Interference found = interference(profile, graph, costs, 2);
+  const Interference found = interference(profile, graph, costs);
   for (const NodeId node : {0, 1}) {
     CHECK(found.factor(node, 0, 2, 0) == 1.25);
     CHECK(found.factor(node, 1, 2, 1) == 1.5);  // 4 units share 2: twice as long is what the capacity explains
@@ -283,7 +283,7 @@ TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sha
     CHECK(found.factor(node, 0, 2, 1) == 1);
   }
   CHECK(found.factor(0, 0, 1, 0) == 1);
-  CHECK(interference(profile, graph, costs, 2, true).factor(0, 0, 2, 0) == 1.25);  // bytes are no tf32
+  CHECK(interference(profile, graph, costs, true).factor(0, 0, 2, 0) == 1.25);  // bytes are no tf32
 }
 
 TEST_CASE("a profile of another device is refused") {

@@ -41,8 +41,7 @@ template <class Property>
 std::string failure_among_plans(Property property) {
   return failure_of([&](const StepDescription& description) {
     const RandomStep step = make_step(description);
-    const Edges edges = step.graph.edges();
-    const Problem problem{step.graph, edges, step.costs, description.streams, step.capacity};
+    const Problem problem = make_problem(step.graph, step.costs, description.streams, step.capacity);
     for (const std::string& policy : policy_names()) {
       RC_LOG() << "policy " << policy << '\n';
       Plan plan;
@@ -134,8 +133,8 @@ TEST_CASE("values that are in use at the same time of the simulated run have byt
 }
 
 TEST_CASE("every plan comes back from JSON as it was") {
-  CHECK(failure_among_plans([](const RandomStep&, const Problem&, const Plan& plan) {
-          RC_ASSERT(plan_from_json(to_json(plan)) == plan);
+  CHECK(failure_among_plans([](const RandomStep&, const Problem& problem, const Plan& plan) {
+          RC_ASSERT(plan_from_json(to_json(plan), problem) == plan);
         }) == "");
 }
 
@@ -160,8 +159,7 @@ TEST_CASE("a step with which a property fails is shrunk to a minimal one") {
   const std::string report = failure_of([&](StepDescription description) {
     description.streams = 2;
     const RandomStep step = make_step(description);
-    const Edges edges = step.graph.edges();
-    const Plan plan = careless_plan(step, {step.graph, edges, step.costs, 2, step.capacity});
+    const Plan plan = careless_plan(step, make_problem(step.graph, step.costs, 2, step.capacity));
     if (verify(step.graph, step.costs, plan).empty()) return true;
     smallest = description;  // the last one to fail is the smallest
     return false;

@@ -97,7 +97,7 @@ TEST_CASE("with a stream for every path matching waits once for each edge of the
     const RandomStep step = random_step(seed, 40);
     const Edges edges = step.graph.edges();
     const int streams = step.graph.node_count();
-    const Schedule schedule = matching({step.graph, edges, step.costs, streams, step.capacity, true});
+    const Schedule schedule = matching(make_problem(step.graph, step.costs, streams, step.capacity, true));
     Plan plan;
     plan.placements = schedule.placements;
     add_commands(edges, schedule, streams, plan);
@@ -155,9 +155,9 @@ TEST_CASE("stages take no longer than the best sequence of stages that brute for
     }
     for (const int streams : {1, 2, 3}) {
       std::map<Set, double> known;
-      const Schedule schedule = stages({step.graph, edges, costs, streams, streams});
+      const Schedule schedule = stages(make_problem(step.graph, costs, streams, streams));
       REQUIRE(schedule.makespan <= best_stages(edges, costs, streams, launched, known) * (1 + 1e-12));
-      below_serial += schedule.makespan < serial({step.graph, edges, costs, streams, streams}).makespan ? 1 : 0;
+      below_serial += schedule.makespan < serial(make_problem(step.graph, costs, streams, streams)).makespan ? 1 : 0;
     }
   }
   CHECK(below_serial > 200);

@@ -172,4 +172,9 @@ inline RandomStep random_step(std::uint64_t seed, int most_nodes = 80, int least
   return RandomStepMaker(seed, most_nodes, least_nodes).make();
 }
 
+inline Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view name, int streams,
+                      int capacity, bool oversubscribes = false) {
+  return scheduler::make_plan(make_problem(graph, costs, streams, capacity, oversubscribes), policy, name);
+}
+
 }  // namespace braid::scheduler::testing

@@ -8,12 +8,11 @@ namespace braid::scheduler::testing {
 /// A view of the default plan of a random step; every node has a layer of its own, two levels deep.
 inline PlanView random_view(std::uint64_t seed, int streams = 3) {
   const RandomStep step = random_step(seed);
-  const Edges edges = step.graph.edges();
-  const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+  const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
   PlanView view = view_of(problem, make_plan(problem, critical_path, "critical_path"));
   view.title = message("random step ", seed);
   view.device = "no device";
-  for (NodeId node = 0; node < view.graph.node_count(); ++node) {
+  for (NodeId node = 0; node < view.problem.graph.node_count(); ++node) {
     view.layers.push_back(message("block", node / 10, ".layer", node % 10));
   }
   return view;

@@ -10,8 +10,7 @@
 namespace braid::scheduler::testing {
 
 inline Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& costs, int streams, int capacity) {
-  const Edges edges = graph.edges();
-  return policy({graph, edges, costs, streams, capacity});
+  return policy(make_problem(graph, costs, streams, capacity));
 }
 
 /// Costs where node i has the implementations listed for it.

@@ -32,14 +32,9 @@ Plan on_streams(const StepGraph& graph, const std::vector<int>& streams) {
 
 Simulation simulate_on(const StepGraph& graph, const Costs& costs, const Plan& plan, int capacity,
                        const Interference* interference = nullptr) {
-  const Edges edges = graph.edges();
-  return simulate({.graph = graph,
-                   .edges = edges,
-                   .costs = costs,
-                   .streams = static_cast<int>(plan.commands.streams.size()),
-                   .capacity = capacity,
-                   .interference = interference},
-                  plan);
+  Problem problem = make_problem(graph, costs, static_cast<int>(plan.commands.streams.size()), capacity);
+  if (interference != nullptr) problem.interference = *interference;
+  return simulate(problem, plan);
 }
 
 bool ran(const Simulation& simulation, NodeId node, double start, double finish) {
@@ -188,11 +183,11 @@ TEST_CASE("a stream that has to wait loses time, one whose event is there alread
   const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
   add(graph, {b, c});
   const Plan plan = on_streams(graph, {0, 0, 1, 0});
-  const Edges edges = graph.edges();
   const auto simulation = [&](double left, double right) {
     const Costs costs = choices_of({{.duration = 2}, {.duration = left}, {.duration = right}, {.duration = 1}});
-    return simulate(
-        {.graph = graph, .edges = edges, .costs = costs, .streams = 2, .capacity = 2, .wait_microseconds = 0.5}, plan);
+    Problem problem = make_problem(graph, costs, 2, 2);
+    problem.wait_microseconds = 0.5;
+    return simulate(problem, plan);
   };
   const Simulation short_branch = simulation(6, 3), long_branch = simulation(3, 6);
   CHECK(ran(short_branch, 2, 2.5, 5.5));
@@ -259,7 +254,7 @@ TEST_CASE("on random steps, what is simulated is what was scheduled, or shorter,
       CAPTURE(policy);
       if (step.graph.node_count() > most_nodes) continue;
       const int streams = 1 + static_cast<int>(seed % 5);
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
       const Plan plan = make_plan(problem, function, policy);
       const Simulation simulation = simulate(problem, plan);
       const double rounding = 1e-9 * plan.makespan;
@@ -288,14 +283,14 @@ TEST_CASE("on random steps, the critical path runs from the start to the end wit
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     const RandomStep step = random_step(seed);
-    const Edges edges = step.graph.edges();
     // Sharing units: nothing keeps the nodes within the capacity, and pairs slow each other too.
     Interference interference;
     for (NodeId id = 0; id < step.graph.node_count(); ++id) {
       for (int i = 0; i < static_cast<int>(step.costs.of(id).size()); ++i) interference.set_kind(id, i, id % 3);
     }
     for (int kind = 0; kind < 3; ++kind) interference.set_factor(kind, (kind + 1) % 3, 1 + 0.3 * kind);
-    const Problem problem{step.graph, edges, step.costs, 4, step.capacity, true, &interference};
+    Problem problem = make_problem(step.graph, step.costs, 4, step.capacity, true);
+    problem.interference = interference;
     const Plan plan = make_plan(problem, critical_path, "critical_path");
     const Simulation simulation = simulate(problem, plan);
     double now = 0;
@@ -309,7 +304,8 @@ TEST_CASE("on random steps, the critical path runs from the start to the end wit
     // Another unit of time changes nothing but the unit.
     for (const double factor : {1e-9, 1e9}) {
       const Costs other = scaled(step.costs, factor);
-      const Problem again{step.graph, edges, other, 4, step.capacity, true, &interference};
+      Problem again = problem;
+      again.costs = other;
       const Simulation simulated = simulate(again, plan);
       CHECK(simulated.makespan == doctest::Approx(factor * simulation.makespan).epsilon(1e-9));
       for (NodeId id = 0; id < step.graph.node_count(); ++id) {

@@ -11,11 +11,10 @@ namespace {
 /// A schedule of so many microseconds each, with streams assigned.
 Schedule assigned(const StepGraph& graph, const std::vector<std::pair<double, double>>& times, int streams,
                   StreamPreference preference = StreamPreference::few_waits) {
-  const Edges edges = graph.edges();
   const Costs costs = unit_costs(graph);
   Schedule schedule;
   for (const auto& [start, finish] : times) schedule.placements.push_back({.start = start, .finish = finish});
-  assign_streams({graph, edges, costs, streams, streams, true}, schedule, preference);
+  assign_streams(make_problem(graph, costs, streams, streams, true), schedule, preference);
   return schedule;
 }
 
@@ -66,9 +65,8 @@ TEST_CASE("an update comes late if the next node of its stream then waits for bo
   const std::vector<std::pair<double, double>> times{{0, 1}, {1, 2}, {1, 2}, {2, 3},  {3.5, 4},
                                                      {3, 4}, {4, 5}, {4, 5}, {2, 2.5}};
   const auto waits = [&](const Schedule& schedule) {
-    const Edges edges = graph.edges();
     const Costs costs = unit_costs(graph);
-    return plan_commands({graph, edges, costs, 2, 2, true}, schedule, "").commands.waits();
+    return plan_commands(make_problem(graph, costs, 2, 2, true), schedule, "").commands.waits();
   };
   const Schedule few = assigned(graph, times, 2), late = assigned(graph, times, 2, StreamPreference::late_updates);
   CHECK(few.order == std::vector<NodeId>{0, 1, 2, 3, 8, 5, 4, 6, 7});
@@ -82,9 +80,8 @@ TEST_CASE("plans in which updates come late are safe, also where other nodes are
   int fewer = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const RandomStep step = random_step(seed, 40);
-    const Edges edges = step.graph.edges();
     for (const int streams : {2, 4}) {
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity, true};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity, true);
       const auto plan_of = [&](const Schedule& schedule) {
         INFO("seed ", seed, ", ", streams, " streams");
         Plan plan = plan_commands(problem, schedule, "");
@@ -112,9 +109,8 @@ TEST_CASE("more nodes at once than there are streams are refused") {
 TEST_CASE("where units are shared the critical path's plan takes the time that it predicts") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const RandomStep step = random_step(seed);
-    const Edges edges = step.graph.edges();
     for (const int streams : {1, 2, 4, 8}) {
-      const Problem problem{step.graph, edges, step.costs, streams, step.capacity, true};
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity, true);
       const Plan plan = make_plan(problem, critical_path, "critical_path");
       REQUIRE(simulate(problem, plan).makespan == doctest::Approx(plan.makespan));
       REQUIRE(plan.makespan >= plan.bound.bound * (1 - 1e-9));

@@ -10,14 +10,7 @@ namespace {
 /// A timeline of the nodes of a graph, which it keeps alive.
 struct Example {
   Example(StepGraph g, const std::vector<std::vector<Cost>>& implementations, int streams, int capacity)
-      : graph(std::move(g)),
-        edges(graph.edges()),
-        costs(costs_of(implementations)),
-        problem{graph, edges, costs, streams, capacity},
-        timeline(problem) {}
-  StepGraph graph;
-  Edges edges;
-  Costs costs;
+      : problem(make_problem(std::move(g), costs_of(implementations), streams, capacity)), timeline(problem) {}
   Problem problem;
   Timeline timeline;
 };

@@ -126,7 +126,7 @@ TEST_CASE("waits order exactly what is required, and are as few as the transitiv
     const RandomStep step = random_step(seed, 40);
     const int streams = 2 + static_cast<int>(seed % 5);
     const Edges edges = step.graph.edges();
-    const Schedule schedule = critical_path({step.graph, edges, step.costs, streams, step.capacity});
+    const Schedule schedule = critical_path(make_problem(step.graph, step.costs, streams, step.capacity));
     const Plan plan = commands_of(step.graph, schedule, streams);
 
     Relation required = required_order(step.graph);

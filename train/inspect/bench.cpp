@@ -121,20 +121,9 @@ Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& con
 
 scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const scheduler::Profile* profile,
                                bool tf32) {
-  const StepGraph& graph = step.graph();
-  const auto [plan, costs] = plan_in_use(step);
-  scheduler::Interference pairs;
-  if (profile != nullptr) pairs = interference(*profile, graph, costs, device.capacity, tf32);
-  const Edges edges = graph.edges();
-  return simulate(scheduler::Problem{.graph = graph,
-                                     .edges = edges,
-                                     .costs = costs,
-                                     .streams = static_cast<int>(plan.commands.streams.size()),
-                                     .capacity = device.capacity,
-                                     .oversubscribes = device.oversubscribes,
-                                     .interference = &pairs,
-                                     .wait_microseconds = profile != nullptr ? profile->wait_microseconds : 0},
-                  plan);
+  auto [plan, costs] = plan_in_use(step);
+  const int streams = static_cast<int>(plan.commands.streams.size());
+  return simulate(scheduler::make_problem(step.graph(), std::move(costs), device, streams, profile, tf32), plan);
 }
 
 Bench::Bench(const TrainConfig& config)

@@ -28,41 +28,15 @@ double utilisation(const scheduler::Problem& problem, const scheduler::Plan& pla
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
-/// The problem of the recorded graph.
-scheduler::Problem recorded_problem(const PlanReport& report, const Edges& edges, int streams) {
-  return {.graph = report.step.graph,
-          .edges = edges,
-          .costs = report.costs.costs,
-          .streams = streams,
-          .capacity = report.target.info.capacity,
-          .oversubscribes = report.target.info.oversubscribes,
-          .interference = &report.costs.interference,
-          .wait_microseconds = report.costs.wait_microseconds};
-}
-
-/// The problem that a planned step solves: that of the recorded graph, or of the one with recomputation.
-scheduler::Problem problem_of(const PlanReport& report, const LimitedStep& planned, const Edges& edges) {
-  const DeviceInfo& info = report.target.info;
-  const int streams = static_cast<int>(planned.plan.commands.streams.size());
-  if (!planned.recomputed.has_value()) return recorded_problem(report, edges, streams);
-  return {planned.recomputed->graph, edges, planned.costs, streams, info.capacity, info.oversubscribes};
-}
-
-const StepGraph& graph_of(const PlanReport& report, const LimitedStep& planned) {
-  return planned.recomputed.has_value() ? planned.recomputed->graph : report.step.graph;
-}
-
-PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan_seconds) {
-  const Edges edges = graph_of(report, planned).edges();
-  const scheduler::Problem problem = problem_of(report, planned, edges);
+PlanRow row_of(const LimitedStep& planned, double plan_seconds) {
   const scheduler::Plan& plan = planned.plan;
-  const scheduler::Simulation simulation = simulate(problem, plan);
+  const scheduler::Simulation simulation = simulate(planned.problem, plan);
   PlanRow row{.policy = plan.policy,
               .streams = plan.commands.streams.size(),
               .used_streams = plan.commands.used_streams(),
               .makespan = simulation.makespan,
               .bound = plan.bound,
-              .utilisation = utilisation(problem, plan, simulation),
+              .utilisation = utilisation(planned.problem, plan, simulation),
               .waits = plan.commands.waits(),
               .arena_bytes = plan.arena_bytes,
               .naive_bytes = plan.naive_bytes,
@@ -76,12 +50,12 @@ PlanRow row_of(const PlanReport& report, const LimitedStep& planned, double plan
 }
 
 /// Plans the step and adds the row of the plan.
-void add_row(const Edges& edges, const std::string& policy, int streams, bool configured, PlanReport& report) {
+void add_row(const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
-  const scheduler::Problem problem = recorded_problem(report, edges, streams);
+  const scheduler::Problem problem = with_streams(report.problem, streams);
   LimitedStep planned = plan_step(problem, scheduler::find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  PlanRow& row = report.rows.emplace_back(row_of(report, planned, seconds.count()));
+  PlanRow& row = report.rows.emplace_back(row_of(planned, seconds.count()));
   if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');
   if (!configured) return;
   report.configured = report.rows.size() - 1;
@@ -98,13 +72,13 @@ std::vector<std::string> suitable_policies(std::int32_t nodes) {
 }
 
 void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
-  const Edges edges = report.step.graph.edges();
   const std::vector<int> counts = request.streams.empty() ? std::vector{streams} : request.streams;
   const bool all = request.policy.empty() && counts.size() == 1;
-  add_row(edges, "serial", 1, configured == "serial", report);
+  add_row("serial", 1, configured == "serial", report);
   for (const int count : counts) {
-    for (const std::string& policy : all ? suitable_policies(edges.node_count()) : std::vector{configured}) {
-      if (policy != "serial") add_row(edges, policy, count, policy == configured, report);
+    for (const std::string& policy :
+         all ? suitable_policies(report.problem.graph.node_count()) : std::vector{configured}) {
+      if (policy != "serial") add_row(policy, count, policy == configured, report);
     }
   }
 }
@@ -190,20 +164,23 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
   report.step = record_step(config, request.batch_size);
   report.costs = target_costs(report.step.graph, report.target, options);
+  const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
+  report.problem = scheduler::make_problem(report.step.graph, std::move(report.costs.costs), report.target.info,
+                                           kStreams, profile, options.tf32);
   scheduler::Scenario scenario =
-      what_if(report.step.graph, report.costs.costs, report.target.info, request.what_if, options.tf32);
+      what_if(report.step.graph, report.problem.costs, report.target.info, request.what_if, options.tf32);
   report.target.info = std::move(scenario.device);
-  report.costs.costs = std::move(scenario.costs);
+  report.problem.costs = std::move(scenario.costs);
+  report.problem.capacity = report.target.info.capacity;
   add_rows(request.policy.empty() ? options.policy : request.policy, request,
            options.streams > 0 ? options.streams : kStreams, report);
-  report.memory = memory_use(graph_of(report, report.planned), report.planned.plan);
+  report.memory = memory_use(report.planned.problem.graph, report.planned.plan);
   return report;
 }
 
 scheduler::PlanView view_of(const PlanReport& report) {
   const LimitedStep& planned = report.planned;
-  const Edges edges = graph_of(report, planned).edges();
-  scheduler::PlanView view = view_of(problem_of(report, planned, edges), planned.plan);
+  scheduler::PlanView view = view_of(planned.problem, planned.plan);
   view.title = describe(report.step);
   view.device = report.target.info.name;
   view.layers = report.step.layers;

@@ -43,6 +43,7 @@ struct PlanReport {
   RecordedStep step;
   PlanTarget target;
   TargetCosts costs;
+  scheduler::Problem problem;     ///< of the recorded step
   std::vector<PlanRow> rows;      ///< serial comes first
   std::size_t configured = 0;     ///< the row of the config's or the requested policy
   LimitedStep planned;            ///< of that row

@@ -76,11 +76,9 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
     }
   }
   if (!options.costs.empty()) {
-    const scheduler::Profile profile = scheduler::read_profile(options.costs);
+    const scheduler::Profile& profile = result.profile.emplace(scheduler::read_profile(options.costs));
     check_device(profile, options.costs, info.name, info.capacity);
     result.measured = apply(profile, graph, result.costs, options.tf32);
-    result.wait_microseconds = profile.wait_microseconds;
-    result.interference = interference(profile, graph, result.costs, info.capacity, options.tf32);
   }
   return result;
 }

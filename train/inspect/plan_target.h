@@ -25,11 +25,10 @@ PlanTarget find_plan_target(const std::string& name);
 /// What the nodes of a step cost on a device.
 struct TargetCosts {
   scheduler::Costs costs;
-  scheduler::Interference interference;
-  double wait_microseconds = 0;    ///< see Problem
-  scheduler::ProfileUse measured;  ///< if options name a profile
-  std::int32_t convolutions = 0;   ///< nodes: forward, backward-data and backward-filter
-  std::int32_t candidates = 0;     ///< ways to run them, all together; 0 without kernels
+  std::optional<scheduler::Profile> profile;  ///< if options name one
+  scheduler::ProfileUse measured;             ///< by it
+  std::int32_t convolutions = 0;              ///< nodes: forward, backward-data and backward-filter
+  std::int32_t candidates = 0;                ///< ways to run them, all together; 0 without kernels
 };
 
 /// Throws DataError or DeviceError if the options name a profile that cannot be read or is another device's.

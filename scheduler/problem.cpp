@@ -1,0 +1,70 @@
+#include "scheduler/problem.h"
+
+#include <cmath>
+
+#include "core/text.h"
+
+namespace braid::scheduler {
+
+Problem make_problem(StepGraph graph, Costs costs, int streams, int capacity, bool oversubscribes) {
+  Edges edges = graph.edges();
+  return {.graph = std::move(graph),
+          .edges = std::move(edges),
+          .costs = std::move(costs),
+          .interference = {},
+          .streams = streams,
+          .capacity = capacity,
+          .oversubscribes = oversubscribes};
+}
+
+Problem make_problem(StepGraph graph, Costs costs, const DeviceInfo& device, int streams, const Profile* profile,
+                     bool tf32) {
+  Problem problem = make_problem(std::move(graph), std::move(costs), streams, device.capacity, device.oversubscribes);
+  if (profile == nullptr) return problem;
+  problem.interference = interference(*profile, problem.graph, problem.costs, tf32);
+  problem.wait_microseconds = profile->wait_microseconds;
+  return problem;
+}
+
+Problem with_graph(const Problem& problem, StepGraph graph, std::span<const NodeId> origin) {
+  Edges edges = graph.edges();
+  const Cost nothing;
+  Costs costs;
+  for (const NodeId node : origin) costs.add(node == kNoNode ? std::span(&nothing, 1) : problem.costs.of(node));
+  return {.graph = std::move(graph),
+          .edges = std::move(edges),
+          .costs = std::move(costs),
+          .interference = problem.interference.reindexed(origin),
+          .streams = problem.streams,
+          .capacity = problem.capacity,
+          .oversubscribes = problem.oversubscribes,
+          .wait_microseconds = problem.wait_microseconds};
+}
+
+Problem with_edges(Problem problem, Edges edges) {
+  problem.edges = std::move(edges);
+  problem.log = nullptr;
+  return problem;
+}
+
+Problem with_streams(Problem problem, int streams) {
+  problem.streams = streams;
+  return problem;
+}
+
+void check_problem(const Problem& problem) {
+  BRAID_CHECK(problem.streams >= 1, PlanError, "[plan] expected at least 1 stream, got ", problem.streams);
+  BRAID_CHECK(problem.capacity >= 1, PlanError, "[plan] expected a capacity of at least 1, got ", problem.capacity);
+  BRAID_CHECK(problem.costs.node_count() == problem.graph.node_count(), PlanError, "[plan] expected costs of ",
+              plural(problem.graph.node_count(), "node"), ", got ", problem.costs.node_count());
+  for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
+    for (const Cost& cost : problem.costs.of(id)) {
+      BRAID_CHECK(
+          cost.width >= 1 && cost.width <= problem.capacity && cost.duration >= 0 && std::isfinite(cost.duration),
+          PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has an implementation of width ",
+          cost.width, " and duration ", cost.duration, " us; the capacity is ", problem.capacity);
+    }
+  }
+}
+
+}  // namespace braid::scheduler

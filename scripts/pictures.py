@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws the pictures of README.md and docs/scheduling.md anew: pictures.py PROGRAM. Needs Chromium.
+"""Draws the pictures of README.md and docs/scheduling.md: pictures.py PROGRAM [PICTURE ...]. Needs Chromium.
 
-They are photographs of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html."""
+They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html."""
 import pathlib
 import re
 import shutil
@@ -11,15 +11,16 @@ import tempfile
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-BLOCK = ["explain", "googlenet", "--block", "inception3a", "--batch-size", "8", "--device", DOCS / "two-cores.json"]
-NETWORK = ["plan", "googlenet", "--device", "h200"]
+BLOCK = ["explain", DOCS.parent / "configs/googlenet_fashion_mnist.yaml", "--block", "inception4a", "--batch-size", "4", "--device",
+         DOCS / "two-cores.json"]
+NETWORK = ["plan", "pathnet_conv", "--device", "h200", "--set", "data.image_size=32"]
 STEP = [DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "--set", "streams=2", "--set", "width=1", "--set",
         "train.batch_size=256"]
 PROFILE = ["profile", *STEP, "-o", "costs.json", "--runs", "20"]
 TRAINING = ["train", *STEP, "-q", "--set", "costs=costs.json", "--set", "train.max_steps=40"]
 TRAININGS = 10
 PICTURES = {  # file: page, the parts of it that are shown, width, height and scale
-    "googlenet-plan.png": ("network", "numbers,gantt", 1320, 690, 1),
+    "pathnet-plan.png": ("network", "gantt", 1320, 408, 1),
     "plan-page.png": ("block", "", 1320, 2915, 0.75),
     "inception-graph.png": ("block", "graph", 1320, 700, 1),
     "inception-gantt.png": ("block", "gantt", 1320, 408, 1),
@@ -29,8 +30,8 @@ PICTURES = {  # file: page, the parts of it that are shown, width, height and sc
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: pictures.py PROGRAM")
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(PICTURES):
+        sys.exit(f"usage: pictures.py PROGRAM [PICTURE ...], of {', '.join(PICTURES)}")
     if BROWSER is None:
         sys.exit("pictures: there is no Chromium")
     program = pathlib.Path(sys.argv[1]).resolve()
@@ -42,14 +43,19 @@ def main():
                            stdout=subprocess.DEVNULL)
             return (folder / f"{page}.html").read_text()
 
-        write("network", NETWORK)
-        write("block", BLOCK)
-        subprocess.run([program, *PROFILE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        # Whatever else the machine does disturbs a step, so the least disturbed of several is shown.
-        pages = [write("training", TRAINING) for _ in range(TRAININGS)]
-        fastest = min(pages, key=lambda page: float(re.search(r'"measured_us":([0-9.e+]+)', page).group(1)))
-        (folder / "training.html").write_text(fastest)
-        for picture, (page, parts, width, height, scale) in PICTURES.items():
+        wanted = {picture: PICTURES[picture] for picture in sys.argv[2:] or PICTURES}
+        pages = {page for page, *_ in wanted.values()}
+        if "network" in pages:
+            write("network", NETWORK)
+        if "block" in pages:
+            write("block", BLOCK)
+        if "training" in pages:
+            subprocess.run([program, *PROFILE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            # Other programs disturb a step, so the least disturbed of several is shown.
+            trainings = [write("training", TRAINING) for _ in range(TRAININGS)]
+            fastest = min(trainings, key=lambda page: float(re.search(r'"measured_us":([0-9.e+]+)', page).group(1)))
+            (folder / "training.html").write_text(fastest)
+        for picture, (page, parts, width, height, scale) in wanted.items():
             query = f"?show={parts}" if parts else ""
             subprocess.run([BROWSER, "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000",
                             f"--window-size={width},{height}", f"--force-device-scale-factor={scale}",

@@ -13,7 +13,7 @@ DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 BLOCK = ["explain", DOCS.parent / "configs/googlenet_fashion_mnist.yaml", "--block", "inception4a", "--batch-size", "4", "--device",
          DOCS / "two-cores.json"]
-NETWORK = ["plan", "pathnet_conv", "--device", "h200", "--set", "data.image_size=32"]
+NETWORK = ["plan", "pathnet_conv", "--device", "h200", "--set", "data.image_size=32", "--set", "data.classes=10"]
 STEP = [DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "--set", "streams=2", "--set", "width=1", "--set",
         "train.batch_size=256"]
 PROFILE = ["profile", *STEP, "-o", "costs.json", "--runs", "20"]

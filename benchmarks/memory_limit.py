@@ -56,7 +56,7 @@ def main():
     parser.add_argument("--device", default=ROOT / "docs/two-cores.json", help="as of braid plan")
     parser.add_argument("--batch-size", type=int, default=32)
     arguments = parser.parse_args()
-    print("| network | no limit, MiB | least without recomputation | least with | time it costs |\n|---|---|---|---|---|",
+    print("| network | no limit, MiB | least without recomputation | least with recomputation | predicted slowdown |\n|---|---|---|---|---|",
           flush=True)
     for model in arguments.models:
         print(row(model, arguments), flush=True)

@@ -10,10 +10,11 @@ namespace {
 
 class Simulator {
  public:
-  Simulator(const Problem& problem, const Plan& plan)
-      : problem_(problem), plan_(plan), streams_(plan.commands.streams.size()), events_(plan.commands.events) {
+  Simulator(const Problem& problem, const Plan& plan, const CommandOrder& order)
+      : problem_(problem), plan_(plan), order_(order), streams_(order.streams()) {
     result_.runs.resize(problem.graph.node_count());
-    result_.busy.resize(plan.commands.streams.size());
+    result_.busy.resize(order.streams());
+    finished_.assign(problem.graph.node_count(), false);
     cause_.assign(problem.graph.node_count(), kNoNode);
   }
 
@@ -23,10 +24,6 @@ class Simulator {
       now_ = std::ranges::min(running_, {}, &Running::finish).finish;
       finish_nodes();
     }
-    for (std::size_t s = 0; s < streams_.size(); ++s) {
-      BRAID_CHECK(streams_[s].next == plan_.commands.streams[s].size(), PlanError, "[simulator] stream ", s,
-                  " waits for ever at command ", streams_[s].next);
-    }
     result_.makespan = now_;
     trace_back();
     return std::move(result_);
@@ -34,14 +31,11 @@ class Simulator {
 
  private:
   struct StreamState {
-    std::size_t next = 0;   // its next command
-    bool busy = false;      // running a node, or waking up
-    bool waiting = false;   // for an event that was not there
-    NodeId gate = kNoNode;  // the node, in this stream or awaited, that was over last
-  };
-  struct EventState {
-    bool recorded = false;
-    NodeId gate = kNoNode;
+    std::size_t next = 0;     // its next node
+    std::size_t awaited = 0;  // how many of the nodes that it waits for have finished
+    bool busy = false;        // running a node, or waking up
+    bool waiting = false;     // for a node that had not finished
+    NodeId gate = kNoNode;    // the node, in this stream or awaited, that finished last
   };
   struct Running {
     NodeId node;  // kNoNode for a stream that is waking up
@@ -50,37 +44,34 @@ class Simulator {
     double rate = 1;  // its progress relative to running alone
   };
 
-  /// Plays every stream up to a launch or a wait for something that is still running.
+  /// Takes every stream up to a launch or a wait for something that is still running.
   void advance_streams() {
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (std::size_t s = 0; s < streams_.size(); ++s) {
-        StreamState& stream = streams_[s];
-        while (!stream.busy && stream.next < plan_.commands.streams[s].size() &&
-               play(s, plan_.commands.streams[s][stream.next])) {
-          ++stream.next;
-          progress = true;
-        }
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      StreamState& stream = streams_[s];
+      const auto nodes = order_.launched(s);
+      while (!stream.busy && stream.next < nodes.size() && advance(s, nodes[stream.next])) {
       }
     }
   }
 
-  /// False if the command has to wait.
-  bool play(std::size_t s, const Command& command) {
+  /// Passes one wait ahead of the node, or launches it. False if a wait is not over.
+  bool advance(std::size_t s, NodeId node) {
     StreamState& stream = streams_[s];
-    if (command.kind == Command::Kind::record) {
-      events_[command.index] = {true, stream.gate};
-    } else if (command.kind == Command::Kind::wait) {
-      const bool recorded = events_[command.index].recorded;
-      const bool waited = std::exchange(stream.waiting, !recorded);
-      if (!recorded) return false;
-      stream.gate = later(stream.gate, events_[command.index].gate);
-      if (waited && problem_.wait_microseconds > 0) start(s, kNoNode, problem_.wait_microseconds);
-    } else {
-      result_.runs[command.index].start = now_;
-      cause_[command.index] = stream.gate;
-      start(s, command.index, cost(command.index).duration);
+    const auto awaited = order_.awaited(node);
+    if (stream.awaited == awaited.size()) {
+      result_.runs[node].start = now_;
+      cause_[node] = stream.gate;
+      start(s, node, cost(node).duration);
+      stream.awaited = 0;
+      ++stream.next;
+      return true;
     }
+    const NodeId before = awaited[stream.awaited];
+    const bool waited = std::exchange(stream.waiting, !finished_[before]);
+    if (!finished_[before]) return false;
+    stream.gate = later(stream.gate, before);
+    if (waited && problem_.wait_microseconds > 0) start(s, kNoNode, problem_.wait_microseconds);
+    ++stream.awaited;
     return true;
   }
 
@@ -130,6 +121,7 @@ class Simulator {
       if (running.node == kNoNode) return true;
       Simulation::Run& run = result_.runs[running.node];
       run.finish = now_;
+      finished_[running.node] = true;
       result_.busy[running.stream] += run.finish - run.start;
       streams_[running.stream].gate = running.node;
       return true;
@@ -146,17 +138,24 @@ class Simulator {
 
   const Problem& problem_;
   const Plan& plan_;
+  const CommandOrder& order_;
   double now_ = 0;
   std::vector<StreamState> streams_;
-  std::vector<EventState> events_;
   std::vector<Running> running_;
-  std::vector<NodeId> cause_;  // per node: what was over last before it started
+  std::vector<bool> finished_;  // per node
+  std::vector<NodeId> cause_;   // per node: what finished last before it started
   Simulation result_;
 };
 
 }  // namespace
 
-Simulation simulate(const Problem& problem, const Plan& plan) { return Simulator(problem, plan).run(); }
+Simulation simulate(const Problem& problem, const Plan& plan) {
+  return simulate(problem, plan, CommandOrder(plan.commands, problem.graph.node_count()));
+}
+
+Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order) {
+  return Simulator(problem, plan, order).run();
+}
 
 std::vector<Overlap> overlaps(const Simulation& simulation) {
   const auto& runs = simulation.runs;

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "scheduler/command_order.h"
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {
@@ -35,6 +36,8 @@ std::vector<Overlap> overlaps(const Simulation& simulation);
 
 /// Throws PlanError if the plan deadlocks. Looks at graph, costs, capacity, slow-downs and waits of the problem.
 Simulation simulate(const Problem& problem, const Plan& plan);
+/// The same with the order of the plan's commands at hand.
+Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order);
 
 /// Replaces the times that a policy predicted by those of a simulated run.
 void take_simulated_times(const Problem& problem, Plan& plan);

@@ -29,11 +29,14 @@ int budget(std::int32_t nodes, int work, int least, int most) { return std::clam
 class Chooser {
  public:
   Chooser(const Problem& problem, const Plan& plan)
-      : problem_(problem), plan_(plan), best_(plan), limits_(plan.commands.streams.size(), kUnlimited) {
-    find_options();
-    find_sequence();
-    seconds_.resize(options_.size());
-    work_.resize(options_.size());
+      : problem_(problem),
+        plan_(plan),
+        best_(plan),
+        order_(plan.commands, problem.graph.node_count()),
+        limits_(plan.commands.streams.size(), kUnlimited) {
+    find_implementations();
+    seconds_.resize(implementations_.size());
+    work_.resize(implementations_.size());
     for (const NodeId node : nodes_) find_fastest(node);
   }
 
@@ -43,7 +46,7 @@ class Chooser {
 
   bool improve() {
     if (flexible_.empty()) return false;
-    const Simulation before = simulate(problem_, plan_);
+    const Simulation before = simulate(problem_, plan_, order_);
     best_makespan_ = std::min(before.makespan, plan_.makespan);
     if (bound() >= best_makespan_ * kGain) return false;
     const double makespan = search_locally(before, budget(problem_.graph.node_count(), 60000, 4, 100));
@@ -54,11 +57,11 @@ class Chooser {
 
   bool fit(std::int64_t limit) {
     limit_ = limit;
-    if (own_workspace() <= limit) accept(simulate(problem_, plan_).makespan);
+    if (own_workspace() <= limit) accept(simulate(problem_, plan_, order_).makespan);
     if (combinations() <= kExhaustive) {
       std::vector<std::int64_t> slices(plan_.commands.streams.size());
       for (const NodeId node : nodes_) {
-        if (options_[node].size() == 1) slices[stream(node)] = std::max(slices[stream(node)], need(node));
+        if (implementations_[node].size() == 1) slices[stream(node)] = std::max(slices[stream(node)], need(node));
       }
       try_all(0, slices);
     } else {
@@ -87,7 +90,8 @@ class Chooser {
   std::int64_t need(NodeId node) const { return workspace(cost(node)); }
   std::int64_t least_need(NodeId node) const {
     std::int64_t least = kUnlimited;
-    for (const int option : options_[node]) least = std::min(least, workspace(cost(node, option)));
+    for (const int implementation : implementations_[node])
+      least = std::min(least, workspace(cost(node, implementation)));
     return least;
   }
   /// Of the slices that the streams need if their nodes need so much.
@@ -104,8 +108,8 @@ class Chooser {
   }
 
   /// Those that need no more units than the plan has reserved; first the plan's own, then the fastest.
-  void find_options() {
-    options_.resize(problem_.graph.node_count());
+  void find_implementations() {
+    implementations_.resize(problem_.graph.node_count());
     for (const auto& commands : plan_.commands.streams) {
       for (const auto& [kind, node] : commands) {
         if (kind != Command::Kind::launch) continue;
@@ -113,11 +117,14 @@ class Chooser {
         const int own = plan_.placements[node].implementation;
         const auto implementations = problem_.costs.of(node);
         for (int i = 0; i < static_cast<int>(implementations.size()); ++i) {
-          if (problem_.oversubscribes || implementations[i].width <= cost(node, own).width) options_[node].push_back(i);
+          if (problem_.oversubscribes || implementations[i].width <= cost(node, own).width)
+            implementations_[node].push_back(i);
         }
-        const auto rank = [&](int option) { return std::pair(option != own, implementations[option].duration); };
-        std::ranges::stable_sort(options_[node], {}, rank);
-        if (options_[node].size() > 1) flexible_.push_back(node);
+        const auto rank = [&](int implementation) {
+          return std::pair(implementation != own, implementations[implementation].duration);
+        };
+        std::ranges::stable_sort(implementations_[node], {}, rank);
+        if (implementations_[node].size() > 1) flexible_.push_back(node);
       }
     }
     std::ranges::sort(flexible_);
@@ -125,37 +132,23 @@ class Chooser {
 
   double combinations() const {
     double count = 1;
-    for (const NodeId node : flexible_) count = std::min(count * static_cast<double>(options_[node].size()), 1e9);
+    for (const NodeId node : flexible_)
+      count = std::min(count * static_cast<double>(implementations_[node].size()), 1e9);
     return count;
   }
 
   // Lower bound
 
-  /// The commands in an order in which they can run.
-  void find_sequence() {
-    std::vector<std::size_t> next(plan_.commands.streams.size());
-    std::vector<bool> recorded(plan_.commands.events);
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (std::size_t s = 0; s < plan_.commands.streams.size(); ++s) {
-        for (; next[s] < plan_.commands.streams[s].size(); ++next[s], progress = true) {
-          const Command command = plan_.commands.streams[s][next[s]];
-          if (command.kind == Command::Kind::wait && !recorded[command.index]) break;
-          if (command.kind == Command::Kind::record) recorded[command.index] = true;
-          sequence_.emplace_back(s, command);
-        }
-      }
-    }
-  }
-
   double longest_path() const {
-    std::vector<double> now(plan_.commands.streams.size()), recorded(plan_.commands.events);
-    for (const auto& [s, command] : sequence_) {
-      if (command.kind == Command::Kind::launch) now[s] += seconds_[command.index];
-      if (command.kind == Command::Kind::record) recorded[command.index] = now[s];
-      if (command.kind == Command::Kind::wait) now[s] = std::max(now[s], recorded[command.index]);
+    double longest = 0;
+    std::vector<double> finish(seconds_.size());
+    for (const NodeId node : order_.sequence()) {
+      double start = order_.previous(node) == kNoNode ? 0 : finish[order_.previous(node)];
+      for (const NodeId before : order_.awaited(node)) start = std::max(start, finish[before]);
+      finish[node] = start + seconds_[node];
+      longest = std::max(longest, finish[node]);
     }
-    return now.empty() ? 0 : std::ranges::max(now);
+    return longest;
   }
 
   double total_work() const {
@@ -167,11 +160,11 @@ class Chooser {
   /// The best of a node in the slice that its stream may have.
   void find_fastest(NodeId node) {
     seconds_[node] = work_[node] = kInfinity;
-    for (const int option : options_[node]) {
-      const Cost& way = cost(node, option);
-      if (workspace(way) > limits_[stream(node)]) continue;
-      seconds_[node] = std::min(seconds_[node], way.duration);
-      work_[node] = std::min(work_[node], way.duration * way.width);
+    for (const int implementation : implementations_[node]) {
+      const Cost& candidate = cost(node, implementation);
+      if (workspace(candidate) > limits_[stream(node)]) continue;
+      seconds_[node] = std::min(seconds_[node], candidate.duration);
+      work_[node] = std::min(work_[node], candidate.duration * candidate.width);
     }
   }
 
@@ -190,12 +183,12 @@ class Chooser {
       better = false;
       for (const NodeId node : neighbourhood(now)) {
         int& own = plan_.placements[node].implementation;
-        for (const int option : options_[node]) {
+        for (const int implementation : implementations_[node]) {
           const int before = own;
-          if (option == before || workspace(cost(node, option)) > limits_[stream(node)]) continue;
+          if (implementation == before || workspace(cost(node, implementation)) > limits_[stream(node)]) continue;
           if (simulations-- == 0) return now.makespan;
-          own = option;
-          Simulation next = simulate(problem_, plan_);
+          own = implementation;
+          Simulation next = simulate(problem_, plan_, order_);
           if (next.makespan < now.makespan * kGain) {
             now = std::move(next);
             better = true;
@@ -229,13 +222,13 @@ class Chooser {
   void try_all(std::size_t index, const std::vector<std::int64_t>& slices) {
     if (sum(slices) > limit_ || bound() >= best_makespan_) return;
     if (index == flexible_.size()) {
-      accept(simulate(problem_, plan_).makespan);
+      accept(simulate(problem_, plan_, order_).makespan);
       return;
     }
     const NodeId node = flexible_[index];
     const auto [own, seconds, work] = std::tuple(plan_.placements[node].implementation, seconds_[node], work_[node]);
-    for (const int option : options_[node]) {
-      plan_.placements[node].implementation = option;
+    for (const int implementation : implementations_[node]) {
+      plan_.placements[node].implementation = implementation;
       seconds_[node] = cost(node).duration;
       work_[node] = cost(node).duration * cost(node).width;
       std::vector<std::int64_t> larger = slices;
@@ -257,7 +250,7 @@ class Chooser {
       for (const NodeId node : nodes_) {
         if (stream(node) != static_cast<int>(s)) continue;
         least = std::max(least, least_need(node));
-        for (const int option : options_[node]) sizes.push_back(workspace(cost(node, option)));
+        for (const int implementation : implementations_[node]) sizes.push_back(workspace(cost(node, implementation)));
       }
       sizes.push_back(least);
       std::erase_if(sizes, [&](std::int64_t size) { return size < least; });
@@ -300,8 +293,8 @@ class Chooser {
 
   /// The plan's own way if it fits into the slice, else the fastest that does.
   int pick(NodeId node, std::int64_t slice) const {
-    for (const int option : options_[node]) {
-      if (workspace(cost(node, option)) <= slice) return option;
+    for (const int implementation : implementations_[node]) {
+      if (workspace(cost(node, implementation)) <= slice) return implementation;
     }
     return -1;
   }
@@ -319,7 +312,7 @@ class Chooser {
     if (s == static_cast<int>(levels_.size())) {
       const std::vector<Placement> own = plan_.placements;
       for (const NodeId node : nodes_) plan_.placements[node].implementation = pick(node, limits_[stream(node)]);
-      accept(search_locally(simulate(problem_, plan_), kLeafBudget));
+      accept(search_locally(simulate(problem_, plan_, order_), kLeafBudget));
       plan_.placements = own;
       return;
     }
@@ -336,15 +329,15 @@ class Chooser {
   const Problem& problem_;
   Plan plan_;  // what is being tried
   Plan best_;
+  const CommandOrder order_;
   double best_makespan_ = kInfinity;
   std::int64_t limit_ = kUnlimited;
 
-  std::vector<NodeId> nodes_, flexible_;  // launched; and those of them with several options
-  std::vector<std::vector<int>> options_;
-  std::vector<std::pair<std::size_t, Command>> sequence_;  // stream, command
-  std::vector<std::int64_t> limits_;                       // per stream: the largest slice it may have
-  std::vector<double> seconds_, work_;                     // per node: the least under the limits
-  std::vector<std::vector<std::int64_t>> levels_;          // per stream: sizes to try, descending
+  std::vector<NodeId> nodes_, flexible_;  // launched; and those of them with several implementations
+  std::vector<std::vector<int>> implementations_;
+  std::vector<std::int64_t> limits_;               // per stream: the largest slice it may have
+  std::vector<double> seconds_, work_;             // per node: the least under the limits
+  std::vector<std::vector<std::int64_t>> levels_;  // per stream: sizes to try, descending
 };
 
 }  // namespace

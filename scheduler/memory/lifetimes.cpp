@@ -17,61 +17,26 @@ std::int64_t aligned_bytes(const Value& value) {
 
 }  // namespace
 
-Lifetimes::Lifetimes(const StepGraph& graph, const Plan& plan) : graph_(graph), streams_(plan.commands.streams.size()) {
-  replay(plan);
+Lifetimes::Lifetimes(const StepGraph& graph, const Plan& plan)
+    : graph_(graph), order_(plan.commands, graph.node_count()), streams_(order_.streams()) {
+  predict(plan);
   collect_uses();
   form_blocks();
   for (std::int32_t b = 0; b < static_cast<std::int32_t>(blocks_.size()); ++b) find_lifetime(b);
 }
 
-/// Follows the command lists and keeps for every stream and event what is over by then (vector clocks), and since when.
-/// Predictions are forced to agree with that order.
-void Lifetimes::replay(const Plan& plan) {
-  struct Past {
-    std::vector<std::int32_t> over;  // per stream
-    double time = 0;
-    bool known = false;
-
-    void join(const Past& other) {
-      std::ranges::transform(over, other.over, over.begin(), [](auto a, auto b) { return std::max(a, b); });
-      time = std::max(time, other.time);
-    }
-  };
-  nodes_.resize(streams_);
-  stream_.assign(graph_.node_count(), -1);
-  position_.assign(graph_.node_count(), -1);
-  over_.assign(graph_.node_count() * streams_, 0);
+/// Predicted times are forced to agree with the order of the commands.
+void Lifetimes::predict(const Plan& plan) {
   start_.resize(graph_.node_count());
   finish_.resize(graph_.node_count());
-
-  std::vector<Past> past(streams_, {.over = std::vector<std::int32_t>(streams_), .known = true});
-  std::vector<Past> recorded(plan.commands.events);
-  std::vector<std::size_t> next(streams_);
-  const auto launch = [&](NodeId node, std::size_t s) {
+  for (const NodeId node : order_.sequence()) {
     const Placement& predicted = plan.placements[node];
-    stream_[node] = static_cast<std::int32_t>(s);
-    std::ranges::copy(past[s].over, over_.begin() + node * streams_);
-    position_[node] = past[s].over[s]++;
-    start_[node].time = std::max(past[s].time, predicted.start);
-    finish_[node] = past[s].time = std::max(start_[node].time, predicted.finish);
-    nodes_[s].push_back(node);
+    double ready = predicted.start;
+    if (order_.previous(node) != kNoNode) ready = std::max(ready, finish_[order_.previous(node)]);
+    for (const NodeId before : order_.awaited(node)) ready = std::max(ready, finish_[before]);
+    start_[node].time = ready;
+    finish_[node] = std::max(ready, predicted.finish);
     by_rank_.push_back(node);
-  };
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (std::size_t s = 0; s < streams_; ++s) {
-      for (; next[s] < plan.commands.streams[s].size(); ++next[s], progress = true) {
-        const auto [kind, index] = plan.commands.streams[s][next[s]];
-        if (kind == Command::Kind::wait && !recorded[index].known) break;
-        if (kind == Command::Kind::record) recorded[index] = past[s];
-        if (kind == Command::Kind::wait) past[s].join(recorded[index]);
-        if (kind == Command::Kind::launch) launch(index, s);
-      }
-    }
-  }
-  for (std::size_t s = 0; s < streams_; ++s) {
-    BRAID_CHECK(next[s] == plan.commands.streams[s].size(), PlanError, "[memory] stream ", s,
-                " waits for ever at command ", next[s]);
   }
   std::ranges::stable_sort(by_rank_, {}, [&](NodeId node) { return start_[node].time; });
   for (std::int32_t rank = 0; rank < ranks(); ++rank) start_[by_rank_[rank]].rank = rank;
@@ -82,10 +47,10 @@ void Lifetimes::collect_uses() {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
     const Node& node = graph_.node(id);
     if (node.is_view) continue;
-    BRAID_CHECK(stream_[id] >= 0, PlanError, "[memory] node ", id, " '", node.op->name(), "' is never launched");
+    BRAID_CHECK(order_.stream(id) >= 0, PlanError, "[memory] node ", id, " '", node.op->name(), "' is never launched");
     const auto use = [&](ValueId value) {
-      std::int32_t& uses = uses_[graph_.value(value).root * streams_ + stream_[id]];
-      uses = std::max(uses, position_[id] + 1);
+      std::int32_t& uses = uses_[graph_.value(value).root * streams_ + order_.stream(id)];
+      uses = std::max(uses, order_.position(id) + 1);
     };
     for (const ValueId input : graph_.inputs(node)) use(input);
     for (int i = 0; i < node.output_count; ++i) use(graph_.output(id, i));
@@ -125,8 +90,8 @@ bool Lifetimes::may_take_over(ValueId id) const {
     if (block_of_[other] == block_of_[old]) return false;  // another output was faster
   }
   for (std::size_t s = 0; s < streams_; ++s) {
-    const bool own = stream_[node] == static_cast<std::int32_t>(s);
-    if (uses_[old * streams_ + s] > over(node, s) + (own ? 1 : 0)) return false;
+    const bool own = order_.stream(node) == static_cast<std::int32_t>(s);
+    if (uses_[old * streams_ + s] > order_.finished(node, s) + (own ? 1 : 0)) return false;
   }
   return true;
 }
@@ -139,13 +104,13 @@ void Lifetimes::find_lifetime(std::int32_t b) {
   for (std::size_t s = 0; s < streams_; ++s) {
     const auto in_use = [&](NodeId node) {
       for (std::size_t t = 0; t < streams_; ++t) {
-        if (over(node, t) < block_uses_[b * streams_ + t]) return true;
+        if (order_.finished(node, t) < block_uses_[b * streams_ + t]) return true;
       }
       return false;
     };
-    const auto count = std::ranges::partition_point(nodes_[s], in_use) - nodes_[s].begin();
+    const auto count = std::ranges::partition_point(order_.launched(s), in_use) - order_.launched(s).begin();
     concurrent_.push_back(block.kept ? kEnd : static_cast<std::int32_t>(count));
-    if (count > 0) block.end = std::max(block.end, start_[nodes_[s][count - 1]].rank);
+    if (count > 0) block.end = std::max(block.end, start_[order_.launched(s)[count - 1]].rank);
   }
   if (block.kept) block.end = kEnd;
 }
@@ -153,7 +118,7 @@ void Lifetimes::find_lifetime(std::int32_t b) {
 /// Whether every use of `a` is over before `b` is first written.
 bool Lifetimes::before(std::int32_t a, std::int32_t b) const {
   const NodeId first = blocks_[b].first;
-  return first != kNoNode && position_[first] >= concurrent_[a * streams_ + stream_[first]];
+  return first != kNoNode && order_.position(first) >= concurrent_[a * streams_ + order_.stream(first)];
 }
 
 bool Lifetimes::conflict(std::int32_t a, std::int32_t b) const {

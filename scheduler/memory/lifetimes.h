@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "scheduler/command_order.h"
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {
@@ -50,23 +51,20 @@ class Lifetimes {
     auto operator<=>(const Moment&) const = default;
   };
 
-  void replay(const Plan& plan);
+  void predict(const Plan& plan);
   void collect_uses();
   void form_blocks();
   void find_lifetime(std::int32_t block);
   bool may_take_over(ValueId id) const;
   bool in_arena(ValueId id) const { return graph_.value(id).slot < 0 && graph_.value(id).root == id; }
   bool before(std::int32_t a, std::int32_t b) const;
-  std::int32_t over(NodeId node, std::size_t s) const { return over_[std::size_t(node) * streams_ + s]; }
 
   const StepGraph& graph_;
+  const CommandOrder order_;
   const std::size_t streams_;
 
-  std::vector<std::vector<NodeId>> nodes_;       // per stream, as launched
-  std::vector<std::int32_t> stream_, position_;  // per node; stream -1 if it is not launched
-  std::vector<std::int32_t> over_;  // node × stream: how many nodes of the stream are over when the node starts
-  std::vector<Moment> start_;       // per node
-  std::vector<double> finish_;      // per node
+  std::vector<Moment> start_;   // per node
+  std::vector<double> finish_;  // per node
   std::vector<NodeId> by_rank_;
 
   std::vector<ValueBlock> blocks_;

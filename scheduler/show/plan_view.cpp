@@ -41,43 +41,27 @@ std::string_view name_of(Phase phase) {
 }
 
 std::vector<NodeWait> waits_of(const Plan& plan) {
-  std::vector<NodeId> recorded(plan.commands.events, kNoNode);  // per event: what is over when it happens
-  for (const auto& commands : plan.commands.streams) {
-    NodeId last = kNoNode;
-    for (const auto& [kind, index] : commands) {
-      if (kind == Command::Kind::launch) last = index;
-      if (kind == Command::Kind::record) recorded[index] = last;
-    }
-  }
+  const CommandOrder order(plan.commands, static_cast<std::int32_t>(plan.placements.size()));
   std::vector<NodeWait> waits;
-  for (const auto& commands : plan.commands.streams) {
-    auto first = waits.size();  // that is for the next launch
-    for (const auto& [kind, index] : commands) {
-      if (kind == Command::Kind::wait) waits.push_back({recorded[index], kNoNode});
-      if (kind != Command::Kind::launch) continue;
-      for (; first < waits.size(); ++first) waits[first].after = index;
+  for (std::size_t s = 0; s < order.streams(); ++s) {
+    for (const NodeId node : order.launched(s)) {
+      for (const NodeId before : order.awaited(node)) waits.push_back({before, node});
     }
   }
-  std::erase_if(waits, [](const NodeWait& wait) { return wait.before == kNoNode || wait.after == kNoNode; });
   return waits;
 }
 
 std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
-  std::vector<NodeId> cause(runs.size(), kNoNode);  // what was over last of all that the node waits for
-  const auto consider = [&](NodeId before, NodeId after) {
-    if (cause[after] == kNoNode || runs[before].finish > runs[cause[after]].finish) cause[after] = before;
-  };
+  const CommandOrder order(plan.commands, static_cast<std::int32_t>(plan.placements.size()));
+  std::vector<NodeId> cause(runs.size(), kNoNode);  // of all that the node waits for, what finished last
   NodeId last = kNoNode;
-  for (const auto& commands : plan.commands.streams) {
-    NodeId previous = kNoNode;
-    for (const auto& [kind, index] : commands) {
-      if (kind != Command::Kind::launch) continue;
-      if (previous != kNoNode) consider(previous, index);
-      previous = index;
+  for (const NodeId node : order.sequence()) {
+    cause[node] = order.previous(node);
+    for (const NodeId before : order.awaited(node)) {
+      if (cause[node] == kNoNode || runs[before].finish > runs[cause[node]].finish) cause[node] = before;
     }
-    if (previous != kNoNode && (last == kNoNode || runs[previous].finish > runs[last].finish)) last = previous;
+    if (last == kNoNode || runs[node].finish > runs[last].finish) last = node;
   }
-  for (const auto& [before, after] : waits_of(plan)) consider(before, after);
 
   std::vector<NodeId> path;
   for (NodeId node = last; node != kNoNode; node = cause[node]) path.push_back(node);

@@ -230,7 +230,7 @@ TEST_CASE("streams that wait for each other are a deadlock") {
   plan.commands.streams = {{{Kind::wait, 1}, {Kind::launch, 0}, {Kind::record, 0}},
                            {{Kind::wait, 0}, {Kind::launch, 1}, {Kind::record, 1}}};
   CHECK_THROWS_WITH_AS(simulate_on(graph, unit_costs(graph), plan, 2),
-                       "[simulator] stream 0 waits for ever at command 0", PlanError);
+                       "[plan] stream 0 waits forever at command 0", PlanError);
 }
 
 TEST_CASE("nodes overlap for as long as both run, pairs with the longest overlap first") {

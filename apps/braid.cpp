@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   add_profile(app, exit_code);
   add_plan(app, exit_code);
   add_explain(app, exit_code);
+  add_config(app, exit_code);
   add_devices(app, exit_code);
   add_models(app, exit_code);
   add_datasets(app, exit_code);

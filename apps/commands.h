@@ -18,6 +18,7 @@ void add_summary(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
+void add_config(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_datasets(CLI::App& app, int& exit_code);

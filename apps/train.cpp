@@ -35,12 +35,14 @@ void add_train(CLI::App& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
     bool quiet = false;
+    bool print_config = false;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its list of jobs");
   arguments->config.add_to(*command);
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but errors");
+  command->add_flag("--print-config", arguments->print_config, "Print the config with all defaults, and train nothing");
   arguments->files.add_to(*command, "one step as it was planned and as it really ran");
   command->footer("Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2");
   command->callback([arguments, &exit_code] {
@@ -50,7 +52,13 @@ void add_train(CLI::App& app, int& exit_code) {
     const bool model = std::ranges::count(models::model_names(), path) > 0 && !std::filesystem::exists(path);
     BRAID_CHECK(!model, ConfigError, path, " is a model: expected a config that names it, as configs/ has some");
     const ConfigNode tree = read_config_file(path);
-    if (const auto pathnet = read_pathnet_config(tree, overrides)) {
+    const auto pathnet = read_pathnet_config(tree, overrides);
+    if (arguments->print_config) {
+      std::cout << (pathnet ? to_yaml(*pathnet) : to_yaml(read_run_config(tree, overrides)));
+      exit_code = kOk;
+      return;
+    }
+    if (pathnet) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
                   "--trace and --html expect a config whose steps are alike; paths through a PathNet are not");
       if (!arguments->quiet) warn_of_oversubscription(pathnet->session, pathnet->data.workers);

@@ -5,7 +5,7 @@
 #include "apps/help.h"
 #include "core/error.h"
 #include "core/suggestion.h"
-#include "train/config/keys.h"
+#include "train/config/similar_keys.h"
 
 namespace braid::apps {
 namespace {

@@ -7,6 +7,8 @@
 
 namespace braid {
 
+class Keys;
+
 /// Members that a schedule does not name are ignored by it.
 struct ScheduleOptions {
   /// constant  lr
@@ -15,14 +17,17 @@ struct ScheduleOptions {
   /// one_cycle up from lr / div_factor to lr, then down to lr / div_factor / final_div_factor, each along half a
   ///           cosine (Smith and Topin, 2018; the same values as torch.optim.lr_scheduler.OneCycleLR)
   std::string name = "constant";
-  double warmup_epochs = 0;             ///< all but one_cycle: linear from nearly 0 to lr
-  std::vector<double> milestones = {};  ///< step: epochs after which the rate falls, ascending
-  std::int64_t step_epochs = 0;         ///< step: instead of milestones, one every so many epochs; 0: none
-  double gamma = 0.1;                   ///< step
-  double min_lr = 0;                    ///< cosine
-  double pct_start = 0.3;               ///< one_cycle: share of the steps that go up
-  double div_factor = 25;               ///< one_cycle
-  double final_div_factor = 1e4;        ///< one_cycle
+  double warmup_epochs = 0;
+  std::vector<double> milestones = {};  ///< ascending epochs; the step schedule has either these
+  std::int64_t step_epochs = 0;         ///< or this; 0: none
+  double gamma = 0.1;
+  double min_lr = 0;
+  double pct_start = 0.3;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+
+  /// In configs (train/config/keys.h).
+  void declare(const Keys& keys);
 };
 
 class LearningRate {

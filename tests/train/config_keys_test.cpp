@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "tests/data/files.h"
 #include "train/config/config.h"
-#include "train/config/keys.h"
+#include "train/config/similar_keys.h"
 #include "train/pathnet/config.h"
 
 using namespace braid;
@@ -30,49 +30,57 @@ std::string error_of_single_with(const std::string& line) {
   return error_of<ConfigError>([&] { parse_train_config(kSingle + line, "x.yaml"); });
 }
 
-/// Adds the paths of all keys within a map; items of a list of jobs have no names.
-void collect(const ConfigNode& map, const std::string& path, std::vector<std::string>& paths) {
-  for (const ConfigNode::Entry& entry : map.entries) {
-    paths.push_back(path + entry.key);
-    collect(entry.value, paths.back() + '.', paths);
-    for (const ConfigNode& item : entry.value.items) collect(item, "", paths);
-  }
-}
-
 }  // namespace
 
-TEST_CASE("every listed key is one that some config has") {
-  for (const std::string_view name : config_keys()) {
-    const std::string key(name);
-    CAPTURE(key);
-    const bool known = std::ranges::any_of(std::vector{kSingle, kWithJobs, kPathNet}, [&](const std::string& text) {
-      const std::string error = error_of_key(text, key + "=[]");
-      const std::string here = "--set " + key + "=[]: ";
-      return error.empty() || (error.starts_with(here) && !contains(error, "unknown key") &&
-                               !contains(error, "makes this the config of a PathNet run"));
-    });
-    CHECK(known);
+TEST_CASE("a key is noted with its type, its default, and the names that have it") {
+  const std::vector<Key>& keys = keys_of<TrainConfig>();
+  const auto key = [&](std::string_view path) {
+    const auto found = std::ranges::find(keys, path, &Key::path);
+    REQUIRE(found != keys.end());
+    return *found;
+  };
+  CHECK(key("train.batch_size").value == KeyValue(std::int64_t{64}));
+  CHECK(key("train.batch_size").only_for.empty());
+  CHECK(key("train.epochs").rule.required);
+  CHECK(key("optimizer.beta1").only_for == std::vector<std::string>{"adam", "adamw"});
+  CHECK(key("schedule.warmup_epochs").only_for == std::vector<std::string>{"constant", "step", "cosine"});
+  CHECK(key("data.augment.flip").only_for.empty());
+  CHECK(key("optimizer.lr").value == KeyValue(0.1));
+  CHECK(key("optimizer.lr").defaults ==
+        std::vector<std::pair<std::string, KeyValue>>{{"adam", KeyValue(0.001)}, {"adamw", KeyValue(0.001)}});
+  CHECK(key("model.hidden").only_for == std::vector<std::string>{"mlp"});
+}
+
+TEST_CASE("every key has a sentence, and a synonym is no key and belongs to one key only") {
+  std::vector<std::string> synonyms;
+  const auto [single, jobs, pathnet] = config_kinds();
+  for (const std::vector<Key>* kind : {&single, &jobs, &pathnet}) {
+    for (const Key& key : *kind) {
+      CAPTURE(key.path);
+      CHECK_FALSE(key.text.empty());
+      if (kind == &single) synonyms.insert(synonyms.end(), key.rule.synonyms.begin(), key.rule.synonyms.end());
+    }
+  }
+  CHECK(synonyms.size() > 50);
+  for (const std::string& synonym : synonyms) {
+    CAPTURE(synonym);
+    CHECK(std::ranges::count(synonyms, synonym) == 1);
+    CHECK(std::ranges::count(config_keys(), synonym) == 0);
   }
 }
 
-TEST_CASE("every key of a config that is written in full is listed") {
-  std::vector<std::string> texts{to_yaml(*read_pathnet_config(parse_config(kPathNet, "x.yaml"))),
-                                 to_yaml(read_run_config(parse_config(kWithJobs, "x.yaml")))};
-  for (const std::vector<std::string>& choice : std::vector<std::vector<std::string>>{
-           {"model.name=mlp", "data={name: fashion_mnist}"},
-           {"model.name=randwire", "optimizer.name=adam", "schedule={name: step, step_epochs: 1}"},
-           {"model.name=googlenet", "schedule.name=cosine", "streams={partition: [8]}"},
-           {"model.name=resnet18", "schedule.name=one_cycle", "data.only_classes=[1, 2]"},
-           {"model.name=pathnet_conv", "schedule={name: step, milestones: [1]}"}}) {
-    texts.push_back(to_yaml(parse_train_config(kSingle, "x.yaml", choice)));
-  }
-  std::vector<std::string> paths;
-  for (const std::string& text : texts) collect(parse_config(text, "y.yaml"), "", paths);
-  CHECK(paths.size() > config_keys().size());
-  for (const std::string& path : paths) {
-    CAPTURE(path);
-    if (path != "steps_per_turn") CHECK(std::ranges::count(config_keys(), path) == 1);  // of a job only
-  }
+TEST_CASE("keys of two names may share a section, and the value's shape tells two keys of one name apart") {
+  CHECK(error_of_key(kPathNet, "evolution.seeds={a: 1}")
+            .starts_with("--set evolution.seeds={a: 1}: expected an integer"));
+  CHECK(
+      contains(error_of_single_with("streams: [1]"), "streams: expected 'auto' or an integer in [1, 64], got a list"));
+  CHECK(contains(error_of_single_with("streams: {}"), "streams: expected 'auto' or an integer in [1, 64], got a map"));
+  CHECK(contains(error_of_single_with("streams:"), "streams: expected 'auto' or an integer in [1, 64], got nothing"));
+}
+
+TEST_CASE("unknown keys are told before what is missing or wrong elsewhere") {
+  CHECK(error_of<ConfigError>([] { parse_train_config("name: x\nseed: no\ntrian: {epochs: 1}\n", "x.yaml"); }) ==
+        "x.yaml:3:1: trian: unknown key (did you mean 'train'?)");
 }
 
 TEST_CASE("a key of another framework is translated") {

@@ -67,8 +67,7 @@ TEST_CASE("streams may have SMs of their own") {
   CHECK(config.session.partition == std::vector{88, 44});
   CHECK(config.session.streams == 2);
   CHECK(to_yaml(parse_train_config(to_yaml(config), "y.yaml")) == to_yaml(config));
-  CHECK(error_with("streams: {partition: []}") ==
-        "x.yaml:5:22: streams.partition: expected SMs for 1 to 64 streams, got 0");
+  CHECK(error_with("streams: {partition: []}") == "x.yaml:5:22: streams.partition: expected 1 to 64 values, got 0");
   CHECK(error_with("streams: {partition: [0]}").find("streams.partition") != std::string::npos);
   CHECK(error_with("streams: {parts: [8]}").find("streams.parts: unknown key") != std::string::npos);
 }
@@ -242,7 +241,9 @@ TEST_CASE("names become folders and must be fit for that") {
   CHECK(error_of_override("name=" + std::string(100, 'x')).empty());
   CHECK(error_with("").empty());
   CHECK(error_in("name: " + std::string(300, 'x') + kMinimal.substr(7)) ==
-        "x.yaml:1:7: name: names the run's folder: expected at most 100 characters, got 300");
+        "x.yaml:1:7: name: expected at most 100 letters, digits, '_', '-' and '.', beginning with a letter, digit or "
+        "'_', got '" +
+            std::string(40, 'x') + "…'; it names the run's folder");
 }
 
 TEST_CASE("~/ is the home folder in every path, and ~ with anything else an error") {

@@ -129,7 +129,7 @@ TEST_CASE("mistakes in jobs say which job and where") {
   CHECK(error_of_jobs_with("  - {name: small, model: {name: lenet5}}") ==
         "x.yaml:16:12: jobs.small.name: another job has this name already");
   CHECK(error_of_jobs_with("  - {name: a/b, model: {name: lenet5}}")
-            .starts_with("x.yaml:16:12: jobs.a/b.name: names the run's"));
+            .starts_with("x.yaml:16:12: jobs.a/b.name: expected at most 100 letters, "));
   CHECK(error_of_jobs_with("  - lenet5") == "x.yaml:16:5: jobs.2: expected a section, got 'lenet5'");
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, steps_per_turn: 0}") ==
         "x.yaml:16:54: jobs.c.steps_per_turn: expected 'auto' or an integer in [1, 64], got '0'");

@@ -56,7 +56,7 @@ TEST_CASE("only a config with a section 'evolution' is one of a PathNet run, and
 TEST_CASE("seeds are listed, or counted from the seed of the session") {
   CHECK(parse_pathnet(kMinimalPathNet, {"evolution.seeds=3", "seed=7"}).seeds == std::vector<std::uint64_t>{7, 8, 9});
   CHECK(parse_pathnet(kMinimalPathNet, {"evolution.seeds=[4, 2]"}).seeds == std::vector<std::uint64_t>{4, 2});
-  CHECK(contains(error("evolution.seeds=[]"), "expected one seed or more"));
+  CHECK(contains(error("evolution.seeds=[]"), "expected 1 or more values, got 0"));
   CHECK(contains(error("evolution.seeds=0"), "expected an integer in [1, 1000]"));
   CHECK(contains(error("evolution.seeds=[-1]"), "expected an integer of at least 0, got '-1'"));
   CHECK(contains(error("evolution.seeds=many"), "expected an integer in [1, 1000], got 'many'"));
@@ -78,7 +78,7 @@ TEST_CASE("modules have units or channels, depending on their form") {
 TEST_CASE("mistakes in a PathNet config say where and what") {
   CHECK(contains(error("evolution.poulation=3"), "unknown key (did you mean 'population'?)"));
   CHECK(contains(error("evolution.task_a=[0, 10]"), "expected an integer in [0, 9], got '10'"));
-  CHECK(contains(error("evolution.task_a=[0]"), "expected two classes or more"));
+  CHECK(contains(error("evolution.task_a=[0]"), "expected 2 or more values, got 1"));
   CHECK(contains(error("evolution.task_b=[1, 1]"), "expected each class once"));
   CHECK(contains(error("evolution.task_b=3"), "expected a list of integers"));
   CHECK(contains(error("evolution.candidates=3"), "expected an even number"));

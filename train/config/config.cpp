@@ -4,29 +4,23 @@
 #include <set>
 
 #include "core/error.h"
-#include "train/config/sections.h"
+#include "train/pathnet/config.h"
 
 namespace braid {
 
 namespace {
 
-constexpr std::string_view kShared[] = {"model", "data", "train", "eval", "optimizer", "schedule"};
-const std::vector<std::string> kBalances{"auto", "none"};
-
-RunConfig read_single(const ConfigNode& tree) {
-  TrainConfig config;
-  ConfigSection root(tree);
-  read_name(root, config.name);
-  read_session(root, config.session);
-  read_precision(root, config.session, config.dtype);
-  root.reject("balance", "has no meaning without a list of jobs");
-  root.reject("evolution", "makes this the config of a PathNet run, which is for 'braid train' only");
-  const TrainingSections sections(root);
-  const ConfigSection output = root.section("output");
-  root.finish();
-  sections.read(config);
-  read_output(output, config.output_root);
-  return {config.name, config.output_root, {{config, 1}}, false};
+/// Sections that jobs may share.
+std::vector<std::string_view> shared_sections() {
+  constexpr std::string_view kOfJobs = "jobs.*.";
+  std::vector<std::string_view> sections;
+  for (const Key& key : keys_of<RunConfig>()) {
+    const std::string_view path = key.path;
+    if (key.kind != Key::Kind::section || !path.starts_with(kOfJobs)) continue;
+    const std::string_view section = path.substr(kOfJobs.size());
+    if (section.find('.') == std::string_view::npos) sections.push_back(section);
+  }
+  return sections;
 }
 
 /// Fills in what jobs share: sections that stand beside the list of jobs. A job's own section adds to the shared one
@@ -36,14 +30,15 @@ class Sharing {
   ConfigNode operator()(ConfigNode tree) {
     ConfigNode& jobs = tree.find("jobs")->value;
     const auto is_map = [](const ConfigNode& job) { return job.kind == ConfigNode::Kind::map; };
-    if (jobs.items.empty() || !std::ranges::all_of(jobs.items, is_map)) return tree;  // a mistake, found when reading
-    for (const std::string_view section : kShared) {
+    const bool valid = std::ranges::all_of(jobs.items, is_map);  // otherwise that is the mistake to tell
+    const std::vector<std::string_view> sections = shared_sections();
+    for (const std::string_view section : sections) {
       const ConfigNode::Entry* shared = tree.find(section);
-      if (shared == nullptr) continue;
+      if (shared == nullptr || !valid || jobs.items.empty()) continue;
       for (ConfigNode& job : jobs.items) add(job, *shared);
       check_use(*shared, shared->key);
     }
-    std::erase_if(tree.entries, [](const auto& entry) { return std::ranges::count(kShared, entry.key) > 0; });
+    std::erase_if(tree.entries, [&](const auto& entry) { return std::ranges::count(sections, entry.key) > 0; });
     return tree;
   }
 
@@ -69,50 +64,6 @@ class Sharing {
   std::set<const ConfigNode::Entry*> used_;
 };
 
-JobConfig read_job(ConfigSection section, const RunConfig& run, const SessionOptions& session, DType dtype,
-                   bool balanced) {
-  JobConfig job;
-  job.training.session = session;
-  job.training.dtype = dtype;
-  job.steps_per_turn = balanced ? 0 : 1;
-  read_name(section, job.training.name);
-  section.read("seed", job.training.session.seed);
-  read_job_precision(section, session, job.training.dtype);
-  for (const std::string_view key : {"device", "streams", "width", "threads", "policy", "deterministic", "benchmark",
-                                     "cuda_graphs", "workspace_limit", "memory_limit", "costs", "output"}) {
-    section.reject(key, "is shared by all jobs: it belongs beside the list of jobs");
-  }
-  section.read_or_word("steps_per_turn", job.steps_per_turn, between(1, kMaxStepsPerTurn), "auto");
-  const TrainingSections sections(section);
-  section.finish();
-  sections.read(job.training);
-  job.training.output_root = run.output_root;
-  return job;
-}
-
-RunConfig read_jobs(const ConfigNode& tree) {
-  RunConfig run;
-  run.together = true;
-  SessionOptions session;
-  DType dtype = DType::f32;
-  std::string balance = "auto";
-  ConfigSection root(tree);
-  read_name(root, run.name);
-  read_session(root, session);
-  read_precision(root, session, dtype);
-  root.read("balance", balance, kBalances);
-  const ConfigSection output = root.section("output");
-  const std::vector<ConfigSection> sections = root.sections("jobs");
-  root.finish();
-  read_output(output, run.output_root);
-  for (const ConfigSection& section : sections) {
-    run.jobs.push_back(read_job(section, run, session, dtype, balance == "auto"));
-    const auto same_name = [&](const JobConfig& job) { return job.training.name == run.jobs.back().training.name; };
-    if (std::ranges::count_if(run.jobs, same_name) > 1) section.fail("name", "another job has this name already");
-  }
-  return run;
-}
-
 TrainConfig single_job(const RunConfig& run, const std::string& source) {
   BRAID_CHECK(!run.together, ConfigError, source, ": expected the config of a single job, got a list of jobs");
   return run.jobs.front().training;
@@ -120,9 +71,104 @@ TrainConfig single_job(const RunConfig& run, const std::string& source) {
 
 }  // namespace
 
+void ModelConfig::declare(const Keys& keys) {
+  keys("name", name,
+       {.words = models::model_names(), .required = true, .synonyms = {"arch", "architecture", "model_name"}},
+       "the network: see [models.md](models.md), or `braid models`");
+  const std::vector<std::string> own = name.empty() ? std::vector<std::string>{} : models::model_option_names(name);
+  const auto has = [&](std::string_view key) { return std::ranges::find(own, key) != own.end(); };
+  if (has("zero_init_residual")) {
+    keys("zero_init_residual", options.zero_init_residual, {},
+         "`resnet…`, `resnext…`: the last batch norm of each block starts at scale 0");
+  }
+  if (has("stem")) {
+    keys("stem", options.stem, {.words = {"auto", "image", "small_image"}},
+         "networks for ImageNet: as published, or for images of about 32×32; `auto` takes `image` from 128 pixels on");
+  }
+  if (has("width")) {
+    keys("width", options.width, {.above = 0, .max = 16},
+         "multiplies the channels of all layers but the classifier's outputs");
+  }
+  if (has("auxiliary")) {
+    keys("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
+  }
+  if (has("graph_seed")) keys("graph_seed", options.graph_seed, {}, "what its random graphs are drawn from");
+  if (has("hidden")) {
+    keys("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
+  }
+}
+
+void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
+                                 std::string_view text) const {
+  constexpr int kFashionMnistClasses = 10;
+  rule.min = 0;
+  rule.max = kMaxSyntheticClasses - 1;
+  rule.max_now = (name == "synthetic" ? classes : kFashionMnistClasses) - 1;
+  keys(key, list, rule, text);
+  const std::set<std::int64_t> different(list.begin(), list.end());
+  keys.check(key, different.size() == list.size(), "expected each class once");
+}
+
+void TrainConfig::declare(const Keys& keys) {
+  declare_name(keys, name);
+  declare_seed(keys, session.seed);
+  declare_session(keys, session);
+  declare_precision(keys, session, dtype);
+  keys.reject("balance", "has no meaning without a list of jobs");
+  keys.reject("evolution", "makes this the config of a PathNet run, which is for 'braid train' only");
+  declare_training(keys);
+  declare_output(keys, output_root);
+}
+
+void JobConfig::declare(const Keys& keys, const SessionOptions& session) {
+  declare_name(keys, training.name);
+  declare_seed(keys, training.session.seed);
+  declare_precision(keys, training.session, training.dtype);
+  keys.check("precision", training.dtype != DType::f32 || training.session.tf32 == session.tf32,
+             "all jobs that compute in f32 do so in the session's way: set f32 or tf32 beside the list of jobs");
+  training.session.tf32 = session.tf32;
+  SessionOptions shared;
+  for (const Key& key : note_keys([&](const Keys& of_session) { declare_session(of_session, shared); })) {
+    if (key.path.find('.') == std::string::npos)
+      keys.reject(key.path, "is shared by all jobs: it belongs beside the list of jobs");
+  }
+  keys.reject("output", "is shared by all jobs: it belongs beside the list of jobs");
+  keys("steps_per_turn", steps_per_turn, {.min = 1, .max = 64, .word = "auto"},
+       "of a job: steps it takes while others take theirs; `auto` leaves it to `balance`");
+  training.declare_training(keys);
+}
+
+void RunConfig::declare(const Keys& keys) {
+  together = true;
+  SessionOptions session = jobs.empty() ? SessionOptions{} : jobs.front().training.session;
+  DType dtype = DType::f32;  // every job has a precision of its own
+  declare_name(keys, name);
+  declare_seed(keys, session.seed);
+  declare_session(keys, session);
+  declare_precision(keys, session, dtype);
+  std::string balance = "auto";
+  keys("balance", balance, {.words = {"auto", "none"}},
+       "`auto` gives jobs without `steps_per_turn` as many steps per turn as come closest to the longest job, by times "
+       "measured in the first steps, at most 16. `none` gives them one");
+  declare_output(keys, output_root);
+  keys.list("jobs", "the models to train together", jobs, [&](const Keys& of_job, JobConfig& job) {
+    if (job.training.name.empty()) {  // it has not been read yet
+      job.training.session = session;
+      job.training.dtype = dtype;
+      job.training.output_root = output_root;
+      job.steps_per_turn = balance == "auto" ? 0 : 1;
+    }
+    job.declare(of_job, session);
+    const auto same_name = [&](const JobConfig& other) { return other.training.name == job.training.name; };
+    of_job.check("name", std::ranges::count_if(jobs, same_name) <= 1, "another job has this name already");
+  });
+}
+
 RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overrides) {
   for (const std::string& assignment : overrides) apply_override(tree, assignment);
-  return tree.find("jobs") == nullptr ? read_single(tree) : read_jobs(Sharing()(std::move(tree)));
+  if (tree.find("jobs") != nullptr) return read_config<RunConfig>(Sharing()(std::move(tree)));
+  const auto config = read_config<TrainConfig>(tree);
+  return {config.name, config.output_root, {{config, 1}}, false};
 }
 
 RunConfig read_run_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
@@ -136,6 +182,17 @@ TrainConfig parse_train_config(std::string_view text, const std::string& source,
 
 TrainConfig read_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   return single_job(read_run_config(path, overrides), path.string());
+}
+
+ConfigKinds config_kinds() { return {keys_of<TrainConfig>(), keys_of<RunConfig>(), keys_of<PathNetConfig>()}; }
+
+std::string to_yaml(TrainConfig config) {
+  return to_yaml(note_keys([&](const Keys& keys) { config.declare(keys); }));
+}
+
+std::string to_yaml(RunConfig config) {
+  if (!config.together) return to_yaml(config.jobs.front().training);
+  return to_yaml(note_keys([&](const Keys& keys) { config.declare(keys); }));
 }
 
 }  // namespace braid

@@ -1,6 +1,6 @@
 #pragma once
 // What a training run is told: the contents of a config file, checked as a whole before anything is built. A run is one
-// job, or several that train together in the same steps.
+// job, or several that train together in the same steps. Every struct declares the keys that it holds.
 
 #include <cstdint>
 #include <filesystem>
@@ -8,71 +8,172 @@
 #include <string_view>
 #include <vector>
 
+#include "data/synthetic.h"
 #include "models/registry.h"
 #include "runtime/session.h"
-#include "train/config/tree.h"
+#include "train/config/keys.h"
 #include "train/schedule.h"
 
 namespace braid {
 
 struct ModelConfig {
-  std::string name;              ///< required; see models::model_names()
+  std::string name;              ///< see models::model_names()
   models::ModelOptions options;  ///< but for classes and image_shape, which are the dataset's
+
+  void declare(const Keys& keys);
 };
 
 struct AugmentConfig {
   int crop_padding = 0;
   bool flip = false;
   double salt_and_pepper = 0;
+
+  void declare(const Keys& keys) {
+    keys("crop_padding", crop_padding, {.min = 0, .max = 64, .unit = "pixels"},
+         "pads each side of a training image by this much, and crops it at random to its old size");
+    keys("flip", flip, {.synonyms = {"hflip", "mirror"}}, "mirrors training images at random");
+    keys("salt_and_pepper", salt_and_pepper, {.min = 0, .max = 1},
+         "share of the pixels of a training image that become black or white, drawn anew in every epoch");
+  }
 };
 
+/// In configs (train/run/factories.cpp).
+std::vector<std::string> dataset_names();
+
 struct DataConfig {
-  std::string name;  ///< required; fashion_mnist or synthetic
-  std::string root;  ///< fashion_mnist: folder of the files; empty for the default
+  std::string name;
+  std::string root;
   int workers = 1;
   int prefetch = 4;
-  std::vector<std::int64_t> only_classes;  ///< relabelled 0, 1, … in this order; empty for all
-  AugmentConfig augment;                   ///< of the training images
-  std::vector<double> mean, std;           ///< normalisation, one per channel; empty for none
-  std::int64_t size = 1024;                ///< synthetic: training images
-  std::int64_t test_size = 256;            ///< synthetic: test images
-  std::int64_t image_size = 32;            ///< synthetic: height and width
-  std::int64_t channels = 3;               ///< synthetic
-  int classes = 10;                        ///< synthetic
+  std::vector<std::int64_t> only_classes;
+  AugmentConfig augment;
+  std::vector<double> mean, std;
+  std::int64_t size = 1024, test_size = 256, image_size = 32, channels = 3;
+  int classes = 10;
+
+  /// A key that lists classes of the dataset.
+  void declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
+                       std::string_view text) const;
+  void declare(const Keys& keys) {
+    keys("name", name, {.words = dataset_names(), .required = true},
+         "`braid datasets` describes them; `synthetic` needs no files: a pattern for each class plus noise");
+    if (name == "synthetic") {
+      keys("size", size, {.min = 1, .max = 1e7}, "images to train with");
+      keys("test_size", test_size, {.min = 1, .max = 1e7}, "images to test with");
+      keys("image_size", image_size, {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size"}},
+           "height and width");
+      keys("channels", channels, {.min = 1, .max = 64}, "of an image");
+      keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .synonyms = {"num_classes"}}, "patterns");
+    } else {
+      keys(
+          "root", root, {.path = true, .synonyms = {"data_dir", "data_path"}},
+          "folder of the four files, compressed or not; empty: `/usr/share/datasets/fashion-mnist`. The files of MNIST "
+          "can be read too");
+    }
+    keys("workers", workers, {.min = 0, .max = 1024, .synonyms = {"num_workers", "n_workers"}},
+         "threads that load ahead; 0 loads in the training thread. The batches do not depend on it. More workers than "
+         "cores give a warning");
+    keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
+         "batches that may be loaded ahead");
+    augment.declare(keys.section("augment", "random changes of training images"));
+    const Keys normalize = keys.section("normalize", "pixels on the scale 0 to 1 become (pixel − mean) / std");
+    const auto count = static_cast<std::size_t>(name == "synthetic" ? channels : 1);
+    normalize("mean", mean, {}, "one number per channel; empty: 0");
+    normalize("std", std, {.above = 0}, "one number per channel; empty: 1");
+    for (const auto& [key, values] : {std::pair("mean", &mean), std::pair("std", &std)}) {
+      normalize.check(key, values->empty() || values->size() == count,
+                      message("expected one value per channel (", count, "), got ", values->size()));
+    }
+  }
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";  ///< sgd, adam, adamw
-  double lr = 0;             ///< 0.1 for sgd and 0.001 for the others, unless given
-  double momentum = 0.9;     ///< sgd
-  bool nesterov = false;     ///< sgd
+  std::string name = "sgd";
+  double lr = 0;  ///< 0: the optimizer's default
+  double momentum = 0.9;
+  bool nesterov = false;
   double weight_decay = 0;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< adam, adamw
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+
+  void declare(const Keys& keys) {
+    keys("name", name, {.words = {"sgd", "adam", "adamw"}, .synonyms = {"solver_type"}}, "how weights are updated");
+    if (lr == 0) lr = name == "sgd" ? 0.1 : 1e-3;
+    keys("lr", lr, {.above = 0, .synonyms = {"learning_rate", "base_lr", "max_lr"}},
+         "the rate that the schedule starts from or rises to");
+    keys("weight_decay", weight_decay, {.min = 0, .synonyms = {"wd"}},
+         "not applied to biases and batch norm; decoupled in `adamw`");
+    if (name == "sgd") {
+      keys("momentum", momentum, {.min = 0, .below = 1}, "0 for none");
+      keys("nesterov", nesterov, {}, "Nesterov's momentum; needs a momentum above 0");
+      keys.check("nesterov", !nesterov || momentum > 0, "needs a momentum above 0");
+    } else {
+      keys("beta1", beta1, {.min = 0, .below = 1, .synonyms = {"betas"}}, "decay of the mean of gradients");
+      keys("beta2", beta2, {.min = 0, .below = 1}, "decay of the mean of their squares");
+      keys("epsilon", epsilon, {.above = 0, .synonyms = {"eps"}}, "added to the root of that mean");
+    }
+  }
 };
 
 /// One job: a model and how it is trained. Complete in itself.
 struct TrainConfig {
-  std::string name;  ///< required; of the run folders
+  std::string name;  ///< of the run folders
   SessionOptions session;
   DType dtype = DType::f32;  ///< of activations and their gradients: f32, bf16, or f16 with loss scaling
   ModelConfig model;
   DataConfig data;
-  std::int64_t epochs = 0;  ///< required
+  std::int64_t epochs = 0;
   std::int64_t batch_size = 64;
   bool drop_last = false;
   double label_smoothing = 0;
-  std::int64_t log_interval = 50;  ///< steps between records of metrics
-  std::int64_t max_steps = 0;      ///< 0: no limit
+  std::int64_t log_interval = 50;
+  std::int64_t max_steps = 0;
   std::int64_t eval_batch_size = 256;
   OptimizerConfig optimizer;
   ScheduleOptions schedule;
   std::string output_root = "runs";
+
+  /// Of a config with a single job.
+  void declare(const Keys& keys);
+  /// The sections that each of several jobs may have.
+  void declare_training(const Keys& keys) {
+    model.declare(keys.section("model", "the network", {"net", "network"}));
+    const Keys of_data = keys.section("data", "the images", {"dataset"});
+    data.declare(of_data);
+    data.declare_classes(of_data, "only_classes", data.only_classes, {},
+                         "train and test with these classes only, relabelled 0, 1, … in this order; empty: with all");
+    const Keys train = keys.section("train", "how long to train, and in which batches", {"training"});
+    train("epochs", epochs,
+          {.min = 1, .max = KeyRule::kMaxCount, .required = true, .synonyms = {"max_epochs", "num_epochs", "n_epochs"}},
+          "passes over the training images");
+    train("batch_size", batch_size,
+          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"batch", "train_batch_size", "bs"}}, "images in a step");
+    train("drop_last", drop_last, {}, "leaves out the last batch of an epoch if it is smaller than the others");
+    train("label_smoothing", label_smoothing, {.min = 0, .below = 1, .synonyms = {"smoothing"}},
+          "share of a label's weight that is spread evenly over all classes");
+    train("log_interval", log_interval,
+          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"display", "log_every", "log_freq", "print_freq"}},
+          "steps between records of metrics");
+    train("max_steps", max_steps,
+          {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"max_iter", "max_iters", "iterations", "num_steps"}},
+          "ends the run after this many steps, which the learning-rate schedule then spans; 0: no limit");
+    keys.section("eval", "how to test", {"test", "validation", "evaluation"})(
+        "batch_size", eval_batch_size,
+        {.min = 1,
+         .max = KeyRule::kMaxCount,
+         .synonyms = {"val_batch_size", "test_batch_size", "eval_batch_size", "validation_batch_size"}},
+        "images tested at once");
+    optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
+    schedule.declare(keys.section("schedule", "how the learning rate changes",
+                                  {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));
+  }
 };
 
 /// A job among others.
 struct JobConfig {
   TrainConfig training;    ///< what would train the job alone, to the same result
   int steps_per_turn = 0;  ///< steps it takes while others take theirs; 0: by measured times
+
+  void declare(const Keys& keys, const SessionOptions& session);
 };
 
 struct RunConfig {
@@ -80,10 +181,24 @@ struct RunConfig {
   std::string output_root = "runs";
   std::vector<JobConfig> jobs;
   bool together = false;  ///< the config has a list of jobs, if only of one
+
+  /// Of a config with a list of jobs.
+  void declare(const Keys& keys);
 };
 
-/// Reads a file and applies overrides "key.path=value". Throws ConfigError (train/config/reader.h) on the first
-/// mistake.
+/// The key name, which becomes part of a path.
+void declare_name(const Keys& keys, std::string& name);
+void declare_seed(const Keys& keys, std::uint64_t& seed);
+/// The keys about the device and how it is used.
+void declare_session(const Keys& keys, SessionOptions& session);
+/// The key precision, which tells the session whether f32 means tf32, and models what they compute in.
+void declare_precision(const Keys& keys, SessionOptions& session, DType& dtype);
+void declare_output(const Keys& keys, std::string& root);
+/// The word for the precision that these two make.
+std::string_view precision_name(const SessionOptions& session, DType dtype);
+
+/// Reads a file and applies overrides "key.path=value". Throws ConfigError "file:line:column: key.path: what is wrong"
+/// on the first mistake.
 RunConfig read_run_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 /// The same for a tree (train/config/tree.h).
 RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
@@ -94,7 +209,7 @@ TrainConfig parse_train_config(std::string_view text, const std::string& source,
                                const std::vector<std::string>& overrides = {});
 
 /// The config as YAML, defaults included; reading it gives the same config.
-std::string to_yaml(const TrainConfig& config);
-std::string to_yaml(const RunConfig& config);
+std::string to_yaml(TrainConfig config);
+std::string to_yaml(RunConfig config);
 
 }  // namespace braid

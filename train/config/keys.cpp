@@ -1,251 +1,398 @@
 #include "train/config/keys.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <iomanip>
+#include <limits>
+#include <regex>
+#include <sstream>
 
 #include "core/error.h"
 #include "core/suggestion.h"
+#include "train/config/similar_keys.h"
 
 namespace braid {
+
+/// One run of a declare().
+struct KeyPass {
+  std::vector<Key> noted = {};
+  std::string_view assumed_path = {}, assumed_word = {};
+  const std::vector<Key>* known = nullptr;  ///< all keys of the config that is read; null if keys are noted
+};
+
 namespace {
 
-constexpr std::string_view kKeys[] = {
-    "name",
-    "seed",
-    "device",
-    "streams",
-    "streams.partition",
-    "width",
-    "threads",
-    "policy",
-    "precision",
-    "deterministic",
-    "benchmark",
-    "cuda_graphs",
-    "workspace_limit",
-    "memory_limit",
-    "costs",
-    "model",
-    "model.name",
-    "model.zero_init_residual",
-    "model.stem",
-    "model.width",
-    "model.auxiliary",
-    "model.graph_seed",
-    "model.hidden",
-    "model.layers",
-    "model.modules",
-    "model.active",
-    "model.units",
-    "model.channels",
-    "data",
-    "data.name",
-    "data.root",
-    "data.size",
-    "data.test_size",
-    "data.image_size",
-    "data.channels",
-    "data.classes",
-    "data.only_classes",
-    "data.workers",
-    "data.prefetch",
-    "data.augment",
-    "data.augment.crop_padding",
-    "data.augment.flip",
-    "data.augment.salt_and_pepper",
-    "data.normalize",
-    "data.normalize.mean",
-    "data.normalize.std",
-    "train",
-    "train.epochs",
-    "train.batch_size",
-    "train.drop_last",
-    "train.label_smoothing",
-    "train.log_interval",
-    "train.max_steps",
-    "eval",
-    "eval.batch_size",
-    "optimizer",
-    "optimizer.name",
-    "optimizer.lr",
-    "optimizer.weight_decay",
-    "optimizer.momentum",
-    "optimizer.nesterov",
-    "optimizer.beta1",
-    "optimizer.beta2",
-    "optimizer.epsilon",
-    "schedule",
-    "schedule.name",
-    "schedule.warmup_epochs",
-    "schedule.milestones",
-    "schedule.step_epochs",
-    "schedule.gamma",
-    "schedule.min_lr",
-    "schedule.pct_start",
-    "schedule.div_factor",
-    "schedule.final_div_factor",
-    "output",
-    "output.root",
-    "balance",
-    "jobs",
-    "evolution",
-    "evolution.task_a",
-    "evolution.task_b",
-    "evolution.seeds",
-    "evolution.population",
-    "evolution.tournament",
-    "evolution.candidates",
-    "evolution.batches",
-    "evolution.threshold",
-    "evolution.max_generations",
-    "evolution.frozen_path",
-};
+using NodeKind = ConfigNode::Kind;
 
-/// What PyTorch, timm and Caffe call our keys, in lower case.
-struct Synonym {
-  std::string_view name, key;
-};
-constexpr Synonym kSynonyms[] = {
-    {"learning_rate", "optimizer.lr"},
-    {"base_lr", "optimizer.lr"},
-    {"max_lr", "optimizer.lr"},
-    {"lr_policy", "schedule.name"},
-    {"scheduler", "schedule"},
-    {"lr_scheduler", "schedule"},
-    {"lr_schedule", "schedule"},
-    {"sched", "schedule"},
-    {"batch", "train.batch_size"},
-    {"train_batch_size", "train.batch_size"},
-    {"bs", "train.batch_size"},
-    {"val_batch_size", "eval.batch_size"},
-    {"test_batch_size", "eval.batch_size"},
-    {"eval_batch_size", "eval.batch_size"},
-    {"validation_batch_size", "eval.batch_size"},
-    {"max_epochs", "train.epochs"},
-    {"num_epochs", "train.epochs"},
-    {"n_epochs", "train.epochs"},
-    {"max_iter", "train.max_steps"},
-    {"max_iters", "train.max_steps"},
-    {"iterations", "train.max_steps"},
-    {"num_steps", "train.max_steps"},
-    {"num_workers", "data.workers"},
-    {"n_workers", "data.workers"},
-    {"prefetch_factor", "data.prefetch"},
-    {"dataset", "data"},
-    {"data_dir", "data.root"},
-    {"data_path", "data.root"},
-    {"num_classes", "data.classes"},
-    {"img_size", "data.image_size"},
-    {"input_size", "data.image_size"},
-    {"hflip", "data.augment.flip"},
-    {"mirror", "data.augment.flip"},
-    {"arch", "model.name"},
-    {"architecture", "model.name"},
-    {"model_name", "model.name"},
-    {"net", "model"},
-    {"network", "model"},
-    {"hidden_sizes", "model.hidden"},
-    {"training", "train"},
-    {"test", "eval"},
-    {"validation", "eval"},
-    {"evaluation", "eval"},
-    {"opt", "optimizer"},
-    {"optim", "optimizer"},
-    {"solver", "optimizer"},
-    {"solver_type", "optimizer.name"},
-    {"wd", "optimizer.weight_decay"},
-    {"eps", "optimizer.epsilon"},
-    {"betas", "optimizer.beta1"},
-    {"warmup", "schedule.warmup_epochs"},
-    {"step_size", "schedule.step_epochs"},
-    {"stepsize", "schedule.step_epochs"},
-    {"decay_epochs", "schedule.step_epochs"},
-    {"stepvalue", "schedule.milestones"},
-    {"decay_rate", "schedule.gamma"},
-    {"lr_decay", "schedule.gamma"},
-    {"eta_min", "schedule.min_lr"},
-    {"smoothing", "train.label_smoothing"},
-    {"display", "train.log_interval"},
-    {"log_every", "train.log_interval"},
-    {"log_freq", "train.log_interval"},
-    {"print_freq", "train.log_interval"},
-    {"gpu", "device"},
-    {"solver_mode", "device"},
-    {"cudnn_benchmark", "benchmark"},
-    {"random_seed", "seed"},
-    {"manual_seed", "seed"},
-    {"num_streams", "streams"},
-    {"num_threads", "threads"},
-    {"dtype", "precision"},
-    {"amp", "precision"},
-    {"fp16", "precision"},
-    {"bf16", "precision"},
-    {"mixed_precision", "precision"},
-    {"output_dir", "output.root"},
-    {"out_dir", "output.root"},
-    {"save_dir", "output.root"},
-    {"experiment", "name"},
-    {"run_name", "name"},
-};
-
-static_assert(std::ranges::all_of(kSynonyms, [](const Synonym& synonym) {
-  return std::ranges::find(kKeys, synonym.key) != std::end(kKeys);
-}));
-
-std::string normalised(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) c = c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
+std::string joined(std::string_view path, std::string_view key) {
+  return path.empty() ? std::string(key) : message(path, '.', key);
 }
 
-std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+[[noreturn]] void fail_at(const std::string& location, const std::string& path, std::string_view what) {
+  // An override names the path itself.
+  if (location.starts_with("--set " + path + "=")) throw ConfigError(message(location, ": ", what));
+  throw ConfigError(message(location, ": ", path, ": ", what));
+}
 
-std::vector<std::string> keys_named(std::string_view name) {
-  std::vector<std::string> keys;
-  for (const std::string_view key : kKeys) {
-    if (last_part(key) == name) keys.emplace_back(key);
+/// What stands there, short enough for a message.
+std::string describe(const ConfigNode& node) {
+  constexpr std::size_t kMaxLength = 40;
+  switch (node.kind) {
+    case NodeKind::null: return "nothing";
+    case NodeKind::list: return node.items.empty() ? "an empty list" : "a list";
+    case NodeKind::map: return "a map";
+    case NodeKind::scalar: break;
   }
-  return keys;
+  std::string text = node.text.substr(0, kMaxLength);
+  std::ranges::replace(text, '\n', ' ');
+  if (node.text.size() > kMaxLength) text += "…";
+  return message(node.quoted ? "the quoted text '" : "'", text, "'");
 }
 
-/// What other frameworks mean by the name; or nothing.
-std::vector<std::string> synonyms(std::string_view name) {
-  const auto* found = std::ranges::find(kSynonyms, normalised(name), &Synonym::name);
-  if (found == std::end(kSynonyms)) return {};
-  return {std::string(found->key)};
+[[noreturn]] void mismatch(const ConfigNode& node, const std::string& path, std::string_view expected) {
+  fail_at(node.location, path, message("expected ", expected, ", got ", describe(node)));
 }
 
-/// " (did you mean 'train.batch_size' or 'eval.batch_size'?)", without the key that stands at `path`.
-std::string did_you_mean(const std::vector<std::string>& keys, std::string_view path) {
-  std::string list;
-  for (const std::string& key : keys) {
-    if (key == path) continue;
-    const bool top = key.find('.') == std::string::npos && path.find('.') != std::string_view::npos;
-    list += message(list.empty() ? "'" : " or '", key, '\'', top ? " at the top level" : "");
+/// "an integer of at least 1", "a number in [0, 1)".
+std::string expectation(std::string_view what, const KeyRule& rule) {
+  const double low = std::max(rule.min, rule.above), high = std::min({rule.max, rule.below, rule.max_now});
+  const bool open = rule.above > rule.min;
+  std::ostringstream out;
+  out << std::setprecision(std::numeric_limits<double>::digits10) << what;  // large integers in full
+  if (std::isfinite(low) && std::isfinite(high)) {
+    out << " in " << (open ? '(' : '[') << low << ", " << high << (high == rule.below ? ')' : ']');
+  } else if (std::isfinite(low)) {
+    out << (open ? " above " : " of at least ") << low;
   }
-  return list.empty() ? "" : message(" (did you mean ", list, "?)");
+  return out.str();
+}
+
+bool in_range(const KeyRule& rule, double value) {
+  return value >= rule.min && value > rule.above && value <= std::min(rule.max, rule.max_now) && value < rule.below;
+}
+
+/// Skips digits; the count.
+std::size_t skip_digits(std::string_view text, std::size_t& at) {
+  const std::size_t start = at;
+  while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
+  return at - start;
+}
+
+/// JSON's grammar: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)?
+bool is_number(std::string_view text, bool integral) {
+  std::size_t at = text.starts_with('-') ? 1 : 0;
+  const bool leading_zero = text.substr(at).starts_with('0');
+  const std::size_t digits = skip_digits(text, at);
+  if (digits == 0 || (leading_zero && digits > 1)) return false;
+  if (integral) return at == text.size();
+  if (at < text.size() && text[at] == '.') {
+    if (skip_digits(text, ++at) == 0) return false;
+  }
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    ++at;
+    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
+    if (skip_digits(text, at) == 0) return false;
+  }
+  return at == text.size();
+}
+
+/// False unless the whole text is a plain scalar that T can hold. Scalars are what they look like and nothing else: no
+/// octal 010, no yes, no numbers in quotes.
+template <class T>
+bool parse_number(const ConfigNode& node, T& value) {
+  if (node.kind != NodeKind::scalar || node.quoted || !is_number(node.text, std::is_integral_v<T>)) return false;
+  const auto [end, error] = std::from_chars(node.text.data(), node.text.data() + node.text.size(), value);
+  return error == std::errc{};
+}
+
+/// Parses the value of one key, by its type.
+struct ValueParser {
+  const ConfigNode& node;
+  const std::string& path;
+  const KeyRule& rule;
+
+  KeyValue operator()(bool) const {
+    const bool valid = node.kind == NodeKind::scalar && !node.quoted && (node.text == "true" || node.text == "false");
+    if (!valid) mismatch(node, path, "true or false");
+    return node.text == "true";
+  }
+
+  KeyValue operator()(std::int64_t) const {
+    if (rule.word.empty()) return number<std::int64_t>(node, "an integer");
+    if (node.kind == NodeKind::scalar && node.text == rule.word) return std::int64_t{0};
+    return number<std::int64_t>(node, message('\'', rule.word, "' or an integer"));
+  }
+
+  KeyValue operator()(std::uint64_t value) const {
+    if (!parse_number(node, value)) mismatch(node, path, "an integer from 0 to 2^64 - 1");
+    return value;
+  }
+
+  KeyValue operator()(double) const { return number<double>(node, "a number"); }
+
+  KeyValue operator()(const std::string&) const {
+    const bool scalar = node.kind == NodeKind::scalar;
+    if (!rule.words.empty()) {
+      if (scalar && std::ranges::count(rule.words, node.text) > 0) return node.text;
+      mismatch_words();
+    }
+    if (!scalar) mismatch(node, path, "a text");
+    if (!rule.pattern.empty() && !std::regex_match(node.text, std::regex(rule.pattern.begin(), rule.pattern.end()))) {
+      const std::string hint = rule.hint != nullptr ? rule.hint(node.text) : "";
+      fail_at(node.location, path, message("expected ", rule.form, ", got ", describe(node), hint));
+    }
+    return rule.path ? without_tilde() : node.text;
+  }
+
+  KeyValue operator()(const std::vector<std::int64_t>&) const { return list<std::int64_t>("an integer"); }
+  KeyValue operator()(const std::vector<double>&) const { return list<double>("a number"); }
+
+ private:
+  template <class T>
+  T number(const ConfigNode& scalar, std::string_view what) const {
+    T parsed{};
+    if (!parse_number(scalar, parsed) || !in_range(rule, static_cast<double>(parsed))) {
+      mismatch(scalar, path, expectation(what, rule));
+    }
+    return parsed;
+  }
+
+  template <class T>
+  std::vector<T> list(std::string_view what) const {
+    if (node.kind != NodeKind::list)
+      mismatch(node, path, message("a list of ", what.substr(what.find(' ') + 1), "s, as [1, 2]"));
+    std::vector<T> values;
+    for (const ConfigNode& item : node.items) values.push_back(number<T>(item, what));
+    if (!accepts(rule, values)) {
+      const bool bounded = std::isfinite(rule.max_items);
+      fail_at(node.location, path,
+              message("expected ", rule.min_items, bounded ? message(" to ", rule.max_items) : " or more",
+                      " values, got ", values.size()));
+    }
+    return values;
+  }
+
+  [[noreturn]] void mismatch_words() const {
+    fail_at(node.location, path,
+            message("expected one of ", comma_list(rule.words), ", got ", describe(node),
+                    suggestion(node.text, rule.words)));
+  }
+
+  /// As in a shell, ~/ is the user's home; anything else that begins with ~ would be a slip.
+  std::string without_tilde() const {
+    const std::string& text = node.text;
+    if (!text.starts_with('~')) return text;
+    if (text.size() > 1 && text[1] != '/') {
+      fail_at(node.location, path,
+              message("expected a path, got '", text, "': '~' stands for a home folder as '~/' only"));
+    }
+    const char* home = std::getenv("HOME");
+    if (home == nullptr) {
+      fail_at(node.location, path, message("'", text, "' needs the environment variable HOME, which is not set"));
+    }
+    return home + text.substr(1);
+  }
+};
+
+NodeKind shape_of(const Key& key) {
+  if (key.kind == Key::Kind::section) return NodeKind::map;
+  const bool list = key.kind == Key::Kind::list || std::holds_alternative<std::vector<std::int64_t>>(key.value) ||
+                    std::holds_alternative<std::vector<double>>(key.value);
+  return list ? NodeKind::list : NodeKind::scalar;
+}
+
+bool has_shape(const std::vector<Key>& keys, std::string_view path, NodeKind shape) {
+  return std::ranges::any_of(keys, [&](const Key& key) { return key.path == path && shape_of(key) == shape; });
+}
+
+const Key* find_key(const std::vector<Key>& keys, std::string_view path) {
+  const auto found = std::ranges::find(keys, path, &Key::path);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+/// Names of a path's keys, without those of sections within.
+std::vector<std::string> names_in(const std::vector<Key>& keys, const std::string& section) {
+  const std::string prefix = section.empty() ? "" : section + '.';
+  std::vector<std::string> names;
+  for (const Key& key : keys) {
+    if (key.path.starts_with(prefix) && key.path.find('.', prefix.size()) == std::string::npos) {
+      names.push_back(key.path.substr(prefix.size()));
+    }
+  }
+  return names;
+}
+
+/// The item's name, or its index.
+std::string name_of_item(const ConfigNode& list, std::size_t index) {
+  const ConfigNode::Entry* name = list.items[index].find("name");
+  return name != nullptr && !name->value.text.empty() ? name->value.text : std::to_string(index);
+}
+
+/// Throws unless the keys of the map are known, are of use, and hold sections where there should be some.
+/// `path` is as in Key::path, `shown` as in messages.
+void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std::string& path,
+                const std::string& shown) {
+  for (const ConfigNode::Entry& entry : map.entries) {
+    const Key* key = find_key(known, joined(path, entry.key));
+    const bool rejected = key != nullptr && key->kind == Key::Kind::rejected;
+    if (rejected) fail_at(entry.location, joined(shown, entry.key), key->text);
+  }
+  for (const ConfigNode::Entry& entry : map.entries) {
+    const ConfigNode& value = entry.value;
+    const std::string here = joined(path, entry.key), named = joined(shown, entry.key);
+    const Key* key = find_key(known, here);
+    if (key == nullptr) {
+      fail_at(entry.location, named, "unknown key" + key_suggestion(here, entry.key, names_in(known, path)));
+    }
+    if (!key->only_for.empty()) {
+      const Key& choice = *find_key(known, path + ".name");
+      const ConfigNode::Entry* given = map.find("name");
+      const std::string& name = given != nullptr ? given->value.text : std::get<std::string>(choice.value);
+      const bool valid = std::ranges::count(choice.rule.words, name) > 0;  // otherwise that is the mistake to tell
+      const std::string what = path.substr(path.rfind('.') + 1);
+      if (valid && std::ranges::count(key->only_for, name) == 0) {
+        fail_at(entry.location, named,
+                message("has no meaning for the ", what == "data" ? "dataset" : what, " '", name, "'"));
+      }
+    }
+    if (key->kind == Key::Kind::list) {
+      if (value.items.empty()) mismatch(value, named, "a list of sections");
+      for (std::size_t i = 0; i < value.items.size(); ++i) {
+        if (value.items[i].kind != NodeKind::map) mismatch(value.items[i], message(named, '.', i), "a section");
+        check_keys(known, value.items[i], here + ".*", joined(named, name_of_item(value, i)));
+      }
+    } else if (value.kind == NodeKind::map && has_shape(known, here, NodeKind::map)) {
+      check_keys(known, value, here, named);
+    } else if (key->kind == Key::Kind::section && value.kind != NodeKind::null) {
+      const std::string name = here + ".name";
+      fail_at(value.location, named,
+              message("expected a section, got ", describe(value),
+                      find_key(known, name) != nullptr ? " (did you mean '" + name + "'?)" : ""));
+    }
+  }
+}
+
+/// Adds what was noted under the assumption that the key "name" of a section is `word`.
+void merge(std::vector<Key>& all, const std::vector<Key>& noted, const std::string& section, const std::string& word) {
+  auto at = all.begin();
+  for (const Key& key : noted) {
+    const auto same = [&](const Key& other) { return other.path == key.path && shape_of(other) == shape_of(key); };
+    auto found = std::ranges::find_if(all, same);
+    if (found == all.end()) {
+      const auto absent = [&](const Key& other) { return std::ranges::count(noted, other.path, &Key::path) == 0; };
+      found = all.insert(std::find_if_not(at, all.end(), absent), key);
+    } else if (found->value != key.value && key.path != section + ".name") {
+      found->defaults.emplace_back(word, key.value);
+    }
+    at = found + 1;
+    if (found->path.starts_with(section + '.')) found->only_for.push_back(word);
+  }
 }
 
 }  // namespace
 
-std::span<const std::string_view> config_keys() { return kKeys; }
-
-std::vector<std::string> similar_keys(std::string_view name) {
-  if (const auto keys = synonyms(name); !keys.empty()) return keys;
-  const std::string text = normalised(last_part(name));
-  if (const auto keys = keys_named(text); !keys.empty()) return keys;
-  std::vector<std::string> names;
-  for (const std::string_view key : kKeys) names.emplace_back(last_part(key));
-  return keys_named(nearest(text, names));
+bool accepts(const KeyRule& rule, const KeyValue& value) {
+  const auto sized = [&](const auto& list) {
+    const auto size = static_cast<double>(list.size());
+    return size >= rule.min_items && size <= rule.max_items;
+  };
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) return sized(*integers);
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) return sized(*numbers);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    return (*integer == 0 && !rule.word.empty()) || in_range(rule, static_cast<double>(*integer));
+  }
+  return true;
 }
 
-std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known) {
-  if (const auto keys = synonyms(key); !keys.empty()) {
-    const std::string name(last_part(keys.front()));
-    const bool here = name != "name" && std::ranges::count(known, name) > 0;  // every second section has a name
-    return here ? message(" (did you mean '", name, "'?)") : did_you_mean(keys, path);
+bool Keys::reads() const { return pass_->known != nullptr; }
+
+KeyValue Keys::visit(std::string_view name, KeyValue value, const KeyRule& rule, std::string_view text) const {
+  const std::string path = joined(path_, name);
+  if (!reads()) {
+    if (path == pass_->assumed_path) value = std::string(pass_->assumed_word);
+    pass_->noted.push_back({.path = path, .value = value, .rule = rule, .text = std::string(text)});
+    return value;
   }
-  const std::string near = suggestion(normalised(key), known);
-  return near.empty() ? did_you_mean(similar_keys(key), path) : near;
+  const ConfigNode::Entry* entry = map_ != nullptr ? map_->find(name) : nullptr;
+  const std::string shown = joined(shown_, name);
+  if (entry == nullptr) {
+    if (rule.required) fail_at(location_, shown, "this key is required");
+    return value;
+  }
+  const ConfigNode& node = entry->value;
+  const bool empty = node.kind == NodeKind::map && node.entries.empty();
+  const bool other = node.kind != shape_of({.value = value}) && has_shape(*pass_->known, path, node.kind) && !empty;
+  return other ? value : std::visit(ValueParser{node, shown, rule}, value);
+}
+
+Keys Keys::section(std::string_view name, std::string_view text, std::vector<std::string_view> synonyms) const {
+  const std::string path = joined(path_, name), shown = joined(shown_, name);
+  if (!reads()) {
+    pass_->noted.push_back({.kind = Key::Kind::section,
+                            .path = path,
+                            .rule = {.synonyms = std::move(synonyms)},
+                            .text = std::string(text)});
+  }
+  const ConfigNode::Entry* entry = map_ != nullptr ? map_->find(name) : nullptr;
+  if (entry == nullptr) return {*pass_, nullptr, location_, path, shown};
+  return {*pass_, &entry->value, entry->value.location, path, shown};
+}
+
+std::vector<Keys> Keys::list_items(std::string_view name, std::string_view text, std::size_t items) const {
+  const std::string path = joined(path_, name);
+  std::vector<Keys> sections;
+  if (reads()) {
+    const ConfigNode& list = map_->find(name)->value;
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      const ConfigNode& item = list.items[i];
+      sections.push_back(
+          {*pass_, &item, item.location, path + ".*", joined(joined(shown_, name), name_of_item(list, i))});
+    }
+    return sections;
+  }
+  pass_->noted.push_back({.kind = Key::Kind::list, .path = path, .text = std::string(text)});
+  for (std::size_t i = 0; i < items; ++i) sections.push_back({*pass_, nullptr, "", message(path, '.', i), ""});
+  if (items == 0) sections.push_back({*pass_, nullptr, "", path + ".*", ""});
+  return sections;
+}
+
+void Keys::reject(std::string_view name, std::string_view why) const {
+  if (reads()) return;
+  pass_->noted.push_back({.kind = Key::Kind::rejected, .path = joined(path_, name), .text = std::string(why)});
+}
+
+void Keys::check(std::string_view name, bool holds, std::string_view what) const {
+  if (!reads() || holds) return;
+  const ConfigNode::Entry* entry = map_ != nullptr ? map_->find(name) : nullptr;
+  fail_at(entry != nullptr ? entry->value.location : location_, joined(shown_, name), what);
+}
+
+std::vector<Key> note_keys(const std::function<void(const Keys&)>& declare, std::string_view path,
+                           std::string_view word) {
+  KeyPass pass{.assumed_path = path, .assumed_word = word};
+  declare(Keys(pass, nullptr, "", "", ""));
+  return std::move(pass.noted);
+}
+
+std::vector<Key> all_keys(const std::function<void(const Keys&)>& declare) {
+  std::vector<Key> all = note_keys(declare);
+  for (const Key& choice : std::vector(all)) {
+    if (!choice.path.ends_with(".name") || choice.rule.words.empty()) continue;
+    const std::string section = choice.path.substr(0, choice.path.rfind('.'));
+    for (const std::string& word : choice.rule.words) merge(all, note_keys(declare, choice.path, word), section, word);
+    for (Key& key : all) {
+      if (key.path.starts_with(section + '.') && key.only_for.size() == choice.rule.words.size()) key.only_for.clear();
+    }
+  }
+  return all;
+}
+
+void read_keys(const ConfigNode& tree, const std::vector<Key>& known, const std::function<void(const Keys&)>& declare) {
+  check_keys(known, tree, "", "");
+  KeyPass pass{.known = &known};
+  declare(Keys(pass, &tree, tree.location, "", ""));
 }
 
 }  // namespace braid

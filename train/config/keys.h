@@ -1,22 +1,164 @@
 #pragma once
-// What a key that no config has may have been meant for.
+// Each key of a config is declared once, in declare() of the struct that holds its value: a name, the values that it
+// accepts, and a sentence. Reading, writing, the JSON Schema and the tables of docs/configuration.md all follow from
+// that: to read, declare() runs with a Keys that sets each value from a file; for the rest, with one that notes them.
 
-#include <span>
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
+
+#include "train/config/tree.h"
 
 namespace braid {
 
-/// The keys of all configs by their full paths, as "train.epochs".
-std::span<const std::string_view> config_keys();
+/// A value, which also tells the key's type.
+using KeyValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::int64_t>,
+                              std::vector<double>>;
 
-/// The full paths of the keys that other frameworks call by this name or that end with it, else those with a similar
-/// name. Case, '-' and '_' do not matter.
-std::vector<std::string> similar_keys(std::string_view name);
+/// What a key accepts. Upper limits of counts catch slips of the finger before they exhaust the machine.
+struct KeyRule {
+  static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  static constexpr double kMaxCount = 1e9;
 
-/// " (did you mean 'optimizer.lr'?)" for a key that is not one of those `known` in its section; or nothing. `path` is
-/// the full path of the key.
-std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known);
+  double min = -kUnlimited, above = -kUnlimited;  ///< of numbers, and of the numbers in a list
+  double max = kUnlimited, below = kUnlimited;
+  double max_now = kUnlimited;               ///< a max that depends on values read before; the schema ignores it
+  std::string_view word = {};                ///< stands for the integer 0
+  std::vector<std::string> words = {};       ///< the values of a text, or of an enumeration in its order
+  std::string_view pattern = {}, form = {};  ///< of a text: a regular expression, and the same in words
+  std::string (*hint)(const std::string&) = nullptr;  ///< of a text that does not match: what may help
+  bool path = false;                                  ///< of a file or folder: ~/ is the user's home
+  double min_items = 0, max_items = kUnlimited;       ///< of a list
+  std::string_view unit = {};
+  bool required = false;
+  std::vector<std::string_view> synonyms = {};  ///< what PyTorch, timm and Caffe call the key, in lower case
+};
+
+/// A key as it was declared.
+struct Key {
+  enum class Kind {
+    value,
+    section,
+    list,      ///< of sections, whose keys have paths such as "jobs.*.name"
+    rejected,  ///< exists in other configs; the text says why not in this one
+  };
+  Kind kind = Kind::value;
+  std::string path = {};  ///< as "optimizer.lr"
+  KeyValue value = {};
+  KeyRule rule = {};
+  std::string text = {};  ///< a sentence
+  /// In a section where the key "name" decides which others there are: the names that have this one; empty for all.
+  std::vector<std::string> only_for = {};
+  /// Names that have another default than `value`.
+  std::vector<std::pair<std::string, KeyValue>> defaults = {};
+};
+
+/// False for a value that only says "not given", such as 0 where a key has to be positive.
+bool accepts(const KeyRule& rule, const KeyValue& value);
+
+struct KeyPass;
+
+/// The keys of one map of a config. All methods throw ConfigError "file:line:column: key.path: what is wrong" if they
+/// read.
+class Keys {
+ public:
+  /// Declares a key. The target's value is the default. Two keys may share a name if the values have different shapes
+  /// (scalar, list, section): the file's decides.
+  template <class T>
+  void operator()(std::string_view name, T& target, KeyRule rule, std::string_view text) const {
+    if constexpr (std::is_enum_v<T>) {
+      const auto value = visit(name, rule.words[static_cast<std::size_t>(target)], rule, text);
+      const auto at = std::find(rule.words.begin(), rule.words.end(), std::get<std::string>(value));
+      target = static_cast<T>(at - rule.words.begin());
+    } else if constexpr (std::is_same_v<T, int>) {
+      rule.max = std::min<double>(rule.max, std::numeric_limits<int>::max());
+      target = static_cast<int>(std::get<std::int64_t>(visit(name, std::int64_t{target}, rule, text)));
+    } else if constexpr (std::is_same_v<T, std::vector<int>>) {
+      rule.max = std::min<double>(rule.max, std::numeric_limits<int>::max());
+      const KeyValue value = visit(name, std::vector<std::int64_t>(target.begin(), target.end()), rule, text);
+      const auto& wide = std::get<std::vector<std::int64_t>>(value);
+      target.assign(wide.begin(), wide.end());
+    } else {
+      target = std::get<T>(visit(name, target, rule, text));
+    }
+  }
+  Keys section(std::string_view name, std::string_view text, std::vector<std::string_view> synonyms = {}) const;
+  /// A list of sections: declare(keys, item) declares the keys of one.
+  template <class T, class Declare>
+  void list(std::string_view name, std::string_view text, std::vector<T>& items, const Declare& declare) const {
+    const std::vector<Keys> sections = list_items(name, text, items.size());
+    for (std::size_t i = 0; i < sections.size(); ++i) {
+      T sample;
+      declare(sections[i], items.size() > i ? items[i] : reads() ? items.emplace_back() : sample);
+    }
+  }
+  /// A key of other configs: an error in this one.
+  void reject(std::string_view name, std::string_view why) const;
+  /// What must hold of a key beyond its rule, once it has been read.
+  void check(std::string_view name, bool holds, std::string_view what) const;
+
+ private:
+  friend std::vector<Key> note_keys(const std::function<void(const Keys&)>&, std::string_view, std::string_view);
+  friend void read_keys(const ConfigNode&, const std::vector<Key>&, const std::function<void(const Keys&)>&);
+
+  Keys(KeyPass& pass, const ConfigNode* map, std::string location, std::string path, std::string shown)
+      : pass_(&pass), map_(map), location_(std::move(location)), path_(std::move(path)), shown_(std::move(shown)) {}
+  KeyValue visit(std::string_view name, KeyValue value, const KeyRule& rule, std::string_view text) const;
+  /// The sections of the list that is read; otherwise as many as there are items, and one at least.
+  std::vector<Keys> list_items(std::string_view name, std::string_view text, std::size_t items) const;
+  bool reads() const;
+
+  KeyPass* pass_;
+  const ConfigNode* map_;  // null if the section is missing, or nothing is read
+  std::string location_;   // of the section, or of what should hold it
+  std::string path_;       // as in Key::path
+  std::string shown_;      // as messages have it: "jobs.resnet20.train"
+};
+
+/// The keys that are declared, with their values at present. A key at `path` is taken to have the value `word`.
+std::vector<Key> note_keys(const std::function<void(const Keys&)>& declare, std::string_view path = {},
+                           std::string_view word = {});
+/// All keys that may be declared, whatever keys called "name" say. `declare` begins with a new struct each time.
+std::vector<Key> all_keys(const std::function<void(const Keys&)>& declare);
+/// Sets what the tree gives. Throws ConfigError on the first mistake; `known` are all keys.
+void read_keys(const ConfigNode& tree, const std::vector<Key>& known, const std::function<void(const Keys&)>& declare);
+
+/// All keys of a kind of config, with their defaults.
+template <class Config>
+const std::vector<Key>& keys_of() {
+  static const std::vector<Key> keys = all_keys([](const Keys& declared) {
+    Config config;
+    config.declare(declared);
+  });
+  return keys;
+}
+
+template <class Config>
+Config read_config(const ConfigNode& tree) {
+  Config config;
+  read_keys(tree, keys_of<Config>(), [&](const Keys& keys) { config.declare(keys); });
+  return config;
+}
+
+/// The kinds of configs: of a single model, of a list of jobs, and of a PathNet run.
+struct ConfigKinds {
+  const std::vector<Key>&single, &jobs, &pathnet;
+};
+ConfigKinds config_kinds();
+
+/// As YAML, defaults included.
+std::string to_yaml(const std::vector<Key>& keys);
+std::string to_yaml(const KeyRule& rule, const KeyValue& value);
+/// A JSON Schema (draft 2020-12) of all configs.
+std::string config_schema();
+/// The tables of docs/configuration.md, each between lines "<!-- keys: section -->" and "<!-- end of keys -->".
+std::string config_tables();
 
 }  // namespace braid

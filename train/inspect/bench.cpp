@@ -18,7 +18,7 @@
 #include "core/text.h"
 #include "core/text_table.h"
 #include "runtime/trace.h"
-#include "train/config/sections.h"
+#include "train/config/config.h"
 #include "train/units.h"
 
 namespace braid {

@@ -16,20 +16,27 @@ enum class FrozenPath {
 };
 
 struct PathNetConfig {
-  std::string name;                                    ///< required; of the run folders
-  std::vector<std::uint64_t> seeds = {1, 2, 3, 4, 5};  ///< one run each
+  std::string name;                       ///< of the run folders
+  std::vector<std::uint64_t> seeds = {};  ///< one run each
   /// Not `streams: auto`: every new path is a new plan, and measuring each would cost more than it gains.
   SessionOptions session = {.streams = 1, .width = 1};
   models::PathNetOptions net;  ///< but for image_shape, which is the dataset's
   DataConfig data;
-  std::vector<int> task_a, task_b;  ///< required; classes of the dataset
+  std::vector<int> task_a, task_b;  ///< classes of the dataset
   std::int64_t batch_size = 16;
   TournamentOptions tournament;
   int population = 64;
   FrozenPath frozen_path = FrozenPath::selectable;
-  double threshold = 0.95;    ///< training accuracy of a path that has learned its task
-  int max_generations = 500;  ///< of one task
+  double threshold = 0.95;
+  int max_generations = 500;
   std::string output_root = "runs";
+
+  void declare(const Keys& keys);
+  void declare_net(const Keys& keys);
+  void declare_evolution(const Keys& keys);
+  void declare_task(const Keys& keys, std::string_view key, std::vector<int>& task, std::string_view text);
+  /// A list of seeds, or how many, counted from the seed of the session.
+  void declare_seeds(const Keys& keys);
 };
 
 /// Reads a file and applies overrides, as read_run_config (train/config/config.h) does. Nothing if the config is none
@@ -40,6 +47,6 @@ std::optional<PathNetConfig> read_pathnet_config(const std::filesystem::path& pa
 std::optional<PathNetConfig> read_pathnet_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
 
 /// The config as YAML, defaults included; reading it gives the same config.
-std::string to_yaml(const PathNetConfig& config);
+std::string to_yaml(PathNetConfig config);
 
 }  // namespace braid

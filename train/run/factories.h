@@ -16,8 +16,6 @@
 
 namespace braid {
 
-/// In configs.
-std::vector<std::string> dataset_names();
 /// A line that says what the dataset is. Throws ConfigError if there is no such dataset.
 std::string_view dataset_description(std::string_view name);
 

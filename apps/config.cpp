@@ -1,0 +1,24 @@
+#include <iostream>
+
+#include "apps/commands.h"
+#include "train/config/keys.h"
+
+namespace braid::apps {
+
+void add_config(CLI::App& app, int& exit_code) {
+  const auto what = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("config", "Print what configs may say: as a JSON Schema, or as tables");
+  command->add_option("what", *what, "schema: a JSON Schema for editors; table: the tables of docs/configuration.md")
+      ->type_name("schema|table")
+      ->required()
+      ->check([](const std::string& word) {
+        return word == "schema" || word == "table" ? "" : "expected schema or table, got '" + word + '\'';
+      });
+  command->footer("Example:\n  braid config schema > braid.schema.json");
+  command->callback([what, &exit_code] {
+    std::cout << (*what == "schema" ? config_schema() : config_tables());
+    exit_code = kOk;
+  });
+}
+
+}  // namespace braid::apps

@@ -1,0 +1,92 @@
+#include "train/config/similar_keys.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/suggestion.h"
+#include "train/config/keys.h"
+
+namespace braid {
+namespace {
+
+/// Of all kinds of configs, but for the keys of jobs, which single configs have too.
+const std::vector<Key>& declared_keys() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> all;
+    const auto [single, jobs, pathnet] = config_kinds();
+    for (const std::vector<Key>* kind : {&single, &jobs, &pathnet}) {
+      for (const Key& key : *kind) {
+        const bool new_one = std::ranges::find(all, key.path, &Key::path) == all.end();
+        if (new_one && key.kind != Key::Kind::rejected && key.path.find('*') == std::string::npos) all.push_back(key);
+      }
+    }
+    return all;
+  }();
+  return keys;
+}
+
+std::string normalised(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) c = c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+std::vector<std::string> keys_named(std::string_view name) {
+  std::vector<std::string> keys;
+  for (const Key& key : declared_keys()) {
+    if (last_part(key.path) == name) keys.push_back(key.path);
+  }
+  return keys;
+}
+
+/// What other frameworks mean by the name; or nothing.
+std::vector<std::string> synonyms(std::string_view name) {
+  const std::string text = normalised(name);
+  std::vector<std::string> keys;
+  for (const Key& key : declared_keys()) {
+    if (std::ranges::count(key.rule.synonyms, text) > 0) keys.push_back(key.path);
+  }
+  return keys;
+}
+
+/// " (did you mean 'train.batch_size' or 'eval.batch_size'?)", without the key that stands at `path`.
+std::string did_you_mean(const std::vector<std::string>& keys, std::string_view path) {
+  std::string list;
+  for (const std::string& key : keys) {
+    if (key == path) continue;
+    const bool top = key.find('.') == std::string::npos && path.find('.') != std::string_view::npos;
+    list += message(list.empty() ? "'" : " or '", key, '\'', top ? " at the top level" : "");
+  }
+  return list.empty() ? "" : message(" (did you mean ", list, "?)");
+}
+
+}  // namespace
+
+std::vector<std::string> config_keys() {
+  std::vector<std::string> keys;
+  for (const Key& key : declared_keys()) keys.push_back(key.path);
+  return keys;
+}
+
+std::vector<std::string> similar_keys(std::string_view name) {
+  if (const auto keys = synonyms(name); !keys.empty()) return keys;
+  const std::string text = normalised(last_part(name));
+  if (const auto keys = keys_named(text); !keys.empty()) return keys;
+  std::vector<std::string> names;
+  for (const Key& key : declared_keys()) names.emplace_back(last_part(key.path));
+  return keys_named(nearest(text, names));
+}
+
+std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known) {
+  if (const auto keys = synonyms(key); !keys.empty()) {
+    const std::string name(last_part(keys.front()));
+    const bool here = name != "name" && std::ranges::count(known, name) > 0;  // every second section has a name
+    return here ? message(" (did you mean '", name, "'?)") : did_you_mean(keys, path);
+  }
+  const std::string near = suggestion(normalised(key), known);
+  return near.empty() ? did_you_mean(similar_keys(key), path) : near;
+}
+
+}  // namespace braid

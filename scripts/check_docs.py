@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that the documents keep what they promise: check_docs.py PROGRAM.
+"""Checks that the documents keep what they promise: check_docs.py PROGRAM [--update].
 
 Every relative link in a Markdown file leads to a file; a page with commands says first how to put the program on the path; the
-YAML in README.md is that of a config; the example in docs/configuration.md runs; every key in its tables is one that the program
-knows, those of PathNet in a PathNet config; what docs/scheduling.md quotes is what its command prints.
+YAML in README.md is that of a config; the example in docs/configuration.md runs; its tables of keys are those that the
+program prints, and --update puts these there; what docs/scheduling.md quotes is what its command prints.
 """
 import pathlib
 import re
@@ -14,7 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
 SCHEDULING = ROOT / "docs/scheduling.md"
-PATHNET = ROOT / "configs/pathnet_transfer.yaml"
+TABLE = r"<!-- keys: .*?<!-- end of keys -->\n"
 
 
 def broken_links():
@@ -42,36 +42,32 @@ def outdated_examples():
             yield f"README.md: this is in no file of configs/ any more:\n{example}"
 
 
-def documented_keys():
-    """Paths of the keys in the tables of docs/configuration.md, and whether they are PathNet's."""
-    section, pathnet = "", False
-    for line in CONFIGURATION.read_text().splitlines():
-        if line.startswith("## "):
-            words = re.findall(r"`(\w+)`", line)
-            section = words[0] + "." if len(words) == 1 else ""  # the keys of a section on two maps say which
-            pathnet = "PathNet" in line
-        elif line.startswith("| `"):
-            for key in re.findall(r"`([\w.]+)`", line.split("|")[1]):
-                yield section + key, pathnet
-
-
-def configuration_mistakes(program):
+def broken_example(program):
     example = re.search(r"```yaml\n(.*?)```", CONFIGURATION.read_text(), re.DOTALL).group(1)
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "example.yaml"
         config.write_text(example)
-
-        def braid(*arguments):
-            return subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True)
-
-        run = braid("bench", config, "--steps", "1", "--set", "streams=1")
+        run = subprocess.run([program, "bench", config, "--steps", "1", "--set", "streams=1"], cwd=folder, capture_output=True,
+                             text=True)
         if run.returncode != 0:
             yield f"the example in docs/configuration.md does not run: {run.stderr.strip()}"
-        # No key is a list of lists, so a known key complains of its value.
-        for key, pathnet in documented_keys():
-            complaint = braid("train", PATHNET if pathnet else config, "--set", f"{key}=[[]]").stderr
-            if "unknown key" in complaint or key not in complaint:
-                yield f"docs/configuration.md describes {key}: {complaint.strip()}"
+
+
+def with_new_tables(program, text):
+    """The text with the tables of keys as the program prints them; each stands between two lines that name it."""
+    printed = subprocess.run([program, "config", "table"], capture_output=True, text=True, check=True).stdout
+    tables = {table.split("\n")[0]: table for table in re.findall(TABLE, printed, re.DOTALL)}
+    missing = set(tables) - set(re.findall(r"<!-- keys: .* -->", text))
+    if missing:
+        raise ValueError(f"{CONFIGURATION} has no place for a table: add the lines {' and '.join(missing)} and "
+                         "<!-- end of keys -->")
+    return re.sub(TABLE, lambda table: tables.get(table[0].split("\n")[0], ""), text, flags=re.DOTALL)
+
+
+def outdated_tables(program):
+    text = CONFIGURATION.read_text()
+    if with_new_tables(program, text) != text:
+        yield "the tables in docs/configuration.md are not what the program prints: run scripts/check_docs.py PROGRAM --update"
 
 
 def outdated_quotations(program):
@@ -88,11 +84,13 @@ def outdated_quotations(program):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: check_docs.py PROGRAM")
+    if sys.argv[2:] not in ([], ["--update"]) or len(sys.argv) < 2:
+        sys.exit("usage: check_docs.py PROGRAM [--update]")
     program = pathlib.Path(sys.argv[1]).resolve()
-    mistakes = [*broken_links(), *commands_without_a_path(), *outdated_examples(), *configuration_mistakes(program),
-                *outdated_quotations(program)]
+    if sys.argv[2:]:
+        CONFIGURATION.write_text(with_new_tables(program, CONFIGURATION.read_text()))
+    mistakes = [*broken_links(), *commands_without_a_path(), *outdated_examples(), *broken_example(program),
+                *outdated_tables(program), *outdated_quotations(program)]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

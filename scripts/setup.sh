@@ -44,6 +44,7 @@ fi
 
 for_tests=(
   chromium-headless-shell  # opens the page of a plan
+  python3-jsonschema python3-yaml  # hold configs against their schema
 )
 
 missing=()

@@ -76,9 +76,10 @@ struct DataConfig {
     keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
          "batches that may be loaded ahead");
     augment.declare(keys.section("augment", "random changes of training images"));
-    const Keys normalize = keys.section("normalize", "pixels on the scale 0 to 1 become (pixel − mean) / std");
+    const Keys normalize = keys.section("normalize", "how pixels are scaled");
     const auto count = static_cast<std::size_t>(name == "synthetic" ? channels : 1);
-    normalize("mean", mean, {}, "one number per channel; empty: 0");
+    normalize("mean", mean, {},
+              "pixels on the scale 0 to 1 become (pixel − mean) / std; one number per channel; empty: 0");
     normalize("std", std, {.above = 0}, "one number per channel; empty: 1");
     for (const auto& [key, values] : {std::pair("mean", &mean), std::pair("std", &std)}) {
       normalize.check(key, values->empty() || values->size() == count,

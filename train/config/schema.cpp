@@ -119,7 +119,9 @@ Json kind_schema(const std::vector<Key>& keys) {
     Json& properties = section["properties"];
     if (properties.contains(name)) {  // the same name for another shape of value
       Json first = std::move(properties[name]);
-      properties[name] = {{"anyOf", {std::move(first), key_schema(key)}}};
+      Json both{{"anyOf", {first, key_schema(key)}}};
+      if (first.contains("default")) both["default"] = first["default"];
+      properties[name] = std::move(both);
     } else {
       properties[name] = key_schema(key);
     }

@@ -64,7 +64,7 @@ std::string default_of(const Key& key) {
   if (!accepts(key.rule, key.value)) return "none";
   std::string cell = to_yaml(key.rule, key.value);
   if (const auto* text = std::get_if<std::string>(&key.value); text != nullptr && !text->empty()) cell = *text;
-  if (cell.find_first_of("0123456789") == std::string::npos) cell = code(cell);
+  if (cell.find_first_of("0123456789") != 0) cell = code(cell);
   for (const auto& [word, value] : key.defaults) cell += message(", ", to_yaml(key.rule, value), " for ", code(word));
   return cell;
 }

@@ -137,6 +137,24 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.fails("train", self.config, "--set", "train.lr=1"),
                          "--set train.lr=1: unknown key (did you mean 'optimizer.lr'?)")
 
+    def test_the_config_that_is_printed_is_that_of_the_run(self):
+        for name, text in (("tiny", TINY), ("jobs", JOBS), ("paths", PATHNET)):
+            self.config.write_text(text)
+            printed = self.braid("train", self.config, "--print-config", "--set", "seed=3").stdout
+            self.assertIn("\nseed: 3\n", printed)
+            self.assertFalse(self.runs.exists())
+            self.config.write_text(printed)
+            self.assertEqual(self.braid("train", self.config, "--print-config").stdout, printed)
+        self.config.write_text(TINY)
+        printed = self.braid("train", self.config, "--print-config").stdout
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual((self.runs / "tiny-1" / "config.yaml").read_text(), printed)
+
+    def test_what_configs_may_say_is_a_schema_or_tables(self):
+        self.assertEqual(json.loads(self.braid("config", "schema").stdout)["title"], "Braid config")
+        self.assertIn("| `train.batch_size` | integer ≥ 1 | 64 | images in a step |\n", self.braid("config", "table").stdout)
+        self.assertEqual(self.misused("config", "x"), "what: expected schema or table, got 'x'")
+
     def test_config_mistakes_name_file_line_and_column(self):
         self.config.write_text(TINY.replace("batch_size: 32", "batch_sze: 32"))
         for command in ("train", "bench", "eval"):

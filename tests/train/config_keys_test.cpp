@@ -78,6 +78,11 @@ TEST_CASE("keys of two names may share a section, and the value's shape tells tw
   CHECK(contains(error_of_single_with("streams:"), "streams: expected 'auto' or an integer in [1, 64], got nothing"));
 }
 
+TEST_CASE("a path is no key") {
+  CHECK(error_of_single_with("optimizer.lr: 1").starts_with("x.yaml:5:1: optimizer.lr: unknown key"));
+  CHECK(error_of_single_with("optimizer: {\"lr.x\": 1}").starts_with("x.yaml:5:13: optimizer.lr.x: unknown key"));
+}
+
 TEST_CASE("unknown keys are told before what is missing or wrong elsewhere") {
   CHECK(error_of<ConfigError>([] { parse_train_config("name: x\nseed: no\ntrian: {epochs: 1}\n", "x.yaml"); }) ==
         "x.yaml:3:1: trian: unknown key (did you mean 'train'?)");

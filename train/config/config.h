@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "data/synthetic.h"
 #include "models/registry.h"
 #include "runtime/session.h"

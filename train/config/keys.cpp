@@ -73,29 +73,11 @@ bool in_range(const KeyRule& rule, double value) {
   return value >= rule.min && value > rule.above && value <= std::min(rule.max, rule.max_now) && value < rule.below;
 }
 
-/// Skips digits; the count.
-std::size_t skip_digits(std::string_view text, std::size_t& at) {
-  const std::size_t start = at;
-  while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
-  return at - start;
-}
-
-/// JSON's grammar: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)?
-bool is_number(std::string_view text, bool integral) {
-  std::size_t at = text.starts_with('-') ? 1 : 0;
-  const bool leading_zero = text.substr(at).starts_with('0');
-  const std::size_t digits = skip_digits(text, at);
-  if (digits == 0 || (leading_zero && digits > 1)) return false;
-  if (integral) return at == text.size();
-  if (at < text.size() && text[at] == '.') {
-    if (skip_digits(text, ++at) == 0) return false;
-  }
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
-    ++at;
-    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
-    if (skip_digits(text, at) == 0) return false;
-  }
-  return at == text.size();
+/// JSON's grammar.
+bool is_number(const std::string& text, bool integral) {
+  constexpr std::size_t kMaxLength = 400;  // the standard library matches by recursion
+  static const std::regex kInteger("-?(0|[1-9][0-9]*)"), kNumber("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+  return text.size() <= kMaxLength && std::regex_match(text, integral ? kInteger : kNumber);
 }
 
 /// False unless the whole text is a plain scalar that T can hold. Scalars are what they look like and nothing else: no
@@ -243,7 +225,7 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
     const ConfigNode& value = entry.value;
     const std::string here = joined(path, entry.key), named = joined(shown, entry.key);
     const Key* key = find_key(known, here);
-    if (key == nullptr) {
+    if (key == nullptr || entry.key.find('.') != std::string::npos) {  // "train.epochs" is no name of a key
       fail_at(entry.location, named, "unknown key" + key_suggestion(here, entry.key, names_in(known, path)));
     }
     if (!key->only_for.empty()) {

@@ -1,7 +1,9 @@
 #pragma once
-// Each key of a config is declared once, in declare() of the struct that holds its value: a name, the values that it
+// Each key of a config is declared once, in declare() of the struct that holds its value: its name, the values that it
 // accepts, and a sentence. Reading, writing, the JSON Schema and the tables of docs/configuration.md all follow from
 // that: to read, declare() runs with a Keys that sets each value from a file; for the rest, with one that notes them.
+//
+// To add a key: a member and a line in declare() next to it, then scripts/check_docs.py PROGRAM --update.
 
 #include <algorithm>
 #include <cstdint>

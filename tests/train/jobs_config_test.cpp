@@ -101,6 +101,9 @@ TEST_CASE("a job's config alone is what the job would train alone") {
 TEST_CASE("a resolved list of jobs reads as the same jobs") {
   const RunConfig run = parse_jobs(kTwoJobs);
   CHECK(to_yaml(parse_jobs(to_yaml(run))) == to_yaml(run));
+  const std::string unbalanced = to_yaml(parse_jobs(kTwoJobs, {"balance=none"}));
+  CHECK(contains(unbalanced, "\nbalance: none\n"));
+  CHECK(to_yaml(parse_jobs(unbalanced)) == unbalanced);
   for (std::size_t i = 0; i < run.jobs.size(); ++i) {
     CHECK(to_yaml(parse_jobs(to_yaml(run)).jobs[i].training) == to_yaml(run.jobs[i].training));
   }

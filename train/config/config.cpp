@@ -146,7 +146,8 @@ void RunConfig::declare(const Keys& keys) {
   declare_seed(keys, session.seed);
   declare_session(keys, session);
   declare_precision(keys, session, dtype);
-  std::string balance = "auto";
+  const auto balanced = [](const JobConfig& job) { return job.steps_per_turn == 0; };
+  std::string balance = jobs.empty() || std::ranges::any_of(jobs, balanced) ? "auto" : "none";
   keys("balance", balance, {.words = {"auto", "none"}},
        "`auto` gives jobs without `steps_per_turn` as many steps per turn as come closest to the longest job, by times "
        "measured in the first steps, at most 16. `none` gives them one");

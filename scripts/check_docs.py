@@ -59,8 +59,8 @@ def with_new_tables(program, text):
     tables = {table.split("\n")[0]: table for table in re.findall(TABLE, printed, re.DOTALL)}
     missing = set(tables) - set(re.findall(r"<!-- keys: .* -->", text))
     if missing:
-        raise ValueError(f"{CONFIGURATION} has no place for a table: add the lines {' and '.join(missing)} and "
-                         "<!-- end of keys -->")
+        sys.exit(f"docs/configuration.md has no place for a table: add the lines {' and '.join(missing)} and "
+                 "<!-- end of keys -->")
     return re.sub(TABLE, lambda table: tables.get(table[0].split("\n")[0], ""), text, flags=re.DOTALL)
 
 

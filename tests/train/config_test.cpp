@@ -303,6 +303,15 @@ TEST_CASE("deep nesting is an error and no crash") {
   CHECK(contains(error_in("name: " + std::string(1000, '[')), "nested deeper than 16 levels"));
 }
 
+TEST_CASE("very long values are errors and no crash") {
+  const std::string digits(500000, '1');
+  CHECK(
+      contains(error_with("optimizer: {lr: 0." + digits + "}"), "optimizer.lr: expected a number above 0, got '0.11"));
+  CHECK(contains(error_with("seed: " + digits), "seed: expected an integer from 0 to 2^64 - 1, got '111"));
+  CHECK(
+      contains(error_with("device: cuda:" + digits), "device: expected auto, cpu, cuda or cuda:<index>, got 'cuda:1"));
+}
+
 TEST_CASE("overrides replace and add values") {
   const TrainConfig config = parse_train_config(kMinimal, "x.yaml",
                                                 {"train.epochs=7", "optimizer.lr=0.5", "data.normalize.mean=[0.25]",

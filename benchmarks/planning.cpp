@@ -5,29 +5,20 @@
 #include <sys/resource.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <iostream>
 
+#include "benchmarks/net.h"
 #include "core/median.h"
-#include "data/synthetic.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/scheduler/random_graph.h"
-#include "train/run/learner.h"
 
 namespace braid {
 namespace {
 
 using scheduler::testing::random_step;
 using scheduler::testing::RandomStep;
-
-template <class Function>
-double seconds(const Function& function) {
-  const auto start = std::chrono::steady_clock::now();
-  function();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 template <class Function>
 double median_seconds(int times, const Function& function) {
@@ -41,61 +32,6 @@ double peak_mebibytes() {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
-
-/// A net of the zoo that can record its training step as often as asked.
-class Net {
- public:
-  explicit Net(const std::string& name, std::int64_t batch = 32)
-      : image_size_(image_size(name)),
-        channels_(name == "lenet5" || name == "mlp" ? 1 : 3),
-        classes_(image_size_ > 32 ? 1000 : 10),
-        batch_(batch),
-        session_({.device = "cpu"}),
-        learner_(config(name), session_, *dataset()),
-        images_(DType::f32, {batch, image_size_, image_size_, channels_}),
-        labels_(DType::i32, {batch}) {}
-
-  /// Calls use(graph) with the recorded step. Returns the seconds that recording took.
-  template <class Use>
-  double record(const Use& use) {
-    const Step step = session_.step();
-    const double time = seconds([&] { learner_.record(images_, labels_); });
-    use(session_.tape().graph());
-    return time;
-  }
-  StepGraph graph() {
-    StepGraph result;
-    record([&](const StepGraph& graph) { result = with_kept_results(graph); });
-    return result;
-  }
-  Session& session() { return session_; }
-
- private:
-  static std::int64_t image_size(std::string_view name) {
-    if (name == "lenet5" || name == "mlp") return 28;
-    for (const char* small : {"pathnet", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110"}) {
-      if (name.starts_with(small)) return 32;
-    }
-    return name == "inception_v3" ? 299 : 224;
-  }
-  TrainConfig config(const std::string& name) const {
-    TrainConfig config;
-    config.model.name = name;
-    config.optimizer.lr = 0.1;
-    config.batch_size = batch_;
-    return config;
-  }
-  std::shared_ptr<const Dataset> dataset() const {
-    return synthetic({.size = batch_, .shape = {image_size_, image_size_, channels_}, .classes = classes_});
-  }
-
-  std::int64_t image_size_, channels_;
-  int classes_;
-  std::int64_t batch_;
-  Session session_;
-  Learner learner_;
-  Array images_, labels_;
-};
 
 scheduler::Costs costs_for(const StepGraph& graph, const DeviceInfo& device) {
   return scheduler::analytic_costs(graph, device, widths(0, device.max_width));

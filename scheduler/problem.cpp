@@ -8,13 +8,7 @@ namespace braid::scheduler {
 
 Problem make_problem(StepGraph graph, Costs costs, int streams, int capacity, bool oversubscribes) {
   Edges edges = graph.edges();
-  return {.graph = std::move(graph),
-          .edges = std::move(edges),
-          .costs = std::move(costs),
-          .interference = {},
-          .streams = streams,
-          .capacity = capacity,
-          .oversubscribes = oversubscribes};
+  return {{streams, capacity, oversubscribes}, std::move(graph), std::move(edges), std::move(costs)};
 }
 
 Problem make_problem(StepGraph graph, Costs costs, const DeviceInfo& device, int streams, const Profile* profile,
@@ -31,14 +25,7 @@ Problem with_graph(const Problem& problem, StepGraph graph, std::span<const Node
   const Cost nothing;
   Costs costs;
   for (const NodeId node : origin) costs.add(node == kNoNode ? std::span(&nothing, 1) : problem.costs.of(node));
-  return {.graph = std::move(graph),
-          .edges = std::move(edges),
-          .costs = std::move(costs),
-          .interference = problem.interference.reindexed(origin),
-          .streams = problem.streams,
-          .capacity = problem.capacity,
-          .oversubscribes = problem.oversubscribes,
-          .wait_microseconds = problem.wait_microseconds};
+  return {problem, std::move(graph), std::move(edges), std::move(costs), problem.interference.reindexed(origin)};
 }
 
 Problem with_edges(Problem problem, Edges edges) {

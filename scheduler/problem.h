@@ -10,18 +10,46 @@ namespace braid::scheduler {
 
 struct ScheduleLog;
 
-struct Problem {
-  StepGraph graph;
-  Edges edges;  ///< those of the graph, and any further order that is asked for
-  Costs costs;
-  Interference interference;  ///< empty if nothing is known
-  int streams = 1;            ///< streams to use, at least 1
-  int capacity = 1;           ///< cores or SMs that concurrent nodes share
+/// Stages of the search for a plan. Each can be switched off, to see what it is worth (benchmarks/ablation.cpp).
+enum class SearchStage : std::uint8_t {
+  equal_shares,      ///< the rule that divides free capacity among the ready nodes
+  balanced_shares,   ///< the rule that also considers one wide node after another
+  fastest_widths,    ///< the rule that starts every node at its fastest width
+  oversubscription,  ///< rules that let nodes ask for more than the capacity
+  fitted_streams,    ///< rules that keep streams for the nodes that fit best
+  forward_backward,  ///< schedules from the end
+  local_search,      ///< small changes to what the list scheduler goes by
+  on_time_streams,   ///< streams that keep nodes from starting too early
+  late_updates,      ///< updates of weights behind other nodes of their stream
+  simulated_choice,  ///< the best schedules are simulated before one is chosen
+  lean_window,       ///< a schedule within a window over the memory order
+  implementations,   ///< the joint search for implementations
+  limited_windows,   ///< smaller windows, under a memory limit
+};
+inline constexpr std::string_view kSearchStages[] = {
+    "equal shares",     "balanced shares", "fastest widths",  "oversubscription", "fitted streams",
+    "forward–backward", "local search",    "on-time streams", "late updates",     "simulated choice",
+    "lean window",      "implementations", "limited windows"};
+
+/// The machine as the scheduler sees it, and how to search.
+struct Machine {
+  int streams = 1;   ///< to use, at least 1
+  int capacity = 1;  ///< cores or SMs that concurrent nodes share
   /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does: then nothing needs to
   /// keep them apart.
   bool oversubscribes = false;
   double wait_microseconds = 0;  ///< from an event to the start of a stream that waits for it
-  ScheduleLog* log = nullptr;    ///< told what is decided and why; may be null
+  std::uint32_t skipped = 0;     ///< bits of the search stages that are switched off
+
+  bool searches(SearchStage stage) const { return (skipped >> static_cast<unsigned>(stage) & 1U) == 0; }
+};
+
+struct Problem : Machine {
+  StepGraph graph;
+  Edges edges;  ///< those of the graph, and any further order that is asked for
+  Costs costs;
+  Interference interference = {};  ///< empty if nothing is known
+  ScheduleLog* log = nullptr;      ///< told what is decided and why; may be null
 };
 
 /// The problem of a graph on a device. A profile adds interference and the time of a wait; its durations are expected

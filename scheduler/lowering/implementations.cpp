@@ -343,6 +343,7 @@ class Chooser {
 }  // namespace
 
 bool improve_implementations(const Problem& problem, Plan& plan) {
+  if (!problem.searches(SearchStage::implementations)) return false;
   Chooser chooser(problem, plan);
   if (!chooser.improve()) return false;
   plan = chooser.best();

@@ -47,6 +47,7 @@ class Family {
       }
       for (const int window : kWindows) {
         if (window >= static_cast<int>(one_by_one.order.size())) continue;
+        if (!problem.searches(SearchStage::limited_windows)) break;
         auto more = traded;
         more.push_back(message("concurrency: at most ", plural(window, "node"), " in flight"));
         Schedule schedule = schedule_within_window(lean.problem(streams), policy, window);

@@ -40,6 +40,12 @@ std::string name_of(const ListRules& rules) {
   return name;
 }
 
+SearchStage stage_of(Sharing sharing) {
+  constexpr SearchStage kStages[] = {SearchStage::equal_shares, SearchStage::balanced_shares,
+                                     SearchStage::fastest_widths};  // by Sharing
+  return kStages[static_cast<int>(sharing)];
+}
+
 /// A schedule, and its place among the attempts of the log, if there is one.
 struct Found {
   Schedule schedule;
@@ -62,7 +68,8 @@ class Search {
     try_all_rules();
     schedule_forward_and_backward();
     const auto nodes = static_cast<double>(launched_.size());
-    const double rounds = std::min(kMostRounds, kBudget / (nodes * nodes));
+    const double rounds =
+        problem_.searches(SearchStage::local_search) ? std::min(kMostRounds, kBudget / (nodes * nodes)) : 0;
     for (int round = 0; round < rounds && !optimal(); ++round) {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
@@ -83,11 +90,13 @@ class Search {
     ListRules rules{.priorities = bottom_levels(problem_.edges, problem_.costs)};
     for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
       if (sharing != Sharing::equal && !moldable) break;
+      if (moldable && !problem_.searches(stage_of(sharing))) continue;
       rules.sharing = sharing;
       attempt(rules, [&] { return name_of(rules); });
-      if (!problem_.oversubscribes) continue;
+      if (!problem_.oversubscribes || !problem_.searches(SearchStage::oversubscription)) continue;
+      const int most_fitted = problem_.searches(SearchStage::fitted_streams) ? std::min(4, problem_.streams) : 1;
       for (const double oversubscription : kOversubscriptions) {
-        for (int fitted = 0; fitted < std::min(4, problem_.streams); ++fitted) {
+        for (int fitted = 0; fitted < most_fitted; ++fitted) {
           ListRules oversubscribed = rules;
           oversubscribed.oversubscription = oversubscription;
           oversubscribed.fitted_streams = fitted;
@@ -99,6 +108,7 @@ class Search {
   }
 
   void schedule_forward_and_backward() {
+    if (!problem_.searches(SearchStage::forward_backward)) return;
     const Problem backward = with_edges(problem_, {problem_.edges.successor_begin, problem_.edges.predecessor_begin,
                                                    problem_.edges.successor, problem_.edges.predecessor});
     ListRules rules = rules_;
@@ -208,6 +218,8 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
   for (const Found& one : found) {
     for (const StreamPreference preference :
          {StreamPreference::few_waits, StreamPreference::on_time, StreamPreference::late_updates}) {
+      if (preference == StreamPreference::on_time && !problem.searches(SearchStage::on_time_streams)) continue;
+      if (preference == StreamPreference::late_updates && !problem.searches(SearchStage::late_updates)) continue;
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
       candidate.waits = run(untold, candidate, schedule);
       candidate.makespan = schedule.makespan;
@@ -223,7 +235,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
 Schedule search(const Problem& problem) {
   std::vector<Found> found = Search(problem).run();
   Found best = found.front();
-  if (problem.oversubscribes) {
+  if (problem.oversubscribes && problem.searches(SearchStage::simulated_choice)) {
     found.push_back({serial(problem)});  // so that the result is never worse than it
     best = best_when_run(problem, found);
   } else {
@@ -242,7 +254,7 @@ constexpr int kWindow = 64;
 Schedule critical_path(const Problem& problem) {
   Schedule best = search(problem);
   if (!problem.oversubscribes) add_capacity_edges(problem, best);
-  if (problem.streams > 1 && problem.graph.node_count() > kManyNodes) {
+  if (problem.streams > 1 && problem.graph.node_count() > kManyNodes && problem.searches(SearchStage::lean_window)) {
     Schedule lean = lean_schedule(problem, search, kWindow);  // has its capacity edges
     if (lean.makespan <= best.makespan) best = std::move(lean);
   }

@@ -1,0 +1,127 @@
+// What each stage of the search for a plan is worth: every stage is switched off in turn, for all nets, on the cores at
+// hand and on an H200, at several batch sizes. By the models of the scheduler; nothing runs.
+//
+//   bench_ablation [BATCH_SIZE…]        default: 1 8 32
+
+#include <cstdio>
+#include <ctime>
+
+#include "benchmarks/net.h"
+#include "core/text_table.h"
+#include "scheduler/check/simulator.h"
+#include "scheduler/memory/memory_limit.h"
+#include "train/inspect/plan_target.h"
+
+namespace braid {
+namespace {
+
+using scheduler::kSearchStages;
+using scheduler::Plan;
+using scheduler::Problem;
+
+/// The memory limit that plans with limited windows are made for, as a part of the arena without a limit.
+constexpr double kLimit = 0.8;
+
+struct Quality {
+  double makespan = 0, waits = 0, arena = 0, seconds = 0;
+};
+
+/// One net at one batch size on one device: what comes of all stages, and without each.
+struct Case {
+  Quality full;
+  std::vector<Quality> without;
+};
+
+template <class Make>
+Quality quality_of(const Problem& problem, const Make& make) {
+  const std::clock_t start = std::clock();  // time of the processor: others may be busy
+  const Plan plan = make(problem);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  return {simulate(problem, plan).makespan, static_cast<double>(plan.commands.waits()),
+          static_cast<double>(plan.arena_bytes), seconds};
+}
+
+Case measure(const Problem& problem) {
+  const auto free = [](const Problem& p) { return make_plan(p, scheduler::critical_path, "critical_path"); };
+  const auto limit = static_cast<std::int64_t>(kLimit * static_cast<double>(free(problem).arena_bytes));
+  const auto limited = [limit](const Problem& p) {
+    return plan_within(p, scheduler::critical_path, "critical_path", limit).plan;
+  };
+  Case result{.full = quality_of(problem, free), .without = {}};
+  const Quality full_limited = quality_of(problem, limited);
+  for (unsigned stage = 0; stage < std::size(kSearchStages); ++stage) {
+    Problem without = problem;
+    without.skipped = 1U << stage;
+    const bool of_limit = stage == static_cast<unsigned>(scheduler::SearchStage::limited_windows);
+    Quality quality = of_limit ? quality_of(without, limited) : quality_of(without, free);
+    if (of_limit) {  // as if the limited plan were the full one
+      quality.makespan *= result.full.makespan / full_limited.makespan;
+      quality.waits += result.full.waits - full_limited.waits;
+      quality.arena *= result.full.arena / full_limited.arena;
+      quality.seconds *= result.full.seconds / full_limited.seconds;
+    }
+    result.without.push_back(quality);
+  }
+  return result;
+}
+
+double percent(double without, double full) { return full > 0 ? 100 * (without / full - 1) : 0; }
+
+/// Changes in percent of the full search. Positive: the stage saves that much.
+void print(const std::string& title, const std::vector<Case>& cases) {
+  std::vector<std::vector<std::string>> cells{
+      {"without", "makespan, mean", "worst", "best", "waits", "arena, mean", "worst", "planning time"}};
+  double seconds = 0;
+  for (const Case& one : cases) seconds += one.full.seconds;
+  for (std::size_t stage = 0; stage < std::size(kSearchStages); ++stage) {
+    double makespan = 0, worst = 0, best = 0, waits = 0, full_waits = 0, arena = 0, worst_arena = 0, time = 0;
+    for (const Case& one : cases) {
+      const Quality& without = one.without[stage];
+      const double longer = percent(without.makespan, one.full.makespan);
+      makespan += longer / static_cast<double>(cases.size());
+      worst = std::max(worst, longer);
+      best = std::min(best, longer);
+      waits += without.waits;
+      full_waits += one.full.waits;
+      const double larger = percent(without.arena, one.full.arena);
+      arena += larger / static_cast<double>(cases.size());
+      worst_arena = std::max(worst_arena, larger);
+      time += without.seconds;
+    }
+    cells.push_back({std::string(kSearchStages[stage]), fixed(makespan, 2), fixed(worst, 2), fixed(best, 2),
+                     fixed(percent(waits, full_waits), 1), fixed(arena, 2), fixed(worst_arena, 2),
+                     fixed(percent(time, seconds), 0)});
+  }
+  std::printf("%s: %zu steps, %s to plan\n%s\n", title.c_str(), cases.size(), milliseconds(seconds).c_str(),
+              text_table(cells, "lrrrrrrr").c_str());
+}
+
+void run(const std::vector<std::int64_t>& batch_sizes) {
+  const std::pair<const char*, int> devices[] = {{"cpu", 2}, {"h200", 4}};
+  std::vector<Case> all[std::size(devices)];
+  for (const std::string& name : models::model_names()) {
+    for (const std::int64_t batch : batch_sizes) {
+      const StepGraph graph = Net(name, batch).graph();
+      for (std::size_t device = 0; device < std::size(devices); ++device) {
+        const PlanTarget target = find_plan_target(devices[device].first);
+        TargetCosts costs = target_costs(graph, target, {});
+        all[device].push_back(
+            measure(scheduler::make_problem(graph, std::move(costs.costs), target.info, devices[device].second)));
+      }
+      std::fprintf(stderr, "%s, batch size %d\n", name.c_str(), static_cast<int>(batch));
+    }
+  }
+  std::printf("What is lost without a stage, in percent\n\n");
+  for (std::size_t device = 0; device < std::size(devices); ++device) {
+    print(message(devices[device].first, ", ", devices[device].second, " streams"), all[device]);
+  }
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int count, char** arguments) {
+  std::vector<std::int64_t> batch_sizes;
+  for (int i = 1; i < count; ++i) batch_sizes.push_back(std::stoll(arguments[i]));
+  braid::run(batch_sizes.empty() ? std::vector<std::int64_t>{1, 8, 32} : batch_sizes);
+}

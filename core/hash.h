@@ -1,5 +1,5 @@
 #pragma once
-// Hashing for structural keys: two independent 64-bit lanes, so that two different graphs never meet in practice.
+// Hashing for structural keys: two independent 64-bit lanes, so that different graphs almost never meet.
 
 #include <bit>
 #include <cstdint>

@@ -16,13 +16,15 @@ namespace braid {
 struct ValueDesc {
   DType dtype = DType::f32;
   Shape shape;
+  static constexpr std::string_view kNames[] = {"dtype", "shape"};
   friend bool operator==(const ValueDesc&, const ValueDesc&) = default;
 };
 
-/// Where a kernel runs. `native` is what the backend knows of the stream (a cuda::StreamHandles), null on CPU.
+/// Where a kernel runs.
 struct LaunchContext {
   Stream stream;
-  const void* native = nullptr;
+  const void* native = nullptr;  ///< what the backend knows of the stream (a cuda::StreamHandles); null on CPU
+  void* cuda_stream = nullptr;   ///< the cudaStream_t to enqueue in; null on CPU
 };
 
 class Kernel {

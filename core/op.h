@@ -1,13 +1,19 @@
 #pragma once
 // An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
-// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), hash (plan cache).
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory). What an op is told apart
+// by in caches, profiles and reports comes from its attributes alone (core/attributes.h).
 
+#include <cstddef>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
-#include "core/hash.h"
+#include "core/attributes.h"
 #include "core/kernel.h"
 
 namespace braid {
@@ -27,6 +33,7 @@ struct OutputDesc {
   int overwrites = -1;
   /// Input that this output is another view of: same bytes, and the node does nothing; -1 for none.
   int views = -1;
+  static constexpr std::string_view kNames[] = {"dtype", "shape", "reuses", "overwrites", "views"};
 };
 
 /// Arithmetic and memory traffic of a node, the inputs of the analytic cost model.
@@ -34,12 +41,23 @@ struct Work {
   double flops = 0;
   double bytes = 0;
   double blocks = 0;  ///< thread blocks that a GPU kernel would run it with; 0: as many as the bytes suggest
+  static constexpr std::string_view kNames[] = {"flops", "bytes", "blocks"};
 };
 
 class GradientContext;
 class Op;
 using OpPtr = std::shared_ptr<const Op>;
 
+/// How the outputs of a node are computed a second time, with the same bits.
+struct Repeat {
+  /// What runs then, with the first outputs of the node as its own. Null: the op itself.
+  OpPtr op = nullptr;
+  /// (i, o): input i is then what was output o the first time.
+  std::vector<std::pair<int, int>> inputs_from_outputs = {};
+  int outputs = std::numeric_limits<int>::max();  ///< how many of the node's outputs are computed
+};
+
+/// Ops derive from OpWith, below.
 class Op {
  public:
   virtual ~Op() = default;
@@ -47,12 +65,57 @@ class Op {
   virtual std::string_view name() const = 0;
   /// Appends one OutputDesc per output. Throws ShapeError.
   virtual void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const = 0;
-  /// Adds the attributes (not the name) to the hash. Ops without attributes keep the default.
-  virtual void hash(Hash&) const {}
   /// Default: no arithmetic, every input read and every output written once.
   virtual Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const;
   /// Emits the nodes that compute the gradients of the inputs. Default: throws, for ops that have none.
   virtual void gradient(GradientContext& context) const;
+  /// For ops that cost little more than moving their operands, never a convolution, a matrix product or a loss: how to
+  /// compute the outputs again where memory is short, instead of keeping them. Default: never.
+  virtual std::optional<Repeat> repeat() const { return std::nullopt; }
+
+  /// Adds the attributes (not the name) to the hash.
+  virtual void hash(Hash& hash) const = 0;
+  /// Whether the other is of the same class and has the same attributes.
+  virtual bool equals(const Op& other) const = 0;
+  virtual void print_attributes(std::ostream& out, Notation notation) const = 0;
+
+ private:
+  Op() = default;
+  template <class Derived, NamedAttributes Attributes>
+  friend class OpWith;
+};
+
+/// The name and, unless there are none, the attributes, as "scale{factor: 0.5}".
+std::ostream& operator<<(std::ostream& out, const Op& op);
+
+/// The base of every op: class Scale final : public OpWith<Scale, ScaleAttributes>. Its attributes are all the members
+/// that an op has.
+template <class Derived, NamedAttributes Attributes = NoAttributes>
+class OpWith : public Op {
+ public:
+  explicit OpWith(Attributes attributes) : attributes_{std::move(attributes)} {
+    static_assert(sizeof(Derived) == sizeof(OpWith), "an op has a member that is not among its attributes");
+  }
+  /// From the members of the attributes.
+  template <class... Fields>
+  explicit OpWith(Fields&&... fields) : OpWith(Attributes{std::forward<Fields>(fields)...}) {}
+  const Attributes& attributes() const { return attributes_; }
+
+  void hash(Hash& hash) const final { attribute::add_to(hash, attributes()); }
+  bool equals(const Op& other) const final {
+    return typeid(other) == typeid(Derived) &&
+           attribute::equal(attributes(), static_cast<const OpWith&>(other).attributes());
+  }
+  void print_attributes(std::ostream& out, Notation notation) const final {
+    attribute::print(out, attributes(), notation);
+  }
+
+ private:
+  /// Aligned, so that nothing of Derived fits in behind it, unseen by the assertion.
+  struct alignas(std::max_align_t) Aligned : Attributes {};
+
+ protected:
+  const Aligned attributes_;
 };
 
 /// What a gradient rule may use. Implemented by the backward pass.

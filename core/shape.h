@@ -9,7 +9,6 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/hash.h"
 
 namespace braid {
 
@@ -38,11 +37,6 @@ class Shape {
     std::int64_t product = 1;
     for (const std::int64_t extent : extents()) product *= extent;
     return product;
-  }
-  /// The rank comes first, so that no two shapes add the same words.
-  void add_to(Hash& hash) const {
-    hash.add(rank_);
-    for (const std::int64_t extent : extents()) hash.add(extent);
   }
   friend bool operator==(const Shape&, const Shape&) = default;
 

@@ -19,6 +19,13 @@ void Op::gradient(GradientContext&) const {
   throw Error(message("[", name(), "] has no gradient: detach its input or record it under no_grad"));
 }
 
+std::ostream& operator<<(std::ostream& out, const Op& op) {
+  std::ostringstream attributes;
+  op.print_attributes(attributes, Notation::plain);
+  out << op.name();
+  return attributes.view() == "{}" ? out : out << attributes.view();
+}
+
 std::string_view name_of(ValueKind kind) {
   switch (kind) {
     case ValueKind::input: return "input";
@@ -33,7 +40,7 @@ std::string_view name_of(ValueKind kind) {
 namespace {
 
 void add_to(Hash& hash, const ValueDesc& desc) {
-  // One word for dtype and rank, where Shape::add_to would make two: this runs for every value of every step.
+  // One word for dtype and rank, where attribute::add_to would make two: this runs for every value of every step.
   hash.add(static_cast<std::uint64_t>(desc.dtype) * 16 + static_cast<std::uint64_t>(desc.shape.rank()));
   for (const std::int64_t extent : desc.shape.extents()) hash.add(extent);
 }

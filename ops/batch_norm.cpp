@@ -11,10 +11,6 @@ namespace {
 
 bool activates(const BatchNormOptions& options) { return options.activation != Activation::none; }
 
-void add_to(Hash& hash, const BatchNormOptions& options) {
-  hash.add(options.epsilon).add(options.momentum).add(static_cast<int>(options.activation)).add(options.add ? 1 : 0);
-}
-
 /// `statistics` are the names of inputs 3 and 4.
 void check_batch_norm(std::string_view op, const BatchNormOptions& options, std::span<const ValueDesc> inputs,
                       const std::array<std::string_view, 2>& statistics = {"a running mean", "a running variance"}) {
@@ -37,21 +33,19 @@ void check_batch_norm(std::string_view op, const BatchNormOptions& options, std:
 }  // namespace
 
 void BatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_batch_norm(name(), options_, inputs);
+  check_batch_norm(name(), attributes_, inputs);
   const ValueDesc& x = inputs[0];
   const std::int64_t channels = inputs[1].shape[0];
   const DType statistics = computed_in(x.dtype);
   BRAID_CHECK(channels == 0 || x.shape.size() / channels > 1, ShapeError,
               "[batch_norm] expected more than one element per channel in training, got an input of shape ", x.shape);
   // y may take the residual's place, never x's: the backward pass needs x.
-  outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = options_.add ? 5 : -1});
+  outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = attributes_.add ? 5 : -1});
   outputs.push_back({.dtype = statistics, .shape = {channels}});
   outputs.push_back({.dtype = statistics, .shape = {channels}});
   outputs.push_back({.dtype = statistics, .shape = {channels}, .overwrites = 3});
   outputs.push_back({.dtype = statistics, .shape = {channels}, .overwrites = 4});
 }
-
-void BatchNorm::hash(Hash& hash) const { add_to(hash, options_); }
 
 Work BatchNorm::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   Work work = Op::work(inputs, outputs);
@@ -64,46 +58,48 @@ Work BatchNorm::work(std::span<const ValueDesc> inputs, std::span<const ValueDes
 void BatchNorm::gradient(GradientContext& context) const {
   const ValueId dy = context.output_gradient(0);
   std::vector<ValueId> inputs{dy, context.input(0), context.input(1), context.output(1), context.output(2)};
-  if (activates(options_)) inputs.push_back(options_.add ? context.output(0) : context.input(2));
-  const ValueId dx = context.emit(std::make_shared<BatchNormBackward>(options_), inputs);
+  if (activates(attributes_)) inputs.push_back(attributes_.add ? context.output(0) : context.input(2));
+  const ValueId dx = context.emit(std::make_shared<BatchNormBackward>(attributes()), inputs);
   for (int i = 0; i < 3; ++i) {
     if (context.needs(i)) context.set_input_gradient(i, dx + i);
   }
-  if (options_.add && context.needs(5)) context.set_input_gradient(5, activates(options_) ? dx + 3 : dy);
+  if (attributes_.add && context.needs(5)) context.set_input_gradient(5, activates(attributes_) ? dx + 3 : dy);
+}
+
+/// With the statistics that it found the first time. The running ones, which it has moved by then, are left alone.
+std::optional<Repeat> BatchNorm::repeat() const {
+  return Repeat{
+      .op = std::make_shared<BatchNormApply>(attributes()), .inputs_from_outputs = {{3, 1}, {4, 2}}, .outputs = 1};
 }
 
 void BatchNormInference::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_batch_norm(name(), options_, inputs);
+  check_batch_norm(name(), attributes_, inputs);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
-
-void BatchNormInference::hash(Hash& hash) const { add_to(hash, options_); }
 
 void BatchNormInference::gradient(GradientContext& context) const {
   BRAID_CHECK(!context.needs(1) && !context.needs(2), Error,
               "[batch_norm_inference] has no gradient for scale and shift: freeze them, or put the layer into training "
               "mode");
-  const ValueId dy = before_activation(context, options_.activation, context.output_gradient(0), context.output(0));
-  if (options_.add && context.needs(5)) context.set_input_gradient(5, dy);
+  const ValueId dy = before_activation(context, attributes_.activation, context.output_gradient(0), context.output(0));
+  if (attributes_.add && context.needs(5)) context.set_input_gradient(5, dy);
   if (!context.needs(0)) return;
   // y is linear in x, so dx is the same map applied to dy, without its constant part.
   const ValueId scale = context.input(1), variance = context.input(4);
   const ValueId zero = context.emit(std::make_shared<Fill>(context.desc(scale), 0.0), {});
   BatchNormOptions linear;
-  linear.epsilon = options_.epsilon;
+  linear.epsilon = attributes_.epsilon;
   context.set_input_gradient(
       0, context.emit(std::make_shared<BatchNormInference>(linear), {dy, scale, zero, zero, variance}));
 }
 
 void BatchNormApply::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_batch_norm(name(), options_, inputs, {"a batch mean", "a deviation"});
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = options_.add ? 5 : -1});
+  check_batch_norm(name(), attributes_, inputs, {"a batch mean", "a deviation"});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = attributes_.add ? 5 : -1});
 }
 
-void BatchNormApply::hash(Hash& hash) const { add_to(hash, options_); }
-
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_inputs(name(), inputs, activates(options_) ? 6 : 5);
+  check_inputs(name(), inputs, activates(attributes_) ? 6 : 5);
   const ValueDesc& dy = inputs[0];
   const DType statistics = computed_in(dy.dtype);
   const Shape channels{dy.shape[dy.shape.rank() - 1]};
@@ -113,20 +109,18 @@ void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
   };
   check(1, "an input", dy.shape, dy.dtype);
   for (std::size_t i = 2; i < 5; ++i) check(i, "a scale, mean or deviation", channels, statistics);
-  if (activates(options_) && options_.add) check(5, "an output", dy.shape, dy.dtype);
-  if (activates(options_) && !options_.add) check(5, "a shift", channels, statistics);
+  if (activates(attributes_) && attributes_.add) check(5, "an output", dy.shape, dy.dtype);
+  if (activates(attributes_) && !attributes_.add) check(5, "a shift", channels, statistics);
   outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 1});
   outputs.push_back({.dtype = statistics, .shape = channels});
   outputs.push_back({.dtype = statistics, .shape = channels});
-  if (options_.add && activates(options_)) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
+  if (attributes_.add && activates(attributes_)) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
 }
-
-void BatchNormBackward::hash(Hash& hash) const { add_to(hash, options_); }
 
 Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   Work work = Op::work(inputs, outputs);
   const double x = static_cast<double>(inputs[0].shape.size());
-  const double reread = activates(options_) && options_.add ? 3 : 2;  // dy, x and y are read twice: sums, then dx
+  const double reread = activates(attributes_) && attributes_.add ? 3 : 2;  // dy, x and y are read twice: sums, then dx
   work.bytes += reread * x * static_cast<double>(size_of(inputs[0].dtype));
   work.flops = 8 * x;
   return work;

@@ -13,6 +13,7 @@ struct BatchNormOptions {
   double momentum = 0.1;  ///< running ← (1 − momentum)·running + momentum·batch; the running variance is unbiased
   Activation activation = Activation::none;
   bool add = false;  ///< a residual of x's shape is the last input
+  static constexpr std::string_view kNames[] = {"epsilon", "momentum", "activation", "add"};
   friend bool operator==(const BatchNormOptions&, const BatchNormOptions&) = default;
 };
 
@@ -24,63 +25,45 @@ namespace ops {
 /// Training: x [...,C], γ [C], β [C], running mean [C], running variance [C] (both state), residual if add
 /// → y like x, batch mean [C], 1/√(variance + ε) [C], new running mean, new running variance.
 /// Throws ShapeError if shapes or dtypes do not agree or there is not more than one element per channel.
-class BatchNorm final : public Op {
+class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
  public:
-  explicit BatchNorm(const BatchNormOptions& options) : options_(options) {}
-  const BatchNormOptions& options() const { return options_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "batch_norm"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-
- private:
-  BatchNormOptions options_;
+  std::optional<Repeat> repeat() const override;
 };
 
 /// Inference: the same inputs → y like x, with the running statistics in place of the batch's. Gradients go to x and
 /// the residual only, as a frozen layer needs; gradient() throws Error if γ or β want one.
-class BatchNormInference final : public Op {
+class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOptions> {
  public:
-  explicit BatchNormInference(const BatchNormOptions& options) : options_(options) {}
-  const BatchNormOptions& options() const { return options_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "batch_norm_inference"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
   void gradient(GradientContext& context) const override;
-
- private:
-  BatchNormOptions options_;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// The forward pass once more, for a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the
 /// bits of y. Running statistics are left alone.
-class BatchNormApply final : public Op {
+class BatchNormApply final : public OpWith<BatchNormApply, BatchNormOptions> {
  public:
-  explicit BatchNormApply(const BatchNormOptions& options) : options_(options) {}
-  const BatchNormOptions& options() const { return options_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "batch_norm_apply"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
-
- private:
-  BatchNormOptions options_;
 };
 
 /// dy, x, γ, batch mean, 1/√(variance + ε) and, if there is an activation, what tells where it passed the gradient: y
 /// with add; else β, from which y is computed once more, because that is faster than reading it → dx, dγ, dβ, and the
 /// residual's gradient if there are both add and an activation (without activation it is dy itself).
-class BatchNormBackward final : public Op {
+class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOptions> {
  public:
-  explicit BatchNormBackward(const BatchNormOptions& options) : options_(options) {}
-  const BatchNormOptions& options() const { return options_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "batch_norm_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-
- private:
-  BatchNormOptions options_;
 };
 
 }  // namespace ops

@@ -51,30 +51,26 @@ void Concat::gradient(GradientContext& context) const {
 void ChannelSlice::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
   const Shape& x = inputs[0].shape;
-  check_slice(name(), x, begin_, count_);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(x, count_)});
+  check_slice(name(), x, attributes_.begin, attributes_.count);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(x, attributes_.count)});
 }
 
 void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  BRAID_CHECK(!begins_.empty(), ShapeError, "[slice_sum] expected at least one input");
-  check_inputs(name(), inputs, begins_.size());
+  const auto& [begins, count] = attributes();
+  BRAID_CHECK(!begins.empty(), ShapeError, "[slice_sum] expected at least one input");
+  check_inputs(name(), inputs, begins.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_floating(name(), "an input", inputs[i]);
     check_dtype(name(), "an input", inputs[i], inputs[0].dtype);
-    check_slice(name(), inputs[i].shape, begins_[i], count_);
+    check_slice(name(), inputs[i].shape, begins[i], count);
     check_agreement(name(), inputs[0].shape, inputs[i].shape);
   }
-  const Shape y = with_channels(inputs[0].shape, count_);
+  const Shape y = with_channels(inputs[0].shape, count);
   int whole = -1;
   for (std::size_t i = 0; i < inputs.size() && inputs.size() <= kGroup; ++i) {
     if (inputs[i].shape == y) whole = static_cast<int>(i);
   }
   outputs.push_back({.dtype = inputs[0].dtype, .shape = y, .reuses = whole});
-}
-
-void SliceSum::hash(Hash& hash) const {
-  for (const std::int64_t begin : begins_) hash.add(begin);
-  hash.add(count_);
 }
 
 Work SliceSum::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {

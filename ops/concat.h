@@ -6,46 +6,47 @@
 namespace braid::ops {
 
 /// One or more inputs [...,Cᵢ] that agree but for the channels → [...,ΣCᵢ].
-class Concat final : public Op {
+class Concat final : public OpWith<Concat> {
  public:
   std::string_view name() const override { return "concat"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+};
+
+struct ChannelRange {
+  std::int64_t begin;
+  std::int64_t count;
+  static constexpr std::string_view kNames[] = {"begin", "count"};
 };
 
 /// x [...,C] → [...,count], the channels from `begin` on.
-class ChannelSlice final : public Op {
+class ChannelSlice final : public OpWith<ChannelSlice, ChannelRange> {
  public:
-  ChannelSlice(std::int64_t begin, std::int64_t count) : begin_(begin), count_(count) {}
-  std::int64_t begin() const { return begin_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "channel_slice"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override { hash.add(begin_).add(count_); }
+};
 
- private:
-  std::int64_t begin_;
-  std::int64_t count_;
+struct SliceSumAttributes {
+  std::vector<std::int64_t> begins;
+  std::int64_t count;
+  static constexpr std::string_view kNames[] = {"begins", "count"};
 };
 
 /// Inputs [...,Cᵢ] that agree but for the channels → [...,count], the sum of `count` channels of each, from begins[i]
 /// on, added from the first input to the last. What a value that was joined several times gets as its gradient, in one
 /// pass and without copies of the slices.
-class SliceSum final : public Op {
+class SliceSum final : public OpWith<SliceSum, SliceSumAttributes> {
  public:
   /// Kernels add so many inputs at a time and read them all before they write; so if there are no more, the sum may
   /// take the place of one.
   static constexpr std::size_t kGroup = 4;
 
-  SliceSum(std::vector<std::int64_t> begins, std::int64_t count) : begins_(std::move(begins)), count_(count) {}
-  std::span<const std::int64_t> begins() const { return begins_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "slice_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-
- private:
-  std::vector<std::int64_t> begins_;
-  std::int64_t count_;
 };
 
 }  // namespace braid::ops

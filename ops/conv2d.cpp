@@ -25,13 +25,6 @@ Shape output_shape(std::string_view op, const Conv2dOptions& options, const Shap
   return {x[0], (padded_h - reach_h) / options.stride.h + 1, (padded_w - reach_w) / options.stride.w + 1, w[0]};
 }
 
-void add_to(Hash& hash, const Conv2dOptions& options) {
-  options.stride.add_to(hash);
-  options.padding.add_to(hash);
-  options.dilation.add_to(hash);
-  hash.add(options.groups);
-}
-
 /// One multiply-add per output element, filter position and input channel of the group, whichever direction. On a GPU
 /// each group is a product [rows,depth]·[depth,columns].
 Work conv_work(const Shape& y, const Shape& w, std::int64_t groups, std::int64_t rows, std::int64_t columns,
@@ -45,7 +38,7 @@ Work conv_work(const Shape& y, const Shape& w, std::int64_t groups, std::int64_t
 
 }  // namespace
 
-Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
+Conv2d::Conv2d(const Conv2dOptions& options) : OpWith(options) {
   BRAID_CHECK(
       options.stride.h >= 1 && options.stride.w >= 1 && options.dilation.h >= 1 && options.dilation.w >= 1 &&
           options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
@@ -66,24 +59,19 @@ void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
     check_dtype(name(), "a bias", inputs[2], inputs[0].dtype);
   }
   outputs.push_back(
-      {.dtype = inputs[0].dtype, .shape = output_shape(name(), options_, inputs[0].shape, inputs[1].shape)});
-}
-
-void Conv2d::hash(Hash& hash) const {
-  add_to(hash, options_);
-  hash.add(static_cast<int>(options_.activation));
+      {.dtype = inputs[0].dtype, .shape = output_shape(name(), attributes_, inputs[0].shape, inputs[1].shape)});
 }
 
 Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const Shape &w = inputs[1].shape, &y = outputs[0].shape;
-  return conv_work(y, w, options_.groups, y[0] * y[1] * y[2], w[0] / options_.groups, w[1] * w[2] * w[3], *this, inputs,
-                   outputs);
+  const std::int64_t groups = attributes_.groups;
+  return conv_work(y, w, groups, y[0] * y[1] * y[2], w[0] / groups, w[1] * w[2] * w[3], *this, inputs, outputs);
 }
 
 void Conv2d::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), w = context.input(1);
-  const ValueId dy = before_activation(context, options_.activation, context.output_gradient(0), context.output(0));
-  Conv2dOptions linear = options_;
+  const ValueId dy = before_activation(context, attributes_.activation, context.output_gradient(0), context.output(0));
+  Conv2dOptions linear = attributes();
   linear.activation = Activation::none;
   // The bias first, while dy is in the caches; then backward-data, which the rest of the backward pass waits for.
   if (context.input_count() == 3 && context.needs(2)) {
@@ -103,38 +91,32 @@ void Conv2dBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<Ou
   check_inputs(name(), inputs, 2);
   check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
   check_dtype(name(), "a filter", inputs[1], inputs[0].dtype);
-  check_shape(name(), "an output gradient", inputs[0], output_shape(name(), options_, x_, inputs[1].shape));
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
-}
-
-void Conv2dBackwardData::hash(Hash& hash) const {
-  add_to(hash, options_);
-  x_.add_to(hash);
+  const auto& [options, x] = attributes();
+  check_shape(name(), "an output gradient", inputs[0], output_shape(name(), options, x, inputs[1].shape));
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
 }
 
 Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const Shape &w = inputs[1].shape, &y = inputs[0].shape;
-  const std::int64_t k = w[0] / options_.groups;
-  return conv_work(y, w, options_.groups, x_[0] * x_[1] * x_[2], w[3], w[1] * w[2] * k, *this, inputs, outputs);
+  const auto& [options, x] = attributes();
+  const std::int64_t k = w[0] / options.groups;
+  return conv_work(y, w, options.groups, x[0] * x[1] * x[2], w[3], w[1] * w[2] * k, *this, inputs, outputs);
 }
 
 void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
   check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
-  check_shape(name(), "an output gradient", inputs[1], output_shape(name(), options_, inputs[0].shape, w_));
+  const auto& [options, w] = attributes();
+  check_shape(name(), "an output gradient", inputs[1], output_shape(name(), options, inputs[0].shape, w));
   check_dtype(name(), "an output gradient", inputs[1], inputs[0].dtype);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = w_});
-}
-
-void Conv2dBackwardFilter::hash(Hash& hash) const {
-  add_to(hash, options_);
-  w_.add_to(hash);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = w});
 }
 
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const Shape& y = inputs[1].shape;
-  return conv_work(y, w_, options_.groups, w_[0] / options_.groups, w_[1] * w_[2] * w_[3], y[0] * y[1] * y[2], *this,
-                   inputs, outputs);
+  const auto& [options, w] = attributes();
+  return conv_work(y, w, options.groups, w[0] / options.groups, w[1] * w[2] * w[3], y[0] * y[1] * y[2], *this, inputs,
+                   outputs);
 }
 
 }  // namespace braid::ops

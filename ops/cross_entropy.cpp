@@ -18,7 +18,7 @@ void check_logits_and_labels(std::string_view op, const ValueDesc& logits, const
 
 }  // namespace
 
-CrossEntropy::CrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {
+CrossEntropy::CrossEntropy(double label_smoothing) : OpWith(label_smoothing) {
   BRAID_CHECK(label_smoothing >= 0 && label_smoothing < 1, ShapeError,
               "[cross_entropy] expected label smoothing in [0, 1), got ", label_smoothing);
 }
@@ -32,7 +32,7 @@ void CrossEntropy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
 
 void CrossEntropy::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
-  context.set_input_gradient(0, context.emit(std::make_shared<CrossEntropyBackward>(label_smoothing_),
+  context.set_input_gradient(0, context.emit(std::make_shared<CrossEntropyBackward>(attributes()),
                                              {context.output_gradient(0), context.output(1), context.input(1)}));
 }
 
@@ -43,7 +43,7 @@ void CrossEntropyBackward::infer(std::span<const ValueDesc> inputs, std::vector<
   outputs.push_back({.dtype = inputs[1].dtype, .shape = inputs[1].shape, .reuses = 1});
 }
 
-Accuracy::Accuracy(std::int64_t k) : k_(k) {
+Accuracy::Accuracy(std::int64_t k) : OpWith(k) {
   BRAID_CHECK(k >= 1, ShapeError, "[accuracy] expected k of at least 1, got ", k);
 }
 

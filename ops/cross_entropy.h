@@ -6,47 +6,42 @@
 
 namespace braid::ops {
 
+struct LabelSmoothing {
+  double label_smoothing;
+  static constexpr std::string_view kNames[] = {"label_smoothing"};
+};
+
 /// logits [N,K], labels i32 [N] → mean loss (scalar), softmax probabilities [N,K].
 /// With label smoothing s the target is (1 − s) at the label plus s/K everywhere (Szegedy et al., 2016).
 /// A label outside [0, K) makes the kernel throw DataError.
-class CrossEntropy final : public Op {
+class CrossEntropy final : public OpWith<CrossEntropy, LabelSmoothing> {
  public:
   explicit CrossEntropy(double label_smoothing);
-  double label_smoothing() const { return label_smoothing_; }
   std::string_view name() const override { return "cross_entropy"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override { hash.add(label_smoothing_); }
   void gradient(GradientContext& context) const override;
-
- private:
-  double label_smoothing_;
 };
 
 /// dloss (scalar), probabilities [N,K], labels [N] → dlogits [N,K] = dloss·(probability − target) / N.
-class CrossEntropyBackward final : public Op {
+class CrossEntropyBackward final : public OpWith<CrossEntropyBackward, LabelSmoothing> {
  public:
-  explicit CrossEntropyBackward(double label_smoothing) : label_smoothing_(label_smoothing) {}
-  double label_smoothing() const { return label_smoothing_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "cross_entropy_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override { hash.add(label_smoothing_); }
+};
 
- private:
-  double label_smoothing_;
+struct TopK {
+  std::int64_t k;
+  static constexpr std::string_view kNames[] = {"k"};
 };
 
 /// logits [N,K], labels i32 [N] → f32 scalar, the share of rows whose label is among the k largest logits. A row counts
 /// if fewer than k logits are larger than the label's, or equal to it at a smaller index.
-class Accuracy final : public Op {
+class Accuracy final : public OpWith<Accuracy, TopK> {
  public:
   explicit Accuracy(std::int64_t k);
-  std::int64_t k() const { return k_; }
   std::string_view name() const override { return "accuracy"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override { hash.add(k_); }
-
- private:
-  std::int64_t k_;
 };
 
 }  // namespace braid::ops

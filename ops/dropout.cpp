@@ -4,7 +4,7 @@
 
 namespace braid::ops {
 
-Dropout::Dropout(double p, std::uint64_t seed, std::uint32_t layer) : p_(p), seed_(seed), layer_(layer) {
+Dropout::Dropout(double p, std::uint64_t seed, std::uint32_t layer) : OpWith(p, seed, layer) {
   BRAID_CHECK(p >= 0 && p < 1, ShapeError, "[dropout] expected a probability in [0, 1), got ", p);
 }
 
@@ -16,12 +16,11 @@ void Dropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
-void Dropout::hash(Hash& hash) const { hash.add(p_).add(seed_).add(std::uint64_t{layer_}); }
-
 void Dropout::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
-  context.set_input_gradient(
-      0, context.emit(std::make_shared<Dropout>(p_, seed_, layer_), {context.output_gradient(0), context.input(1)}));
+  context.set_input_gradient(0,
+                             context.emit(std::make_shared<Dropout>(attributes_.p, attributes_.seed, attributes_.layer),
+                                          {context.output_gradient(0), context.input(1)}));
 }
 
 }  // namespace braid::ops

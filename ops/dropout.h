@@ -7,23 +7,22 @@
 
 namespace braid::ops {
 
+struct DropoutAttributes {
+  double p;
+  std::uint64_t seed;
+  std::uint32_t layer;
+  static constexpr std::string_view kNames[] = {"p", "seed", "layer"};
+};
+
 /// x, step number (i32 scalar) → y = x / (1 − p) where kept, else 0. Its gradient is the same op applied to dy.
-class Dropout final : public Op {
+class Dropout final : public OpWith<Dropout, DropoutAttributes> {
  public:
   /// `layer` tells apart the dropout layers of one model. Throws ShapeError unless 0 ≤ p < 1.
   Dropout(double p, std::uint64_t seed, std::uint32_t layer);
-  double p() const { return p_; }
-  std::uint64_t seed() const { return seed_; }
-  std::uint32_t layer() const { return layer_; }
   std::string_view name() const override { return "dropout"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
   void gradient(GradientContext& context) const override;
-
- private:
-  double p_;
-  std::uint64_t seed_;
-  std::uint32_t layer_;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// The four draws for elements [4·quad, 4·quad + 4); an element is dropped if its draw is below p.

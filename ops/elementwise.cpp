@@ -65,7 +65,7 @@ void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 
 void Scale::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
-  context.set_input_gradient(0, context.emit(std::make_shared<Scale>(factor_), {context.output_gradient(0)}));
+  context.set_input_gradient(0, context.emit(std::make_shared<Scale>(attributes()), {context.output_gradient(0)}));
 }
 
 void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -101,8 +101,9 @@ void Sum::gradient(GradientContext& context) const {
 void Cast::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
   check_floating(name(), "an input", inputs[0]);
-  BRAID_CHECK(is_floating(dtype_), ShapeError, "[cast] expected a floating type to cast to, got ", dtype_);
-  outputs.push_back({.dtype = dtype_, .shape = inputs[0].shape});
+  const DType dtype = attributes_.dtype;
+  BRAID_CHECK(is_floating(dtype), ShapeError, "[cast] expected a floating type to cast to, got ", dtype);
+  outputs.push_back({.dtype = dtype, .shape = inputs[0].shape});
 }
 
 void Cast::gradient(GradientContext& context) const {
@@ -113,13 +114,8 @@ void Cast::gradient(GradientContext& context) const {
 
 void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 0);
-  check_floating(name(), "an output", desc_);
-  outputs.push_back({.dtype = desc_.dtype, .shape = desc_.shape});
-}
-
-void Fill::hash(Hash& hash) const {
-  hash.add(value_).add(static_cast<int>(desc_.dtype));
-  desc_.shape.add_to(hash);
+  check_floating(name(), "an output", attributes_.output);
+  outputs.push_back({.dtype = attributes_.output.dtype, .shape = attributes_.output.shape});
 }
 
 }  // namespace braid::ops

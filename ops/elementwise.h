@@ -7,30 +7,32 @@
 namespace braid::ops {
 
 /// y = max(x, 0), any shape. A NaN stays a NaN.
-class Relu final : public Op {
+class Relu final : public OpWith<Relu> {
  public:
   std::string_view name() const override { return "relu"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// dy, y → dx = dy where y > 0, else 0.
-class ReluBackward final : public Op {
+class ReluBackward final : public OpWith<ReluBackward> {
  public:
   std::string_view name() const override { return "relu_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
 };
 
 /// y = min(max(x, 0), 6), any shape. A NaN stays a NaN.
-class Relu6 final : public Op {
+class Relu6 final : public OpWith<Relu6> {
  public:
   std::string_view name() const override { return "relu6"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// dy, y → dx = dy where 0 < y < 6, else 0.
-class Relu6Backward final : public Op {
+class Relu6Backward final : public OpWith<Relu6Backward> {
  public:
   std::string_view name() const override { return "relu6_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
@@ -40,62 +42,67 @@ class Relu6Backward final : public Op {
 /// Emits a node if there is an activation.
 ValueId before_activation(GradientContext& context, Activation activation, ValueId dy, ValueId y);
 
+struct ScaleAttributes {
+  double factor;
+  static constexpr std::string_view kNames[] = {"factor"};
+};
+
 /// y = factor·x, any shape.
-class Scale final : public Op {
+class Scale final : public OpWith<Scale, ScaleAttributes> {
  public:
-  explicit Scale(double factor) : factor_(factor) {}
-  double factor() const { return factor_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "scale"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override { hash.add(factor_); }
   void gradient(GradientContext& context) const override;
-
- private:
-  double factor_;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// x, factor (scalar of the type that x is computed in) → y = factor·x. The factor gets no gradient: gradient() throws
 /// Error if it wants one.
-class ScaleBy final : public Op {
+class ScaleBy final : public OpWith<ScaleBy> {
  public:
   std::string_view name() const override { return "scale_by"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// y = x₀ + x₁ + …, one or more inputs of equal shape, added from the first to the last whatever the schedule.
-class Sum final : public Op {
+class Sum final : public OpWith<Sum> {
  public:
   std::string_view name() const override { return "sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+};
+
+struct CastAttributes {
+  DType dtype;
+  static constexpr std::string_view kNames[] = {"dtype"};
 };
 
 /// Converts between floating types, rounding to nearest even.
-class Cast final : public Op {
+class Cast final : public OpWith<Cast, CastAttributes> {
  public:
-  explicit Cast(DType dtype) : dtype_(dtype) {}
+  using OpWith::OpWith;
   std::string_view name() const override { return "cast"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override { hash.add(static_cast<int>(dtype_)); }
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+};
 
- private:
-  DType dtype_;
+struct FillAttributes {
+  ValueDesc output;
+  double value;
+  static constexpr std::string_view kNames[] = {"output", "value"};
 };
 
 /// No input → a floating tensor full of one value.
-class Fill final : public Op {
+class Fill final : public OpWith<Fill, FillAttributes> {
  public:
-  Fill(const ValueDesc& desc, double value) : desc_(desc), value_(value) {}
-  double value() const { return value_; }
+  using OpWith::OpWith;
   std::string_view name() const override { return "fill"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
-
- private:
-  ValueDesc desc_;
-  double value_;
 };
 
 }  // namespace braid::ops

@@ -22,6 +22,12 @@ struct KernelSpec {
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   Device device = {};                             ///< CUDA: which
   const DeviceInfo* info = nullptr;               ///< of that device; required on CUDA
+
+  /// The attributes of the op, which must be a T.
+  template <class T>
+  const auto& attributes() const {
+    return static_cast<const T&>(op).attributes();
+  }
 };
 
 /// One way to run a node.

@@ -6,7 +6,7 @@
 namespace braid::ops {
 
 /// x [N,C], w [K,C], optional bias [K] → y [N,K] = x·wᵀ + bias. Throws ShapeError if the shapes do not agree.
-class Linear final : public Op {
+class Linear final : public OpWith<Linear> {
  public:
   std::string_view name() const override { return "linear"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
@@ -15,7 +15,7 @@ class Linear final : public Op {
 };
 
 /// dy [N,K], w [K,C] → dx [N,C] = dy·w.
-class LinearBackwardData final : public Op {
+class LinearBackwardData final : public OpWith<LinearBackwardData> {
  public:
   std::string_view name() const override { return "linear_backward_data"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
@@ -23,7 +23,7 @@ class LinearBackwardData final : public Op {
 };
 
 /// x [N,C], dy [N,K] → dw [K,C] = dyᵀ·x.
-class LinearBackwardFilter final : public Op {
+class LinearBackwardFilter final : public OpWith<LinearBackwardFilter> {
  public:
   std::string_view name() const override { return "linear_backward_filter"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
@@ -31,7 +31,7 @@ class LinearBackwardFilter final : public Op {
 };
 
 /// x [...,C] → [C], the sum over all other axes in a fixed order: the gradient of a bias.
-class ChannelSum final : public Op {
+class ChannelSum final : public OpWith<ChannelSum> {
  public:
   std::string_view name() const override { return "channel_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;

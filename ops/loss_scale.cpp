@@ -4,7 +4,7 @@
 
 namespace braid::ops {
 
-LossScaleUpdate::LossScaleUpdate(const LossScaleOptions& options) : options_(options) {
+LossScaleUpdate::LossScaleUpdate(const LossScaleOptions& options) : OpWith(options) {
   BRAID_CHECK(
       options.growth >= 1 && options.backoff > 0 && options.backoff < 1 && options.growth_interval >= 1, Error,
       "[loss_scale_update] expected a growth of at least 1, a backoff in (0, 1) and an interval of at least 1, got ",
@@ -28,10 +28,6 @@ void LossScaleUpdate::infer(std::span<const ValueDesc> inputs, std::vector<Outpu
     check_dtype(name(), "a gradient", gradient, computed_in(inputs[kStates].dtype));
   }
   outputs.push_back({.dtype = DType::f32, .shape = {}});
-}
-
-void LossScaleUpdate::hash(Hash& hash) const {
-  hash.add(options_.growth).add(options_.backoff).add(options_.growth_interval);
 }
 
 }  // namespace braid::ops

@@ -12,6 +12,7 @@ struct LossScaleOptions {
   double growth = 2;           ///< at least 1: the scale is multiplied by it after so many good steps in a row
   double backoff = 0.5;        ///< in (0, 1): the scale is multiplied by it if a gradient is not finite
   int growth_interval = 2000;  ///< at least 1
+  static constexpr std::string_view kNames[] = {"growth", "backoff", "growth_interval"};
   friend bool operator==(const LossScaleOptions&, const LossScaleOptions&) = default;
 };
 
@@ -21,17 +22,12 @@ namespace ops {
 /// then one or more gradients of the loss times the scale, all f32 or all f64
 /// → the next version of all three, and what the gradients are to be multiplied by (f32 scalar): 1/scale, or 0 if an
 /// element of a gradient is not finite, which tells optimizers to skip the update.
-class LossScaleUpdate final : public Op {
+class LossScaleUpdate final : public OpWith<LossScaleUpdate, LossScaleOptions> {
  public:
   /// Throws Error if an option is out of range.
   explicit LossScaleUpdate(const LossScaleOptions& options);
-  const LossScaleOptions& options() const { return options_; }
   std::string_view name() const override { return "loss_scale_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
-
- private:
-  LossScaleOptions options_;
 };
 
 }  // namespace ops

@@ -35,12 +35,7 @@ void infer_updates(std::string_view op, bool scaled, int scalar_count, int input
 }  // namespace
 
 void SgdUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_updates(name(), options_.scaled, scalars(), stride(), inputs, outputs);
-}
-
-void SgdUpdate::hash(Hash& hash) const {
-  hash.add(options_.momentum).add(options_.weight_decay).add(options_.nesterov ? 1 : 0).add(options_.decoupled ? 1 : 0);
-  hash.add(options_.scaled ? 1 : 0);
+  infer_updates(name(), attributes_.scaled, scalars(), stride(), inputs, outputs);
 }
 
 void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -48,12 +43,7 @@ void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc
     check_shape(name(), "a step number", inputs[1], {});
     check_dtype(name(), "a step number", inputs[1], DType::i32);
   }
-  infer_updates(name(), options_.scaled, scalars(), 4, inputs, outputs);
-}
-
-void AdamUpdate::hash(Hash& hash) const {
-  hash.add(options_.beta1).add(options_.beta2).add(options_.epsilon).add(options_.weight_decay);
-  hash.add(options_.decoupled ? 1 : 0).add(options_.scaled ? 1 : 0);
+  infer_updates(name(), attributes_.scaled, scalars(), 4, inputs, outputs);
 }
 
 }  // namespace braid::ops

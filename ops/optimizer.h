@@ -12,6 +12,7 @@ struct SgdOptions {
   bool nesterov = false;
   bool decoupled = false;  ///< decay multiplies the parameter by 1 − lr·weight_decay and stays out of the momentum
   bool scaled = false;     ///< gradients belong to a scaled loss (ops/loss_scale.h)
+  static constexpr std::string_view kNames[] = {"momentum", "weight_decay", "nesterov", "decoupled", "scaled"};
   friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
 };
 
@@ -22,6 +23,7 @@ struct AdamOptions {
   double weight_decay = 0;
   bool decoupled = false;  ///< AdamW (Loshchilov and Hutter, 2019)
   bool scaled = false;     ///< gradients belong to a scaled loss (ops/loss_scale.h)
+  static constexpr std::string_view kNames[] = {"beta1", "beta2", "epsilon", "weight_decay", "decoupled", "scaled"};
   friend bool operator==(const AdamOptions&, const AdamOptions&) = default;
 };
 
@@ -34,36 +36,26 @@ namespace ops {
 
 /// learning rate (f32 scalar), then for every parameter: p, dp and, with momentum, its buffer m
 /// → for every parameter: new p and, with momentum, new m. As torch.optim.SGD with dampening 0 and a zero first m.
-class SgdUpdate final : public Op {
+class SgdUpdate final : public OpWith<SgdUpdate, SgdOptions> {
  public:
-  explicit SgdUpdate(const SgdOptions& options) : options_(options) {}
-  const SgdOptions& options() const { return options_; }
+  using OpWith::OpWith;
   /// Inputs before those of the parameters.
-  int scalars() const { return options_.scaled ? 2 : 1; }
+  int scalars() const { return attributes_.scaled ? 2 : 1; }
   /// Inputs per parameter: 3 with momentum, else 2.
-  int stride() const { return options_.momentum != 0 ? 3 : 2; }
+  int stride() const { return attributes_.momentum != 0 ? 3 : 2; }
   std::string_view name() const override { return "sgd_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
-
- private:
-  SgdOptions options_;
 };
 
 /// learning rate (f32 scalar), step number from 1 (i32 scalar), then for every parameter p, dp, m, v
 /// → for every parameter: new p, new m, new v. As torch.optim.Adam and AdamW (Kingma and Ba, 2015).
-class AdamUpdate final : public Op {
+class AdamUpdate final : public OpWith<AdamUpdate, AdamOptions> {
  public:
-  explicit AdamUpdate(const AdamOptions& options) : options_(options) {}
-  const AdamOptions& options() const { return options_; }
+  using OpWith::OpWith;
   /// Inputs before those of the parameters.
-  int scalars() const { return options_.scaled ? 3 : 2; }
+  int scalars() const { return attributes_.scaled ? 3 : 2; }
   std::string_view name() const override { return "adam_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
-
- private:
-  AdamOptions options_;
 };
 
 }  // namespace ops

@@ -14,13 +14,6 @@ std::int64_t pooled_extent(std::int64_t x, std::int64_t window, std::int64_t str
   return extent;
 }
 
-void add_to(Hash& hash, const PoolOptions& options) {
-  options.window.add_to(hash);
-  options.stride.add_to(hash);
-  options.padding.add_to(hash);
-  hash.add(options.ceil_mode ? 1 : 0).add(options.count_include_pad ? 1 : 0);
-}
-
 void check_image(std::string_view op, std::span<const ValueDesc> inputs) {
   check_inputs(op, inputs, 1);
   check_rank(op, "an input", inputs[0], 4, "[N,H,W,C]");
@@ -44,62 +37,50 @@ Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape&
 
 void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_image(name(), inputs);
-  BRAID_CHECK(options_.window.h * options_.window.w <= 256, ShapeError,
-              "[max_pool2d] expected a window of at most 256 places, got ", options_.window);
-  const Shape y = pooled_shape(name(), options_, inputs[0].shape);
+  BRAID_CHECK(attributes_.window.h * attributes_.window.w <= 256, ShapeError,
+              "[max_pool2d] expected a window of at most 256 places, got ", attributes_.window);
+  const Shape y = pooled_shape(name(), attributes_, inputs[0].shape);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = y});
   outputs.push_back({.dtype = DType::u8, .shape = y});
 }
 
-void MaxPool2d::hash(Hash& hash) const { add_to(hash, options_); }
-
 void MaxPool2d::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0, context.emit(std::make_shared<MaxPool2dBackward>(options_, x),
+  context.set_input_gradient(0, context.emit(std::make_shared<MaxPool2dBackward>(attributes(), x),
                                              {context.output_gradient(0), context.output(1)}));
 }
 
 void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
-  const Shape y = pooled_shape(name(), options_, x_);
+  const auto& [options, x] = attributes();
+  const Shape y = pooled_shape(name(), options, x);
   check_shape(name(), "an output gradient", inputs[0], y);
   check_shape(name(), "places of maxima", inputs[1], y);
   check_dtype(name(), "places of maxima", inputs[1], DType::u8);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
-}
-
-void MaxPool2dBackward::hash(Hash& hash) const {
-  add_to(hash, options_);
-  x_.add_to(hash);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
 }
 
 void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_image(name(), inputs);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = pooled_shape(name(), options_, inputs[0].shape)});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = pooled_shape(name(), attributes_, inputs[0].shape)});
 }
-
-void AvgPool2d::hash(Hash& hash) const { add_to(hash, options_); }
 
 void AvgPool2d::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<AvgPool2dBackward>(options_, x), {context.output_gradient(0)}));
+      0, context.emit(std::make_shared<AvgPool2dBackward>(attributes(), x), {context.output_gradient(0)}));
 }
 
 void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
-  check_shape(name(), "an output gradient", inputs[0], pooled_shape(name(), options_, x_));
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+  const auto& [options, x] = attributes();
+  check_shape(name(), "an output gradient", inputs[0], pooled_shape(name(), options, x));
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
 }
 
-void AvgPool2dBackward::hash(Hash& hash) const {
-  add_to(hash, options_);
-  x_.add_to(hash);
-}
-
-AdaptiveAvgPool2d::AdaptiveAvgPool2d(Extent2d output) : output_(output) {
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(Extent2d output) : OpWith(output) {
   BRAID_CHECK(output.h >= 1 && output.w >= 1, ShapeError,
               "[adaptive_avg_pool2d] expected an output of at least one pixel, got ", output);
 }
@@ -108,7 +89,7 @@ void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<Out
   check_image(name(), inputs);
   const Shape& x = inputs[0].shape;
   BRAID_CHECK(x[1] * x[2] > 0, ShapeError, "[adaptive_avg_pool2d] expected an image of at least one pixel, got ", x);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], output_.h, output_.w, x[3]}});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], attributes_.output.h, attributes_.output.w, x[3]}});
 }
 
 void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
@@ -120,10 +101,10 @@ void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
 
 void AdaptiveAvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
-  const Shape& dy = inputs[0].shape;
+  const Shape &x = attributes_.shape, &dy = inputs[0].shape;
   check_rank(name(), "an output gradient", inputs[0], 4, "[N,P,Q,C]");
-  check_shape(name(), "an output gradient", inputs[0], {x_[0], dy[1], dy[2], x_[3]});
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+  check_shape(name(), "an output gradient", inputs[0], {x[0], dy[1], dy[2], x[3]});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
 }
 
 void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -141,10 +122,9 @@ void GlobalAvgPool::gradient(GradientContext& context) const {
 
 void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
-  check_shape(name(), "an output gradient", inputs[0], {x_[0], x_[3]});
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = x_});
+  const Shape& x = attributes_.shape;
+  check_shape(name(), "an output gradient", inputs[0], {x[0], x[3]});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
 }
-
-void GlobalAvgPoolBackward::hash(Hash& hash) const { x_.add_to(hash); }
 
 }  // namespace braid::ops

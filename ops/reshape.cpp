@@ -6,12 +6,11 @@ namespace braid::ops {
 
 void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
-  BRAID_CHECK(inputs[0].shape.size() == shape_.size(), ShapeError, "[reshape] expected ", shape_.size(),
-              " elements for shape ", shape_, ", got ", inputs[0].shape.size(), " (input is ", inputs[0].shape, ")");
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = shape_, .views = 0});
+  const Shape &x = inputs[0].shape, &y = attributes_.shape;
+  BRAID_CHECK(x.size() == y.size(), ShapeError, "[reshape] expected ", y.size(), " elements for shape ", y, ", got ",
+              x.size(), " (input is ", x, ")");
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = y, .views = 0});
 }
-
-void Reshape::hash(Hash& hash) const { shape_.add_to(hash); }
 
 void Reshape::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;

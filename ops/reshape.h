@@ -1,21 +1,17 @@
 #pragma once
 // Another shape for the same bytes: a view, which costs nothing and is never launched.
 
-#include "core/op.h"
+#include "ops/common/shape_attributes.h"
 
 namespace braid::ops {
 
 /// x → the same elements in the same order as `shape`.
-class Reshape final : public Op {
+class Reshape final : public OpWith<Reshape, ShapeAttribute> {
  public:
-  explicit Reshape(const Shape& shape) : shape_(shape) {}
+  using OpWith::OpWith;
   std::string_view name() const override { return "reshape"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void hash(Hash& hash) const override;
   void gradient(GradientContext& context) const override;
-
- private:
-  Shape shape_;
 };
 
 }  // namespace braid::ops

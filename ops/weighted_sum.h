@@ -7,16 +7,17 @@ namespace braid::ops {
 
 /// weights [n], then n ≥ 1 inputs of equal shape → y = Σ sigmoid(wᵢ)·xᵢ, added from the first to the last.
 /// Throws ShapeError if the shapes do not agree.
-class WeightedSum final : public Op {
+class WeightedSum final : public OpWith<WeightedSum> {
  public:
   std::string_view name() const override { return "weighted_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 /// dy, weights [n], x₀ … → dweights [n], dx₀ …. One node, so that dy is read once for all inputs.
-class WeightedSumBackward final : public Op {
+class WeightedSumBackward final : public OpWith<WeightedSumBackward> {
  public:
   std::string_view name() const override { return "weighted_sum_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;

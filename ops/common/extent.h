@@ -1,10 +1,9 @@
 #pragma once
 // A pair of extents over height and width, as strides, paddings and windows use.
 
+#include <array>
 #include <cstdint>
 #include <ostream>
-
-#include "core/hash.h"
 
 namespace braid {
 
@@ -16,7 +15,7 @@ struct Extent2d {
   constexpr Extent2d(std::int64_t both) : h(both), w(both) {}
   constexpr Extent2d(std::int64_t height, std::int64_t width) : h(height), w(width) {}
   friend bool operator==(const Extent2d&, const Extent2d&) = default;
-  void add_to(Hash& hash) const { hash.add(h).add(w); }
+  constexpr std::array<std::int64_t, 2> extents() const { return {h, w}; }
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Extent2d& e) { return out << e.h << 'x' << e.w; }

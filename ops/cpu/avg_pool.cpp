@@ -115,13 +115,13 @@ std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<
 }  // namespace
 
 std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
-  const PoolOptions& options = static_cast<const ops::AvgPool2d&>(spec.op).options();
+  const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
   const Geometry<WindowAxis> g = windows(options, spec.inputs[0].shape, spec.outputs[0].shape);
   return options.count_include_pad ? average(spec, g, PaddedSize{}) : average(spec, g, InsideSize{});
 }
 
 std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
-  const PoolOptions& options = static_cast<const ops::AvgPool2dBackward&>(spec.op).options();
+  const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
   const Geometry<WindowAxis> g = windows(options, spec.outputs[0].shape, spec.inputs[0].shape);
   return options.count_include_pad ? average_backward(spec, g, PaddedSize{}) : average_backward(spec, g, InsideSize{});
 }

@@ -93,7 +93,7 @@ void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
 
 template <class T>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
-  const BatchNormOptions options = static_cast<const ops::BatchNorm&>(spec.op).options();
+  const BatchNormOptions options = spec.attributes<ops::BatchNorm>();
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
     const T *x = at<const T>(inputs, 0), *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
@@ -151,7 +151,7 @@ std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOpt
 
 template <class T>
 std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
-  const BatchNormOptions options = static_cast<const ops::BatchNormInference&>(spec.op).options();
+  const BatchNormOptions options = spec.attributes<ops::BatchNormInference>();
   return normalization<T>(spec, options, [epsilon = options.epsilon](T gamma, T variance) {
     return arithmetic::normalization_scale(gamma, variance, epsilon);
   });
@@ -159,13 +159,13 @@ std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
 
 template <class T>
 std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
-  return normalization<T>(spec, static_cast<const ops::BatchNormApply&>(spec.op).options(),
+  return normalization<T>(spec, spec.attributes<ops::BatchNormApply>(),
                           [](T gamma, T inverse_deviation) { return gamma * inverse_deviation; });
 }
 
 template <class T>
 std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
-  const BatchNormOptions options = static_cast<const ops::BatchNormBackward&>(spec.op).options();
+  const BatchNormOptions options = spec.attributes<ops::BatchNormBackward>();
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
     const T *dy = at<const T>(inputs, 0), *x = at<const T>(inputs, 1), *gamma = at<const T>(inputs, 2);

@@ -74,7 +74,7 @@ std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
   const ByteRows whole(spec.inputs[0]), part(spec.outputs[0]);
   const std::int64_t first =
-      static_cast<const ops::ChannelSlice&>(spec.op).begin() * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype));
+      spec.attributes<ops::ChannelSlice>().begin * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype));
   return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
     parallel_for(width, part.rows, rows_per_piece(part.bytes), [&](std::int64_t begin, std::int64_t end) {
       copy_rows(end - begin, part.bytes, at<const std::byte>(inputs, 0) + begin * whole.bytes + first, whole.bytes,
@@ -86,7 +86,7 @@ std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const std::span<const std::int64_t> begins = static_cast<const ops::SliceSum&>(spec.op).begins();
+    const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
     std::vector<std::int64_t> first(begins.begin(), begins.end()), pitch;
     for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[input.shape.rank() - 1]);
     const ChannelRows y_rows(spec.outputs[0].shape);

@@ -153,7 +153,7 @@ std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
   return for_float_type(spec, dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape &x_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
-    const Geometry g(static_cast<const ops::Conv2d&>(spec.op).options(), x_shape, filter_shape, spec.outputs[0].shape);
+    const Geometry g(spec.attributes<ops::Conv2d>(), x_shape, filter_shape, spec.outputs[0].shape);
     const std::size_t bytes = static_cast<std::size_t>(filter_shape.size()) * sizeof(T);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
       const T *x = at<const T>(inputs, 0), *bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
@@ -176,8 +176,7 @@ std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
   return for_float_type(spec, dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape &y_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
-    const Geometry g(static_cast<const ops::Conv2dBackwardData&>(spec.op).options(), spec.outputs[0].shape,
-                     filter_shape, y_shape);
+    const Geometry g(spec.attributes<ops::Conv2dBackwardData>().options, spec.outputs[0].shape, filter_shape, y_shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T *dy = at<const T>(inputs, 0), *filter = at<const T>(inputs, 1);
       T* dx = at<T>(outputs, 0);
@@ -197,8 +196,8 @@ std::unique_ptr<Kernel> make_conv2d_backward_filter(const KernelSpec& spec) {
   }
   return for_float_type(spec, dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Geometry g(static_cast<const ops::Conv2dBackwardFilter&>(spec.op).options(), spec.inputs[0].shape,
-                     spec.outputs[0].shape, spec.inputs[1].shape);
+    const Geometry g(spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape, spec.outputs[0].shape,
+                     spec.inputs[1].shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);
       T* dw = at<T>(outputs, 0);

@@ -49,7 +49,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows shape(spec.inputs[0]);
-    const arithmetic::SmoothedTarget target{static_cast<const ops::CrossEntropy&>(spec.op).label_smoothing(),
+    const arithmetic::SmoothedTarget target{spec.attributes<ops::CrossEntropy>().label_smoothing,
                                             static_cast<double>(shape.classes)};
     const std::size_t bytes = static_cast<std::size_t>(shape.rows) * sizeof(double);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
@@ -75,7 +75,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[1].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows shape(spec.inputs[1]);
-    const arithmetic::SmoothedTarget target{static_cast<const ops::CrossEntropyBackward&>(spec.op).label_smoothing(),
+    const arithmetic::SmoothedTarget target{spec.attributes<ops::CrossEntropyBackward>().label_smoothing,
                                             static_cast<double>(shape.classes)};
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const arithmetic::CrossEntropyGradient<T> gradient(target, *at<const T>(inputs, 0), shape.rows);
@@ -98,7 +98,7 @@ std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows shape(spec.inputs[0]);
-    return function_kernel([=, k = static_cast<const ops::Accuracy&>(spec.op).k()](auto inputs, auto outputs) {
+    return function_kernel([=, k = spec.attributes<ops::Accuracy>().k](auto inputs, auto outputs) {
       const T* logits = at<const T>(inputs, 0);
       const std::int32_t* labels = at<const std::int32_t>(inputs, 1);
       check_labels("accuracy", shape, labels);

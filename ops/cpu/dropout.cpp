@@ -26,10 +26,10 @@ BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int3
 std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto& op = static_cast<const ops::Dropout&>(spec.op);
-    const arithmetic::DropoutScale<T> scale{static_cast<float>(op.p())};
-    return function_kernel([=, seed = op.seed(), layer = op.layer(), size = spec.inputs[0].shape.size(),
-                            width = spec.width](auto inputs, auto outputs) {
+    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
+    const arithmetic::DropoutScale<T> scale{static_cast<float>(p)};
+    return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(), width = spec.width](
+                               auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       const std::int32_t step = *at<const std::int32_t>(inputs, 1);
       T* y = at<T>(outputs, 0);

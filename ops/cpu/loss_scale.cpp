@@ -24,7 +24,7 @@ std::unique_ptr<Kernel> make_loss_scale_update(const KernelSpec& spec) {
   constexpr std::size_t kStates = 3;
   std::vector<std::int64_t> sizes;
   for (const ValueDesc& gradient : spec.inputs.subspan(kStates)) sizes.push_back(gradient.shape.size());
-  const LossScaleOptions& options = static_cast<const ops::LossScaleUpdate&>(spec.op).options();
+  const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};
   return for_float_type(spec, spec.inputs[kStates].dtype, [&](auto zero) {

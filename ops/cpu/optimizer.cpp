@@ -60,8 +60,8 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
   const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
     using T = decltype(zero);
-    return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.options(), scalars,
-                            stride, width = spec.width](auto inputs, auto outputs) {
+    return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.attributes(),
+                            scalars, stride, width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::SgdStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)));
       with_gradient<T>(options.scaled ? at<const float>(inputs, 1) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
@@ -84,7 +84,7 @@ std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
   const auto scalars = static_cast<std::size_t>(op.scalars());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
     using T = decltype(zero);
-    return function_kernel([parameters = ParameterList(spec.inputs, scalars, 4), options = op.options(), scalars,
+    return function_kernel([parameters = ParameterList(spec.inputs, scalars, 4), options = op.attributes(), scalars,
                             width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)),
                                                       *at<const std::int32_t>(inputs, 1));

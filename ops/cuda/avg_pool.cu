@@ -139,13 +139,13 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
-  const PoolOptions& options = static_cast<const ops::AvgPool2d&>(spec.op).options();
+  const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
   return average(spec, windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape),
                  WindowSize{options.count_include_pad});
 }
 
 std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
-  const PoolOptions& options = static_cast<const ops::AvgPool2dBackward&>(spec.op).options();
+  const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
   return average_backward(spec, windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape),
                           WindowSize{options.count_include_pad});
 }

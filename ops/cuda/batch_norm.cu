@@ -359,7 +359,7 @@ class Plans {
 template <class T>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   using C = Compute<T>;
-  const BatchNormOptions options = static_cast<const ops::BatchNorm&>(spec.op).options();
+  const BatchNormOptions options = spec.attributes<ops::BatchNorm>();
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   return function_kernel(plans.partials_bytes(),
                          [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
@@ -417,18 +417,18 @@ std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOpt
 
 template <class T>
 std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
-  return normalization<T>(spec, static_cast<const ops::BatchNormInference&>(spec.op).options(), true);
+  return normalization<T>(spec, spec.attributes<ops::BatchNormInference>(), true);
 }
 
 template <class T>
 std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
-  return normalization<T>(spec, static_cast<const ops::BatchNormApply&>(spec.op).options(), false);
+  return normalization<T>(spec, spec.attributes<ops::BatchNormApply>(), false);
 }
 
 template <class T>
 std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
   using C = Compute<T>;
-  const BatchNormOptions options = static_cast<const ops::BatchNormBackward&>(spec.op).options();
+  const BatchNormOptions options = spec.attributes<ops::BatchNormBackward>();
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   const std::size_t coefficients = 2 * static_cast<std::size_t>(plans.channels());
   const auto n = static_cast<double>(row_count(spec.inputs[0].shape));

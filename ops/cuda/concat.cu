@@ -140,7 +140,7 @@ std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
   const ByteRows whole(spec.inputs[0]), slice(spec.outputs[0]);
-  const auto begin = static_cast<const ops::ChannelSlice&>(spec.op).begin();
+  const auto begin = spec.attributes<ops::ChannelSlice>().begin;
   const Part part{.offset = begin * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)),
                   .bytes = slice.bytes,
                   .pitch = whole.bytes};
@@ -153,7 +153,7 @@ std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const std::span<const std::int64_t> begins = static_cast<const ops::SliceSum&>(spec.op).begins();
+    const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
     std::vector<std::int64_t> pitches;
     for (const ValueDesc& input : spec.inputs) pitches.push_back(input.shape[input.shape.rank() - 1]);
     const Shape& y_shape = spec.outputs[0].shape;

@@ -153,7 +153,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
   return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows logits(spec.inputs[0]);
-    const auto target = target_for(logits, static_cast<const ops::CrossEntropy&>(spec.op).label_smoothing());
+    const auto target = target_for(logits, spec.attributes<ops::CrossEntropy>().label_smoothing);
     return function_kernel(
         row_values_bytes(logits),
         [=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
@@ -171,7 +171,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
   return for_computed_float(spec, spec.inputs[1].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows logits(spec.inputs[1]);
-    const auto target = target_for(logits, static_cast<const ops::CrossEntropyBackward&>(spec.op).label_smoothing());
+    const auto target = target_for(logits, spec.attributes<ops::CrossEntropyBackward>().label_smoothing);
     return function_kernel([=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       launch(stream, shape_for(logits, units), cross_entropy_backward_kernel<T>, logits, target, at<const T>(inputs, 0),
              at<const T>(inputs, 1), at<const std::int32_t>(inputs, 2), at<T>(outputs, 0));
@@ -184,7 +184,7 @@ std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec) {
     using T = decltype(zero);
     const LogitRows logits(spec.inputs[0]);
     return function_kernel(
-        row_values_bytes(logits), [=, k = static_cast<const ops::Accuracy&>(spec.op).k(), units = spec.info->capacity](
+        row_values_bytes(logits), [=, k = spec.attributes<ops::Accuracy>().k, units = spec.info->capacity](
                                       const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
           const auto* labels = at<const std::int32_t>(inputs, 1);
           auto* hits = static_cast<double*>(workspace);

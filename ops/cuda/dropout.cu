@@ -43,9 +43,9 @@ struct Dropout {
 std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto& op = static_cast<const ops::Dropout&>(spec.op);
-    const arithmetic::DropoutScale<Compute<T>> scale{static_cast<float>(op.p())};
-    return function_kernel([=, seed = op.seed(), layer = op.layer(), size = spec.inputs[0].shape.size(),
+    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
+    const arithmetic::DropoutScale<Compute<T>> scale{static_cast<float>(p)};
+    return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(),
                             units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = std::max(4, kVectorWidth<T>);  // draws come in fours
       const Dropout<T> body{

@@ -135,7 +135,7 @@ std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec) { return unary<arithm
 std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
 
 std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
-  const double factor = static_cast<const ops::Scale&>(spec.op).factor();
+  const double factor = spec.attributes<ops::Scale>().factor;
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     return unary<T>(spec, arithmetic::Scale<Compute<T>>{static_cast<Compute<T>>(factor)});
@@ -187,7 +187,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_fill(const KernelSpec& spec) {
-  const double value = static_cast<const ops::Fill&>(spec.op).value();
+  const double value = spec.attributes<ops::Fill>().value;
   return for_any_float(spec.outputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     return function_kernel([value, size = spec.outputs[0].shape.size(), units = spec.info->capacity](

@@ -48,7 +48,7 @@ std::unique_ptr<Kernel> make_loss_scale_update(const KernelSpec& spec) {
     sizes.push_back(gradient.shape.size());
     pieces += (sizes.back() + TensorList<1>::kPiece - 1) / TensorList<1>::kPiece;
   }
-  const LossScaleOptions& options = static_cast<const ops::LossScaleUpdate&>(spec.op).options();
+  const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};
   return for_computed_float(spec, spec.inputs[kStates].dtype, [&](auto zero) {

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
 std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const PoolOptions& options = static_cast<const ops::MaxPool2d&>(spec.op).options();
+    const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
     const auto g = windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape);
     return function_kernel([g, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
@@ -88,7 +88,7 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const PoolOptions& options = static_cast<const ops::MaxPool2dBackward&>(spec.op).options();
+    const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;
     const auto g = windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape);
     return function_kernel([g, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;

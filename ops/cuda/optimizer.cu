@@ -89,7 +89,7 @@ template <class T, int kMoments>
 std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars());
-  return function_kernel([=, options = op.options(), sizes = sizes_of(spec, scalars, 2 + kMoments)](
+  return function_kernel([=, options = op.attributes(), sizes = sizes_of(spec, scalars, 2 + kMoments)](
                              const StreamHandles& stream, auto inputs, auto outputs) {
     const auto add = [&](TensorList<2 + kMoments>& list, std::size_t i) {
       std::array<void*, 2 + kMoments> addresses;
@@ -120,8 +120,8 @@ std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
   const auto scalars = static_cast<std::size_t>(op.scalars());
   return for_computed_float(spec, spec.inputs[scalars].dtype, [&](auto zero) {
     using T = decltype(zero);
-    return function_kernel([=, options = op.options(), sizes = sizes_of(spec, scalars, 4)](const StreamHandles& stream,
-                                                                                           auto inputs, auto outputs) {
+    return function_kernel([=, options = op.attributes(), sizes = sizes_of(spec, scalars, 4)](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
       const auto add = [&](TensorList<4>& list, std::size_t i) {
         list.add({outputs[3 * i], inputs[scalars + 4 * i + 1], outputs[3 * i + 1], outputs[3 * i + 2]}, sizes[i]);
       };

@@ -2,31 +2,10 @@
 
 #include <algorithm>
 
-#include "ops/batch_norm.h"
-
 namespace braid {
 namespace {
 
-constexpr std::string_view kCheap[] = {
-    "adaptive_avg_pool2d",
-    "avg_pool2d",
-    "batch_norm",
-    "batch_norm_inference",
-    "cast",
-    "concat",
-    "dropout",
-    "global_avg_pool",
-    "max_pool2d",
-    "relu",
-    "relu6",
-    "scale",
-    "scale_by",
-    "sum",
-    "weighted_sum",
-};
-static_assert(std::ranges::is_sorted(kCheap));
-
-const ops::BatchNorm* as_batch_norm(const Op& op) { return dynamic_cast<const ops::BatchNorm*>(&op); }
+std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 /// Rebuilds a graph node by node, and repeats what backward nodes are to read anew.
 class Rewriter {
@@ -55,7 +34,6 @@ class Rewriter {
   }
 
  private:
-  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
   ValueId first(ValueId value) const { return result_.values[index(value)]; }
 
   /// Inputs and persistent tensors recorded before value `end`.
@@ -101,12 +79,12 @@ class Rewriter {
     const Node& node = graph_.node(id);
     std::vector<ValueId> inputs;
     for (const ValueId input : inputs_of_repeat(graph_, id)) inputs.push_back(newest(input, after));
-    const ops::BatchNorm* norm = as_batch_norm(*node.op);
-    const OpPtr op = norm == nullptr ? node.op : std::make_shared<ops::BatchNormApply>(norm->options());
-    const ValueId output = result_.graph.add_node(op, inputs, graph_.value(value).kind);
+    const std::optional<Repeat> repeat = node.op->repeat();
+    const bool other = repeat.has_value() && repeat->op != nullptr;
+    const ValueId output = result_.graph.add_node(other ? repeat->op : node.op, inputs, graph_.value(value).kind);
     result_.recorded.push_back(id);
     if (after != kNoNode && !node.is_view) result_.graph.run_after(result_.graph.node_count() - 1, after);
-    const int outputs = norm == nullptr ? node.output_count : 1;
+    const int outputs = result_.graph.nodes().back().output_count;
     for (int i = 0; i < outputs; ++i) result_.copies[index(node.first_output + i)] = output + i;
     return copy;
   }
@@ -126,17 +104,17 @@ bool is_backward(const StepGraph& graph, NodeId node) {
 bool can_recompute(const StepGraph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.producer == kNoNode || value.root != id || value.slot >= 0 || value.kept) return false;
-  const Op& op = *graph.node(value.producer).op;
-  if (value.kind != ValueKind::activation || !std::ranges::binary_search(kCheap, op.name())) return false;
-  return as_batch_norm(op) == nullptr || id == graph.output(value.producer, 0);  // never its statistics
+  if (value.kind != ValueKind::activation) return false;
+  const Node& node = graph.node(value.producer);
+  const std::optional<Repeat> repeat = node.op->repeat();
+  return repeat.has_value() && id - node.first_output < repeat->outputs;
 }
 
 std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node) {
   const auto inputs = graph.inputs(node);
   std::vector<ValueId> list(inputs.begin(), inputs.end());
-  if (as_batch_norm(*graph.node(node).op) != nullptr) {
-    list[3] = graph.output(node, 1);
-    list[4] = graph.output(node, 2);
+  if (const std::optional<Repeat> repeat = graph.node(node).op->repeat(); repeat.has_value()) {
+    for (const auto& [input, output] : repeat->inputs_from_outputs) list[index(input)] = graph.output(node, output);
   }
   return list;
 }

@@ -26,11 +26,10 @@ struct Recomputation {
 bool is_backward(const StepGraph& graph, NodeId node);
 
 /// Whether recompute() takes a value: an activation of its own bytes that is not kept, made by a node of the forward
-/// pass that costs little more than moving its operands. Never a convolution, a matrix product or a loss.
+/// pass whose op says how to repeat it (Op::repeat).
 bool can_recompute(const StepGraph& graph, ValueId value);
 
-/// What a node reads when it is repeated. Batch normalisation reads the statistics that it found the first time, and
-/// leaves the running ones alone.
+/// What a node reads when it is repeated.
 std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
 
 /// The graph with these values computed again for their backward readers. What a repeated node reads is the first

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <iomanip>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -15,8 +14,7 @@ namespace braid::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 2;
-constexpr int kVersionWithoutPairs = 1;
+constexpr int kVersion = 3;  // 1 and 2 named nodes by a hash of their attributes
 
 const NodeImplementation& key_of(const Measurement& m) { return m.way; }
 auto key_of(const PairMeasurement& p) { return std::tie(p.slowed, p.beside); }
@@ -48,13 +46,12 @@ PairMeasurement pair_from(const JsonPart& part) {
 
 Profile profile_from(const JsonPart& part) {
   const int version = positive(part["version"]);
-  BRAID_CHECK(version == kVersion || version == kVersionWithoutPairs, DataError, "expected version ", kVersion,
-              ", got ", version, ": measure it again with 'braid profile' into a new file");
+  BRAID_CHECK(version == kVersion, DataError, "expected version ", kVersion, ", got ", version,
+              ": measure it again with 'braid profile' into a new file");
   Profile profile{
       .device = part["device"].text(), .capacity = positive(part["capacity"]), .software = part["software"].text()};
   for (const JsonPart& entry : part["measurements"].list()) profile.measurements.push_back(measurement_from(entry));
   std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
-  if (version == kVersionWithoutPairs) return profile;
   profile.wait_microseconds = part["wait_microseconds"].number(0);
   for (const JsonPart& entry : part["pairs"].list()) profile.pairs.push_back(pair_from(entry));
   std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
@@ -96,11 +93,8 @@ void print(std::ostream& out, const Profile& profile) {
 }  // namespace
 
 std::string node_signature(const StepGraph& graph, NodeId node, bool tf32) {
-  const Op& op = *graph.node(node).op;
-  Hash attributes;
-  op.hash(attributes);
   std::ostringstream out;
-  out << op.name() << '#' << std::hex << std::setfill('0') << std::setw(16) << attributes.low << std::dec;
+  out << *graph.node(node).op;
   print(out, graph.input_descs(node), tf32);
   out << " ->";
   print(out, graph.output_descs(node), tf32);

@@ -46,8 +46,8 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// What a node's duration depends on, readable: op, hash of its attributes, dtypes and shapes, as
-/// "conv2d#0123456789abcdef f32[8,56,56,64] f32[64,3,3,64] -> f32[8,56,56,64]". With `tf32`, f32 reads tf32.
+/// What a node's duration depends on, readable: op, its attributes, dtypes and shapes, as
+/// "scale{factor: 0.5} f32[8,56,56,64] -> f32[8,56,56,64]". With `tf32`, f32 reads tf32.
 std::string node_signature(const StepGraph& graph, NodeId node, bool tf32 = false);
 
 /// How much of a graph a profile knew.

@@ -5,17 +5,19 @@
 namespace braid::scheduler {
 namespace {
 
-class RestOfStep final : public Op {
+struct RestOfStepAttributes {
+  std::vector<OutputDesc> outputs;
+  static constexpr std::string_view kNames[] = {"outputs"};
+};
+
+class RestOfStep final : public OpWith<RestOfStep, RestOfStepAttributes> {
  public:
-  explicit RestOfStep(std::vector<OutputDesc> outputs) : outputs_(std::move(outputs)) {}
+  using OpWith::OpWith;
   std::string_view name() const override { return kRestOfStep; }
   void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
-    outputs.insert(outputs.end(), outputs_.begin(), outputs_.end());
+    outputs.insert(outputs.end(), attributes_.outputs.begin(), attributes_.outputs.end());
   }
   Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return {}; }
-
- private:
-  std::vector<OutputDesc> outputs_;
 };
 
 class Extraction {

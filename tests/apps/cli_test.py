@@ -516,7 +516,7 @@ class CommandLine(unittest.TestCase):
                             "--streams", "2")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         profile = json.loads((self.folder / "p.json").read_text())
-        self.assertEqual(profile["version"], 2)
+        self.assertEqual(profile["version"], 3)
         self.assertLessEqual(len(profile["pairs"]), 8)
         for pair in profile["pairs"]:
             self.assertGreater(pair["factor"], 0)

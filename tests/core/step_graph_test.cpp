@@ -5,20 +5,20 @@
 namespace braid {
 namespace {
 
+struct TestAttributes {
+  std::vector<OutputDesc> outputs;
+  std::int64_t number = 0;
+  static constexpr std::string_view kNames[] = {"outputs", "number"};
+};
+
 /// As many outputs as told, each like input 0; options say how they share bytes.
-class TestOp final : public Op {
+class TestOp final : public OpWith<TestOp, TestAttributes> {
  public:
-  explicit TestOp(std::vector<OutputDesc> outputs, std::int64_t attribute = 0)
-      : outputs_(std::move(outputs)), attribute_(attribute) {}
+  using OpWith::OpWith;
   std::string_view name() const override { return "test"; }
   void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
-    outputs.insert(outputs.end(), outputs_.begin(), outputs_.end());
+    outputs.insert(outputs.end(), attributes_.outputs.begin(), attributes_.outputs.end());
   }
-  void hash(Hash& hash) const override { hash.add(attribute_); }
-
- private:
-  std::vector<OutputDesc> outputs_;
-  std::int64_t attribute_;
 };
 
 const ValueDesc kDesc{DType::f32, {4}};

@@ -378,7 +378,7 @@ TEST_CASE("emulated batch norm is applied again with the same bits") {
       const std::vector<Array> outputs = emulate(*norm, inputs).outputs;
       inputs[3] = outputs[1];
       inputs[4] = outputs[2];
-      CHECK(same_bytes(emulate(ops::BatchNormApply(norm->options()), inputs).outputs[0], outputs[0]));
+      CHECK(same_bytes(emulate(ops::BatchNormApply(norm->attributes()), inputs).outputs[0], outputs[0]));
     }
   }
 }

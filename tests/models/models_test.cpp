@@ -271,7 +271,7 @@ TEST_CASE("a ReLU after a convolution with bias is part of its node") {
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       const Op& op = *graph.node(id).op;
       const auto* conv = dynamic_cast<const ops::Conv2d*>(&op);
-      activated += conv != nullptr && conv->options().activation == Activation::relu;
+      activated += conv != nullptr && conv->attributes().activation == Activation::relu;
       if (op.name() != "relu") continue;
       const Op& before = *graph.node(graph.value(graph.inputs(id).front()).producer).op;
       CHECK(before.name() == "linear");

@@ -234,7 +234,7 @@ TEST_CASE("pooling rounds its extents as PyTorch does") {
 }
 
 TEST_CASE("a view keeps its elements, and an update its parameter") {
-  CHECK(infer(ops::Reshape({6}), {f32({2, 3})})[0].views == 0);
+  CHECK(infer(ops::Reshape(Shape{6}), {f32({2, 3})})[0].views == 0);
   const auto outputs = infer(ops::SgdUpdate({.momentum = 0.9}), {f32({}), f32({2}), f32({2}), f32({2})});
   REQUIRE(outputs.size() == 2);
   CHECK(outputs[0].overwrites == 1);

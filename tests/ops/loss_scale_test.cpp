@@ -90,5 +90,5 @@ TEST_CASE("an update by a factor takes the gradient times the factor") {
   same(run_op(ops::SgdUpdate({.momentum = 0.5, .scaled = true}), {rate, factor, p, scaled, m}),
        run_op(ops::SgdUpdate({.momentum = 0.5}), {rate, p, gradient, m}));
   same(run_op(ops::AdamUpdate({.scaled = true}), {rate, step, factor, p, scaled, m, v}),
-       run_op(ops::AdamUpdate({}), {rate, step, p, gradient, m, v}));
+       run_op(ops::AdamUpdate(AdamOptions{}), {rate, step, p, gradient, m, v}));
 }

@@ -72,7 +72,7 @@ TEST_CASE("batch norm is applied again with the same bits") {
         const std::vector<Array> outputs = run_op(*norm, inputs, {.width = width});
         inputs[3] = outputs[1];
         inputs[4] = outputs[2];
-        const ops::BatchNormApply again(norm->options());
+        const ops::BatchNormApply again(norm->attributes());
         CHECK(same_bytes(run_op(again, inputs, {.width = width})[0], outputs[0]));
       }
     }
@@ -150,7 +150,7 @@ TEST_CASE("what would be computed again from an overwritten parameter is refused
   StepGraph& graph = steps.graph();
   const ValueId x = steps.add(ramp({3})), w = steps.add(ramp({}), true);
   const ValueId y = graph.add_node(op<ops::ScaleBy>(), {x, w});
-  struct Update final : Op {
+  struct Update final : OpWith<Update> {
     std::string_view name() const override { return "update"; }
     void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
       outputs.push_back({.shape = {}, .overwrites = 0});

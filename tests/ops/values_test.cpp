@@ -132,8 +132,8 @@ TEST_CASE("the portable convolution is the definition of a convolution") {
         for (std::int64_t q = 0; q < shape[2]; ++q) {
           for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
             const double bias = inputs.size() == 3 ? element(inputs[2], k) : 0;
-            double expected = bias + convolved(conv->options(), inputs[0], inputs[1], n, p, q, k);
-            if (conv->options().activation == Activation::relu) expected = std::max(expected, 0.0);
+            double expected = bias + convolved(conv->attributes(), inputs[0], inputs[1], n, p, q, k);
+            if (conv->attributes().activation == Activation::relu) expected = std::max(expected, 0.0);
             error = std::max(error, std::abs(element(y, i) - expected));
           }
         }
@@ -149,11 +149,11 @@ void for_activated_convolutions(const Check& check) {
   int found = 0;
   for (const OpRow& row : op_table()) {
     const auto* conv = dynamic_cast<const ops::Conv2d*>(row.op.get());
-    if (conv == nullptr || conv->options().activation == Activation::none) continue;
+    if (conv == nullptr || conv->attributes().activation == Activation::none) continue;
     CAPTURE(describe(row));
     for (const bool portable : {false, true}) {
       CAPTURE(portable);
-      check(row, conv->options(), portable);
+      check(row, conv->attributes(), portable);
     }
     ++found;
   }
@@ -250,7 +250,7 @@ TEST_CASE("a constant channel has variance zero") {
 TEST_CASE("max pooling takes the first of equal maxima, and a NaN is not lost") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Array x = f32({1, 5, 5, 2, /**/ -3, -1, -1, -2, /**/ 0, nan, 7, 1}, {3, 2, 2, 1});
-  const std::vector<Array> y = run_op(ops::MaxPool2d({}), {x});
+  const std::vector<Array> y = run_op(ops::MaxPool2d(PoolOptions{}), {x});
   CHECK(elements<std::uint8_t>(y[1]) == std::vector<std::uint8_t>{1, 1, 1});
   CHECK(elements<float>(y[0])[0] == 5);
   CHECK(elements<float>(y[0])[1] == -1);

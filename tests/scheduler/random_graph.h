@@ -13,19 +13,21 @@
 
 namespace braid::scheduler::testing {
 
+struct TestAttributes {
+  std::vector<OutputDesc> outputs;
+  Work work = {};
+  static constexpr std::string_view kNames[] = {"outputs", "work"};
+};
+
 /// An op whose outputs are what the test says.
-class TestOp final : public Op {
+class TestOp final : public OpWith<TestOp, TestAttributes> {
  public:
-  explicit TestOp(std::vector<OutputDesc> outputs, Work work = {}) : outputs_(std::move(outputs)), work_(work) {}
+  using OpWith::OpWith;
   std::string_view name() const override { return "test"; }
   void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
-    outputs.insert(outputs.end(), outputs_.begin(), outputs_.end());
+    outputs.insert(outputs.end(), attributes_.outputs.begin(), attributes_.outputs.end());
   }
-  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return work_; }
-
- private:
-  std::vector<OutputDesc> outputs_;
-  Work work_;
+  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return attributes_.work; }
 };
 
 inline ValueDesc bytes_desc(std::int64_t bytes) { return {DType::u8, Shape{bytes}}; }

@@ -257,7 +257,7 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   if (!applies(spec, options, x, y) || !pays(y, w, false)) return nullptr;
   const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
   return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
@@ -266,7 +266,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape, &dx = spec.outputs[0].shape;
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   if (!applies(spec, options, dx, dy) || !pays(dy, w, false)) return nullptr;
   const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
   return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2], false);
@@ -274,7 +274,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &dy = spec.inputs[1].shape, &w = spec.outputs[0].shape;
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   if (!applies(spec, options, x, dy) || !pays(dy, w, true)) return nullptr;
   const Axis height = height_of(options, x, dy, w), width = width_of(options, x, dy, w);
   return filter_gradient(spec, Problem(x, dy, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2]);

@@ -212,10 +212,10 @@ void add_slices(PrimitiveKernel& kernel, const Problem& whole, Rows rows, const 
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const bool has_bias = spec.inputs.size() == 3;
-  const auto& op = dynamic_cast<const ops::Conv2d&>(spec.op);
-  const Problem whole(op.options(), spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
+  const Problem whole(options, spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
   dnnl::primitive_attr attributes = user_scratchpad();
-  if (op.options().activation == Activation::relu) attributes.set_post_ops(relu());
+  if (options.activation == Activation::relu) attributes.set_post_ops(relu());
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
     add_slices<dnnl::convolution_forward>(
         kernel, whole, Rows::of_result,
@@ -233,8 +233,8 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
-  const auto& op = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op);
-  const Problem whole(op.options(), spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
+  const Problem whole(options, spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
     add_slices<dnnl::convolution_backward_data>(
         kernel, whole, Rows::of_image,
@@ -298,8 +298,8 @@ void share_filters(PrimitiveKernel& kernel, const Problem& whole, std::int64_t p
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
-  const auto& op = dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op);
-  const Problem whole(op.options(), spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape);
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
+  const Problem whole(options, spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape);
   // All partial sums together may be half as large as what is read.
   const std::int64_t read = spec.inputs[0].shape.size() + spec.inputs[1].shape.size();
   const std::int64_t slices = whole.pieces(std::min(whole.outer() / kLeastOuter, read / (2 * whole.filter_size())));

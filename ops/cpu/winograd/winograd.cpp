@@ -291,7 +291,7 @@ class BackwardFilter final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,
                         spec.inputs[1].shape, options.padding,
                         spec.width,           options.activation == Activation::relu};
@@ -300,7 +300,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardData&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   const Extent2d padding(kFilter - 1 - options.padding.h, kFilter - 1 - options.padding.w);
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, padding, spec.width};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
@@ -308,7 +308,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   const Problem problem{spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape, options.padding, spec.width};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<BackwardFilter>(problem);

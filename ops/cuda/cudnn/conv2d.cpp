@@ -123,7 +123,7 @@ std::vector<Implementation> gradient(const ConvolutionProblem& problem, const st
 
 std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
   if (is_empty(spec)) return one_way(zeros(spec));
-  const Conv2dOptions& options = dynamic_cast<const ops::Conv2d&>(spec.op).options();
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const bool bias = spec.inputs.size() == 3, activates = options.activation != Activation::none;
   ConvolutionProblem problem = problem_of(spec, Direction::forward, options);
   problem.x = spec.inputs[0].shape;
@@ -147,7 +147,7 @@ std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
 std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec) {
   if (is_empty(spec)) return one_way(zeros(spec));
   ConvolutionProblem problem =
-      problem_of(spec, Direction::backward_data, dynamic_cast<const ops::Conv2dBackwardData&>(spec.op).options());
+      problem_of(spec, Direction::backward_data, spec.attributes<ops::Conv2dBackwardData>().options);
   problem.x = spec.outputs[0].shape;
   problem.w = spec.inputs[1].shape;
   problem.y = spec.inputs[0].shape;
@@ -157,7 +157,7 @@ std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec) {
 std::vector<Implementation> make_conv2d_backward_filter(const KernelSpec& spec) {
   if (is_empty(spec)) return one_way(zeros(spec));
   ConvolutionProblem problem =
-      problem_of(spec, Direction::backward_filter, dynamic_cast<const ops::Conv2dBackwardFilter&>(spec.op).options());
+      problem_of(spec, Direction::backward_filter, spec.attributes<ops::Conv2dBackwardFilter>().options);
   problem.x = spec.inputs[0].shape;
   problem.w = spec.outputs[0].shape;
   problem.y = spec.inputs[1].shape;

@@ -248,8 +248,8 @@ std::string ConvolutionProblem::description() const {
 Hash ConvolutionProblem::hash() const {
   Hash key;
   key.add(static_cast<int>(direction)).add(static_cast<int>(dtype));
-  for (const Shape& shape : {x, w, y}) shape.add_to(key);
-  for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) extent.add_to(key);
+  for (const Shape& shape : {x, w, y}) attribute::add_to(key, shape);
+  for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) attribute::add_to(key, extent);
   key.add(bias).add(relu).add(tf32).add(deterministic).add(static_cast<std::uint64_t>(workspace_limit));
   return key.add(multiprocessors).add(device).add(properties);
 }

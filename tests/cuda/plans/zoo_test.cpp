@@ -38,11 +38,10 @@ models::ModelOptions native_options(const std::string& model) {
   return {.classes = 1000, .image_shape = {extent, extent, 3}, .auxiliary = true};
 }
 
-template <class T>
-ConvolutionProblem problem(Direction direction, const Op& op) {
+ConvolutionProblem problem(Direction direction, const Conv2dOptions& options) {
   ConvolutionProblem result;
   result.direction = direction;
-  result.options = dynamic_cast<const T&>(op).options();
+  result.options = options;
   return result;
 }
 
@@ -53,19 +52,20 @@ std::optional<ConvolutionProblem> convolution(const StepGraph& graph, NodeId id)
   const auto outputs = graph.output_descs(id);
   ConvolutionProblem result;
   if (op.name() == "conv2d") {
-    result = problem<ops::Conv2d>(Direction::forward, op);
+    result = problem(Direction::forward, dynamic_cast<const ops::Conv2d&>(op).attributes());
     result.x = inputs[0].shape;
     result.w = inputs[1].shape;
     result.y = outputs[0].shape;
     result.bias = inputs.size() == 3;
     result.relu = result.options.activation == Activation::relu;
   } else if (op.name() == "conv2d_backward_data") {
-    result = problem<ops::Conv2dBackwardData>(Direction::backward_data, op);
+    result = problem(Direction::backward_data, dynamic_cast<const ops::Conv2dBackwardData&>(op).attributes().options);
     result.x = outputs[0].shape;
     result.w = inputs[1].shape;
     result.y = inputs[0].shape;
   } else if (op.name() == "conv2d_backward_filter") {
-    result = problem<ops::Conv2dBackwardFilter>(Direction::backward_filter, op);
+    result =
+        problem(Direction::backward_filter, dynamic_cast<const ops::Conv2dBackwardFilter&>(op).attributes().options);
     result.x = inputs[0].shape;
     result.w = outputs[0].shape;
     result.y = inputs[1].shape;

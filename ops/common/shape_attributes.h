@@ -1,0 +1,21 @@
+#pragma once
+// Attributes of ops whose output has a shape that their inputs do not tell, as that of a gradient.
+
+#include "core/op.h"
+
+namespace braid {
+
+struct ShapeAttribute {
+  Shape shape;
+  static constexpr std::string_view kNames[] = {"shape"};
+};
+
+/// Of the gradient of an op with these options, with respect to an input of that shape.
+template <class Options>
+struct GradientOf {
+  Options options;
+  Shape shape;
+  static constexpr std::string_view kNames[] = {"options", "shape"};
+};
+
+}  // namespace braid

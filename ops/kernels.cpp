@@ -1,22 +1,75 @@
 #include "ops/kernels.h"
 
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "ops/cpu/low_precision.h"
+#include "ops/own_kernels.h"
+
 namespace braid {
 
-namespace cpu {
-std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec);
-std::vector<std::string_view> kernel_names();
-}  // namespace cpu
 namespace cuda {  // ops/cuda, or ops/cuda/unavailable.cpp
-std::vector<Implementation> make_implementations(const KernelSpec& spec);
-std::vector<std::string_view> kernel_names();
 std::string device_properties(int index);
-}  // namespace cuda
+}
 
-std::vector<Implementation> make_implementations(DeviceType device, const KernelSpec& spec) {
-  if (device == DeviceType::cuda) return cuda::make_implementations(spec);
-  std::vector<Implementation> one;
-  one.push_back({.kernel = cpu::make_kernel(spec)});
-  return one;
+namespace {
+
+struct Registered {
+  KernelFactory factory;
+  KernelTraits traits;
+};
+
+/// All kernels of one device. What is registered stays.
+class Registry {
+ public:
+  static Registry& of(DeviceType device) {
+    static Registry on_cpu(DeviceType::cpu, cpu::own_kernels()), on_cuda(DeviceType::cuda, cuda::own_kernels());
+    return device == DeviceType::cpu ? on_cpu : on_cuda;
+  }
+
+  void add(std::string op, KernelFactory factory, KernelTraits traits) {
+    const std::unique_lock lock(mutex_);
+    const auto [found, is_new] = kernels_.try_emplace(std::move(op), Registered{std::move(factory), traits});
+    BRAID_CHECK(is_new, Error, "[", found->first, "] has a ", name(), " kernel already: give the op another name");
+  }
+
+  const Registered& find(std::string_view op) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = kernels_.find(op);
+    if (found != kernels_.end()) return found->second;
+    BRAID_CHECK(!kernels_.empty(), DeviceError, "[", op, "] built without CUDA: use device 'cpu'");
+    throw Error(message("[", op, "] has no ", name(), " kernel: register one with braid::register_kernel"));
+  }
+
+  std::vector<std::string_view> names() const {
+    const std::shared_lock lock(mutex_);
+    std::vector<std::string_view> names;
+    for (const auto& [op, registered] : kernels_) names.push_back(op);
+    return names;
+  }
+
+ private:
+  Registry(DeviceType device, std::span<const OwnKernel> own) : device_(device) {
+    for (const auto& [op, factory, traits] : own) add(std::string(op), factory, traits);
+  }
+  std::string_view name() const { return device_ == DeviceType::cpu ? "CPU" : "CUDA"; }
+
+  DeviceType device_;
+  mutable std::shared_mutex mutex_;
+  std::map<std::string, Registered, std::less<>> kernels_;
+};
+
+}  // namespace
+
+void register_kernel(DeviceType device, std::string op, KernelFactory factory, KernelTraits traits) {
+  Registry::of(device).add(std::move(op), std::move(factory), traits);
+}
+
+Implementations make_implementations(DeviceType device, const KernelSpec& spec) {
+  const auto& [factory, traits] = Registry::of(device).find(spec.op.name());
+  const bool converts = device == DeviceType::cpu && !traits.takes_low_precision && cpu::is_low_precision(spec);
+  return converts ? cpu::make_low_precision(spec, factory) : factory(spec);
 }
 
 std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec) {
@@ -27,8 +80,6 @@ std::string device_properties(const Device& device) {
   return device.type == DeviceType::cuda ? cuda::device_properties(device.index) : std::string();
 }
 
-std::vector<std::string_view> kernel_names(DeviceType device) {
-  return device == DeviceType::cpu ? cpu::kernel_names() : cuda::kernel_names();
-}
+std::vector<std::string_view> kernel_names(DeviceType device) { return Registry::of(device).names(); }
 
 }  // namespace braid

@@ -1,6 +1,10 @@
 #pragma once
-// From node to kernel: every device has one explicit table from op name to a factory.
+// From node to kernel: factories are registered by device and name of the op, Braid's own and those of a program that
+// uses it.
 
+#include <concepts>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "core/device.h"
@@ -34,16 +38,39 @@ struct KernelSpec {
 struct Implementation {
   std::unique_ptr<Kernel> kernel;
   double relative_time = 1;    ///< duration against the first one's, as far as it is known without measuring
-  std::string_view name = {};  ///< tells the ways of one node apart, for reports
+  std::string_view name = {};  ///< tells the implementations of one node apart, for reports
 };
 
-/// Builds the kernel of one node. May be called from any thread.
-/// Throws Error if the device has no kernel for the op with these dtypes.
-std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec);
+/// The implementations of one node, the supposedly fastest first; at least one. Most ops have one, which is then just a
+/// kernel; convolutions on CUDA have several, which differ in time and workspace.
+class Implementations : public std::vector<Implementation> {
+ public:
+  Implementations() = default;
+  template <std::derived_from<Kernel> K>
+  Implementations(std::unique_ptr<K> kernel) {  // NOLINT: implicit, so that a factory may return a kernel
+    push_back({.kernel = std::move(kernel)});
+  }
+};
 
-/// All ways to run one node, the supposedly fastest first; at least one. Most ops have one way, convolutions on CUDA
-/// several, which differ in time and workspace. Throws like make_kernel.
-std::vector<Implementation> make_implementations(DeviceType device, const KernelSpec& spec);
+/// Builds the implementations of a node. Called from any thread.
+using KernelFactory = std::function<Implementations(const KernelSpec& spec)>;
+
+/// What a registration says beside the factory.
+struct KernelTraits {
+  /// CPU: the factory takes f16 and bf16. Those that do not are given f32 in their place, and the kernel converts.
+  bool takes_low_precision = false;
+};
+
+/// Registers the factory of an op's kernels for a device. Call it before the first step that needs it; from any thread.
+/// Throws Error if the op has kernels for the device already.
+void register_kernel(DeviceType device, std::string op, KernelFactory factory, KernelTraits traits = {});
+
+/// Builds the implementations of one node. May be called from any thread.
+/// Throws Error if the device has no kernel for the op with these dtypes.
+Implementations make_implementations(DeviceType device, const KernelSpec& spec);
+
+/// The first of them.
+std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec);
 
 /// A GPU as cuDNN describes it (JSON), to plan for it elsewhere: DeviceInfo::properties. Empty for a CPU. Throws
 /// DeviceError if the device is not there.

@@ -6,8 +6,7 @@ namespace braid {
 
 namespace {
 
-std::vector<Implementation> implementations(const StepGraph& graph, NodeId node, const KernelTarget& target,
-                                            int width) {
+Implementations implementations(const StepGraph& graph, NodeId node, const KernelTarget& target, int width) {
   const auto inputs = graph.input_descs(node);
   const auto outputs = graph.output_descs(node);
   return make_implementations(target.device.type, {.op = *graph.node(node).op,

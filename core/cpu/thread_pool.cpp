@@ -34,13 +34,13 @@ struct ThreadPool::Loop {
   };
 
   LoopBody body;
-  Order order;
+  LoopOrder order;
   int members;
   std::array<Share, kMaxMembers> shares;
   std::atomic<bool> failed = false;
   std::exception_ptr fault;
 
-  Loop(LoopBody b, Order o, int count, std::int64_t pieces) : body(b), order(o), members(count) {
+  Loop(LoopBody b, LoopOrder o, int count, std::int64_t pieces) : body(b), order(o), members(count) {
     for (int i = 0; i < members; ++i) {
       Share& share = shares[static_cast<std::size_t>(i)];
       share.begin = pieces * i / members;
@@ -67,7 +67,7 @@ struct ThreadPool::Loop {
         // What a helper computed is handed over with its phase, so the count needs no order.
         const std::int64_t piece = std::atomic_ref(share.taken).fetch_add(1, std::memory_order_relaxed);
         if (piece >= size) break;
-        body(order == Order::forward ? share.begin + piece : share.end - 1 - piece, member);
+        body(order == LoopOrder::forward ? share.begin + piece : share.end - 1 - piece, member);
       }
     }
   }
@@ -135,7 +135,7 @@ void ThreadPool::reserve(int threads) {
   }
 }
 
-void ThreadPool::run(int width, std::int64_t pieces, Order order, LoopBody body) {
+void ThreadPool::run(int width, std::int64_t pieces, LoopOrder order, LoopBody body) {
   const int size = size_.load(std::memory_order_acquire);
   const int members = static_cast<int>(std::min<std::int64_t>({width, pieces, size + 1, kMaxMembers}));
   Loop loop(body, order, std::max(members, 1), pieces);
@@ -157,3 +157,7 @@ void ThreadPool::run(int width, std::int64_t pieces, Order order, LoopBody body)
 }
 
 }  // namespace braid::cpu
+
+void braid::run_pieces(int width, std::int64_t pieces, LoopOrder order, LoopBody body) {
+  cpu::ThreadPool::instance().run(width, pieces, order, body);
+}

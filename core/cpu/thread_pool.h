@@ -9,26 +9,9 @@
 #include <memory>
 #include <mutex>
 
+#include "core/parallel.h"
+
 namespace braid::cpu {
-
-/// A reference to something callable as body(piece, member). Does not own it.
-class LoopBody {
- public:
-  template <class Body>
-  LoopBody(const Body& body)  // NOLINT: a reference, like std::string_view
-      : body_(&body), call_([](const void* object, std::int64_t piece, int member) {
-          (*static_cast<const Body*>(object))(piece, member);
-        }) {}
-  void operator()(std::int64_t piece, int member) const { call_(body_, piece, member); }
-
- private:
-  const void* body_;
-  void (*call_)(const void*, std::int64_t, int);
-};
-
-/// In which order a thread takes its pieces. A second pass over the same data goes backward, because the end of the
-/// first pass is what the caches still hold.
-enum class Order { forward, backward };
 
 class ThreadPool {
  public:
@@ -46,7 +29,7 @@ class ThreadPool {
   /// and returns when all are done. `member` is a number below `width` that no two threads have at a time. Undisturbed,
   /// a member gets the same neighbouring pieces in every loop of the same length. Any thread may call this. Rethrows
   /// the first exception of the body; the pieces that its thread would have taken are left to the others.
-  void run(int width, std::int64_t pieces, Order order, LoopBody body);
+  void run(int width, std::int64_t pieces, LoopOrder order, LoopBody body);
 
  private:
   struct Loop;

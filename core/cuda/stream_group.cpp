@@ -258,7 +258,8 @@ void CudaStreamGroup::issue(const Program& program, Timing* timing) {
 void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Command& command, Timing* timing) {
   const OwnStream& own = streams_[static_cast<std::size_t>(stream)];
   const LaunchContext context{.stream = {.index = stream, .device = {DeviceType::cuda, device_}},
-                              .native = &own.handles};
+                              .native = &own.handles,
+                              .cuda_stream = own.stream};
   Timing::Launch* times = nullptr;
   if (timing != nullptr) {
     times = &*std::ranges::lower_bound(timing->launches, command.index, {}, &Timing::Launch::index);

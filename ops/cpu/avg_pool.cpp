@@ -1,5 +1,5 @@
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/pool_windows.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -114,27 +114,27 @@ std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
+Implementations make_avg_pool2d(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
   const Geometry<WindowAxis> g = windows(options, spec.inputs[0].shape, spec.outputs[0].shape);
   return options.count_include_pad ? average(spec, g, PaddedSize{}) : average(spec, g, InsideSize{});
 }
 
-std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
+Implementations make_avg_pool2d_backward(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
   const Geometry<WindowAxis> g = windows(options, spec.outputs[0].shape, spec.inputs[0].shape);
   return options.count_include_pad ? average_backward(spec, g, PaddedSize{}) : average_backward(spec, g, InsideSize{});
 }
 
-std::unique_ptr<Kernel> make_adaptive_avg_pool2d(const KernelSpec& spec) {
+Implementations make_adaptive_avg_pool2d(const KernelSpec& spec) {
   return average(spec, adaptive_windows(spec.inputs[0].shape, spec.outputs[0].shape), InsideSize{});
 }
 
-std::unique_ptr<Kernel> make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
+Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
   return average_backward(spec, adaptive_windows(spec.outputs[0].shape, spec.inputs[0].shape), InsideSize{});
 }
 
-std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec) {
+Implementations make_global_avg_pool(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape& x_shape = spec.inputs[0].shape;
@@ -153,7 +153,7 @@ std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec) {
+Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape& x_shape = spec.outputs[0].shape;

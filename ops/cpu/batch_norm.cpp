@@ -4,7 +4,7 @@
 
 #include "ops/common/arithmetic.h"
 #include "ops/cpu/channel_rows.h"
-#include "ops/cpu/cpu_kernel.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -70,7 +70,7 @@ void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& opt
       if constexpr (kAdd) value += residual[e];
       y[e] = arithmetic::activate<kActivation>(value);
     };
-    parallel_for<Order::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for<LoopOrder::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
       rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
         for_each_in_rows(first_element, count, width, apply);
       });
@@ -212,7 +212,7 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
                                                    channel.slope[i]);
         if constexpr (kResidual) dresidual[e] = g;
       };
-      parallel_for<Order::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for<LoopOrder::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
         rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
           for_each_in_rows(first_element, count, width, apply);
         });
@@ -223,19 +223,19 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
+Implementations make_batch_norm(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return forward<decltype(zero)>(spec); });
 }
 
-std::unique_ptr<Kernel> make_batch_norm_apply(const KernelSpec& spec) {
+Implementations make_batch_norm_apply(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return apply<decltype(zero)>(spec); });
 }
 
-std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec) {
+Implementations make_batch_norm_inference(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return inference<decltype(zero)>(spec); });
 }
 
-std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec) {
+Implementations make_batch_norm_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) { return backward<decltype(zero)>(spec); });
 }
 

@@ -4,8 +4,8 @@
 
 #include "ops/common/byte_rows.h"
 #include "ops/cpu/channel_rows.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -55,7 +55,7 @@ void with_count(std::size_t count, const F& f) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
+Implementations make_concat(const KernelSpec& spec) {
   const std::vector<ByteRows> parts(spec.inputs.begin(), spec.inputs.end());
   const ByteRows whole(spec.outputs[0]);
   return function_kernel([parts, whole, width = spec.width](auto inputs, auto outputs) {
@@ -71,7 +71,7 @@ std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
+Implementations make_channel_slice(const KernelSpec& spec) {
   const ByteRows whole(spec.inputs[0]), part(spec.outputs[0]);
   const std::int64_t first =
       spec.attributes<ops::ChannelSlice>().begin * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype));
@@ -83,7 +83,7 @@ std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec) {
+Implementations make_slice_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;

@@ -4,13 +4,13 @@
 
 #include "ops/conv2d.h"
 
+#include "core/parallel.h"
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/depthwise/depthwise.h"
 #include "ops/cpu/multiply_add.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/cpu/parallel.h"
 #include "ops/cpu/winograd/winograd.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -143,7 +143,7 @@ void backward_filter_row(const Geometry& g, std::int64_t k, std::int64_t r, cons
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
+Implementations make_conv2d(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = depthwise::conv2d(spec)) return kernel;
@@ -166,7 +166,7 @@ std::unique_ptr<Kernel> make_conv2d(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
+Implementations make_conv2d_backward_data(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = depthwise::conv2d_backward_data(spec)) return kernel;
@@ -187,7 +187,7 @@ std::unique_ptr<Kernel> make_conv2d_backward_data(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_conv2d_backward_filter(const KernelSpec& spec) {
+Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = depthwise::conv2d_backward_filter(spec)) return kernel;

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "core/parallel.h"
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
-#include "ops/cpu/parallel.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -45,7 +45,7 @@ double softmax_row(std::int64_t classes, const T* logits, std::int32_t label, co
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
+Implementations make_cross_entropy(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows shape(spec.inputs[0]);
@@ -71,7 +71,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
+Implementations make_cross_entropy_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[1].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows shape(spec.inputs[1]);
@@ -94,7 +94,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec) {
+Implementations make_accuracy(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows shape(spec.inputs[0]);

@@ -1,8 +1,8 @@
 #include "ops/dropout.h"
 
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -23,7 +23,7 @@ BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int3
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec) {
+Implementations make_dropout(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();

@@ -4,8 +4,8 @@
 
 #include "ops/common/arithmetic.h"
 #include "ops/common/floating.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -72,12 +72,12 @@ To convert(From x) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
-std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
-std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
-std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
+Implementations make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
+Implementations make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
+Implementations make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
+Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
 
-std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
+Implementations make_scale(const KernelSpec& spec) {
   const double factor = spec.attributes<ops::Scale>().factor;
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -85,7 +85,7 @@ std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_scale_by(const KernelSpec& spec) {
+Implementations make_scale_by(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
@@ -97,7 +97,7 @@ std::unique_ptr<Kernel> make_scale_by(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
+Implementations make_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
@@ -121,7 +121,7 @@ std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
+Implementations make_cast(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto from) {
     return for_any_float(spec.outputs[0].dtype, [&](auto to) -> std::unique_ptr<Kernel> {
       using From = decltype(from);
@@ -135,7 +135,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_fill(const KernelSpec& spec) {
+Implementations make_fill(const KernelSpec& spec) {
   const double value = spec.attributes<ops::Fill>().value;
   return for_any_float(spec.outputs[0].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
     using T = decltype(zero);

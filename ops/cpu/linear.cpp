@@ -1,13 +1,13 @@
 #include "ops/linear.h"
 
 #include "ops/cpu/channel_rows.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/multiply_add.h"
 #include "ops/cpu/onednn/onednn.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
-std::unique_ptr<Kernel> make_linear(const KernelSpec& spec) {
+Implementations make_linear(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = onednn::linear(spec)) return kernel;
@@ -37,7 +37,7 @@ std::unique_ptr<Kernel> make_linear(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec) {
+Implementations make_linear_backward_data(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = onednn::linear_backward_data(spec)) return kernel;
@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec) {
+Implementations make_linear_backward_filter(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = onednn::linear_backward_filter(spec)) return kernel;
@@ -75,7 +75,7 @@ std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_channel_sum(const KernelSpec& spec) {
+Implementations make_channel_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const ChannelRows rows(spec.inputs[0].shape);

@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -20,7 +20,7 @@ BRAID_TARGET_CLONES bool all_finite(const T* x, std::int64_t begin, std::int64_t
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_loss_scale_update(const KernelSpec& spec) {
+Implementations make_loss_scale_update(const KernelSpec& spec) {
   constexpr std::size_t kStates = 3;
   std::vector<std::int64_t> sizes;
   for (const ValueDesc& gradient : spec.inputs.subspan(kStates)) sizes.push_back(gradient.shape.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/align.h"
+#include "ops/own_kernels.h"
 
 namespace braid::cpu {
 
@@ -12,9 +13,13 @@ bool is_low(const ValueDesc& value) { return computed_in(value.dtype) != value.d
 
 ValueDesc widened(const ValueDesc& value) { return {computed_in(value.dtype), value.shape}; }
 
+std::unique_ptr<Kernel> cast(const KernelSpec& spec, const ValueDesc& from, const ValueDesc& to) {
+  return std::move(make_cast({spec.op, std::span(&from, 1), std::span(&to, 1), spec.width}).front().kernel);
+}
+
 class LowPrecisionKernel final : public Kernel {
  public:
-  LowPrecisionKernel(const KernelSpec& spec, Factory factory)
+  LowPrecisionKernel(const KernelSpec& spec, const KernelFactory& factory)
       : inputs_(spec.inputs.size(), kInPlace), outputs_(spec.outputs.size(), kInPlace) {
     std::vector<ValueDesc> inputs, outputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -22,7 +27,7 @@ class LowPrecisionKernel final : public Kernel {
       inputs.push_back(widened(value));
       if (!is_low(value)) continue;
       inputs_[i] = reserve(inputs.back());
-      casts_.push_back({true, i, make_cast({spec.op, std::span(&value, 1), std::span(&inputs.back(), 1), spec.width})});
+      casts_.push_back({true, i, cast(spec, value, inputs.back())});
     }
     std::vector<OutputDesc> inferred;
     spec.op.infer(spec.inputs, inferred);
@@ -35,10 +40,9 @@ class LowPrecisionKernel final : public Kernel {
       const bool on_copy = shared >= 0 && inputs[static_cast<std::size_t>(shared)] == outputs.back();
       if (on_copy) outputs_[i] = inputs_[static_cast<std::size_t>(shared)];
       if (outputs_[i] == kInPlace) outputs_[i] = reserve(outputs.back());
-      casts_.push_back(
-          {false, i, make_cast({spec.op, std::span(&outputs.back(), 1), std::span(&value, 1), spec.width})});
+      casts_.push_back({false, i, cast(spec, outputs.back(), value)});
     }
-    inner_ = factory({spec.op, inputs, outputs, spec.width, spec.portable});
+    inner_ = std::move(factory({spec.op, inputs, outputs, spec.width, spec.portable}).front().kernel);
   }
 
   std::size_t workspace_bytes() const override { return copies_bytes_ + inner_->workspace_bytes(); }
@@ -101,7 +105,7 @@ bool is_low_precision(const KernelSpec& spec) {
   return std::ranges::any_of(spec.inputs, is_low) || std::ranges::any_of(spec.outputs, is_low);
 }
 
-std::unique_ptr<Kernel> make_low_precision(const KernelSpec& spec, Factory factory) {
+std::unique_ptr<Kernel> make_low_precision(const KernelSpec& spec, const KernelFactory& factory) {
   return std::make_unique<LowPrecisionKernel>(spec, factory);
 }
 

@@ -2,7 +2,7 @@
 // f16 and bf16 on the CPU: whatever an op is, its f32 kernel runs on widened copies of its inputs, and its outputs are
 // rounded to nearest even. That is what a GPU with f32 accumulators computes, at the price of the conversions.
 
-#include "ops/cpu/cpu_kernel.h"
+#include "ops/kernels.h"
 
 namespace braid::cpu {
 
@@ -10,6 +10,6 @@ namespace braid::cpu {
 bool is_low_precision(const KernelSpec& spec);
 
 /// The kernel that `factory` builds for f32, wrapped. The copies lie in the workspace.
-std::unique_ptr<Kernel> make_low_precision(const KernelSpec& spec, Factory factory);
+std::unique_ptr<Kernel> make_low_precision(const KernelSpec& spec, const KernelFactory& factory);
 
 }  // namespace braid::cpu

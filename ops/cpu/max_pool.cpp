@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/pool_windows.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -199,7 +199,7 @@ BRAID_TARGET_CLONES void add_where(const Run& run, std::int64_t channels, std::i
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
+Implementations make_max_pool2d(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
@@ -230,7 +230,7 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec) {
+Implementations make_max_pool2d_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;

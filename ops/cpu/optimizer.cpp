@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -55,7 +55,7 @@ void with_gradient(const float* factor, const Update& update) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
+Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
@@ -79,7 +79,7 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
+Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {

@@ -4,8 +4,8 @@
 #include "ops/weighted_sum.h"
 
 #include "ops/common/arithmetic.h"
-#include "ops/cpu/cpu_kernel.h"
 #include "ops/cpu/loops.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
@@ -51,7 +51,7 @@ void backward_block(std::span<void* const> inputs, std::span<void* const> output
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec) {
+Implementations make_weighted_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     return function_kernel([size = spec.outputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec) {
+Implementations make_weighted_sum_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t size = spec.inputs[0].shape.size(), pieces = (size + kElementGrain - 1) / kElementGrain;

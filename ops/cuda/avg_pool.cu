@@ -1,6 +1,5 @@
 #include "ops/cuda/channel_tiles.cuh"
 #include "ops/cuda/elementwise.cuh"
-#include "ops/cuda/factories.h"
 #include "ops/cuda/pixels.cuh"
 
 namespace braid::cuda {
@@ -138,31 +137,31 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_avg_pool2d(const KernelSpec& spec) {
+Implementations make_avg_pool2d(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
   return average(spec, windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape),
                  WindowSize{options.count_include_pad});
 }
 
-std::unique_ptr<Kernel> make_avg_pool2d_backward(const KernelSpec& spec) {
+Implementations make_avg_pool2d_backward(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
   return average_backward(spec, windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape),
                           WindowSize{options.count_include_pad});
 }
 
-std::unique_ptr<Kernel> make_adaptive_avg_pool2d(const KernelSpec& spec) {
+Implementations make_adaptive_avg_pool2d(const KernelSpec& spec) {
   const auto g = adaptive_windows<int>(spec.inputs[0].shape, spec.outputs[0].shape);
   check_adaptive(spec, g);
   return average(spec, g, InsideSize{});
 }
 
-std::unique_ptr<Kernel> make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
+Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
   const auto g = adaptive_windows<int>(spec.outputs[0].shape, spec.inputs[0].shape);
   check_adaptive(spec, g);
   return average_backward(spec, g, InsideSize{});
 }
 
-std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec) {
+Implementations make_global_avg_pool(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape& shape = spec.inputs[0].shape;
@@ -180,7 +179,7 @@ std::unique_ptr<Kernel> make_global_avg_pool(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_global_avg_pool_backward(const KernelSpec& spec) {
+Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape& shape = spec.outputs[0].shape;

@@ -10,7 +10,6 @@
 #include "ops/batch_norm.h"
 #include "ops/common/arithmetic.h"
 #include "ops/cuda/channel_tiles.cuh"
-#include "ops/cuda/factories.h"
 
 namespace braid::cuda {
 
@@ -462,19 +461,19 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
+Implementations make_batch_norm(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return forward<decltype(zero)>(spec); });
 }
 
-std::unique_ptr<Kernel> make_batch_norm_inference(const KernelSpec& spec) {
+Implementations make_batch_norm_inference(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return inference<decltype(zero)>(spec); });
 }
 
-std::unique_ptr<Kernel> make_batch_norm_apply(const KernelSpec& spec) {
+Implementations make_batch_norm_apply(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return apply<decltype(zero)>(spec); });
 }
 
-std::unique_ptr<Kernel> make_batch_norm_backward(const KernelSpec& spec) {
+Implementations make_batch_norm_backward(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return backward<decltype(zero)>(spec); });
 }
 

@@ -1,5 +1,4 @@
 #include "ops/cuda/channel_tiles.cuh"
-#include "ops/cuda/factories.h"
 
 namespace braid::cuda {
 
@@ -34,7 +33,7 @@ struct WriteSum {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_channel_sum(const KernelSpec& spec) {
+Implementations make_channel_sum(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = Compute<T>;

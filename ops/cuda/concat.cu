@@ -1,7 +1,6 @@
 #include "ops/common/byte_rows.h"
 #include "ops/concat.h"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/factories.h"
 
 namespace braid::cuda {
 
@@ -126,7 +125,7 @@ __global__ void __launch_bounds__(kThreads) slice_sum_kernel(int rows, int colum
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
+Implementations make_concat(const KernelSpec& spec) {
   const ByteRows whole(spec.outputs[0]);
   std::vector<Part> parts;
   for (const ValueDesc& input : spec.inputs) {
@@ -138,7 +137,7 @@ std::unique_ptr<Kernel> make_concat(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
+Implementations make_channel_slice(const KernelSpec& spec) {
   const ByteRows whole(spec.inputs[0]), slice(spec.outputs[0]);
   const auto begin = spec.attributes<ops::ChannelSlice>().begin;
   const Part part{.offset = begin * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)),
@@ -150,7 +149,7 @@ std::unique_ptr<Kernel> make_channel_slice(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_slice_sum(const KernelSpec& spec) {
+Implementations make_slice_sum(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;

@@ -7,7 +7,6 @@
 #include "ops/cross_entropy.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/factories.h"
 
 namespace braid::cuda {
 
@@ -149,7 +148,7 @@ std::size_t row_values_bytes(const LogitRows& logits) { return static_cast<std::
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
+Implementations make_cross_entropy(const KernelSpec& spec) {
   return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows logits(spec.inputs[0]);
@@ -167,7 +166,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
+Implementations make_cross_entropy_backward(const KernelSpec& spec) {
   return for_computed_float(spec, spec.inputs[1].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows logits(spec.inputs[1]);
@@ -179,7 +178,7 @@ std::unique_ptr<Kernel> make_cross_entropy_backward(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_accuracy(const KernelSpec& spec) {
+Implementations make_accuracy(const KernelSpec& spec) {
   return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const LogitRows logits(spec.inputs[0]);

@@ -1,6 +1,5 @@
 #include "ops/common/arithmetic.h"
 #include "ops/cuda/elementwise.cuh"
-#include "ops/cuda/factories.h"
 #include "ops/dropout.h"
 
 namespace braid::cuda {
@@ -40,7 +39,7 @@ struct Dropout {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec) {
+Implementations make_dropout(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();

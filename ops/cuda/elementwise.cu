@@ -1,6 +1,5 @@
 #include "ops/common/arithmetic.h"
 #include "ops/cuda/elementwise.cuh"
-#include "ops/cuda/factories.h"
 #include "ops/cuda/terms.cuh"
 #include "ops/elementwise.h"
 
@@ -129,12 +128,12 @@ std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
-std::unique_ptr<Kernel> make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
-std::unique_ptr<Kernel> make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
-std::unique_ptr<Kernel> make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
+Implementations make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
+Implementations make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
+Implementations make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
+Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
 
-std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
+Implementations make_scale(const KernelSpec& spec) {
   const double factor = spec.attributes<ops::Scale>().factor;
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -142,7 +141,7 @@ std::unique_ptr<Kernel> make_scale(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_scale_by(const KernelSpec& spec) {
+Implementations make_scale_by(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
@@ -154,7 +153,7 @@ std::unique_ptr<Kernel> make_scale_by(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
+Implementations make_sum(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t size = spec.inputs[0].shape.size();
@@ -171,7 +170,7 @@ std::unique_ptr<Kernel> make_sum(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
+Implementations make_cast(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto from) {
     return for_any_float(spec.outputs[0].dtype, [&](auto to) {
       using From = decltype(from);
@@ -186,7 +185,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_fill(const KernelSpec& spec) {
+Implementations make_fill(const KernelSpec& spec) {
   const double value = spec.attributes<ops::Fill>().value;
   return for_any_float(spec.outputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);

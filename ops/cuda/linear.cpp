@@ -12,7 +12,6 @@
 #include "core/cuda/handle.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/empty.h"
-#include "ops/cuda/factories.h"
 
 namespace braid::cuda {
 
@@ -166,7 +165,7 @@ class MatmulKernel final : public Kernel {
 }  // namespace
 
 /// yᵀ = w·xᵀ: in memory w is [C,K] column-major, x [C,N] and y [K,N].
-std::unique_ptr<Kernel> make_linear(const KernelSpec& spec) {
+Implementations make_linear(const KernelSpec& spec) {
   if (is_empty(spec)) return zeros(spec);
   const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[0];
   const Product product{{c, k, true}, {c, n}, {k, n}, spec.inputs.size() == 3};
@@ -174,14 +173,14 @@ std::unique_ptr<Kernel> make_linear(const KernelSpec& spec) {
 }
 
 /// dxᵀ = wᵀ·dyᵀ.
-std::unique_ptr<Kernel> make_linear_backward_data(const KernelSpec& spec) {
+Implementations make_linear_backward_data(const KernelSpec& spec) {
   if (is_empty(spec)) return zeros(spec);
   const std::int64_t n = spec.inputs[0].shape[0], k = spec.inputs[0].shape[1], c = spec.inputs[1].shape[1];
   return std::make_unique<MatmulKernel>(spec, Product{{c, k}, {k, n}, {c, n}}, 1, 0);
 }
 
 /// dwᵀ = xᵀ·dy.
-std::unique_ptr<Kernel> make_linear_backward_filter(const KernelSpec& spec) {
+Implementations make_linear_backward_filter(const KernelSpec& spec) {
   if (is_empty(spec)) return zeros(spec);
   const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[1];
   return std::make_unique<MatmulKernel>(spec, Product{{c, n}, {k, n, true}, {c, k}}, 0, 1);

@@ -5,7 +5,6 @@
 
 #include "ops/common/arithmetic.h"
 #include "ops/cuda/block_reduce.cuh"
-#include "ops/cuda/factories.h"
 #include "ops/cuda/tensor_list.cuh"
 #include "ops/loss_scale.h"
 
@@ -40,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_loss_scale_update(const KernelSpec& spec) {
+Implementations make_loss_scale_update(const KernelSpec& spec) {
   constexpr std::size_t kStates = 3;
   std::vector<std::int64_t> sizes;
   std::int64_t pieces = 0;

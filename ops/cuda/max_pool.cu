@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "ops/common/arithmetic.h"
-#include "ops/cuda/factories.h"
 #include "ops/cuda/pixels.cuh"
 
 namespace braid::cuda {
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
+Implementations make_max_pool2d(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
@@ -85,7 +84,7 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelSpec& spec) {
+Implementations make_max_pool2d_backward(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "ops/common/arithmetic.h"
-#include "ops/cuda/factories.h"
 #include "ops/cuda/tensor_list.cuh"
 #include "ops/optimizer.h"
 
@@ -107,7 +106,7 @@ std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
+Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   return for_computed_float(spec, spec.inputs[static_cast<std::size_t>(op.scalars())].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -115,7 +114,7 @@ std::unique_ptr<Kernel> make_sgd_update(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_adam_update(const KernelSpec& spec) {
+Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars());
   return for_computed_float(spec, spec.inputs[scalars].dtype, [&](auto zero) {

@@ -3,7 +3,6 @@
 #include "ops/common/arithmetic.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/elementwise.cuh"
-#include "ops/cuda/factories.h"
 #include "ops/cuda/terms.cuh"
 #include "ops/weighted_sum.h"
 
@@ -109,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec) {
+Implementations make_weighted_sum(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t size = spec.outputs[0].shape.size();
@@ -128,7 +127,7 @@ std::unique_ptr<Kernel> make_weighted_sum(const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> make_weighted_sum_backward(const KernelSpec& spec) {
+Implementations make_weighted_sum_backward(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t size = spec.inputs[0].shape.size();

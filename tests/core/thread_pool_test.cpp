@@ -9,7 +9,7 @@
 #include <vector>
 
 using namespace braid;
-using cpu::Order;
+using Order = LoopOrder;
 using cpu::ThreadPool;
 
 namespace {

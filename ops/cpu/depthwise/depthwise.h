@@ -1,7 +1,7 @@
 #pragma once
 // Depthwise convolutions: every channel is filtered by itself, so there is no matrix product to hand to a library.
 
-#include "ops/cpu/cpu_kernel.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu::depthwise {
 

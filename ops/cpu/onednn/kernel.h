@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/cpu/free_memory.h"
-#include "ops/cpu/cpu_kernel.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu::onednn {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/cpu/cpu_kernel.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu::onednn {
 

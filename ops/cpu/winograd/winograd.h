@@ -1,7 +1,7 @@
 #pragma once
 // Convolutions with 3x3 filters and stride 1 by Winograd's minimal filtering: a quarter of the multiplications.
 
-#include "ops/cpu/cpu_kernel.h"
+#include "ops/function_kernel.h"
 
 namespace braid::cpu::winograd {
 

@@ -6,7 +6,6 @@
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cudnn/convolution_plans.h"
 #include "ops/cuda/empty.h"
-#include "ops/cuda/factories.h"
 
 namespace braid::cuda {
 
@@ -88,32 +87,26 @@ ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const
   return problem;
 }
 
-std::vector<Implementation> one_way(std::unique_ptr<Kernel> kernel) {
-  std::vector<Implementation> ways;
-  ways.push_back({.kernel = std::move(kernel)});
-  return ways;
-}
-
 /// `prepare(kernel)` is called for the kernel of each plan.
 template <class Prepare>
-std::vector<Implementation> implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids,
-                                            const Prepare& prepare) {
-  std::vector<Implementation> ways;
+Implementations implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids,
+                                const Prepare& prepare) {
+  Implementations list;
   for (const auto& plan : plans) {
     auto kernel = std::make_unique<ConvolutionKernel>(plan, ids);
     prepare(*kernel);
-    ways.push_back({.kernel = std::move(kernel),
+    list.push_back({.kernel = std::move(kernel),
                     .relative_time = (1 + kTimePerRank * plan->rank) / (1 + kTimePerRank * plans.front()->rank),
                     .name = plan->name});
   }
-  return ways;
+  return list;
 }
 
-std::vector<Implementation> implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids) {
+Implementations implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids) {
   return implementations(plans, ids, [](ConvolutionKernel&) {});
 }
 
-std::vector<Implementation> gradient(const ConvolutionProblem& problem, const std::vector<std::int64_t>& ids) {
+Implementations gradient(const ConvolutionProblem& problem, const std::vector<std::int64_t>& ids) {
   const ConvolutionPlans plans = convolution_plans(problem);
   if (plans.empty()) throw DeviceError(why_no_plan(problem));
   return implementations(plans, ids);
@@ -121,8 +114,8 @@ std::vector<Implementation> gradient(const ConvolutionProblem& problem, const st
 
 }  // namespace
 
-std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
-  if (is_empty(spec)) return one_way(zeros(spec));
+Implementations make_conv2d(const KernelSpec& spec) {
+  if (is_empty(spec)) return zeros(spec);
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const bool bias = spec.inputs.size() == 3, activates = options.activation != Activation::none;
   ConvolutionProblem problem = problem_of(spec, Direction::forward, options);
@@ -144,8 +137,8 @@ std::vector<Implementation> make_conv2d(const KernelSpec& spec) {
   });
 }
 
-std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec) {
-  if (is_empty(spec)) return one_way(zeros(spec));
+Implementations make_conv2d_backward_data(const KernelSpec& spec) {
+  if (is_empty(spec)) return zeros(spec);
   ConvolutionProblem problem =
       problem_of(spec, Direction::backward_data, spec.attributes<ops::Conv2dBackwardData>().options);
   problem.x = spec.outputs[0].shape;
@@ -154,8 +147,8 @@ std::vector<Implementation> make_conv2d_backward_data(const KernelSpec& spec) {
   return gradient(problem, {kY, kW, kX});
 }
 
-std::vector<Implementation> make_conv2d_backward_filter(const KernelSpec& spec) {
-  if (is_empty(spec)) return one_way(zeros(spec));
+Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
+  if (is_empty(spec)) return zeros(spec);
   ConvolutionProblem problem =
       problem_of(spec, Direction::backward_filter, spec.attributes<ops::Conv2dBackwardFilter>().options);
   problem.x = spec.inputs[0].shape;

@@ -1,0 +1,70 @@
+#pragma once
+// The ops of Braid that have kernels, one line each: cpu::make_<op> in ops/cpu and cuda::make_<op> in ops/cuda are
+// their factories. This is a macro because only the preprocessor makes a declaration and a text of one word.
+
+#include "ops/kernels.h"
+
+// clang-format off
+#define BRAID_FOR_EACH_KERNEL(use) \
+  use(accuracy) \
+  use(adam_update) \
+  use(adaptive_avg_pool2d) \
+  use(adaptive_avg_pool2d_backward) \
+  use(avg_pool2d) \
+  use(avg_pool2d_backward) \
+  use(batch_norm) \
+  use(batch_norm_apply) \
+  use(batch_norm_backward) \
+  use(batch_norm_inference) \
+  use(cast) \
+  use(channel_slice) \
+  use(channel_sum) \
+  use(concat) \
+  use(conv2d) \
+  use(conv2d_backward_data) \
+  use(conv2d_backward_filter) \
+  use(cross_entropy) \
+  use(cross_entropy_backward) \
+  use(dropout) \
+  use(fill) \
+  use(global_avg_pool) \
+  use(global_avg_pool_backward) \
+  use(linear) \
+  use(linear_backward_data) \
+  use(linear_backward_filter) \
+  use(loss_scale_update) \
+  use(max_pool2d) \
+  use(max_pool2d_backward) \
+  use(relu) \
+  use(relu6) \
+  use(relu6_backward) \
+  use(relu_backward) \
+  use(scale) \
+  use(scale_by) \
+  use(sgd_update) \
+  use(slice_sum) \
+  use(sum) \
+  use(weighted_sum) \
+  use(weighted_sum_backward)
+// clang-format on
+
+namespace braid {
+
+struct OwnKernel {
+  std::string_view op;
+  Implementations (*factory)(const KernelSpec& spec);
+  KernelTraits traits = {};
+};
+
+#define BRAID_DECLARE_KERNEL(op) Implementations make_##op(const KernelSpec& spec);
+namespace cpu {
+BRAID_FOR_EACH_KERNEL(BRAID_DECLARE_KERNEL)
+std::span<const OwnKernel> own_kernels();
+}  // namespace cpu
+namespace cuda {
+BRAID_FOR_EACH_KERNEL(BRAID_DECLARE_KERNEL)
+std::span<const OwnKernel> own_kernels();
+}  // namespace cuda
+#undef BRAID_DECLARE_KERNEL
+
+}  // namespace braid

@@ -149,6 +149,20 @@ void StepGraph::keep(ValueId id) {
   hash_.add(4).add(id);
 }
 
+bool StepGraph::covers(const StepGraph& other) const {
+  // What a node's outputs are follows from its op and its inputs.
+  const auto same_node = [](const Node& a, const Node& b) {
+    return a.input_count == b.input_count && a.output_count == b.output_count && (a.op == b.op || a.op->equals(*b.op));
+  };
+  const auto covers_value = [](const Value& mine, const Value& its) {
+    return mine.producer == its.producer && mine.kind == its.kind && mine.slot == its.slot && mine.desc == its.desc &&
+           mine.kept >= its.kept;
+  };
+  return operands_ == other.operands_ && orders_ == other.orders_ &&
+         std::ranges::equal(values_, other.values_, covers_value) &&
+         std::ranges::equal(nodes_, other.nodes_, same_node);
+}
+
 void StepGraph::clear() {
   nodes_.clear();
   values_.clear();

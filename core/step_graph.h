@@ -98,6 +98,9 @@ class StepGraph {
 
   /// Equal for steps that can share a plan: same ops, attributes, shapes, connections, slots and kept values.
   const Hash& hash() const { return hash_; }
+  /// Whether a plan of this graph is one of the other, too: nodes and values are equal, one by one, and what the other
+  /// keeps is kept here.
+  bool covers(const StepGraph& other) const;
 
   /// Data edges (reader after writer) and anti-dependencies (the next version of a persistent tensor is written only
   /// after the last reader of the previous one), and what run_after asks for. Views are looked through: they have no

@@ -60,8 +60,9 @@ struct PlanCache::Entry {
   std::int64_t last_use = 0;
 };
 
-PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options)
-    : context_(context), streams_(streams), options_(options), timer_(context.backend(), streams) {
+PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options,
+                     Hash (*hash)(const StepGraph&))
+    : context_(context), streams_(streams), options_(options), hash_(hash), timer_(context.backend(), streams) {
   if (options.costs.empty()) return;
   const DeviceInfo& device = context.backend().info();
   profile_ = scheduler::read_profile(options.costs);
@@ -70,12 +71,14 @@ PlanCache::PlanCache(Context& context, StreamGroup& streams, const SessionOption
 PlanCache::~PlanCache() = default;
 
 Executable& PlanCache::find(const StepGraph& graph) {
-  auto found = entries_.find(graph.hash());
-  if (found != entries_.end()) {
+  const Hash key = hash_(graph);
+  const auto [first, last] = entries_.equal_range(key);
+  auto found = std::find_if(first, last, [&](const auto& item) { return item.second->graph.covers(graph); });
+  if (found != last) {
     ++hits_;
   } else {
     make_room();
-    found = entries_.emplace(graph.hash(), plan(graph)).first;
+    found = entries_.emplace(key, plan(graph));
     ++plans_;
   }
   current_ = found->second.get();

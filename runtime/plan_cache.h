@@ -1,7 +1,7 @@
 #pragma once
-// From step graph to executable. A structure seen before is found by its hash; a new one is planned. With streams = 0
-// or the policy auto, the serial plan and the concurrent candidates are measured in the first steps, and the fastest is
-// kept: concurrency is never slower than serial.
+// From step graph to executable. A structure seen before is found by its hash and compared; a new one is planned. With
+// streams = 0 or the policy auto, the serial plan and the concurrent candidates are measured in the first steps, and
+// the fastest is kept: concurrency is never slower than serial.
 
 #include <optional>
 #include <string>
@@ -26,7 +26,10 @@ std::vector<int> widths(int fixed, int max_width);
 class PlanCache {
  public:
   /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.
-  PlanCache(Context& context, StreamGroup& streams, const SessionOptions& options);
+  /// Tests may give graphs another hash.
+  PlanCache(
+      Context& context, StreamGroup& streams, const SessionOptions& options,
+      Hash (*hash)(const StepGraph&) = [](const StepGraph& graph) { return graph.hash(); });
   ~PlanCache();
 
   /// The executable for a recorded graph, bound to the arena. May move the arena, which is as large as the largest plan
@@ -65,7 +68,8 @@ class PlanCache {
   Context& context_;
   StreamGroup& streams_;
   const SessionOptions& options_;
-  std::unordered_map<Hash, std::unique_ptr<Entry>> entries_;
+  Hash (*const hash_)(const StepGraph&);
+  std::unordered_multimap<Hash, std::unique_ptr<Entry>> entries_;
   Entry* current_ = nullptr;
   bool measuring_ = false;
   KernelTimer timer_;

@@ -110,22 +110,41 @@ TEST_CASE("an old version can be neither read nor overwritten, and only persiste
                        "[test] expected a parameter or state to overwrite, got an input of shape [4]", ShapeError);
 }
 
-TEST_CASE("the hash is equal for equal structure and differs for any difference") {
-  const auto build = [](std::int64_t attribute, std::int64_t extent, bool swap, std::int32_t slot, bool keep) {
+TEST_CASE("graphs are told apart by their hashes, and one by one where these are equal") {
+  const auto build = [](std::int64_t attribute, std::int64_t extent, bool swap, std::int32_t slot, bool keep,
+                        bool order = false) {
     StepGraph graph;
     const ValueId x = graph.add_input({DType::f32, {extent}});
     const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, slot);
     const ValueId y = swap ? graph.add_node(plain(attribute), {w, x}) : graph.add_node(plain(attribute), {x, w});
+    graph.add_node(plain(), {x});
     if (keep) graph.keep(y);
-    return graph.hash();
+    if (order) graph.run_after(1, 0);
+    return graph;
   };
-  const Hash base = build(1, 4, false, 0, false);
-  CHECK(base == build(1, 4, false, 0, false));
-  CHECK(base != build(2, 4, false, 0, false));
-  CHECK(base != build(1, 5, false, 0, false));
-  CHECK(base != build(1, 4, true, 0, false));
-  CHECK(base != build(1, 4, false, 1, false));
-  CHECK(base != build(1, 4, false, 0, true));
+  const StepGraph base = build(1, 4, false, 0, false), same = build(1, 4, false, 0, false);
+  CHECK(base.hash() == same.hash());
+  CHECK(base.covers(same));
+  for (const StepGraph& other :
+       {build(2, 4, false, 0, false), build(1, 5, false, 0, false), build(1, 4, true, 0, false),
+        build(1, 4, false, 1, false), build(1, 4, false, 0, false, true), StepGraph()}) {
+    CHECK(base.hash() != other.hash());
+    CHECK_FALSE(base.covers(other));
+    CHECK_FALSE(other.covers(base));
+  }
+  const StepGraph keeps = build(1, 4, false, 0, true);
+  CHECK(base.hash() != keeps.hash());
+  CHECK_FALSE(base.covers(keeps));
+  CHECK(keeps.covers(base));  // a plan that keeps more will do
+}
+
+TEST_CASE("a node whose outputs are of another kind is another node") {
+  const auto build = [](ValueKind kind) {
+    StepGraph graph;
+    graph.add_node(plain(), {graph.add_input(kDesc)}, kind);
+    return graph;
+  };
+  CHECK_FALSE(build(ValueKind::activation).covers(build(ValueKind::gradient)));
 }
 
 TEST_CASE("a cleared graph starts over") {

@@ -36,6 +36,13 @@ struct OpRow {
 
 const std::vector<OpRow>& op_table();
 
+/// Ops of the same class as the row's that differ from it in one attribute each: every attribute once, or more often.
+/// Where its constructor refuses the value, an attribute is left out.
+std::vector<OpPtr> neighbours(const OpRow& row);
+
+/// An op with the attributes of the row's.
+OpPtr copy_of_op(const OpRow& row);
+
 /// Random inputs of a row, the same values whether f32 or f64, and rounded ones for f16 and bf16.
 std::vector<Array> make_inputs(const OpRow& row, DType dtype);
 

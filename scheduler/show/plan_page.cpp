@@ -19,6 +19,7 @@ Json nodes_of(const PlanView& view, std::span<const double> levels) {
     const auto outputs = view.problem.graph.output_descs(id);
     nodes.push_back({{"id", id},
                      {"op", node.op->name()},
+                     {"attributes", message(*node.op).substr(node.op->name().size())},
                      {"layer", view.layer(id)},
                      {"job", view.owner(id)},
                      {"phase", name_of(phase_of(view.problem.graph, id))},

@@ -332,6 +332,8 @@ class PlanPage(unittest.TestCase):
         node = next(node for node in self.data()["nodes"] if node["id"] == found[2])
         self.assertFalse(found[0])
         self.assertIn(node["op"], found[1])
+        self.assertRegex(node["attributes"], r"^{stride: \[\d,\d\], padding: ")
+        self.assertIn(node["attributes"], found[1])
         self.assertIn(node["layer"], found[1])
 
     def test_pictures_can_be_zoomed_and_what_is_pointed_at_lights_up_everywhere(self):

@@ -137,7 +137,7 @@ const span = ([from, to]) => `${time(from, 4)} to ${time(to, 4)} (${time(to - fr
 
 function node_details(node) {
   return `<b>${escaped(node.op)}</b>` + rows([
-    ['layer', node.layer], ['job', together ? DATA.jobs[node.job] : ''], ['node', node.id], ['pass', node.phase],
+    ['attributes', node.attributes], ['layer', node.layer], ['job', together ? DATA.jobs[node.job] : ''], ['node', node.id], ['pass', node.phase],
     ['result', node.output], ['planned', span(node.planned)], ['measured', node.measured && span(node.measured)],
     ['stream', node.stream], ['uses', plural(node.width, DATA.unit)], ['implementation', node.implementation], ['alone', time(node.alone)],
     ['bottom level', time(node.level)], ['critical path', critical.has(node.id) ? 'yes' : 'no'],

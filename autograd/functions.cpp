@@ -10,46 +10,29 @@
 
 namespace braid {
 
-namespace {
-
-Tensor record(OpPtr op, std::span<const ValueId> inputs, Tape& tape) {
-  return {tape, tape.record(std::move(op), inputs)};
-}
-
-/// Records on the tape of the first input. Throws Error if the tensors are of different tapes.
-template <class... Inputs>
-Tensor record(OpPtr op, const Tensor& first, const Inputs&... rest) {
-  Tape& tape = first.tape();
-  BRAID_CHECK(((&rest.tape() == &tape) && ...), Error, "[", op->name(), "] its inputs belong to different sessions");
-  const ValueId inputs[] = {first.id(), rest.id()...};
-  return record(std::move(op), std::span<const ValueId>(inputs), tape);
-}
-
-Tensor record_many(OpPtr op, std::span<const Tensor> inputs) {
+Tensor apply_op(OpPtr op, std::span<const Tensor> inputs) {
   BRAID_CHECK(!inputs.empty(), ShapeError, "[", op->name(), "] expected at least one input");
+  Tape& tape = inputs[0].tape();
   std::vector<ValueId> ids;
   for (const Tensor& input : inputs) {
-    BRAID_CHECK(&input.tape() == &inputs[0].tape(), Error, "[", op->name(),
-                "] its inputs belong to different sessions");
+    BRAID_CHECK(&input.tape() == &tape, Error, "[", op->name(), "] its inputs belong to different sessions");
     ids.push_back(input.id());
   }
-  return record(std::move(op), ids, inputs[0].tape());
+  return {tape, tape.record(std::move(op), ids)};
 }
 
-}  // namespace
-
 Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
-  return record(std::make_shared<ops::Conv2d>(options), x, w);
+  return apply_op(std::make_shared<ops::Conv2d>(options), {x, w});
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dOptions& options) {
-  return record(std::make_shared<ops::Conv2d>(options), x, w, bias);
+  return apply_op(std::make_shared<ops::Conv2d>(options), {x, w, bias});
 }
 
-Tensor linear(const Tensor& x, const Tensor& w) { return record(std::make_shared<ops::Linear>(), x, w); }
+Tensor linear(const Tensor& x, const Tensor& w) { return apply_op(std::make_shared<ops::Linear>(), {x, w}); }
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
-  return record(std::make_shared<ops::Linear>(), x, w, bias);
+  return apply_op(std::make_shared<ops::Linear>(), {x, w, bias});
 }
 
 Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
@@ -60,51 +43,51 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
                       : OpPtr(std::make_shared<ops::BatchNormInference>(options));
   const Tensor scale(parameters.scale), shift(parameters.shift);
   const Tensor mean(parameters.running_mean), variance(parameters.running_variance);
-  if (residual.defined()) return record(std::move(op), x, scale, shift, mean, variance, residual);
-  return record(std::move(op), x, scale, shift, mean, variance);
+  if (residual.defined()) return apply_op(std::move(op), {x, scale, shift, mean, variance, residual});
+  return apply_op(std::move(op), {x, scale, shift, mean, variance});
 }
 
-Tensor relu(const Tensor& x) { return record(std::make_shared<ops::Relu>(), x); }
+Tensor relu(const Tensor& x) { return apply_op(std::make_shared<ops::Relu>(), {x}); }
 
-Tensor relu6(const Tensor& x) { return record(std::make_shared<ops::Relu6>(), x); }
+Tensor relu6(const Tensor& x) { return apply_op(std::make_shared<ops::Relu6>(), {x}); }
 
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options) {
-  return record(std::make_shared<ops::MaxPool2d>(options), x);
+  return apply_op(std::make_shared<ops::MaxPool2d>(options), {x});
 }
 
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options) {
-  return record(std::make_shared<ops::AvgPool2d>(options), x);
+  return apply_op(std::make_shared<ops::AvgPool2d>(options), {x});
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output) {
-  return record(std::make_shared<ops::AdaptiveAvgPool2d>(output), x);
+  return apply_op(std::make_shared<ops::AdaptiveAvgPool2d>(output), {x});
 }
 
-Tensor global_avg_pool(const Tensor& x) { return record(std::make_shared<ops::GlobalAvgPool>(), x); }
+Tensor global_avg_pool(const Tensor& x) { return apply_op(std::make_shared<ops::GlobalAvgPool>(), {x}); }
 
-Tensor add(const Tensor& a, const Tensor& b) { return record(std::make_shared<ops::Sum>(), a, b); }
+Tensor add(const Tensor& a, const Tensor& b) { return apply_op(std::make_shared<ops::Sum>(), {a, b}); }
 
-Tensor scale(const Tensor& x, double factor) { return record(std::make_shared<ops::Scale>(factor), x); }
+Tensor scale(const Tensor& x, double factor) { return apply_op(std::make_shared<ops::Scale>(factor), {x}); }
 
-Tensor scale(const Tensor& x, const Tensor& factor) { return record(std::make_shared<ops::ScaleBy>(), x, factor); }
+Tensor scale(const Tensor& x, const Tensor& factor) { return apply_op(std::make_shared<ops::ScaleBy>(), {x, factor}); }
 
-Tensor sum(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Sum>(), inputs); }
+Tensor sum(std::span<const Tensor> inputs) { return apply_op(std::make_shared<ops::Sum>(), inputs); }
 
 Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs) {
   std::vector<Tensor> all{weights};
   all.insert(all.end(), inputs.begin(), inputs.end());
-  return record_many(std::make_shared<ops::WeightedSum>(), all);
+  return apply_op(std::make_shared<ops::WeightedSum>(), all);
 }
 
-Tensor concat(std::span<const Tensor> inputs) { return record_many(std::make_shared<ops::Concat>(), inputs); }
+Tensor concat(std::span<const Tensor> inputs) { return apply_op(std::make_shared<ops::Concat>(), inputs); }
 
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
   Tape& tape = x.tape();
-  return record(std::make_shared<ops::Dropout>(p, tape.context().random().seed, layer), x,
-                Tensor(tape, tape.step_number()));
+  return apply_op(std::make_shared<ops::Dropout>(p, tape.context().random().seed, layer),
+                  {x, Tensor(tape, tape.step_number())});
 }
 
-Tensor reshape(const Tensor& x, const Shape& shape) { return record(std::make_shared<ops::Reshape>(shape), x); }
+Tensor reshape(const Tensor& x, const Shape& shape) { return apply_op(std::make_shared<ops::Reshape>(shape), {x}); }
 
 Tensor flatten(const Tensor& x) {
   const Shape& shape = x.shape();
@@ -119,12 +102,12 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing) {
-  return record(std::make_shared<ops::CrossEntropy>(label_smoothing), cast(logits, computed_in(logits.dtype())),
-                labels);
+  return apply_op(std::make_shared<ops::CrossEntropy>(label_smoothing),
+                  {cast(logits, computed_in(logits.dtype())), labels});
 }
 
 Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k) {
-  return record(std::make_shared<ops::Accuracy>(k), cast(logits, computed_in(logits.dtype())), labels);
+  return apply_op(std::make_shared<ops::Accuracy>(k), {cast(logits, computed_in(logits.dtype())), labels});
 }
 
 }  // namespace braid

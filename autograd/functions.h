@@ -10,6 +10,13 @@
 
 namespace braid {
 
+/// Any op, one's own included (braid/op.h) → its first output. Further outputs have the ids that follow. Throws Error
+/// unless all inputs, at least one, belong to one session.
+Tensor apply_op(OpPtr op, std::span<const Tensor> inputs);
+inline Tensor apply_op(OpPtr op, std::initializer_list<Tensor> inputs) {
+  return apply_op(std::move(op), std::span(inputs.begin(), inputs.size()));
+}
+
 /// x [N,H,W,C], w [K,R,S,C/groups] → [N,P,Q,K]
 Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
 /// The same with a bias [K]

@@ -2,6 +2,7 @@
 // Everything a program that trains a model needs.
 
 #include "autograd/functions.h"
+#include "autograd/gradient_check.h"
 #include "data/fashion_mnist.h"
 #include "data/loader.h"
 #include "data/synthetic.h"

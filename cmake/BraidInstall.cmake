@@ -15,10 +15,10 @@ foreach(folder core ops autograd scheduler runtime models data train)
     # Backends are reached through the headers one level up; their own stay private.
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid
             FILES_MATCHING PATTERN "*.h" PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN policies EXCLUDE
-            PATTERN json_part.h EXCLUDE)
+            PATTERN json_part.h EXCLUDE PATTERN own_kernels.h EXCLUDE)
   endif()
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/braid/braid.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/braid DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid)
 
 install(TARGETS ${libraries} EXPORT braidTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION ${BRAID_PACKAGE_DIR})

@@ -3,7 +3,8 @@
 
 Every relative link in a Markdown file leads to a file; a page with commands says first how to put the program on the path; the
 YAML in README.md is that of a config; the example in docs/configuration.md runs; its tables of keys are those that the
-program prints, and --update puts these there; what docs/scheduling.md quotes is what its command prints.
+program prints, and --update puts these there; what docs/scheduling.md quotes is what its command prints;
+what docs/custom-ops.md quotes is in the example that it walks through.
 """
 import pathlib
 import re
@@ -14,6 +15,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
 SCHEDULING = ROOT / "docs/scheduling.md"
+CUSTOM_OPS = ROOT / "docs/custom-ops.md"
 TABLE = r"<!-- keys: .*?<!-- end of keys -->\n"
 
 
@@ -83,6 +85,13 @@ def outdated_quotations(program):
             yield f"docs/scheduling.md quotes what is no longer printed: {line}"
 
 
+def outdated_code():
+    sources = [path.read_text() for path in ROOT.glob("examples/custom_op/*")]
+    for code in re.findall(r"```cpp\n(.*?)```", CUSTOM_OPS.read_text(), re.DOTALL):
+        if not any(code in source for source in sources):
+            yield f"docs/custom-ops.md: this is in no file of examples/custom_op/ any more:\n{code}"
+
+
 def main():
     if sys.argv[2:] not in ([], ["--update"]) or len(sys.argv) < 2:
         sys.exit("usage: check_docs.py PROGRAM [--update]")
@@ -90,7 +99,7 @@ def main():
     if sys.argv[2:]:
         CONFIGURATION.write_text(with_new_tables(program, CONFIGURATION.read_text()))
     mistakes = [*broken_links(), *commands_without_a_path(), *outdated_examples(), *broken_example(program),
-                *outdated_tables(program), *outdated_quotations(program)]
+                *outdated_tables(program), *outdated_quotations(program), *outdated_code()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -1,0 +1,9 @@
+#pragma once
+// Everything that an op of one's own needs: its definition, its kernels, their registration, and apply_op.
+
+#include "autograd/functions.h"
+#include "core/op.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "ops/common/check.h"
+#include "ops/function_kernel.h"

@@ -49,7 +49,7 @@ NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, sch
   return kernels;
 }
 
-NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs) {
   NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
@@ -66,8 +66,8 @@ NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, 
   return kernels;
 }
 
-Executable::Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, scheduler::Plan plan,
-                       NodeKernels kernels, const scheduler::Costs& costs)
+Executable::Executable(const StepGraph& recorded, std::optional<scheduler::Recomputation> recomputed,
+                       scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs)
     : recomputed_(std::move(recomputed)),
       graph_(recomputed_.has_value() ? recomputed_->graph : recorded),
       plan_(std::move(plan)),

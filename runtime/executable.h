@@ -9,7 +9,7 @@
 
 #include "core/context.h"
 #include "ops/kernels.h"
-#include "ops/rewrites/recompute.h"
+#include "scheduler/memory/recompute.h"
 #include "scheduler/plan.h"
 
 namespace braid {
@@ -33,14 +33,14 @@ NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, sch
 
 /// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the nodes that are
 /// repeated. `costs` are those of the graph with recomputation.
-NodeKernels make_kernels(const Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs);
 
 class Executable {
  public:
   /// Takes the chosen kernels out of `kernels`. The recorded graph must outlive the executable. Plan, kernels and costs
   /// are of the graph with recomputation if there is any.
-  Executable(const StepGraph& recorded, std::optional<Recomputation> recomputed, scheduler::Plan plan,
+  Executable(const StepGraph& recorded, std::optional<scheduler::Recomputation> recomputed, scheduler::Plan plan,
              NodeKernels kernels, const scheduler::Costs& costs);
 
   const scheduler::Plan& plan() const { return plan_; }
@@ -81,7 +81,7 @@ class Executable {
     return recomputed_.has_value() ? recomputed_->values[static_cast<std::size_t>(recorded)] : recorded;
   }
 
-  const std::optional<Recomputation> recomputed_;
+  const std::optional<scheduler::Recomputation> recomputed_;
   const StepGraph& graph_;
   scheduler::Plan plan_;
   std::vector<scheduler::Cost> chosen_;           // per node

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "runtime/limited_planning.h"
 #include "runtime/plan_choice.h"
 #include "runtime/session.h"
+#include "scheduler/memory/limited_step.h"
 
 namespace braid {
 
@@ -93,7 +93,7 @@ Executable& PlanCache::find(const StepGraph& graph) {
     try {
       reserve_arena(needed);
       executable.bind(arena_.data(), context_);
-      memory_report_ = join(candidate.traded);
+      memory_report_ = scheduler::join(candidate.traded);
       return executable;
     } catch (const OutOfMemory&) {
       if (use_less_memory(*current_, needed)) continue;
@@ -140,7 +140,8 @@ std::unique_ptr<PlanCache::Entry> PlanCache::plan(const StepGraph& graph) {
   entry->candidates.push_back(
       make_candidate(entry->graph, measured ? "serial" : options_.policy, measured ? 1 : options_.streams, limit));
   const Candidate& first = entry->candidates.front();
-  if (!fits(first)) throw OutOfMemory(does_not_fit(first.executable->plan().arena_bytes, first.traded, limit));
+  if (!fits(first))
+    throw OutOfMemory(scheduler::does_not_fit(first.executable->plan().arena_bytes, first.traded, limit));
   if (!measured || capacity == 1) return entry;
   for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
     if (streams > streams_.size()) break;
@@ -166,7 +167,7 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
   const scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, streams,
                                                              profile_.has_value() ? &*profile_ : nullptr, target.tf32);
-  LimitedStep step = plan_step(problem, scheduler::find_policy(policy), policy, limit);
+  scheduler::LimitedStep step = plan_step(problem, scheduler::find_policy(policy), policy, limit);
   if (step.recomputed.has_value())
     kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
   const std::size_t used = step.plan.commands.streams.size();

@@ -26,9 +26,9 @@ std::int64_t workspace(const Cost& cost) {
 /// Effort that grows with the number of nodes is kept about equal for all sizes of graphs.
 int budget(std::int32_t nodes, int work, int least, int most) { return std::clamp(work / (nodes + 1), least, most); }
 
-class Chooser {
+class ImplementationChooser {
  public:
-  Chooser(const Problem& problem, const Plan& plan)
+  ImplementationChooser(const Problem& problem, const Plan& plan)
       : problem_(problem),
         plan_(plan),
         best_(plan),
@@ -344,25 +344,25 @@ class Chooser {
 
 bool improve_implementations(const Problem& problem, Plan& plan) {
   if (!problem.searches(SearchStage::implementations)) return false;
-  Chooser chooser(problem, plan);
+  ImplementationChooser chooser(problem, plan);
   if (!chooser.improve()) return false;
   plan = chooser.best();
   return true;
 }
 
 std::int64_t least_workspace_bytes(const Problem& problem, const Plan& plan) {
-  return Chooser(problem, plan).least_workspace();
+  return ImplementationChooser(problem, plan).least_workspace();
 }
 
 bool fit_implementations(const Problem& problem, Plan& plan, std::int64_t limit) {
-  Chooser chooser(problem, plan);
+  ImplementationChooser chooser(problem, plan);
   if (!chooser.fit(limit)) return false;
   plan = chooser.best();
   return true;
 }
 
 double implementations_bound(const Problem& problem, const Plan& plan) {
-  const Chooser chooser(problem, plan);
+  const ImplementationChooser chooser(problem, plan);
   return chooser.has_choice() ? chooser.bound() : simulate(problem, plan).makespan;
 }
 

@@ -1,5 +1,5 @@
 // A family of plans from the fastest to the leanest: on fewer and fewer streams, within smaller and smaller windows
-// (scheduler/policies/window.h), at last one node after another. They are made without regard to the limit, then gone
+// (scheduler/memory/window.h), at last one node after another. They are made without regard to the limit, then gone
 // through by ascending makespan until no other can be better. As the family does not depend on the limit, a larger
 // limit never makes things worse.
 
@@ -14,7 +14,7 @@
 #include "scheduler/check/simulator.h"
 #include "scheduler/lowering/implementations.h"
 #include "scheduler/memory/lifetimes.h"
-#include "scheduler/policies/window.h"
+#include "scheduler/memory/window.h"
 
 namespace braid::scheduler {
 namespace {

@@ -7,7 +7,7 @@
 //   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. It is
 //     thorough on small graphs, where single decisions matter, and costs large ones nothing.
 // Large steps are scheduled once more within a window over an order that needs little memory
-// (scheduler/policies/window.h). That schedule wins if it is as short.
+// (scheduler/memory/window.h). That schedule wins if it is as short.
 
 #include <algorithm>
 #include <limits>
@@ -15,8 +15,8 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "scheduler/check/simulator.h"
+#include "scheduler/memory/window.h"
 #include "scheduler/policies/list_scheduler.h"
-#include "scheduler/policies/window.h"
 #include "scheduler/schedule_log.h"
 
 namespace braid::scheduler {

@@ -1,4 +1,4 @@
-#include "ops/rewrites/recompute.h"
+#include "scheduler/memory/recompute.h"
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,7 @@
 #include "tests/ops/op_table.h"
 
 using namespace braid;
+using namespace braid::scheduler;
 using namespace braid::testing;
 
 namespace {

@@ -7,8 +7,8 @@
 
 #include "autograd/functions.h"
 #include "models/registry.h"
-#include "runtime/limited_planning.h"
 #include "runtime/profile/profiler.h"
+#include "scheduler/memory/limited_step.h"
 #include "tests/models/small_model.h"
 
 namespace braid {
@@ -36,7 +36,7 @@ struct Recorded {
         costs(scheduler::analytic_costs(graph, session.backend().info(), std::vector{1})) {
     make_kernels(graph, kernel_target(session, session.options()), costs);
   }
-  LimitedStep plan(std::int64_t limit, int streams = 1) const {
+  scheduler::LimitedStep plan(std::int64_t limit, int streams = 1) const {
     return plan_step(scheduler::make_problem(graph, costs, streams, 4), scheduler::critical_path, "critical_path",
                      limit);
   }
@@ -71,7 +71,7 @@ TEST_CASE("recomputation lets a step of training do with less memory, at whateve
     record_loss(*model);
     const Recorded recorded(session);
     for (const int streams : {1, 2}) {
-      const LimitedStep free = recorded.plan(0, streams), least = recorded.plan(1, streams);
+      const scheduler::LimitedStep free = recorded.plan(0, streams), least = recorded.plan(1, streams);
       CHECK(free.traded.empty());
       CHECK_FALSE(free.recomputed.has_value());
       CHECK_FALSE(least.fits);
@@ -79,12 +79,12 @@ TEST_CASE("recomputation lets a step of training do with less memory, at whateve
       CHECK(least.plan.arena_bytes < free.plan.arena_bytes);
       for (const int part : {0, 1, 2, 3}) {
         const std::int64_t limit = least.plan.arena_bytes + (free.plan.arena_bytes - least.plan.arena_bytes) * part / 4;
-        const LimitedStep step_within = recorded.plan(limit, streams);
+        const scheduler::LimitedStep step_within = recorded.plan(limit, streams);
         CHECK(step_within.fits);
         CHECK(step_within.plan.arena_bytes <= limit);
         CHECK_FALSE(step_within.traded.empty());
         if (!step_within.recomputed.has_value()) continue;
-        CHECK(join(step_within.traded).find("recomputation: ") != std::string::npos);
+        CHECK(scheduler::join(step_within.traded).find("recomputation: ") != std::string::npos);
         CHECK(verify(step_within.recomputed->graph, step_within.problem.costs, step_within.plan).empty());
       }
     }
@@ -99,7 +99,7 @@ TEST_CASE("more is recomputed the lower the limit") {
   const Recorded recorded(session);
   const std::int64_t free = recorded.plan(0).plan.arena_bytes, least = recorded.plan(1).plan.arena_bytes;
   const auto repeated = [&](int percent) {
-    const LimitedStep limited = recorded.plan(least + (free - least) * percent / 100);
+    const scheduler::LimitedStep limited = recorded.plan(least + (free - least) * percent / 100);
     return limited.recomputed.has_value() ? limited.recomputed->repeated_nodes() : 0;
   };
   CHECK(repeated(100) == 0);
@@ -112,7 +112,7 @@ TEST_CASE("a step that fits into the limit is planned as without one") {
   const Step step = session.step();
   record_loss(*model);
   const Recorded recorded(session);
-  const LimitedStep free = recorded.plan(0), limited = recorded.plan(free.plan.arena_bytes);
+  const scheduler::LimitedStep free = recorded.plan(0), limited = recorded.plan(free.plan.arena_bytes);
   CHECK(limited.plan == free.plan);
   CHECK(limited.traded.empty());
 }

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "scheduler/policies/window.h"
+#include "scheduler/memory/window.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 

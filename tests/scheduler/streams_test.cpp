@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "scheduler/check/simulator.h"
-#include "scheduler/policies/window.h"
+#include "scheduler/memory/window.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 

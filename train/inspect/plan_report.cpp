@@ -28,7 +28,7 @@ double utilisation(const scheduler::Problem& problem, const scheduler::Plan& pla
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
-PlanRow row_of(const LimitedStep& planned, double plan_seconds) {
+PlanRow row_of(const scheduler::LimitedStep& planned, double plan_seconds) {
   const scheduler::Plan& plan = planned.plan;
   const scheduler::Simulation simulation = simulate(planned.problem, plan);
   PlanRow row{.policy = plan.policy,
@@ -53,7 +53,7 @@ PlanRow row_of(const LimitedStep& planned, double plan_seconds) {
 void add_row(const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
   const scheduler::Problem problem = with_streams(report.problem, streams);
-  LimitedStep planned = plan_step(problem, scheduler::find_policy(policy), policy, report.memory_limit);
+  scheduler::LimitedStep planned = plan_step(problem, scheduler::find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   PlanRow& row = report.rows.emplace_back(row_of(planned, seconds.count()));
   if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');
@@ -150,7 +150,7 @@ std::string memory_table(const PlanReport& report) {
 std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"); }
 
 std::string whether_it_fits(const PlanRow& row) {
-  const std::string traded = row.traded.empty() ? "" : " after trading " + join(row.traded);
+  const std::string traded = row.traded.empty() ? "" : " after trading " + scheduler::join(row.traded);
   return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
          '\n';
 }
@@ -179,7 +179,7 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
 }
 
 scheduler::PlanView view_of(const PlanReport& report) {
-  const LimitedStep& planned = report.planned;
+  const scheduler::LimitedStep& planned = report.planned;
   scheduler::PlanView view = view_of(planned.problem, planned.plan);
   view.title = describe(report.step);
   view.device = report.target.info.name;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/limited_planning.h"
 #include "scheduler/costs/what_if.h"
+#include "scheduler/memory/limited_step.h"
 #include "scheduler/show/plan_view.h"
 #include "train/inspect/plan_target.h"
 #include "train/inspect/recorded_step.h"
@@ -43,12 +43,12 @@ struct PlanReport {
   RecordedStep step;
   PlanTarget target;
   TargetCosts costs;
-  scheduler::Problem problem;     ///< of the recorded step
-  std::vector<PlanRow> rows;      ///< serial comes first
-  std::size_t configured = 0;     ///< the row of the config's or the requested policy
-  LimitedStep planned;            ///< of that row
-  scheduler::MemoryUse memory;    ///< of that row
-  std::int64_t memory_limit = 0;  ///< 0: none
+  scheduler::Problem problem;      ///< of the recorded step
+  std::vector<PlanRow> rows;       ///< serial comes first
+  std::size_t configured = 0;      ///< the row of the config's or the requested policy
+  scheduler::LimitedStep planned;  ///< of that row
+  scheduler::MemoryUse memory;     ///< of that row
+  std::int64_t memory_limit = 0;   ///< 0: none
 };
 
 /// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.

@@ -6,7 +6,7 @@
 
 #include "core/step_graph.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// A step graph some of whose values are computed twice, and how it corresponds to the one that was recorded.
 struct Recomputation {
@@ -37,4 +37,4 @@ std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
 /// cannot be recomputed, ShapeError if a repeated node would read a parameter that has been overwritten by then.
 Recomputation recompute(const StepGraph& graph, std::span<const ValueId> values);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -1,11 +1,9 @@
-#include "ops/rewrites/recompute.h"
+#include "scheduler/memory/recompute.h"
 
 #include <algorithm>
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
-
-std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 /// Rebuilds a graph node by node, and repeats what backward nodes are to read anew.
 class Rewriter {
@@ -15,7 +13,7 @@ class Rewriter {
     for (const ValueId value : values) {
       BRAID_CHECK(can_recompute(graph, value), Error, "[recompute] value ", value, " of shape ",
                   graph.value(value).desc.shape, " cannot be recomputed");
-      chosen_[index(value)] = true;
+      chosen_[value] = true;
     }
     result_.values.assign(chosen_.size(), kNoValue);
     result_.copies.assign(chosen_.size(), kNoValue);
@@ -34,14 +32,14 @@ class Rewriter {
   }
 
  private:
-  ValueId first(ValueId value) const { return result_.values[index(value)]; }
+  ValueId first(ValueId value) const { return result_.values[value]; }
 
   /// Inputs and persistent tensors recorded before value `end`.
   void add_sources(ValueId end) {
     for (; next_ < end; ++next_) {
       const Value& value = graph_.value(next_);
-      result_.values[index(next_)] = value.slot < 0 ? result_.graph.add_input(value.desc)
-                                                    : result_.graph.add_persistent(value.desc, value.kind, value.slot);
+      result_.values[next_] = value.slot < 0 ? result_.graph.add_input(value.desc)
+                                             : result_.graph.add_persistent(value.desc, value.kind, value.slot);
     }
   }
 
@@ -54,7 +52,7 @@ class Rewriter {
     }
     const ValueKind kind = node.output_count > 0 ? graph_.value(node.first_output).kind : ValueKind::activation;
     const ValueId output = result_.graph.add_node(node.op, inputs, kind);
-    for (int i = 0; i < node.output_count; ++i) result_.values[index(next_++)] = output + i;
+    for (int i = 0; i < node.output_count; ++i) result_.values[next_++] = output + i;
     result_.nodes.push_back(result_.graph.node_count() - 1);
     result_.recorded.push_back(id);
   }
@@ -72,8 +70,8 @@ class Rewriter {
 
   /// The value as backward nodes read it. Repeats its node, and those of its inputs, the first time.
   ValueId newest(ValueId value, NodeId after) {
-    if (!chosen_[index(graph_.value(value).root)]) return first(value);
-    ValueId& copy = result_.copies[index(value)];
+    if (!chosen_[graph_.value(value).root]) return first(value);
+    ValueId& copy = result_.copies[value];
     if (copy != kNoValue) return copy;
     const NodeId id = graph_.value(value).producer;
     const Node& node = graph_.node(id);
@@ -85,7 +83,7 @@ class Rewriter {
     result_.recorded.push_back(id);
     if (after != kNoNode && !node.is_view) result_.graph.run_after(result_.graph.node_count() - 1, after);
     const int outputs = result_.graph.nodes().back().output_count;
-    for (int i = 0; i < outputs; ++i) result_.copies[index(node.first_output + i)] = output + i;
+    for (int i = 0; i < outputs; ++i) result_.copies[node.first_output + i] = output + i;
     return copy;
   }
 
@@ -114,7 +112,7 @@ std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node) {
   const auto inputs = graph.inputs(node);
   std::vector<ValueId> list(inputs.begin(), inputs.end());
   if (const std::optional<Repeat> repeat = graph.node(node).op->repeat(); repeat.has_value()) {
-    for (const auto& [input, output] : repeat->inputs_from_outputs) list[index(input)] = graph.output(node, output);
+    for (const auto& [input, output] : repeat->inputs_from_outputs) list[input] = graph.output(node, output);
   }
   return list;
 }
@@ -123,4 +121,4 @@ Recomputation recompute(const StepGraph& graph, std::span<const ValueId> values)
   return Rewriter(graph, values).run();
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "ops/rewrites/recompute.h"
+#include "scheduler/memory/recompute.h"
 #include "scheduler/plan.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 /// Adds values to `chosen` (of `graph`) until the most bytes in use at any time have fallen by `excess`, as far as that
 /// can be told without planning anew: where most is in use, the value that saves most bytes there for each
@@ -15,7 +15,7 @@ namespace braid {
 ///
 /// `current` is the graph with what has been chosen so far recomputed, `plan` a plan of that, `costs` those of `graph`.
 /// False if nothing helps.
-bool choose_recomputed(const StepGraph& graph, const scheduler::Costs& costs, const Recomputation& current,
-                       const scheduler::Plan& plan, std::int64_t excess, std::vector<ValueId>& chosen);
+bool choose_recomputed(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+                       std::int64_t excess, std::vector<ValueId>& chosen);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -1,16 +1,14 @@
-#include "runtime/recompute_choice.h"
+#include "scheduler/memory/recompute_choice.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "scheduler/memory/lifetimes.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
-
-std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 /// When a value of the recorded graph is in use. Times are places in the order in which the plan starts nodes.
 struct Uses {
@@ -33,7 +31,7 @@ class Profile {
   explicit Profile(std::size_t times) : bytes_(times) {}
 
   void add(std::int32_t begin, std::int32_t end, std::int64_t bytes) {
-    for (std::int32_t time = begin; time <= end; ++time) bytes_[index(time)] += bytes;
+    for (std::int32_t time = begin; time <= end; ++time) bytes_[time] += bytes;
   }
   void add(const Uses& uses, std::int64_t bytes) {
     add(uses.begin, uses.chosen ? uses.last_forward : uses.last(), bytes);
@@ -49,14 +47,14 @@ class Profile {
   std::vector<std::int64_t> bytes_;
 };
 
-class Chooser {
+class RecomputeChooser {
  public:
-  Chooser(const StepGraph& graph, const scheduler::Costs& costs, const Recomputation& current,
-          const scheduler::Plan& plan, std::vector<ValueId>& chosen)
+  RecomputeChooser(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+                   std::vector<ValueId>& chosen)
       : graph_(graph), costs_(costs), chosen_(chosen), profile_(0) {
     measure(current.graph, plan);
     collect_uses(current);
-    for (const ValueId value : chosen) uses_[index(value)].chosen = true;
+    for (const ValueId value : chosen) uses_[value].chosen = true;
   }
 
   bool run(std::int64_t excess) {
@@ -78,46 +76,46 @@ class Chooser {
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
   /// What is in use when, as it is planned now.
-  void measure(const StepGraph& graph, const scheduler::Plan& plan) {
-    const scheduler::Lifetimes lifetimes(graph, plan);
+  void measure(const StepGraph& graph, const Plan& plan) {
+    const Lifetimes lifetimes(graph, plan);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       time_.push_back(graph.node(id).is_view ? -1 : lifetimes.rank(id));
     }
-    profile_ = Profile(index(lifetimes.ranks()));
-    for (const scheduler::ValueBlock& block : lifetimes.blocks()) {
+    profile_ = Profile(lifetimes.ranks());
+    for (const ValueBlock& block : lifetimes.blocks()) {
       profile_.add(std::max(0, block.begin), std::min(block.end, lifetimes.ranks() - 1), block.bytes);
     }
   }
 
   void collect_uses(const Recomputation& current) {
-    uses_.resize(index(graph_.value_count()));
-    overwritten_by_.assign(index(graph_.value_count()), kNever);
-    first_backward_.assign(index(graph_.value_count()), kNever);
+    uses_.resize(graph_.value_count());
+    overwritten_by_.assign(graph_.value_count(), kNever);
+    first_backward_.assign(graph_.value_count(), kNever);
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (graph_.node(id).is_view) continue;
-      const std::int32_t time = time_[index(current.nodes[index(id)])];
+      const std::int32_t time = time_[current.nodes[id]];
       for (const ValueId input : graph_.inputs(id)) {
         const ValueId root = graph_.value(input).root;
-        Uses& uses = uses_[index(root)];
+        Uses& uses = uses_[root];
         if (is_backward(graph_, id)) {
           read_late(uses, time);
-          first_backward_[index(root)] = std::min(first_backward_[index(root)], id);
+          first_backward_[root] = std::min(first_backward_[root], id);
         } else {
           uses.last_forward = std::max(uses.last_forward, time);
         }
       }
       for (int i = 0; i < graph_.node(id).output_count; ++i) {
         const ValueId output = graph_.output(id, i), previous = graph_.value(output).previous;
-        Uses& uses = uses_[index(output)];
+        Uses& uses = uses_[output];
         uses.begin = time;
         uses.last_forward = std::max(uses.last_forward, time);
-        if (previous != kNoValue) overwritten_by_[index(previous)] = id;
+        if (previous != kNoValue) overwritten_by_[previous] = id;
       }
     }
     for (NodeId id = 0; id < current.graph.node_count(); ++id) {
       if (!current.is_repeated(id) || current.graph.node(id).is_view) continue;
-      for (const ValueId input : inputs_of_repeat(graph_, current.recorded[index(id)])) {
-        read_late(uses_[index(graph_.value(input).root)], time_[index(id)]);
+      for (const ValueId input : inputs_of_repeat(graph_, current.recorded[id])) {
+        read_late(uses_[graph_.value(input).root], time_[id]);
       }
     }
   }
@@ -134,18 +132,18 @@ class Chooser {
     const std::int64_t peak = profile_.peak();
     std::vector<Trial> trials;
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
-      const Uses& now = uses_[index(id)];
-      if (now.chosen || first_backward_[index(id)] == kNever || !can_recompute(graph_, id)) continue;
+      const Uses& now = uses_[id];
+      if (now.chosen || first_backward_[id] == kNever || !can_recompute(graph_, id)) continue;
       if (time <= now.last_forward || time >= now.first_late) continue;
       Trial trial;
-      if (choose(id, first_backward_[index(id)], trial) && weigh(trial, time)) trials.push_back(std::move(trial));
+      if (choose(id, first_backward_[id], trial) && weigh(trial, time)) trials.push_back(std::move(trial));
     }
     std::ranges::stable_sort(trials, std::ranges::greater(), &Trial::merit);
     for (Trial& trial : trials) {
       exchange(trial);
       if (profile_.peak() <= peak) {
         for (const auto& [id, before] : trial.changes) {
-          if (uses_[index(id)].chosen && !before.chosen) chosen_.push_back(id);
+          if (uses_[id].chosen && !before.chosen) chosen_.push_back(id);
         }
         return true;
       }
@@ -159,7 +157,7 @@ class Chooser {
   bool weigh(Trial& trial, std::int32_t time) const {
     std::int64_t saved = 0, added = 0;
     for (const auto& [id, after] : trial.changes) {
-      const Uses& before = uses_[index(id)];
+      const Uses& before = uses_[id];
       if (before.covers(time)) saved += bytes(id);
       if (after.covers(time)) saved -= bytes(id);
       const bool longer = after.last() > before.last() || (before.chosen && after.first_late < before.first_late);
@@ -173,15 +171,15 @@ class Chooser {
   /// Makes the changes of a trial, or takes them back.
   void exchange(Trial& trial) {
     for (auto& [id, other] : trial.changes) {
-      profile_.add(uses_[index(id)], -bytes(id));
+      profile_.add(uses_[id], -bytes(id));
       profile_.add(other, bytes(id));
-      std::swap(uses_[index(id)], other);
+      std::swap(uses_[id], other);
     }
   }
 
   Uses uses(ValueId id, const Trial& trial) const {
     const auto found = std::ranges::find(trial.changes, id, &std::pair<ValueId, Uses>::first);
-    return found == trial.changes.end() ? uses_[index(id)] : found->second;
+    return found == trial.changes.end() ? uses_[id] : found->second;
   }
   static void change(ValueId id, const Uses& uses, Trial& trial) {
     const auto found = std::ranges::find(trial.changes, id, &std::pair<ValueId, Uses>::first);
@@ -210,7 +208,7 @@ class Chooser {
   /// Has a value there at a time, ahead of the recorded node `reader`: as it is, computed again, or kept until then.
   bool need(ValueId id, std::int32_t time, NodeId reader, Trial& trial) const {
     const Value& value = graph_.value(id);
-    if (value.slot >= 0) return overwritten_by_[index(id)] > reader;
+    if (value.slot >= 0) return overwritten_by_[id] > reader;
     if (value.kept) return true;
     const Uses before = uses(id, trial);
     Uses after = before;
@@ -224,7 +222,7 @@ class Chooser {
   }
 
   const StepGraph& graph_;
-  const scheduler::Costs& costs_;
+  const Costs& costs_;
   std::vector<ValueId>& chosen_;
   std::vector<std::int32_t> time_;  // per node of the planned graph; -1 for views
   Profile profile_;
@@ -235,9 +233,9 @@ class Chooser {
 
 }  // namespace
 
-bool choose_recomputed(const StepGraph& graph, const scheduler::Costs& costs, const Recomputation& current,
-                       const scheduler::Plan& plan, std::int64_t excess, std::vector<ValueId>& chosen) {
-  return Chooser(graph, costs, current, plan, chosen).run(excess);
+bool choose_recomputed(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+                       std::int64_t excess, std::vector<ValueId>& chosen) {
+  return RecomputeChooser(graph, costs, current, plan, chosen).run(excess);
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -1,11 +1,11 @@
-#include "runtime/limited_planning.h"
+#include "scheduler/memory/limited_step.h"
 
 #include <iomanip>
 
 #include "core/text.h"
-#include "runtime/recompute_choice.h"
+#include "scheduler/memory/recompute_choice.h"
 
-namespace braid {
+namespace braid::scheduler {
 namespace {
 
 /// Times that more values are chosen and the step is planned again, at most.
@@ -17,7 +17,7 @@ std::string mebibytes(std::int64_t bytes) {
   return out.str();
 }
 
-std::string describe(const Recomputation& recomputed, const scheduler::Costs& costs) {
+std::string describe(const Recomputation& recomputed, const Costs& costs) {
   double microseconds = 0;
   std::int32_t nodes = 0;
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
@@ -33,11 +33,10 @@ std::string describe(const Recomputation& recomputed, const scheduler::Costs& co
 
 }  // namespace
 
-LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy policy, std::string_view policy_name,
-                      std::int64_t limit) {
-  LimitedStep best{scheduler::make_plan(problem, policy, policy_name), problem, std::nullopt};
+LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
+  LimitedStep best{make_plan(problem, policy, policy_name), problem, std::nullopt};
   if (limit == 0 || best.plan.arena_bytes <= limit) return best;
-  scheduler::LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
+  LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
   best = {limited.plan, problem, std::nullopt, limited.traded, limited.fits};
 
   std::vector<ValueId> chosen;
@@ -46,7 +45,7 @@ LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy polic
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);
-    scheduler::Problem again = with_streams(with_graph(problem, current.graph, current.recorded), 1);
+    Problem again = with_streams(with_graph(problem, current.graph, current.recorded), 1);
     limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
     if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some
@@ -74,4 +73,4 @@ std::string join(std::span<const std::string> traded) {
   return line;
 }
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -1,17 +1,17 @@
 #pragma once
 // Plans of a whole step that keep to a limit of memory. What is traded for it, in this order: concurrency and workspace
-// (scheduler/memory/memory_limit.h), then time, by computing cheap activations twice (ops/rewrites/recompute.h).
+// (scheduler/memory/memory_limit.h), then time, by computing cheap activations twice (scheduler/memory/recompute.h).
 
 #include <optional>
 
-#include "ops/rewrites/recompute.h"
 #include "scheduler/memory/memory_limit.h"
+#include "scheduler/memory/recompute.h"
 
-namespace braid {
+namespace braid::scheduler {
 
 struct LimitedStep {
-  scheduler::Plan plan;                     ///< of the graph that was given, or of the one with recomputation
-  scheduler::Problem problem;               ///< that it solves: the given one, or that with recomputation
+  Plan plan;                                ///< of the graph that was given, or of the one with recomputation
+  Problem problem;                          ///< that it solves: the given one, or that with recomputation
   std::optional<Recomputation> recomputed;  ///< unless nothing is computed twice
   std::vector<std::string> traded = {};     ///< what was given up for memory, for people; empty if nothing was
   bool fits = true;                         ///< plan.arena_bytes is within the limit
@@ -19,8 +19,7 @@ struct LimitedStep {
 
 /// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. A limit of 0 is
 /// none. The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
-LimitedStep plan_step(const scheduler::Problem& problem, scheduler::Policy policy, std::string_view policy_name,
-                      std::int64_t limit);
+LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 /// For steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);
@@ -28,4 +27,4 @@ std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> 
 /// What was traded, in one line.
 std::string join(std::span<const std::string> traded);
 
-}  // namespace braid
+}  // namespace braid::scheduler

@@ -1,4 +1,4 @@
-#include "scheduler/policies/window.h"
+#include "scheduler/memory/window.h"
 
 #include <algorithm>
 

@@ -28,8 +28,11 @@ struct Quality {
 
 /// One net at one batch size on one device: what comes of all stages, and without each.
 struct Case {
-  Quality full;
-  std::vector<Quality> without;
+  struct Qualities {
+    Quality free, limited;
+  };
+  Qualities full;
+  std::vector<Qualities> without;  // by stage
 };
 
 template <class Make>
@@ -47,20 +50,11 @@ Case measure(const Problem& problem) {
   const auto limited = [limit](const Problem& p) {
     return plan_within(p, scheduler::critical_path, "critical_path", limit).plan;
   };
-  Case result{.full = quality_of(problem, free), .without = {}};
-  const Quality full_limited = quality_of(problem, limited);
+  Case result{.full = {quality_of(problem, free), quality_of(problem, limited)}, .without = {}};
   for (unsigned stage = 0; stage < std::size(kSearchStages); ++stage) {
     Problem without = problem;
     without.skipped = 1U << stage;
-    const bool of_limit = stage == static_cast<unsigned>(scheduler::SearchStage::limited_windows);
-    Quality quality = of_limit ? quality_of(without, limited) : quality_of(without, free);
-    if (of_limit) {  // as if the limited plan were the full one
-      quality.makespan *= result.full.makespan / full_limited.makespan;
-      quality.waits += result.full.waits - full_limited.waits;
-      quality.arena *= result.full.arena / full_limited.arena;
-      quality.seconds *= result.full.seconds / full_limited.seconds;
-    }
-    result.without.push_back(quality);
+    result.without.push_back({quality_of(without, free), quality_of(without, limited)});
   }
   return result;
 }
@@ -68,22 +62,22 @@ Case measure(const Problem& problem) {
 double percent(double without, double full) { return full > 0 ? 100 * (without / full - 1) : 0; }
 
 /// Changes in percent of the full search. Positive: the stage saves that much.
-void print(const std::string& title, const std::vector<Case>& cases) {
+void print(const std::string& title, const std::vector<Case>& cases, Quality Case::Qualities::*of) {
   std::vector<std::vector<std::string>> cells{
       {"without", "makespan, mean", "worst", "best", "waits", "arena, mean", "worst", "planning time"}};
   double seconds = 0;
-  for (const Case& one : cases) seconds += one.full.seconds;
+  for (const Case& one : cases) seconds += (one.full.*of).seconds;
   for (std::size_t stage = 0; stage < std::size(kSearchStages); ++stage) {
     double makespan = 0, worst = 0, best = 0, waits = 0, full_waits = 0, arena = 0, worst_arena = 0, time = 0;
     for (const Case& one : cases) {
-      const Quality& without = one.without[stage];
-      const double longer = percent(without.makespan, one.full.makespan);
+      const Quality& without = one.without[stage].*of;
+      const double longer = percent(without.makespan, (one.full.*of).makespan);
       makespan += longer / static_cast<double>(cases.size());
       worst = std::max(worst, longer);
       best = std::min(best, longer);
       waits += without.waits;
-      full_waits += one.full.waits;
-      const double larger = percent(without.arena, one.full.arena);
+      full_waits += (one.full.*of).waits;
+      const double larger = percent(without.arena, (one.full.*of).arena);
       arena += larger / static_cast<double>(cases.size());
       worst_arena = std::max(worst_arena, larger);
       time += without.seconds;
@@ -113,7 +107,9 @@ void run(const std::vector<std::int64_t>& batch_sizes) {
   }
   std::printf("What is lost without a stage, in percent\n\n");
   for (std::size_t device = 0; device < std::size(devices); ++device) {
-    print(message(devices[device].first, ", ", devices[device].second, " streams"), all[device]);
+    const std::string title = message(devices[device].first, ", ", devices[device].second, " streams");
+    print(title, all[device], &Case::Qualities::free);
+    print(message(title, ", ", kLimit, " of the arena"), all[device], &Case::Qualities::limited);
   }
 }
 

@@ -312,7 +312,8 @@ class ImplementationChooser {
     if (s == static_cast<int>(levels_.size())) {
       const std::vector<Placement> own = plan_.placements;
       for (const NodeId node : nodes_) plan_.placements[node].implementation = pick(node, limits_[stream(node)]);
-      accept(search_locally(simulate(problem_, plan_, order_), kLeafBudget));
+      accept(search_locally(simulate(problem_, plan_, order_),
+                            problem_.searches(SearchStage::implementations) ? kLeafBudget : 0));
       plan_.placements = own;
       return;
     }

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Compares two builds of Braid in one run: the plans of all networks, and the step times of the benchmark networks.
+
+    benchmarks/before_after.py BEFORE AFTER [--turns N] [--seconds S] [--skip plans|steps]
+
+BEFORE and AFTER are build folders with bin/braid and bin/bench_planning. Builds take turns. A ratio is AFTER over BEFORE; below 1,
+AFTER is better.
+"""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+
+from program import Program, relative
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # of `bench_planning nets`
+
+
+def plans(build):
+    """What `bench_planning nets` prints: (network, device, policy) to its numbers."""
+    lines = subprocess.run([build / "bin/bench_planning", "nets"], capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [line.split() for line in lines[2:]]
+    return {tuple(row[:3]): {name: float(row[column]) for name, column in COLUMNS.items()} for row in rows}
+
+
+def compare_plans(builds, turns):
+    runs = [[], []]
+    for turn in range(turns):
+        for i in (0, 1) if turn % 2 == 0 else (1, 0):
+            runs[i].append(plans(builds[i]))
+    before, after = ({key: {name: statistics.median(run[key][name] for run in of_build) for name in COLUMNS}
+                      for key in of_build[0]} for of_build in runs)
+    assert before.keys() == after.keys(), "the builds know different networks or policies"
+    print(f"{len({key[0] for key in before})} networks on {len({key[1] for key in before})} devices, {len(before)} plans\n")
+    print("| | total | mean ratio | best | worst | at |\n|---|---|---|---|---|---|")
+    for name in COLUMNS:
+        ratios = {key: after[key][name] / before[key][name] for key in before if before[key][name] > 0}
+        total = sum(row[name] for row in after.values()) / sum(row[name] for row in before.values())
+        worst = max(ratios, key=ratios.get)
+        print(f"| {name} | {total:.3f} | {statistics.mean(ratios.values()):.3f} | {min(ratios.values()):.3f} | "
+              f"{ratios[worst]:.3f} | {' '.join(worst)} |")
+
+
+def compare_steps(builds, turns, seconds):
+    print("\n| network | before, median | after / before, median (quartiles) |\n|---|---|---|")
+    for config in sorted((ROOT / "benchmarks/configs").glob("*.yaml")):
+        programs = [Program(str(build), [build / "bin/braid", "bench", config, "--serve"], stop=True) for build in builds]
+        try:
+            for program in programs:
+                program.wait_until_ready()
+            for turn in range(turns):
+                for program in programs if turn % 2 == 0 else reversed(programs):
+                    program.take_turn(seconds)
+            before, after = (program.step_seconds for program in programs)
+        finally:
+            for program in programs:
+                program.close()
+        lower, median, upper = relative(after, before)
+        print(f"| {config.stem} | {1e3 * statistics.median(before):.1f} ms | {median:.3f} ({lower:.3f}–{upper:.3f}) |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("builds", nargs=2, type=pathlib.Path, metavar=("BEFORE", "AFTER"))
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn of steps")
+    parser.add_argument("--skip", choices=("plans", "steps"))
+    arguments = parser.parse_args()
+    builds = [build.resolve() for build in arguments.builds]
+    if arguments.skip != "plans":
+        compare_plans(builds, min(arguments.turns, 3))
+    if arguments.skip != "steps":
+        compare_steps(builds, arguments.turns, arguments.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts that people wait for: what a step prints, who waits for whom, and how test cases are counted."""
+"""The scripts: what a step prints, who waits for whom, how test cases are counted, and which types are defined twice."""
 
 import os
 import pathlib
@@ -93,6 +93,44 @@ class CountTests(unittest.TestCase):
 
     def test_a_program_of_one_part_says_itself_what_it_skipped(self):
         self.assertEqual(self.count(("data", "run", 6, 0, 1)), "6 passed, 0 failed, 1 skipped")
+
+
+class CheckTypes(unittest.TestCase):
+    def repeated(self, **sources):
+        """Sources by path, with __ for a slash; all but the ending, which is cpp."""
+        with tempfile.TemporaryDirectory(prefix="braid-types-") as folder:
+            for name, text in sources.items():
+                path = pathlib.Path(folder, name.replace("__", "/") + ".cpp")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            run = subprocess.run([sys.executable, SCRIPTS / "check_types.py", folder], capture_output=True, text=True)
+        self.assertEqual(run.stderr, "")
+        self.assertEqual(run.returncode, bool(run.stdout))
+        return run.stdout
+
+    def test_braid_defines_no_type_twice(self):
+        run = subprocess.run([sys.executable, SCRIPTS / "check_types.py"], capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
+
+    def test_a_type_that_two_files_define_is_reported(self):
+        expected = "braid::Range is defined in ops/a.cpp and train/b.cpp\n"
+        for other in ("struct Range { int to; };", "class Range final : public Base<int> {};", "enum class Range : long { a };",
+                      "// a comment {\n#define OPEN {\nconst char kOpen = '{', *kText = \"{\\\"\";\nstruct alignas(8) Range {};"):
+            self.assertEqual(self.repeated(ops__a="namespace braid { struct Range { int from; }; }",
+                                           train__b="namespace braid {\n" + other + "\n}"), expected)
+
+    def test_types_that_cannot_meet_may_share_a_name(self):
+        mine = "namespace braid { struct Range { int from; }; }"
+        for other in ("namespace braid { namespace { struct Range { int to; }; } }", "namespace braid::cpu { struct Range {}; }",
+                      "namespace braid { struct Range; }", "namespace braid { void f() { struct Range {}; } }",
+                      "namespace braid { struct Axis { struct Range {}; }; }", "namespace braid { template <> struct Range<int> {}; }"):
+            self.assertEqual(self.repeated(ops__a=mine, train__b=other), "")
+
+    def test_programs_of_their_own_may_share_a_name_but_not_one_of_the_library(self):
+        mine = "namespace braid { struct Range { int from; }; }"
+        self.assertEqual(self.repeated(tests__ops__a=mine, tests__train__b=mine, examples__c=mine, examples__d=mine), "")
+        self.assertIn("defined in core/r.cpp and examples/c.cpp", self.repeated(core__r=mine, examples__c=mine))
+        self.assertIn("defined in tests/ops/a.cpp and tests/ops/b.cpp", self.repeated(tests__ops__a=mine, tests__ops__b=mine))
 
 
 if __name__ == "__main__":

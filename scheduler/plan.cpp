@@ -10,7 +10,7 @@ namespace braid::scheduler {
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {
   check_problem(problem);
   Plan plan = plan_commands(problem, policy(problem), policy_name);
-  plan.bound = lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams);
+  plan.bound = lower_bound(problem);
   improve_implementations(problem, plan);
   plan_memory(problem.graph, problem.costs, plan);
   require_safe(problem, plan);

@@ -67,6 +67,20 @@ Problem with_edges(Problem problem, Edges edges);
 /// The same on another number of streams.
 Problem with_streams(Problem problem, int streams);
 
+/// No simulated plan of a problem is faster than the bound: at least max(D, W / capacity, fastest durations / streams).
+/// Where interference lets nodes share the capacity better than in proportion, the work counts for less (shared_work).
+struct LowerBound {
+  double depth = 0;  ///< D: the critical path, microseconds
+  double work = 0;   ///< W: capacity-microseconds
+  double bound = 0;  ///< microseconds
+  friend bool operator==(const LowerBound&, const LowerBound&) = default;
+};
+LowerBound lower_bound(const Problem& problem);
+
+/// Per node and implementation: the least share of the capacity that it takes, in capacity-microseconds. That is width ×
+/// duration, times the least product of factors below 1 that nodes in the other streams can give it.
+std::vector<std::vector<double>> shared_work(const Problem& problem);
+
 /// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.
 void check_problem(const Problem& problem);
 

@@ -3,7 +3,6 @@
 // from the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,15 +52,5 @@ std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);
 /// The critical path of a graph with these bottom levels, first node to last: the longest chain of nodes that need each
 /// other, every node at its fastest.
 std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std::span<const double> levels);
-
-/// max(D, W / capacity, fastest durations / streams) in microseconds: no plan can be faster under the capacity model.
-struct LowerBound {
-  double depth = 0;  ///< D: the critical path
-  double work = 0;   ///< W: capacity-microseconds
-  double bound = 0;
-  friend bool operator==(const LowerBound&, const LowerBound&) = default;
-};
-LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity,
-                       int streams = std::numeric_limits<int>::max());
 
 }  // namespace braid::scheduler

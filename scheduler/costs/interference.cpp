@@ -1,5 +1,9 @@
 #include "scheduler/costs/interference.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace braid::scheduler {
 
 void Interference::set_kind(NodeId node, int implementation, std::int32_t kind) {
@@ -23,6 +27,27 @@ double Interference::factor(NodeId node, int implementation, NodeId other, int o
   if (first == kUnknown || second == kUnknown) return 1;
   const auto found = factors_.find(key(first, second));
   return found == factors_.end() ? 1 : found->second;
+}
+
+std::unordered_map<std::int32_t, double> Interference::least_factors(int others) const {
+  std::unordered_map<std::int32_t, int> nodes;  // of every kind
+  for (const auto& implementations : kinds_) {
+    for (const std::int32_t kind : implementations) ++nodes[kind];
+  }
+  std::unordered_map<std::int32_t, std::vector<double>>
+      below;  // per kind: the factors of all nodes that may run beside it
+  for (const auto& [key, factor] : factors_) {
+    const auto kind = static_cast<std::int32_t>(key >> 32), other = static_cast<std::int32_t>(key);
+    const int beside = std::min(nodes[other] - (kind == other), others);
+    if (factor < 1 && beside > 0) below[kind].insert(below[kind].end(), beside, factor);
+  }
+  std::unordered_map<std::int32_t, double> least;
+  for (auto& [kind, factors] : below) {
+    std::ranges::sort(factors);
+    factors.resize(std::min(factors.size(), static_cast<std::size_t>(others)));
+    least[kind] = std::accumulate(factors.begin(), factors.end(), 1.0, std::multiplies());
+  }
+  return least;
 }
 
 Interference Interference::reindexed(std::span<const NodeId> origin) const {

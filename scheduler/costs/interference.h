@@ -25,13 +25,16 @@ class Interference {
   /// The same for a graph whose node i is node origin[i] of this one; kNoNode: a node that nothing is known of.
   Interference reindexed(std::span<const NodeId> origin) const;
   bool empty() const { return factors_.empty(); }
+  /// Per kind, for those that have factors below 1: their least product with up to `others` other nodes.
+  std::unordered_map<std::int32_t, double> least_factors(int others) const;
+  /// Of a node in one way; -1 if nothing is known.
+  std::int32_t kind(NodeId node, int implementation) const;
 
  private:
   static constexpr std::int32_t kUnknown = -1;
   static std::uint64_t key(std::int32_t kind, std::int32_t other) {
     return std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | static_cast<std::uint32_t>(other);
   }
-  std::int32_t kind(NodeId node, int implementation) const;
 
   std::vector<std::vector<std::int32_t>> kinds_;  // per node and implementation
   std::unordered_map<std::uint64_t, double> factors_;

@@ -9,7 +9,7 @@
 #include <queue>
 #include <utility>
 
-#include "scheduler/costs/costs.h"
+#include "scheduler/problem.h"
 
 namespace braid::scheduler {
 namespace {
@@ -40,23 +40,23 @@ class Room {
 
 class Bounds {
  public:
-  Bounds(const Edges& edges, const Costs& costs, int capacity, int streams)
-      : edges_(edges), costs_(costs), capacity_(capacity), streams_(std::min(streams, costs.node_count())) {
-    for (NodeId node = 0; node < costs.node_count(); ++node) {
-      fastest_.push_back(costs.fastest(node));
-      work_.push_back(costs.least_work(node));
-    }
+  explicit Bounds(const Problem& problem)
+      : edges_(problem.edges),
+        capacity_(problem.capacity),
+        streams_(std::min(problem.streams, problem.costs.node_count())) {
+    for (NodeId node = 0; node < problem.costs.node_count(); ++node) fastest_.push_back(problem.costs.fastest(node));
+    for (const auto& implementations : shared_work(problem)) work_.push_back(std::ranges::min(implementations));
   }
 
   double makespan() {
     if (fastest_.empty()) return 0;
     std::vector<double> heads(fastest_.size()), tails(fastest_.size());
     seen_from_.assign(fastest_.size(), kNoNode);
-    for (NodeId node = 0; node < costs_.node_count(); ++node) {
+    for (NodeId node = 0; node < std::ssize(heads); ++node) {
       heads[node] = head(node, heads, [&](NodeId n) { return edges_.predecessors(n); });
     }
     seen_from_.assign(fastest_.size(), kNoNode);
-    for (NodeId node = costs_.node_count() - 1; node >= 0; --node) {
+    for (auto node = static_cast<NodeId>(tails.size()) - 1; node >= 0; --node) {
       tails[node] = head(node, tails, [&](NodeId n) { return edges_.successors(n); });
     }
     return windows(heads, tails);
@@ -112,7 +112,6 @@ class Bounds {
   static constexpr int kMostAncestors = 128, kMostWindows = 64;
 
   const Edges& edges_;
-  const Costs& costs_;
   int capacity_, streams_;
   std::vector<double> fastest_, work_;
   std::vector<NodeId> seen_from_;  // per node: the last whose walk back came by
@@ -120,12 +119,26 @@ class Bounds {
 
 }  // namespace
 
-LowerBound lower_bound(const Edges& edges, const Costs& costs, int capacity, int streams) {
+LowerBound lower_bound(const Problem& problem) {
   LowerBound bound;
-  for (const double level : bottom_levels(edges, costs)) bound.depth = std::max(bound.depth, level);
-  for (NodeId node = 0; node < costs.node_count(); ++node) bound.work += costs.least_work(node);
-  bound.bound = std::max(bound.depth, Bounds(edges, costs, capacity, streams).makespan());
+  for (const double level : bottom_levels(problem.edges, problem.costs)) bound.depth = std::max(bound.depth, level);
+  for (NodeId node = 0; node < problem.costs.node_count(); ++node) bound.work += problem.costs.least_work(node);
+  bound.bound = std::max(bound.depth, Bounds(problem).makespan());
   return bound;
+}
+
+std::vector<std::vector<double>> shared_work(const Problem& problem) {
+  // Without oversubscription every node has its units to itself, and none is faster than alone.
+  std::unordered_map<std::int32_t, double> factors;
+  if (problem.oversubscribes) factors = problem.interference.least_factors(problem.streams - 1);
+  std::vector<std::vector<double>> work(problem.costs.node_count());
+  for (NodeId node = 0; node < problem.costs.node_count(); ++node) {
+    for (const Cost& cost : problem.costs.of(node)) {
+      const auto found = factors.find(problem.interference.kind(node, static_cast<int>(work[node].size())));
+      work[node].push_back(cost.width * cost.duration * (found == factors.end() ? 1 : found->second));
+    }
+  }
+  return work;
 }
 
 }  // namespace braid::scheduler

@@ -33,6 +33,7 @@ class ImplementationChooser {
         plan_(plan),
         best_(plan),
         order_(plan.commands, problem.graph.node_count()),
+        shared_work_(shared_work(problem)),
         limits_(plan.commands.streams.size(), kUnlimited) {
     find_implementations();
     seconds_.resize(implementations_.size());
@@ -164,7 +165,7 @@ class ImplementationChooser {
       const Cost& candidate = cost(node, implementation);
       if (workspace(candidate) > limits_[stream(node)]) continue;
       seconds_[node] = std::min(seconds_[node], candidate.duration);
-      work_[node] = std::min(work_[node], candidate.duration * candidate.width);
+      work_[node] = std::min(work_[node], shared_work_[node][implementation]);
     }
   }
 
@@ -331,6 +332,7 @@ class ImplementationChooser {
   Plan plan_;  // what is being tried
   Plan best_;
   const CommandOrder order_;
+  const std::vector<std::vector<double>> shared_work_;
   double best_makespan_ = kInfinity;
   std::int64_t limit_ = kUnlimited;
 

@@ -33,7 +33,7 @@ struct LimitedSchedule {
 class Family {
  public:
   Family(const Problem& problem, Policy policy, std::string_view name)
-      : problem_(problem), bound_(lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams)) {
+      : problem_(problem), bound_(lower_bound(problem)) {
     const Schedule one_by_one = memory_order(problem);
     const ReorderedStep lean(problem, one_by_one.order);
     add(policy(problem), name, {});

@@ -56,7 +56,7 @@ class Search {
  public:
   explicit Search(const Problem& problem)
       : problem_(problem),
-        bound_(lower_bound(problem.edges, problem.costs, problem.capacity, problem.streams).bound),
+        bound_(lower_bound(problem).bound),
         best_{{serial(problem)}},
         launched_(best_.front().schedule.order) {}
 

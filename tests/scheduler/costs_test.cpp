@@ -10,6 +10,10 @@ ValueId add_work(StepGraph& graph, ValueId input, Work work) {
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
 }
 
+LowerBound bound_of(const StepGraph& graph, const Costs& costs, int capacity, int streams = 64) {
+  return lower_bound(make_problem(graph, costs, streams, capacity));
+}
+
 }  // namespace
 
 TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost") {
@@ -79,7 +83,7 @@ TEST_CASE("the widths of kernels that fill the memory's bandwidth add up to the 
   const ValueId input = graph.add_input(bytes_desc(8));
   for (int i = 0; i < 20; ++i) add_work(graph, input, {.bytes = 100e6});
   const Costs costs = analytic_costs(graph, gpu, {});
-  const double bound = lower_bound(graph.edges(), costs, gpu.capacity).bound;
+  const double bound = bound_of(graph, costs, gpu.capacity).bound;
   CHECK(bound == doctest::Approx(20 * 100e6 / gpu.bytes_per_second * 1e6).epsilon(0.01));
 }
 
@@ -140,8 +144,8 @@ TEST_CASE("bottom levels are longest paths and the lower bound is depth or work 
   const std::vector<double> levels = bottom_levels(edges, costs);
   CHECK(levels == std::vector{0.75 * 9, 0.75 * 8, 0.75 * 5, 0.75 * 3});
   CHECK(longest_path(graph, edges, levels) == std::vector<NodeId>{0, 1, 3});
-  CHECK(lower_bound(edges, costs, 1) == LowerBound{.depth = 6.75, .work = 11, .bound = 11});
-  CHECK(lower_bound(edges, costs, 2) == LowerBound{.depth = 6.75, .work = 11, .bound = 6.75});
+  CHECK(bound_of(graph, costs, 1) == LowerBound{.depth = 6.75, .work = 11, .bound = 11});
+  CHECK(bound_of(graph, costs, 2) == LowerBound{.depth = 6.75, .work = 11, .bound = 6.75});
 }
 
 TEST_CASE("the lower bound counts what lies between a fork and a join, where two of five nodes share a stream") {
@@ -151,18 +155,43 @@ TEST_CASE("the lower bound counts what lies between a fork and a join, where two
   for (int i = 0; i < 5; ++i) branches.push_back(add(graph, {fork}));
   add(graph, {add(graph, branches)});
   const Costs costs = unit_costs(graph);
-  CHECK(lower_bound(graph.edges(), costs, 8) == LowerBound{.depth = 4, .work = 8, .bound = 4});
-  CHECK(lower_bound(graph.edges(), costs, 8, 4) == LowerBound{.depth = 4, .work = 8, .bound = 5});
-  CHECK(lower_bound(graph.edges(), costs, 2, 4).bound == 1 + 2.5 + 2);  // by their work
+  CHECK(bound_of(graph, costs, 8) == LowerBound{.depth = 4, .work = 8, .bound = 4});
+  CHECK(bound_of(graph, costs, 8, 4) == LowerBound{.depth = 4, .work = 8, .bound = 5});
+  CHECK(bound_of(graph, costs, 2, 4).bound == 1 + 2.5 + 2);  // by their work
 }
 
 TEST_CASE("no plan is faster than the fastest durations over the streams") {
   StepGraph graph;
   for (int i = 0; i < 6; ++i) add(graph, {});
   const Costs costs = unit_costs(graph, 2);
-  CHECK(lower_bound(graph.edges(), costs, 100, 2) == LowerBound{.depth = 2, .work = 12, .bound = 6});
-  CHECK(lower_bound(graph.edges(), costs, 4, 3) == LowerBound{.depth = 2, .work = 12, .bound = 4});
-  CHECK(lower_bound(graph.edges(), costs, 100) == LowerBound{.depth = 2, .work = 12, .bound = 2});
+  CHECK(bound_of(graph, costs, 100, 2) == LowerBound{.depth = 2, .work = 12, .bound = 6});
+  CHECK(bound_of(graph, costs, 4, 3) == LowerBound{.depth = 2, .work = 12, .bound = 4});
+  CHECK(bound_of(graph, costs, 100) == LowerBound{.depth = 2, .work = 12, .bound = 2});
+}
+
+TEST_CASE("work counts for less where nodes share an oversubscribed device better than in proportion") {
+  StepGraph graph;
+  for (int i = 0; i < 6; ++i) add(graph, {});
+  Costs costs;
+  for (int i = 0; i < 6; ++i) costs.add(std::vector<Cost>{{.width = 2, .duration = 1}});
+  Problem problem = make_problem(graph, costs, 3, 2, true);
+  const LowerBound alone = lower_bound(problem);
+  CHECK(alone == LowerBound{.depth = 1, .work = 12, .bound = 6});
+  for (NodeId node = 0; node < 4; ++node) problem.interference.set_kind(node, 0, node / 3);  // 0 0 0 1, two unknown
+  problem.interference.set_factor(0, 1, 3);
+  problem.interference.set_factor(1, 0, 1);
+  CHECK(lower_bound(problem) == alone);
+  problem.interference.set_factor(0, 0, 0.5);  // with two others of its kind
+  CHECK(lower_bound(problem).bound == (3 * 2 * 0.25 + 3 * 2) / 2);
+  problem.interference.set_factor(1, 0, 0.75);
+  CHECK(lower_bound(problem).bound == doctest::Approx((3 * 2 * 0.25 + 2 * 0.75 * 0.75 + 2 * 2) / 2));
+  CHECK(lower_bound(problem).work == alone.work);
+  problem.interference.set_factor(1, 1, 0.1);  // there is no other of that kind
+  CHECK(lower_bound(problem).bound == doctest::Approx((3 * 2 * 0.25 + 2 * 0.75 * 0.75 + 2 * 2) / 2));
+  problem.streams = 2;
+  CHECK(lower_bound(problem).bound == doctest::Approx((3 * 2 * 0.5 + 2 * 0.75 + 2 * 2) / 2));
+  problem.oversubscribes = false;  // then nothing gains by sharing
+  CHECK(lower_bound(problem) == alone);
 }
 
 }  // namespace braid::scheduler::testing

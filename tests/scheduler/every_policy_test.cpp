@@ -96,7 +96,7 @@ TEST_CASE("every policy's schedules are complete, topological, within capacity a
         }
         REQUIRE(peak_width(intervals) <= step.capacity);
         REQUIRE(schedule.makespan == makespan);
-        REQUIRE(makespan >= lower_bound(edges, step.costs, step.capacity).bound * (1 - 1e-12));
+        REQUIRE(makespan >= lower_bound(problem).bound * (1 - 1e-12));
       });
     }
   }

@@ -41,7 +41,7 @@ template <class Property>
 std::string failure_among_plans(Property property) {
   return failure_of([&](const StepDescription& description) {
     const RandomStep step = make_step(description);
-    const Problem problem = make_problem(step.graph, step.costs, description.streams, step.capacity);
+    const Problem problem = make_problem(description, step);
     for (const std::string& policy : policy_names()) {
       RC_LOG() << "policy " << policy << '\n';
       Plan plan;
@@ -141,7 +141,7 @@ TEST_CASE("every plan comes back from JSON as it was") {
 TEST_CASE("no simulated run is faster than the lower bound, and on one stream it is the sum of the durations") {
   CHECK(failure_among_plans([](const RandomStep& step, const Problem& problem, const Plan& plan) {
           const double makespan = simulate(problem, plan).makespan;
-          RC_ASSERT(plan.bound == lower_bound(problem.edges, step.costs, step.capacity, problem.streams));
+          RC_ASSERT(plan.bound == lower_bound(problem));
           RC_ASSERT(makespan >= plan.bound.bound - kSumRounding);
           double sum = 0;
           for (NodeId node = 0; node < step.graph.node_count(); ++node) {

@@ -38,9 +38,13 @@ struct StepDescription {
   std::vector<NodeDescription> nodes;
   int streams = 1;
   int capacity = 1;
+  bool oversubscribes = false;
+  std::vector<int> factors;  ///< of interference between three kinds of nodes, percent; repeated to nine of them
 
   friend std::ostream& operator<<(std::ostream& out, const StepDescription& step) {
-    out << step.streams << " streams, capacity " << step.capacity << ", values: input, parameter, then";
+    out << step.streams << " streams, capacity " << step.capacity << (step.oversubscribes ? ", oversubscribed" : "");
+    for (const int factor : step.factors) out << ' ' << factor << " %";
+    out << ", values: input, parameter, then";
     for (const NodeDescription& node : step.nodes) out << node;
     return out;
   }
@@ -86,6 +90,24 @@ inline RandomStep make_step(const StepDescription& description) {
   return step;
 }
 
+/// The problem that a description stands for, of the step that it stands for.
+inline Problem make_problem(const StepDescription& description, const RandomStep& step) {
+  constexpr int kKinds = 3;
+  Problem problem =
+      scheduler::make_problem(step.graph, step.costs, description.streams, step.capacity, description.oversubscribes);
+  if (description.factors.empty()) return problem;
+  for (NodeId id = 0; id < step.graph.node_count(); ++id) {
+    for (int i = 0; i < static_cast<int>(step.costs.of(id).size()); ++i) {
+      problem.interference.set_kind(id, i, (id + i) % kKinds);
+    }
+  }
+  for (int i = 0; i < kKinds * kKinds; ++i) {
+    problem.interference.set_factor(i / kKinds, i % kKinds,
+                                    description.factors[i % description.factors.size()] / 100.0);
+  }
+  return problem;
+}
+
 }  // namespace braid::scheduler::testing
 
 namespace rc {
@@ -112,7 +134,9 @@ struct Arbitrary<braid::scheduler::testing::StepDescription> {
     return gen::build<Step>(
         gen::set(&Step::nodes,
                  gen::scale(0.35, gen::arbitrary<std::vector<braid::scheduler::testing::NodeDescription>>())),
-        gen::set(&Step::streams, gen::inRange(1, 6)), gen::set(&Step::capacity, gen::inRange(1, 9)));
+        gen::set(&Step::streams, gen::inRange(1, 6)), gen::set(&Step::capacity, gen::inRange(1, 9)),
+        gen::set(&Step::oversubscribes),
+        gen::set(&Step::factors, gen::resize(9, gen::container<std::vector<int>>(gen::inRange(30, 301)))));
   }
 };
 

@@ -97,8 +97,8 @@ Summary summarize(const TrainConfig& config, int depth) {
   summary.nodes = tape.graph().node_count();
   constexpr std::array kOneCore{1};
   const DeviceInfo& device = session.backend().info();
-  const scheduler::Costs costs = scheduler::analytic_costs(tape.graph(), device, kOneCore);
-  const scheduler::LowerBound bound = lower_bound(tape.graph().edges(), costs, device.capacity);
+  scheduler::Costs costs = scheduler::analytic_costs(tape.graph(), device, kOneCore);
+  const scheduler::LowerBound bound = lower_bound(make_problem(tape.graph(), std::move(costs), device, 1));
   summary.work = bound.work;
   summary.depth = bound.depth;
   return summary;

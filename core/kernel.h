@@ -1,6 +1,6 @@
 #pragma once
 // A kernel is one node made ready to run: descriptor built, algorithm chosen, pointers bound. It is built once per plan
-// and then launched without allocating, looking anything up or locking.
+// and then launched without allocating, looking anything up or locking (but for what oneDNN does inside).
 
 #include <cstddef>
 #include <memory>

@@ -117,13 +117,13 @@ void Executable::unbind() {
   runs_ = 0;
 }
 
-void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const {
-  std::vector<Upload> uploads;
+void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {
+  uploads_.clear();
   for (const auto& [value, array] : inputs) {
     std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(planned(value))];
-    uploads.push_back({target, array.data(), array.bytes()});
+    uploads_.push_back({target, array.data(), array.bytes()});
   }
-  streams.upload(uploads);
+  streams.upload(uploads_);
 }
 
 bool Executable::capture(StreamGroup& streams) {

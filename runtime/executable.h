@@ -59,7 +59,7 @@ class Executable {
   void unbind();
   /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the recorded graph, in
   /// recording order.
-  void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) const;
+  void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
   /// Whether it has run often enough since it was bound for a capture to be worth its time.
   bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
   /// Makes later launches a replay of the whole. False on devices that know no such thing.
@@ -87,6 +87,7 @@ class Executable {
   std::vector<scheduler::Cost> chosen_;           // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;                               // the commands of plan_, and kernels_
+  std::vector<Upload> uploads_;                   // scratch, kept so that a run allocates nothing
   void* arena_ = nullptr;
   bool bound_ = false;  // every kernel has its addresses
   int runs_ = 0;        // since it was bound

@@ -38,6 +38,22 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
   }
 }
 
+TEST_CASE("a page compares with the serial plan, whose nodes may be wider than those of a concurrent plan") {
+  StepGraph graph;
+  const ValueId input = graph.add_input(bytes_desc(8));
+  Costs costs;
+  for (int i = 0; i < 2; ++i) {
+    graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}), {input});
+    costs.add(std::vector<Cost>{{.width = 1, .duration = 10}, {.width = 2, .duration = 6}});
+  }
+  const Problem problem = make_problem(graph, costs, 2, 2);
+  const PlanView view = view_of(problem, make_plan(problem, critical_path, "critical_path"));
+  const Json data = Json::parse(plan_page_data(view));
+  for (const Json& node : data["nodes"]) REQUIRE(node["width"] == 1);
+  CHECK(data["numbers"]["makespan_us"] == 10);
+  CHECK(data["numbers"]["one_stream_us"] == 12);
+}
+
 TEST_CASE("the critical path of a page is the longest chain of nodes that need each other") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);

@@ -93,8 +93,8 @@ if (N.measured_us !== undefined) {
        `how long the step really took: ${ratio(N.measured_us / N.simulated_us)} times the simulated time`);
 }
 card('Simulated', 'simulated_us', time(N.simulated_us), 'the plan simulated event by event');
-card('One by one', 'one_by_one_us', time(N.one_by_one_us),
-     `the same nodes one after another: ${ratio(N.one_by_one_us / N.makespan_us)} times as long as the plan`);
+card('One stream', 'one_stream_us', time(N.one_stream_us),
+     `the serial plan simulated: ${ratio(N.one_stream_us / N.makespan_us)} times as long as this plan`);
 card('Depth D', 'depth_us', time(N.depth_us), 'the longest chain of nodes that need each other');
 card('Work W', 'work_us', time(N.work_us),
      `of one ${DATA.unit}; W/D: ${(N.work_us / Math.max(N.depth_us, 1e-9)).toPrecision(3)} ${DATA.unit}s could be busy on average`);

@@ -3,6 +3,7 @@
 #include <iomanip>
 
 #include "core/text.h"
+#include "core/text_table.h"
 #include "scheduler/memory/recompute_choice.h"
 
 namespace braid::scheduler {
@@ -11,11 +12,7 @@ namespace {
 /// Times that more values are chosen and the step is planned again, at most.
 constexpr int kMostAttempts = 8;
 
-std::string mebibytes(std::int64_t bytes) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
-  return out.str();
-}
+std::string mebibytes(std::int64_t bytes) { return fixed(static_cast<double>(bytes) / (1 << 20), 2) + " MiB"; }
 
 std::string describe(const Recomputation& recomputed, const Costs& costs) {
   double microseconds = 0;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
-#include <iomanip>
 #include <istream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -268,28 +267,27 @@ BenchSetting Bench::setting() const {
 std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
                     std::span<const OpTimes> ops) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(3) << setting.model << ", batch " << setting.batch_size << ", "
-      << setting.precision << ", on " << setting.device << "\n  step      " << times.median_seconds * 1e3
-      << " ms (median of " << times.steps << "), " << std::setprecision(0) << times.images_per_second
-      << " images/s\n  plan      " << setting.policy << ", " << plural(setting.streams, "stream")
-      << std::setprecision(3) << ", predicted " << setting.makespan / 1e3 << " ms, simulated "
-      << setting.simulated / 1e3 << " ms, lower bound " << setting.lower_bound / 1e3 << " ms\n  recording "
-      << std::setprecision(2) << setting.record_seconds * 1e6 << " us for " << plural(setting.nodes, "node") << '\n';
-  out << "  unread    " << std::setprecision(3) << unread.seconds / static_cast<double>(unread.steps) * 1e3
-      << " ms (mean of " << unread.steps << ") if nobody reads the loss; " << std::setprecision(2)
-      << times.host_seconds * 1e6 << " us of the host to start a step\n";
+  out << setting.model << ", batch " << setting.batch_size << ", " << setting.precision << ", on " << setting.device
+      << "\n  step      " << fixed(times.median_seconds * 1e3, 3) << " ms (median of " << times.steps << "), "
+      << fixed(times.images_per_second, 0) << " images/s\n  plan      " << setting.policy << ", "
+      << plural(setting.streams, "stream") << ", predicted " << fixed(setting.makespan / 1e3, 3) << " ms, simulated "
+      << fixed(setting.simulated / 1e3, 3) << " ms, lower bound " << fixed(setting.lower_bound / 1e3, 3)
+      << " ms\n  recording " << fixed(setting.record_seconds * 1e6, 2) << " us for " << plural(setting.nodes, "node")
+      << "\n  unread    " << fixed(unread.seconds / static_cast<double>(unread.steps) * 1e3, 3) << " ms (mean of "
+      << unread.steps << ") if nobody reads the loss; " << fixed(times.host_seconds * 1e6, 2)
+      << " us of the host to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   if (setting.captures > 0) {
-    out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << setting.capture_seconds * 1e3
+    out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << fixed(setting.capture_seconds * 1e3, 2)
         << " ms in all\n";
   }
   if (setting.costs) {
     out << "  costs     measured for " << setting.measured.known << " of "
         << plural(setting.measured.known + setting.measured.unknown, "node") << '\n';
   }
-  out << std::setprecision(1) << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, "
-      << mebibytes(setting.persistent_bytes) << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes)
-      << " MiB resident at most\n\n"
+  out << "  memory    " << fixed(mebibytes(setting.arena_bytes), 1) << " MiB arena, "
+      << fixed(mebibytes(setting.persistent_bytes), 1) << " MiB parameters and state, "
+      << fixed(mebibytes(setting.peak_resident_bytes), 1) << " MiB resident at most\n\n"
       << table_of(ops);
   return out.str();
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iomanip>
 #include <set>
 #include <sstream>
 
@@ -61,9 +60,7 @@ class Rows {
 
 /// 11689512 as "11,689,512".
 std::string grouped(double value) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(0) << value;
-  std::string digits = out.str();
+  std::string digits = fixed(value, 0);
   for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), 1, ',');
   return digits;
 }
@@ -116,9 +113,9 @@ std::string to_text(const Summary& summary) {
   out << text_table(cells, "lllrr");
   out << "\nparameters  " << grouped(static_cast<double>(summary.parameters)) << "\nMACs        "
       << grouped(summary.macs) << " an image\nstep        " << plural(summary.nodes, "node")
-      << ": forward, backward and update" << std::fixed << std::setprecision(1) << "\nW           "
-      << summary.work / 1e3 << " ms: the step on one core, by the analytic model\nD           " << summary.depth / 1e3
-      << " ms: its critical path\nW/D         " << std::setprecision(2) << summary.work / summary.depth
+      << ": forward, backward and update\nW           " << fixed(summary.work / 1e3, 1)
+      << " ms: the step on one core, by the analytic model\nD           " << fixed(summary.depth / 1e3, 1)
+      << " ms: its critical path\nW/D         " << fixed(summary.work / summary.depth, 2)
       << ": how many nodes could run at once, on average\n";
   return out.str();
 }

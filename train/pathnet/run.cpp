@@ -1,12 +1,11 @@
 #include "train/pathnet/run.h"
 
 #include <chrono>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "core/exception_text.h"
 #include "core/text.h"
+#include "core/text_table.h"
 #include "data/class_subset.h"
 #include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
@@ -117,11 +116,10 @@ void Evolver::note_generation(const std::string& phase, const Evolution& evoluti
       {"generation", winner.generation},
       {"accuracies", fitness},
       {"path", winner.genotype.layers}}.dump());
-  std::ostringstream line;
-  line << "seed " << seed_ << ", " << phase << ": generation " << winner.generation << std::fixed
-       << std::setprecision(2) << ", accuracy " << 100 * winner.fitness << " % (best " << 100 * evolution.best().fitness
-       << " %)";
-  experiment_.progress.update(0, line.str(), false);
+  const std::string accuracies = message(", accuracy ", fixed(100 * winner.fitness, 2), " % (best ",
+                                         fixed(100 * evolution.best().fitness, 2), " %)");
+  experiment_.progress.update(0, message("seed ", seed_, ", ", phase, ": generation ", winner.generation, accuracies),
+                              false);
 }
 
 /// False if it was interrupted.

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
-#include <sstream>
 
 #include "core/text.h"
+#include "core/text_table.h"
 
 namespace braid {
 
@@ -50,11 +49,8 @@ void within_memory(const Batch& batch, const Action& action) {
 }  // namespace
 
 std::string to_string(const Evaluation& evaluation) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(4) << "test loss " << evaluation.loss << std::setprecision(2) << ", accuracy "
-      << 100 * evaluation.top1 << " %, top-5 " << 100 * evaluation.top5 << " %, "
-      << plural(evaluation.samples, "image");
-  return out.str();
+  return message("test loss ", fixed(evaluation.loss, 4), ", accuracy ", fixed(100 * evaluation.top1, 2), " %, top-5 ",
+                 fixed(100 * evaluation.top5, 2), " %, ", plural(evaluation.samples, "image"));
 }
 
 Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype, const std::function<bool()>& stop) {

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "core/exception_text.h"
 #include "core/text.h"
+#include "core/text_table.h"
 #include "train/run/checkpoint.h"
 #include "train/units.h"
 
@@ -167,12 +166,9 @@ void Job::report_epoch(double seconds, RunFolder& folder, Progress& progress, st
       {"seconds", seconds},
       {"images_per_second",
        rate}}.dump());
-  std::ostringstream line;
-  line << std::fixed << std::setprecision(4) << "epoch " << epoch_.number << '/' << config_.epochs << ": loss "
-       << epoch_.loss() << std::setprecision(2) << ", accuracy " << 100 * epoch_.accuracy() << " %; " << to_string(test)
-       << "; trained for " << std::setprecision(1) << seconds << " s at " << std::setprecision(0) << rate
-       << " images/s";
-  progress.print(row, line.str());
+  progress.print(row, message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4),
+                              ", accuracy ", fixed(100 * epoch_.accuracy(), 2), " %; ", to_string(test),
+                              "; trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
 }
 
 }  // namespace braid

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "core/median.h"
 #include "core/text.h"
+#include "core/text_table.h"
 #include "runtime/trace.h"
 #include "train/run/balance.h"
 #include "train/run/checkpoint.h"
@@ -153,36 +152,32 @@ void Trainer::measure_alone(Progress& progress, const std::function<bool()>& sto
 void Trainer::balance(Progress& progress) {
   const std::vector<Entry*> entries = running();
   std::vector<double> seconds;
-  std::vector<int> fixed;
+  std::vector<int> wanted;
   for (const Entry* entry : entries) {
     seconds.push_back(entry->seconds);
-    fixed.push_back(entry->config.steps_per_turn);
+    wanted.push_back(entry->config.steps_per_turn);
   }
-  const std::vector<std::int64_t> balanced = balanced_steps(seconds, fixed);
-  std::ostringstream steps, times;
-  times << std::fixed << std::setprecision(1);
+  const std::vector<std::int64_t> balanced = balanced_steps(seconds, wanted);
+  std::string steps, times;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     entries[i]->steps_per_turn = balanced[i];
     const char* separator = i == 0 ? "" : ", ";
-    steps << separator << entries[i]->result.name << ' ' << balanced[i];
-    times << separator << seconds[i] * 1e3;
+    steps += message(separator, entries[i]->result.name, ' ', balanced[i]);
+    times += separator + fixed(seconds[i] * 1e3, 1);
   }
   if (entries.size() == 1) return;
-  progress.print(message("steps per turn: ", steps.str(), " (a step alone takes ", times.str(), " ms)"));
+  progress.print(message("steps per turn: ", steps, " (a step alone takes ", times, " ms)"));
 }
 
 void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress) {
   std::size_t sum = 0;
-  std::ostringstream singles;
-  singles << std::fixed << std::setprecision(1);
+  std::string singles;
   for (const Entry* entry : entries) {
-    singles << (entry == entries.front() ? "" : " + ") << mebibytes(entry->arena_bytes);
+    singles += (entry == entries.front() ? "" : " + ") + fixed(mebibytes(entry->arena_bytes), 1);
     sum += entry->arena_bytes;
   }
-  std::ostringstream line;
-  line << std::fixed << std::setprecision(1) << "arena of the joint plan: " << mebibytes(joint_arena_bytes)
-       << " MiB; of the single plans: " << singles.str() << " = " << mebibytes(sum) << " MiB";
-  progress.print(line.str());
+  progress.print(message("arena of the joint plan: ", fixed(mebibytes(joint_arena_bytes), 1),
+                         " MiB; of the single plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
   folder_->append_metrics(
       json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
 }

@@ -43,7 +43,7 @@ std::string error_of_jobs_with(const std::string& line) { return error_in_jobs(k
 
 }  // namespace
 
-TEST_CASE("jobs share what stands beside them, and their own keys come first") {
+TEST_CASE("jobs share the sections beside them, and their own keys take precedence") {
   const RunConfig run = parse_jobs(kTwoJobs);
   CHECK(run.together);
   CHECK(run.name == "both");
@@ -78,8 +78,7 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
     CHECK(to_yaml(parse_jobs(to_yaml(config))) == to_yaml(config));
     for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse_jobs(to_yaml(job.training))) == to_yaml(job.training));
   }
-  const std::string mixed =
-      ": all jobs that compute in f32 do so in the session's way: set f32 or tf32 beside the list of jobs";
+  const std::string mixed = ": all f32 jobs share one setting: set f32 or tf32 beside the list of jobs";
   CHECK(error_in_jobs(kTwoJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
   CHECK(error_in_jobs(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) ==
         "--set jobs.large.precision=f32" + mixed);
@@ -87,7 +86,7 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
         "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs beside the list of jobs");
 }
 
-TEST_CASE("a job's config alone is what the job would train alone") {
+TEST_CASE("a job's own config trains the same as a single job") {
   const RunConfig run = parse_jobs(kTwoJobs);
   for (const JobConfig& job : run.jobs) {
     const std::string alone = to_yaml(job.training);
@@ -130,7 +129,7 @@ TEST_CASE("mistakes in jobs say which job and where") {
   CHECK(unknown.ends_with("got 'lenet6' (did you mean 'lenet5'?)"));
   CHECK(error_of_jobs_with("  - {model: {name: lenet5}}") == "x.yaml:16:5: jobs.2.name: this key is required");
   CHECK(error_of_jobs_with("  - {name: small, model: {name: lenet5}}") ==
-        "x.yaml:16:12: jobs.small.name: another job has this name already");
+        "x.yaml:16:12: jobs.small.name: another job already has this name");
   CHECK(error_of_jobs_with("  - {name: a/b, model: {name: lenet5}}")
             .starts_with("x.yaml:16:12: jobs.a/b.name: expected at most 100 letters, "));
   CHECK(error_of_jobs_with("  - lenet5") == "x.yaml:16:5: jobs.2: expected a section, got 'lenet5'");
@@ -145,7 +144,7 @@ TEST_CASE("mistakes in jobs say which job and where") {
         "x.yaml:5:1: balance: has no meaning without a list of jobs");
 }
 
-TEST_CASE("what no job takes from the shared sections is a mistake") {
+TEST_CASE("a shared key that no job uses is an error") {
   CHECK(error_in_jobs(kTwoJobs + "  - {name: c, model: {name: lenet5}}\n", {"jobs.0.eval.batch_size=8"}).empty());
   const std::string own =
       "name: both\n"

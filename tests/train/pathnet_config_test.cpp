@@ -47,7 +47,7 @@ TEST_CASE("a PathNet config needs its two tasks; the rest is as in the paper, or
   CHECK(contains(to_yaml(parse_pathnet(kMinimalPathNet, {"precision=tf32"})), "\nprecision: tf32\n"));
 }
 
-TEST_CASE("only a config with a section 'evolution' is one of a PathNet run, and it is nothing else") {
+TEST_CASE("a config is one of a PathNet run if and only if it has a section 'evolution'") {
   CHECK_FALSE(read_pathnet_config(parse_config("name: x\nmodel: {name: lenet5}\n", "x.yaml")).has_value());
   const std::string what = error_of<ConfigError>([] { parse_train_config(kMinimalPathNet, "x.yaml"); });
   CHECK(contains(what, "x.yaml:4:1: evolution: makes this the config of a PathNet run"));

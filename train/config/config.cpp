@@ -23,14 +23,14 @@ std::vector<std::string_view> shared_sections() {
   return sections;
 }
 
-/// Fills in what jobs share: sections that stand beside the list of jobs. A job's own section adds to the shared one
-/// key by key; one with a name is another choice, and replaces it.
+/// Copies the sections beside the list of jobs into every job. A job's own section overrides the shared one key by key;
+/// a section with a key "name" replaces the shared one.
 class Sharing {
  public:
   ConfigNode operator()(ConfigNode tree) {
     ConfigNode& jobs = tree.find("jobs")->value;
     const auto is_map = [](const ConfigNode& job) { return job.kind == ConfigNode::Kind::map; };
-    const bool valid = std::ranges::all_of(jobs.items, is_map);  // otherwise that is the mistake to tell
+    const bool valid = std::ranges::all_of(jobs.items, is_map);  // if not, that is the error to report
     const std::vector<std::string_view> sections = shared_sections();
     for (const std::string_view section : sections) {
       const ConfigNode::Entry* shared = tree.find(section);
@@ -92,7 +92,7 @@ void ModelConfig::declare(const Keys& keys) {
   if (has("auxiliary")) {
     keys("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
   }
-  if (has("graph_seed")) keys("graph_seed", options.graph_seed, {}, "what its random graphs are drawn from");
+  if (has("graph_seed")) keys("graph_seed", options.graph_seed, {}, "seed of its random graphs");
   if (has("hidden")) {
     keys("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
   }
@@ -125,7 +125,7 @@ void JobConfig::declare(const Keys& keys, const SessionOptions& session) {
   declare_seed(keys, training.session.seed);
   declare_precision(keys, training.session, training.dtype);
   keys.check("precision", training.dtype != DType::f32 || training.session.tf32 == session.tf32,
-             "all jobs that compute in f32 do so in the session's way: set f32 or tf32 beside the list of jobs");
+             "all f32 jobs share one setting: set f32 or tf32 beside the list of jobs");
   training.session.tf32 = session.tf32;
   SessionOptions shared;
   for (const Key& key : note_keys([&](const Keys& of_session) { declare_session(of_session, shared); })) {
@@ -134,14 +134,14 @@ void JobConfig::declare(const Keys& keys, const SessionOptions& session) {
   }
   keys.reject("output", "is shared by all jobs: it belongs beside the list of jobs");
   keys("steps_per_turn", steps_per_turn, {.min = 1, .max = 64, .word = "auto"},
-       "of a job: steps it takes while others take theirs; `auto` leaves it to `balance`");
+       "steps that the job takes per turn; `auto` leaves it to `balance`");
   training.declare_training(keys);
 }
 
 void RunConfig::declare(const Keys& keys) {
   together = true;
   SessionOptions session = jobs.empty() ? SessionOptions{} : jobs.front().training.session;
-  DType dtype = DType::f32;  // every job has a precision of its own
+  DType dtype = DType::f32;  // the default; every job has its own precision
   declare_name(keys, name);
   declare_seed(keys, session.seed);
   declare_session(keys, session);
@@ -149,8 +149,8 @@ void RunConfig::declare(const Keys& keys) {
   const auto balanced = [](const JobConfig& job) { return job.steps_per_turn == 0; };
   std::string balance = jobs.empty() || std::ranges::any_of(jobs, balanced) ? "auto" : "none";
   keys("balance", balance, {.words = {"auto", "none"}},
-       "`auto` gives jobs without `steps_per_turn` as many steps per turn as come closest to the longest job, by times "
-       "measured in the first steps, at most 16. `none` gives them one");
+       "`auto` gives each job without `steps_per_turn` the number of steps, at most 16, whose measured time is closest "
+       "to that of the longest job. `none` gives one step");
   declare_output(keys, output_root);
   keys.list("jobs", "the models to train together", jobs, [&](const Keys& of_job, JobConfig& job) {
     if (job.training.name.empty()) {  // it has not been read yet
@@ -161,7 +161,7 @@ void RunConfig::declare(const Keys& keys) {
     }
     job.declare(of_job, session);
     const auto same_name = [&](const JobConfig& other) { return other.training.name == job.training.name; };
-    of_job.check("name", std::ranges::count_if(jobs, same_name) <= 1, "another job has this name already");
+    of_job.check("name", std::ranges::count_if(jobs, same_name) <= 1, "another job already has this name");
   });
 }
 

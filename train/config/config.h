@@ -1,6 +1,6 @@
 #pragma once
-// What a training run is told: the contents of a config file, checked as a whole before anything is built. A run is one
-// job, or several that train together in the same steps. Every struct declares the keys that it holds.
+// The settings of a training run: the contents of a config file, checked as a whole before anything is built. A run is
+// one job, or several that train together in the same steps. Every struct declares the keys that it holds.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace braid {
 
 struct ModelConfig {
   std::string name;              ///< see models::model_names()
-  models::ModelOptions options;  ///< but for classes and image_shape, which are the dataset's
+  models::ModelOptions options;  ///< except classes and image_shape, which come from the dataset
 
   void declare(const Keys& keys);
 };
@@ -31,10 +31,10 @@ struct AugmentConfig {
 
   void declare(const Keys& keys) {
     keys("crop_padding", crop_padding, {.min = 0, .max = 64, .unit = "pixels"},
-         "pads each side of a training image by this much, and crops it at random to its old size");
+         "pads each side of a training image by this much, then takes a random crop of the original size");
     keys("flip", flip, {.synonyms = {"hflip", "mirror"}}, "mirrors training images at random");
     keys("salt_and_pepper", salt_and_pepper, {.min = 0, .max = 1},
-         "share of the pixels of a training image that become black or white, drawn anew in every epoch");
+         "share of a training image's pixels that turn black or white; redrawn in every epoch");
   }
 };
 
@@ -59,12 +59,13 @@ struct DataConfig {
     keys("name", name, {.words = dataset_names(), .required = true},
          "`braid datasets` describes them; `synthetic` needs no files: a pattern for each class plus noise");
     if (name == "synthetic") {
-      keys("size", size, {.min = 1, .max = 1e7}, "images to train with");
-      keys("test_size", test_size, {.min = 1, .max = 1e7}, "images to test with");
+      keys("size", size, {.min = 1, .max = 1e7}, "training images");
+      keys("test_size", test_size, {.min = 1, .max = 1e7}, "test images");
       keys("image_size", image_size, {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size"}},
            "height and width");
-      keys("channels", channels, {.min = 1, .max = 64}, "of an image");
-      keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .synonyms = {"num_classes"}}, "patterns");
+      keys("channels", channels, {.min = 1, .max = 64}, "channels of an image");
+      keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .synonyms = {"num_classes"}},
+           "number of classes, each with its own pattern");
     } else {
       keys(
           "root", root, {.path = true, .synonyms = {"data_dir", "data_path"}},
@@ -72,10 +73,10 @@ struct DataConfig {
           "can be read too");
     }
     keys("workers", workers, {.min = 0, .max = 1024, .synonyms = {"num_workers", "n_workers"}},
-         "threads that load ahead; 0 loads in the training thread. The batches do not depend on it. More workers than "
-         "cores give a warning");
+         "loader threads; 0 loads in the training thread. The batches do not depend on this number. More workers than "
+         "cores cause a warning");
     keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
-         "batches that may be loaded ahead");
+         "limit of the batches that are loaded ahead");
     augment.declare(keys.section("augment", "random changes of training images"));
     const Keys normalize = keys.section("normalize", "how pixels are scaled");
     const auto count = static_cast<std::size_t>(name == "synthetic" ? channels : 1);
@@ -110,13 +111,14 @@ struct OptimizerConfig {
       keys.check("nesterov", !nesterov || momentum > 0, "needs a momentum above 0");
     } else {
       keys("beta1", beta1, {.min = 0, .below = 1, .synonyms = {"betas"}}, "decay of the mean of gradients");
-      keys("beta2", beta2, {.min = 0, .below = 1}, "decay of the mean of their squares");
-      keys("epsilon", epsilon, {.above = 0, .synonyms = {"eps"}}, "added to the root of that mean");
+      keys("beta2", beta2, {.min = 0, .below = 1}, "decay of the mean of squared gradients");
+      keys("epsilon", epsilon, {.above = 0, .synonyms = {"eps"}},
+           "added to the square root of the mean of squared gradients");
     }
   }
 };
 
-/// One job: a model and how it is trained. Complete in itself.
+/// One job: a model and its training. Complete in itself.
 struct TrainConfig {
   std::string name;  ///< of the run folders
   SessionOptions session;
@@ -134,15 +136,16 @@ struct TrainConfig {
   ScheduleOptions schedule;
   std::string output_root = "runs";
 
-  /// Of a config with a single job.
+  /// The keys of a config with a single job.
   void declare(const Keys& keys);
-  /// The sections that each of several jobs may have.
+  /// The sections that each job of a list may have.
   void declare_training(const Keys& keys) {
     model.declare(keys.section("model", "the network", {"net", "network"}));
     const Keys of_data = keys.section("data", "the images", {"dataset"});
     data.declare(of_data);
-    data.declare_classes(of_data, "only_classes", data.only_classes, {},
-                         "train and test with these classes only, relabelled 0, 1, … in this order; empty: with all");
+    data.declare_classes(
+        of_data, "only_classes", data.only_classes, {},
+        "train and test with these classes only, relabelled 0, 1, … in this order; empty: all classes");
     const Keys train = keys.section("train", "how long to train, and in which batches", {"training"});
     train("epochs", epochs,
           {.min = 1, .max = KeyRule::kMaxCount, .required = true, .synonyms = {"max_epochs", "num_epochs", "n_epochs"}},
@@ -163,17 +166,17 @@ struct TrainConfig {
         {.min = 1,
          .max = KeyRule::kMaxCount,
          .synonyms = {"val_batch_size", "test_batch_size", "eval_batch_size", "validation_batch_size"}},
-        "images tested at once");
+        "images in an evaluation step");
     optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
     schedule.declare(keys.section("schedule", "how the learning rate changes",
                                   {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));
   }
 };
 
-/// A job among others.
+/// A job of a list.
 struct JobConfig {
-  TrainConfig training;    ///< what would train the job alone, to the same result
-  int steps_per_turn = 0;  ///< steps it takes while others take theirs; 0: by measured times
+  TrainConfig training;    ///< trains the job alone, with the same result
+  int steps_per_turn = 0;  ///< 0: chosen by measured times
 
   void declare(const Keys& keys, const SessionOptions& session);
 };
@@ -182,31 +185,31 @@ struct RunConfig {
   std::string name;
   std::string output_root = "runs";
   std::vector<JobConfig> jobs;
-  bool together = false;  ///< the config has a list of jobs, if only of one
+  bool together = false;  ///< the config has a list of jobs, even if it holds only one
 
-  /// Of a config with a list of jobs.
+  /// The keys of a config with a list of jobs.
   void declare(const Keys& keys);
 };
 
-/// The key name, which becomes part of a path.
+/// Declares the key "name", which becomes part of a path.
 void declare_name(const Keys& keys, std::string& name);
 void declare_seed(const Keys& keys, std::uint64_t& seed);
-/// The keys about the device and how it is used.
+/// Declares the keys about the device and its use.
 void declare_session(const Keys& keys, SessionOptions& session);
-/// The key precision, which tells the session whether f32 means tf32, and models what they compute in.
+/// Declares the key "precision", which sets the models' dtype and whether the session computes f32 as tf32.
 void declare_precision(const Keys& keys, SessionOptions& session, DType& dtype);
 void declare_output(const Keys& keys, std::string& root);
-/// The word for the precision that these two make.
+/// The value of the key "precision" that stands for these two.
 std::string_view precision_name(const SessionOptions& session, DType dtype);
 
-/// Reads a file and applies overrides "key.path=value". Throws ConfigError "file:line:column: key.path: what is wrong"
-/// on the first mistake.
+/// Reads a file and applies overrides "key.path=value". Throws ConfigError "file:line:column: key.path: problem" on the
+/// first mistake.
 RunConfig read_run_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
-/// The same for a tree (train/config/tree.h).
+/// Does the same for a tree (train/config/tree.h).
 RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
-/// The same for a single job.
+/// Does the same for a single job.
 TrainConfig read_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
-/// The same for a text; `source` is its name in messages.
+/// Does the same for a text; `source` is its name in messages.
 TrainConfig parse_train_config(std::string_view text, const std::string& source,
                                const std::vector<std::string>& overrides = {});
 

@@ -19,7 +19,7 @@ namespace braid {
 struct KeyPass {
   std::vector<Key> noted = {};
   std::string_view assumed_path = {}, assumed_word = {};
-  const std::vector<Key>* known = nullptr;  ///< all keys of the config that is read; null if keys are noted
+  const std::vector<Key>* known = nullptr;  ///< reading: all keys of the config; null while noting keys
 };
 
 namespace {
@@ -31,12 +31,12 @@ std::string joined(std::string_view path, std::string_view key) {
 }
 
 [[noreturn]] void fail_at(const std::string& location, const std::string& path, std::string_view what) {
-  // An override names the path itself.
+  // The location of an override already contains the path.
   if (location.starts_with("--set " + path + "=")) throw ConfigError(message(location, ": ", what));
   throw ConfigError(message(location, ": ", path, ": ", what));
 }
 
-/// What stands there, short enough for a message.
+/// A short description of the node for messages.
 std::string describe(const ConfigNode& node) {
   constexpr std::size_t kMaxLength = 40;
   switch (node.kind) {
@@ -80,8 +80,8 @@ bool is_number(const std::string& text, bool integral) {
   return text.size() <= kMaxLength && std::regex_match(text, integral ? kInteger : kNumber);
 }
 
-/// False unless the whole text is a plain scalar that T can hold. Scalars are what they look like and nothing else: no
-/// octal 010, no yes, no numbers in quotes.
+/// False unless the whole text is a plain scalar that T can hold. Scalars are read literally: no octal 010, no yes, no
+/// numbers in quotes.
 template <class T>
 bool parse_number(const ConfigNode& node, T& value) {
   if (node.kind != NodeKind::scalar || node.quoted || !is_number(node.text, std::is_integral_v<T>)) return false;
@@ -162,7 +162,7 @@ struct ValueParser {
                     suggestion(node.text, rule.words)));
   }
 
-  /// As in a shell, ~/ is the user's home; anything else that begins with ~ would be a slip.
+  /// As in a shell, ~/ is the user's home; anything else that begins with ~ is probably a typing error.
   std::string without_tilde() const {
     const std::string& text = node.text;
     if (!text.starts_with('~')) return text;
@@ -194,7 +194,7 @@ const Key* find_key(const std::vector<Key>& keys, std::string_view path) {
   return found == keys.end() ? nullptr : &*found;
 }
 
-/// Names of a path's keys, without those of sections within.
+/// Names of a section's keys, without those of nested sections.
 std::vector<std::string> names_in(const std::vector<Key>& keys, const std::string& section) {
   const std::string prefix = section.empty() ? "" : section + '.';
   std::vector<std::string> names;
@@ -212,8 +212,8 @@ std::string name_of_item(const ConfigNode& list, std::size_t index) {
   return name != nullptr && !name->value.text.empty() ? name->value.text : std::to_string(index);
 }
 
-/// Throws unless the keys of the map are known, are of use, and hold sections where there should be some.
-/// `path` is as in Key::path, `shown` as in messages.
+/// Throws if a key of the map is unknown, has no effect, or holds a value where a section belongs.
+/// `path` is in the form of Key::path, `shown` in the form of messages.
 void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std::string& path,
                 const std::string& shown) {
   for (const ConfigNode::Entry& entry : map.entries) {
@@ -225,14 +225,14 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
     const ConfigNode& value = entry.value;
     const std::string here = joined(path, entry.key), named = joined(shown, entry.key);
     const Key* key = find_key(known, here);
-    if (key == nullptr || entry.key.find('.') != std::string::npos) {  // "train.epochs" is no name of a key
+    if (key == nullptr || entry.key.find('.') != std::string::npos) {  // "train.epochs" is a path, not a key
       fail_at(entry.location, named, "unknown key" + key_suggestion(here, entry.key, names_in(known, path)));
     }
     if (!key->only_for.empty()) {
       const Key& choice = *find_key(known, path + ".name");
       const ConfigNode::Entry* given = map.find("name");
       const std::string& name = given != nullptr ? given->value.text : std::get<std::string>(choice.value);
-      const bool valid = std::ranges::count(choice.rule.words, name) > 0;  // otherwise that is the mistake to tell
+      const bool valid = std::ranges::count(choice.rule.words, name) > 0;  // if not, that is the error to report
       const std::string what = path.substr(path.rfind('.') + 1);
       if (valid && std::ranges::count(key->only_for, name) == 0) {
         fail_at(entry.location, named,
@@ -256,7 +256,7 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
   }
 }
 
-/// Adds what was noted under the assumption that the key "name" of a section is `word`.
+/// Adds the keys noted under the assumption that the key "name" of a section is `word`.
 void merge(std::vector<Key>& all, const std::vector<Key>& noted, const std::string& section, const std::string& word) {
   auto at = all.begin();
   for (const Key& key : noted) {

@@ -20,30 +20,30 @@
 
 namespace braid {
 
-/// A value, which also tells the key's type.
+/// A value; its alternative is the key's type.
 using KeyValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::int64_t>,
                               std::vector<double>>;
 
-/// What a key accepts. Upper limits of counts catch slips of the finger before they exhaust the machine.
+/// What a key accepts. Upper limits of counts catch typing errors before they exhaust the machine.
 struct KeyRule {
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   static constexpr double kMaxCount = 1e9;
 
   double min = -kUnlimited, above = -kUnlimited;  ///< of numbers, and of the numbers in a list
   double max = kUnlimited, below = kUnlimited;
-  double max_now = kUnlimited;               ///< a max that depends on values read before; the schema ignores it
-  std::string_view word = {};                ///< stands for the integer 0
-  std::vector<std::string> words = {};       ///< the values of a text, or of an enumeration in its order
-  std::string_view pattern = {}, form = {};  ///< of a text: a regular expression, and the same in words
-  std::string (*hint)(const std::string&) = nullptr;  ///< of a text that does not match: what may help
+  double max_now = kUnlimited;                        ///< a max that depends on other keys; the schema ignores it
+  std::string_view word = {};                         ///< stands for the integer 0
+  std::vector<std::string> words = {};                ///< the values of a text, or of an enumeration in its order
+  std::string_view pattern = {}, form = {};           ///< of a text: a regular expression, and the same in words
+  std::string (*hint)(const std::string&) = nullptr;  ///< advice for a text that does not match
   bool path = false;                                  ///< of a file or folder: ~/ is the user's home
   double min_items = 0, max_items = kUnlimited;       ///< of a list
   std::string_view unit = {};
   bool required = false;
-  std::vector<std::string_view> synonyms = {};  ///< what PyTorch, timm and Caffe call the key, in lower case
+  std::vector<std::string_view> synonyms = {};  ///< names of the key in PyTorch, timm and Caffe, in lower case
 };
 
-/// A key as it was declared.
+/// A declared key.
 struct Key {
   enum class Kind {
     value,
@@ -52,23 +52,22 @@ struct Key {
     rejected,  ///< exists in other configs; the text says why not in this one
   };
   Kind kind = Kind::value;
-  std::string path = {};  ///< as "optimizer.lr"
+  std::string path = {};  ///< for example "optimizer.lr"
   KeyValue value = {};
   KeyRule rule = {};
   std::string text = {};  ///< a sentence
-  /// In a section where the key "name" decides which others there are: the names that have this one; empty for all.
+  /// In a section whose key "name" decides which other keys exist: the names that have this key; empty for all.
   std::vector<std::string> only_for = {};
-  /// Names that have another default than `value`.
+  /// Names whose default differs from `value`.
   std::vector<std::pair<std::string, KeyValue>> defaults = {};
 };
 
-/// False for a value that only says "not given", such as 0 where a key has to be positive.
+/// False for a value that only means "not given", such as 0 for a key that must be positive.
 bool accepts(const KeyRule& rule, const KeyValue& value);
 
 struct KeyPass;
 
-/// The keys of one map of a config. All methods throw ConfigError "file:line:column: key.path: what is wrong" if they
-/// read.
+/// The keys of one map of a config. While reading, all methods throw ConfigError "file:line:column: key.path: problem".
 class Keys {
  public:
   /// Declares a key. The target's value is the default. Two keys may share a name if the values have different shapes
@@ -92,7 +91,7 @@ class Keys {
     }
   }
   Keys section(std::string_view name, std::string_view text, std::vector<std::string_view> synonyms = {}) const;
-  /// A list of sections: declare(keys, item) declares the keys of one.
+  /// A list of sections: declare(keys, item) declares the keys of one item.
   template <class T, class Declare>
   void list(std::string_view name, std::string_view text, std::vector<T>& items, const Declare& declare) const {
     const std::vector<Keys> sections = list_items(name, text, items.size());
@@ -101,9 +100,9 @@ class Keys {
       declare(sections[i], items.size() > i ? items[i] : reads() ? items.emplace_back() : sample);
     }
   }
-  /// A key of other configs: an error in this one.
+  /// A key of other kinds of configs: an error in this one.
   void reject(std::string_view name, std::string_view why) const;
-  /// What must hold of a key beyond its rule, once it has been read.
+  /// A condition on a key beyond its rule, checked after reading it.
   void check(std::string_view name, bool holds, std::string_view what) const;
 
  private:
@@ -113,23 +112,23 @@ class Keys {
   Keys(KeyPass& pass, const ConfigNode* map, std::string location, std::string path, std::string shown)
       : pass_(&pass), map_(map), location_(std::move(location)), path_(std::move(path)), shown_(std::move(shown)) {}
   KeyValue visit(std::string_view name, KeyValue value, const KeyRule& rule, std::string_view text) const;
-  /// The sections of the list that is read; otherwise as many as there are items, and one at least.
+  /// While reading, the sections of the list; otherwise one section per item, and at least one.
   std::vector<Keys> list_items(std::string_view name, std::string_view text, std::size_t items) const;
   bool reads() const;
 
   KeyPass* pass_;
   const ConfigNode* map_;  // null if the section is missing, or nothing is read
-  std::string location_;   // of the section, or of what should hold it
-  std::string path_;       // as in Key::path
-  std::string shown_;      // as messages have it: "jobs.resnet20.train"
+  std::string location_;   // of the section, or of its parent if it is missing
+  std::string path_;       // in the form of Key::path
+  std::string shown_;      // in the form of messages: "jobs.resnet20.train"
 };
 
-/// The keys that are declared, with their values at present. A key at `path` is taken to have the value `word`.
+/// The declared keys with their current values. A key at `path` is assumed to have the value `word`.
 std::vector<Key> note_keys(const std::function<void(const Keys&)>& declare, std::string_view path = {},
                            std::string_view word = {});
-/// All keys that may be declared, whatever keys called "name" say. `declare` begins with a new struct each time.
+/// All keys that any value of the keys called "name" declares. `declare` begins with a new struct each time.
 std::vector<Key> all_keys(const std::function<void(const Keys&)>& declare);
-/// Sets what the tree gives. Throws ConfigError on the first mistake; `known` are all keys.
+/// Sets the values in the tree. Throws ConfigError on the first mistake; `known` are all keys.
 void read_keys(const ConfigNode& tree, const std::vector<Key>& known, const std::function<void(const Keys&)>& declare);
 
 /// All keys of a kind of config, with their defaults.

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The type of a key and its limits.
+/// The schema of a key's type and limits.
 struct TypeSchema {
   const KeyRule& rule;
 
@@ -80,7 +80,7 @@ Json key_schema(const Key& key) {
   return schema;
 }
 
-/// Adds what depends on the key "name" of a section: which keys there are, and what their defaults are.
+/// Adds the rules that depend on the key "name" of a section: which other keys exist, and their defaults.
 void add_conditions(Json& section, const std::string& name, const Key& key, const Key& choice) {
   const auto when = [&](const Json& names) {
     Json condition{{"properties", {{"name", {{"enum", names}}}}}};
@@ -98,7 +98,7 @@ void add_conditions(Json& section, const std::string& name, const Key& key, cons
   }
 }
 
-/// The schema of a section within that of a config; `path` is as in Key::path.
+/// The schema of a section within that of a config; `path` is in the form of Key::path.
 Json& section_at(Json& config, std::string_view path) {
   if (path.empty()) return config;
   const std::size_t dot = path.rfind('.');
@@ -140,7 +140,7 @@ bool require_sections(Json& section) {
   return section.contains("required");
 }
 
-/// What a job leaves out of its sections may stand beside the list, and the other way round.
+/// A section may stand in a job or beside the list of jobs, so it is required in neither.
 void share_sections(Json& config) {
   Json& job = config["properties"]["jobs"]["items"];
   for (auto& [name, section] : job["properties"].items()) {

@@ -33,11 +33,9 @@ void declare_name(const Keys& keys, std::string& name) {
 
 void declare_seed(const Keys& keys, std::uint64_t& seed) {
   keys("seed", seed, {.synonyms = {"random_seed", "manual_seed"}},
-       "of weights, dropout, the order of the samples and their augmentation. On CPU, runs with the same seed repeat "
-       "bit "
-       "by bit, whatever the streams, widths and threads. On CUDA, set `streams` for that: with `auto`, times measured "
-       "in "
-       "the first steps choose the plan, and with it the algorithms");
+       "seeds weights, dropout, sample order and augmentation. On CPU, runs with the same seed are bitwise equal for "
+       "any streams, widths and threads. On CUDA, this also needs a fixed number of `streams`: with `auto`, times "
+       "measured in the first steps select the plan, and with it the algorithms");
 }
 
 void declare_session(const Keys& keys, SessionOptions& session) {
@@ -49,44 +47,44 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "`auto`, `cpu`, `cuda` or `cuda:<index>`; `auto` is a CUDA device if one is usable, else the CPU");
   if (session.partition.empty()) {
     keys("streams", session.streams, {.min = 1, .max = 64, .word = "auto", .synonyms = {"num_streams"}},
-         "streams to schedule on; `auto` measures the serial plan and concurrent ones by turns in the first steps, and "
-         "keeps a concurrent one if it gains at least 2 %");
+         "streams to schedule on; `auto` measures the serial plan and concurrent ones in turn in the first steps, and "
+         "keeps a concurrent one if it saves at least 2 % of the time");
   }
   keys.section("streams", "streams with SMs of their own")(
       "partition", session.partition, {.min = 1, .max = 1024, .min_items = 1, .max_items = 64, .unit = "SMs"},
       "on CUDA, instead of a number of streams: one stream for each entry, with this many SMs of its own; the hardware "
-      "gives them out in groups (of 8 on Hopper)");
+      "allocates SMs in groups (of 8 on Hopper)");
   if (!session.partition.empty()) session.streams = static_cast<int>(session.partition.size());
   keys("width", session.width, {.min = 1, .max = 1024, .word = "auto", .unit = "cores"},
-       "cores that each node occupies on CPU; `auto` leaves it to the scheduler, node by node");
+       "cores that each node occupies on CPU; with `auto` the scheduler decides for each node");
   keys("threads", session.threads, {.min = 0, .max = 1024, .word = "all", .unit = "cores", .synonyms = {"num_threads"}},
-       "cores to use on CPU; `all` (or 0) is every core the process may run on; asking for more gives a warning");
+       "cores to use on CPU; `all` (or 0) is every core the process may run on; more cause a warning");
   keys("policy", session.policy, {.words = scheduler::policy_names()},
        "how nodes are placed on streams: [see below](#policy)");
   keys("deterministic", session.deterministic, {},
-       "on CUDA, choose only algorithms that give the same bits every time; the CPU always does");
+       "on CUDA, use only deterministic algorithms; results on CPU are always deterministic");
   keys("benchmark", session.benchmark, {.synonyms = {"cudnn_benchmark"}},
-       "when a plan is made, time every implementation of a node that has several (cuDNN's algorithms, widths on CPU), "
-       "instead of trusting estimates");
-  keys("cuda_graphs", session.cuda_graphs, {}, "on CUDA, replay plans that are used again as one CUDA graph each");
+       "before planning, time all implementations of a node (cuDNN's algorithms, widths on CPU) instead of relying on "
+       "estimates");
+  keys("cuda_graphs", session.cuda_graphs, {}, "on CUDA, replay a plan that is used again as one CUDA graph");
   auto workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
   keys("workspace_limit", workspace, {.min = 0, .max = 1 << 20, .unit = "MiB"},
-       "on CUDA, scratch memory that one kernel may ask for; algorithms that need more are left out");
+       "on CUDA, limit of one kernel's workspace; algorithms that need more are excluded");
   session.workspace_limit = static_cast<std::size_t>(workspace) * kMiB;
   std::int64_t memory = session.memory_limit / std::int64_t{kMiB};
   keys(
       "memory_limit", memory, {.min = 1, .max = 1 << 24, .word = "none", .unit = "MiB"},
-      "what the activations, gradients and scratch memory of a step may take together, beside parameters and optimizer "
-      "state. A step that needs more gives up concurrency first, then scratch memory, and then computes cheap "
-      "activations (batch norm, ReLU, concatenation, pooling, dropout) twice instead of keeping them; the run says "
-      "which. Recomputation changes no bit of the results. A training step for which that is not enough ends the run "
-      "with the least that it could be made to need; evaluation for which it is not (a smaller `eval.batch_size` "
-      "helps) "
-      "is an error before training starts");
+      "limit of a step's arena, which holds activations, gradients and workspaces, but neither parameters nor "
+      "optimizer "
+      "state. A step that needs more first gives up concurrency, then workspace, and then recomputes cheap activations "
+      "(batch norm, ReLU, concatenation, pooling, dropout) instead of keeping them; the run prints the changes. "
+      "Recomputation changes no bit of the results. If a training step still does not fit, the run ends with an error "
+      "that states the smallest arena found. If evaluation does not fit, the run ends before training starts; try a "
+      "smaller `eval.batch_size`");
   session.memory_limit = memory * std::int64_t{kMiB};
   keys("costs", session.costs, {.path = true},
-       "a file of durations that `braid profile` measured on this device, and of slow-downs of nodes that run at once; "
-       "the scheduler plans with them where it knows a node");
+       "a file that `braid profile` wrote for this device, with durations of nodes and the interference of concurrent "
+       "nodes; the scheduler uses them for the nodes in the file");
 }
 
 std::string_view precision_name(const SessionOptions& session, DType dtype) {
@@ -97,15 +95,14 @@ void declare_precision(const Keys& keys, SessionOptions& session, DType& dtype) 
   std::string precision(precision_name(session, dtype));
   keys("precision", precision,
        {.words = {"f32", "tf32", "bf16", "f16"}, .synonyms = {"dtype", "amp", "fp16", "bf16", "mixed_precision"}},
-       "what the model computes in: [see below](#precision)");
+       "number format in which the model computes: [see below](#precision)");
   session.tf32 = precision == "tf32";
   dtype = precision == "bf16" ? DType::bf16 : precision == "f16" ? DType::f16 : DType::f32;
 }
 
 void declare_output(const Keys& keys, std::string& root) {
   const Keys output = keys.section("output", "where results go");
-  output("root", root, {.path = true, .synonyms = {"output_dir", "out_dir", "save_dir"}},
-         "folder in which the run's folder is made");
+  output("root", root, {.path = true, .synonyms = {"output_dir", "out_dir", "save_dir"}}, "parent of the run's folder");
   output.check("root", !root.empty(), "expected a folder, got ''");
 }
 

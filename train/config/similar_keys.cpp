@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// Of all kinds of configs, but for the keys of jobs, which single configs have too.
+/// The keys of all kinds of configs, without those of jobs, which single configs have too.
 const std::vector<Key>& declared_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all;
@@ -41,7 +41,7 @@ std::vector<std::string> keys_named(std::string_view name) {
   return keys;
 }
 
-/// What other frameworks mean by the name; or nothing.
+/// The keys that other frameworks call by the name; or nothing.
 std::vector<std::string> synonyms(std::string_view name) {
   const std::string text = normalised(name);
   std::vector<std::string> keys;
@@ -82,7 +82,7 @@ std::vector<std::string> similar_keys(std::string_view name) {
 std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known) {
   if (const auto keys = synonyms(key); !keys.empty()) {
     const std::string name(last_part(keys.front()));
-    const bool here = name != "name" && std::ranges::count(known, name) > 0;  // every second section has a name
+    const bool here = name != "name" && std::ranges::count(known, name) > 0;  // many sections have a name
     return here ? message(" (did you mean '", name, "'?)") : did_you_mean(keys, path);
   }
   const std::string near = suggestion(normalised(key), known);

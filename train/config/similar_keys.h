@@ -1,5 +1,5 @@
 #pragma once
-// What a key that no config has may have been meant for.
+// Suggestions for unknown keys.
 
 #include <span>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace braid {
 
-/// The keys of all configs by their full paths, as "train.epochs".
+/// The full paths of the keys of all configs, for example "train.epochs".
 std::vector<std::string> config_keys();
 
 /// The full paths of the keys that other frameworks call by this name or that end with it, else those with a similar
 /// name. Case, '-' and '_' do not matter.
 std::vector<std::string> similar_keys(std::string_view name);
 
-/// " (did you mean 'optimizer.lr'?)" for a key that is not one of those `known` in its section; or nothing. `path` is
+/// " (did you mean 'optimizer.lr'?)" for a key that is not among those `known` in its section; or nothing. `path` is
 /// the full path of the key.
 std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known);
 

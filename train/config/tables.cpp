@@ -20,7 +20,7 @@ std::string code_list(const std::vector<std::string>& words) {
   return comma_list(quoted);
 }
 
-/// "1 to 64", "integer ≥ 1", "0 ≤ x < 1". A limit that only catches slips is left out.
+/// "1 to 64", "integer ≥ 1", "0 ≤ x < 1". Leaves out a limit that only catches typing errors.
 std::string interval(const KeyRule& rule, const std::string& type) {
   const auto text = [](double value) {
     return value == std::floor(value) ? std::to_string(std::llround(value)) : message(value);
@@ -34,7 +34,7 @@ std::string interval(const KeyRule& rule, const std::string& type) {
   return message(low, open ? " < x " : " ≤ x ", high);
 }
 
-/// What a key accepts.
+/// The values that a key accepts.
 struct AcceptedText {
   const KeyRule& rule;
 

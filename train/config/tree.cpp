@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxDepth = 16;
-/// Appended to the text in a comment. It can only show up in a scalar if a quote is never closed.
+/// Appended to the text in a comment. It appears in a scalar only if a quote is never closed.
 constexpr char kEndOfText = '\x01';
 
-/// Makes "source:line:column"; the source alone for overrides, which have one line only.
+/// Makes "source:line:column"; for overrides, which have a single line, just the source.
 class Locator {
  public:
   explicit Locator(std::string source, bool lines = true) : source_(std::move(source)), lines_(lines) {}
@@ -110,7 +110,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  /// A list or map under construction, and the key that waits for its value.
+  /// A list or map under construction, and the key whose value comes next.
   struct Frame {
     ConfigNode node;
     YAML::Mark mark;
@@ -160,7 +160,7 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (parent.node.kind == ConfigNode::Kind::list) {
       parent.node.items.push_back(std::move(node));
     } else {
-      fail(mark, "expected a key, got a list or map");  // not before it is complete: it may be an open bracket
+      fail(mark, "expected a key, got a list or map");  // checked once complete: it may be an open bracket
     }
   }
 
@@ -188,7 +188,7 @@ ConfigNode parse(std::string_view text, const Locator& locate) {
   return root;
 }
 
-/// For messages.
+/// Shortens an override for messages.
 std::string shortened(const std::string& assignment) {
   constexpr std::size_t kMaxLength = 200;
   return assignment.size() <= kMaxLength ? assignment : assignment.substr(0, kMaxLength) + "…";

@@ -60,7 +60,7 @@ std::string to_yaml(const KeyRule& rule, const KeyValue& value) { return std::vi
 
 std::string to_yaml(const std::vector<Key>& keys) {
   std::string out;
-  std::vector<std::string> open;  // the sections in which the last line stands
+  std::vector<std::string> open;  // the sections that contain the last line
   bool item_begins = false;
   const auto begin_line = [&](std::size_t depth) {
     if (!item_begins) out.append(2 * depth, ' ');

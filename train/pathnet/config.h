@@ -1,5 +1,5 @@
 #pragma once
-// What a PathNet run is told: two tasks, a net, and how its paths evolve. A config with a section `evolution` is one.
+// The settings of a PathNet run, from a config with a section `evolution`: two tasks, a net, and how its paths evolve.
 
 #include <limits>
 #include <optional>
@@ -10,18 +10,18 @@
 
 namespace braid {
 
-/// What becomes of task A's path in task B, where its modules do not change any more.
+/// How task B uses task A's path, whose modules are frozen.
 enum class FrozenPath {
-  selectable,     ///< evolution may take up its modules or not
-  always_active,  ///< every path uses its modules too
+  selectable,     ///< evolution may select its modules
+  always_active,  ///< every path also uses its modules
 };
 
 struct PathNetConfig {
   std::string name;                       ///< of the run folders
-  std::vector<std::uint64_t> seeds = {};  ///< one run each
+  std::vector<std::uint64_t> seeds = {};  ///< one for each run
   /// Not `streams: auto`: every new path is a new plan, and measuring each would cost more than it gains.
   SessionOptions session = {.streams = 1, .width = 1};
-  models::PathNetOptions net;  ///< but for image_shape, which is the dataset's
+  models::PathNetOptions net;  ///< except image_shape, which comes from the dataset
   DataConfig data;
   std::vector<int> task_a, task_b;  ///< classes of the dataset
   std::int64_t batch_size = 16;
@@ -38,7 +38,7 @@ struct PathNetConfig {
     declare_session(keys, session);
     declare_precision(keys, session, tournament.dtype);
     for (const std::string_view key : {"eval", "schedule", "jobs", "balance"}) {
-      keys.reject(key, "has no meaning in the config of a PathNet run, which a section 'evolution' makes of it");
+      keys.reject(key, "has no meaning in the config of a PathNet run, that is, beside a section 'evolution'");
     }
     declare_net(keys.section("model", "the network"));
     const Keys of_data = keys.section("data", "the images");
@@ -46,7 +46,8 @@ struct PathNetConfig {
     data.declare(of_data);
     keys.section("train", "how candidates train")("batch_size", batch_size, {.min = 1, .max = KeyRule::kMaxCount},
                                                   "images in a step");
-    keys.section("optimizer", "how weights are updated")("lr", tournament.lr, {.above = 0}, "of plain SGD");
+    keys.section("optimizer", "how weights are updated")("lr", tournament.lr, {.above = 0},
+                                                         "learning rate of plain SGD");
     declare_evolution(keys.section("evolution", "two tasks, and how the paths for them evolve"));
     declare_output(keys, output_root);
   }
@@ -54,16 +55,16 @@ struct PathNetConfig {
   void declare_net(const Keys& keys) {
     const auto before = net.form;
     keys("name", net.form, {.words = {"pathnet_linear", "pathnet_conv"}, .required = true},
-         "what a module is: a fully connected layer with ReLU, or (ours) a 3×3 convolution with batch norm and ReLU");
-    keys("layers", net.grid.layers, {.min = 1, .max = 1000}, "L");
-    keys("modules", net.grid.modules, {.min = 1, .max = 1000}, "M, of a layer");
-    keys("active", net.grid.active, {.min = 1, .max = 1000}, "N: a path uses at most this many modules of a layer");
+         "the module: a fully connected layer with ReLU, or (ours) a 3×3 convolution with batch norm and ReLU");
+    keys("layers", net.grid.layers, {.min = 1, .max = 1000}, "L: layers");
+    keys("modules", net.grid.modules, {.min = 1, .max = 1000}, "M: modules in a layer");
+    keys("active", net.grid.active, {.min = 1, .max = 1000}, "N: limit of a path's modules in a layer");
     if (net.form == models::PathNetOptions::Form::conv) {
       if (net.form != before) net.width = 16;
       keys("channels", net.width, {.min = 1, .max = 1000},
-           "of a module of the first layer; each further layer has twice as many");
+           "channels of a module in the first layer; each further layer doubles them");
     } else {
-      keys("units", net.width, {.min = 1, .max = KeyRule::kMaxCount}, "of a module");
+      keys("units", net.width, {.min = 1, .max = KeyRule::kMaxCount}, "units of a module");
     }
   }
 
@@ -73,17 +74,18 @@ struct PathNetConfig {
     declare_seeds(keys);
     keys("population", population, {.min = 2, .max = 1e5}, "genotypes that evolve");
     keys("tournament", tournament.order, {.words = {"concurrent", "sequential"}},
-         "whether candidates train in common steps or, as in the paper, one after the other");
+         "`concurrent` trains the candidates in the same steps; `sequential`, as in the paper, one after the other");
     keys("candidates", tournament.candidates, {.min = 2, .max = 1e5, .max_now = static_cast<double>(population)},
-         "genotypes that train in a generation: an even number, as they fight in pairs, and at most the population");
-    keys.check("candidates", tournament.candidates % 2 == 0, "expected an even number: they fight in pairs");
+         "genotypes that train in a generation: an even number, because they compete in pairs, and at most the "
+         "population");
+    keys.check("candidates", tournament.candidates % 2 == 0, "expected an even number: they compete in pairs");
     keys("batches", tournament.batches, {.min = 1, .max = KeyRule::kMaxCount},
          "T: mini-batches that each candidate trains on");
     keys("threshold", threshold, {.above = 0, .max = 1},
-         "training accuracy of a candidate at which its task is learned");
-    keys("max_generations", max_generations, {.min = 1, .max = KeyRule::kMaxCount}, "of one task");
+         "training accuracy of a candidate at which a task counts as learned");
+    keys("max_generations", max_generations, {.min = 1, .max = KeyRule::kMaxCount}, "limit for one task");
     keys("frozen_path", frozen_path, {.words = {"selectable", "always_active"}},
-         "whether task B's paths may use the modules of task A's path, or all of them do");
+         "`selectable`: paths of task B may use the modules of task A's path; `always_active`: all of them do");
   }
 
   void declare_task(const Keys& keys, std::string_view key, std::vector<int>& task, std::string_view text) {
@@ -92,28 +94,28 @@ struct PathNetConfig {
     task.assign(classes.begin(), classes.end());
   }
 
-  /// A list of seeds, or how many, counted from the seed of the session.
+  /// A list of seeds, or their number, counted up from the seed of the session.
   void declare_seeds(const Keys& keys) {
     constexpr int kMaxSeeds = 1000;
     constexpr auto kLast = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     std::vector<std::int64_t> listed(seeds.begin(), seeds.end());
     int count = 5;
     if (listed.empty()) {
-      keys("seeds", count, {.min = 1, .max = kMaxSeeds}, "runs to make, with the seeds that follow from `seed` on");
+      keys("seeds", count, {.min = 1, .max = kMaxSeeds}, "number of runs, with seeds counted up from `seed`");
     }
-    keys("seeds", listed, {.min = 0, .min_items = 1}, "or their seeds");
+    keys("seeds", listed, {.min = 0, .min_items = 1}, "or a list of their seeds");
     seeds.assign(listed.begin(), listed.end());
     if (!seeds.empty()) return;
-    keys.check("seeds", session.seed <= kLast - kMaxSeeds, "the seed they are counted from is too large");
+    keys.check("seeds", session.seed <= kLast - kMaxSeeds, "'seed', from which they are counted, is too large");
     for (int i = 0; i < count; ++i) seeds.push_back(session.seed + static_cast<std::uint64_t>(i));
   }
 };
 
-/// Reads a file and applies overrides, as read_run_config (train/config/config.h) does. Nothing if the config is none
-/// of a PathNet run. Throws ConfigError on the first mistake.
+/// Reads a file and applies overrides, as read_run_config (train/config/config.h) does. Returns nothing if the config
+/// is not one of a PathNet run. Throws ConfigError on the first mistake.
 std::optional<PathNetConfig> read_pathnet_config(const std::filesystem::path& path,
                                                  const std::vector<std::string>& overrides = {});
-/// The same for a tree.
+/// Does the same for a tree.
 std::optional<PathNetConfig> read_pathnet_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
 
 /// The config as YAML, defaults included; reading it gives the same config.

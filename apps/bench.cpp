@@ -29,7 +29,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON")
       ->excludes(json);
   command->footer(
-      "With several jobs, training them together is compared with training them one\nafter another.\n\n"
+      "With several jobs, compares training them together with training them one after\nanother.\n\n"
       "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);

@@ -15,8 +15,7 @@
 
 namespace {
 
-/// A closed standard stream would give its number to the next file that is opened, and text for people would end up
-/// there.
+/// The next opened file would get the number of a closed standard stream, and messages would end up in that file.
 void open_standard_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) == -1) open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY);
@@ -40,7 +39,7 @@ int main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
   app.footer(
-      "'braid COMMAND --help' says more about a command.\n\n"
+      "'braid COMMAND --help' describes a command.\n\n"
       "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
   app.require_subcommand(1);
   add_train(app, exit_code);

@@ -7,9 +7,9 @@
 namespace braid::apps {
 
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;       ///< an error, said on standard error
-inline constexpr int kUsage = 2;        ///< the command line makes no sense
-inline constexpr int kSignalled = 128;  ///< plus the signal that ended a training, as shells have it: 130 for Ctrl-C
+inline constexpr int kFailed = 1;       ///< an error, reported on standard error
+inline constexpr int kUsage = 2;        ///< an invalid command line
+inline constexpr int kSignalled = 128;  ///< plus the signal that ended training, as in shells: 130 for Ctrl-C
 
 void add_train(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
@@ -29,14 +29,14 @@ struct ConfigArguments {
   std::vector<std::string> overrides;
   void add_to(CLI::App& command) {
     command.add_option("config", path, "Config file (YAML)")->type_name("CONFIG")->required();
-    command.add_option("--set", overrides, "Override a key of the config, as train.epochs=3; can be repeated")
+    command.add_option("--set", overrides, "Override a key of the config, for example train.epochs=3; can be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false)
         ->take_all();
     command
         .add_option_function<std::string>(
             "--costs", [this](const std::string& file) { overrides.push_back("costs=" + file); },
-            "Durations that 'braid profile' measured; the same as --set costs=FILE")
+            "Durations measured by 'braid profile'; same as --set costs=FILE")
         ->type_name("FILE");
   }
 };

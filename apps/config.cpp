@@ -7,7 +7,7 @@ namespace braid::apps {
 
 void add_config(CLI::App& app, int& exit_code) {
   const auto what = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("config", "Print what configs may say: as a JSON Schema, or as tables");
+  CLI::App* command = app.add_subcommand("config", "Print the keys of configs as a JSON Schema or as tables");
   command->add_option("what", *what, "schema: a JSON Schema for editors; table: the tables of docs/configuration.md")
       ->type_name("schema|table")
       ->required()

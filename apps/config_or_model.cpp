@@ -9,7 +9,7 @@ namespace braid::apps {
 
 namespace {
 
-/// A model by its name alone: on images as of ImageNet.
+/// The config of a bare model name, with images like ImageNet's.
 RunConfig config_of_model(const std::string& model, const std::vector<std::string>& overrides) {
   const std::string text = message("name: summary\nmodel: {name: ", model,
                                    "}\n"

@@ -1,5 +1,5 @@
 #pragma once
-// For commands that look at a model and train nothing: a model's name does for a config.
+// For commands that inspect a model without training it: they accept the name of a model in place of a config.
 
 #include "apps/commands.h"
 #include "train/config/config.h"
@@ -7,10 +7,10 @@
 namespace braid::apps {
 
 inline constexpr const char* kConfigOrModel =
-    "Config file (YAML), or the name of a model ('braid models' lists them); a model alone gets 32 images of 224x224x3 "
-    "and 1000 classes, which --set changes";
+    "Config file (YAML), or the name of a model ('braid models' lists them); a bare model name uses 32 images of "
+    "224x224x3 and 1000 classes; change them with --set";
 
-/// Throws ConfigError as read_run_config does, and Error if what looks like a model's name is none.
+/// Throws ConfigError as read_run_config does, and Error for the name of an unknown model.
 RunConfig read_config_or_model(const ConfigArguments& arguments);
 
 }  // namespace braid::apps

@@ -14,7 +14,7 @@ namespace braid::apps {
 
 namespace {
 
-/// With what cuDNN knows of it. Throws Error if there is no such device.
+/// Includes the properties that cuDNN reports. Throws Error if there is no such device.
 DeviceInfo complete_info(const std::string& name) {
   PlanTarget target = find_plan_target(name);
   if (target.has_kernels && target.info.properties.empty()) target.info.properties = device_properties(target.device);
@@ -33,7 +33,8 @@ void print(const Device& device, std::string_view unit) {
 void add_devices(CLI::App& app, int& exit_code) {
   const auto json = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("devices", "List the devices to train on and to plan for");
-  command->add_option("--json", *json, "Print one device as JSON, to plan for it elsewhere")->type_name("DEVICE");
+  command->add_option("--json", *json, "Print one device as JSON, to plan for it on another machine")
+      ->type_name("DEVICE");
   command->footer(
       "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json");
   command->callback([json, &exit_code] {

@@ -19,14 +19,14 @@ void add_explain(CLI::App& app, int& exit_code) {
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("explain", "Tell step by step how a small block of a network is planned");
+  CLI::App* command = app.add_subcommand("explain", "Explain step by step how a block of a network is scheduled");
   PlanRequest& request = arguments->request;
-  request.policy = "critical_path";  // whose decisions are told
+  request.policy = "critical_path";  // the policy that logs its decisions
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
   CLI::Option* block = command
                            ->add_option("--block", arguments->block,
-                                        "Layers to explain: this one or those within it; default: list the blocks")
+                                        "Explain this layer and the layers within it; default: list the blocks")
                            ->type_name("NAME");
   command->add_option("--device", request.device, "Device to plan for, as for 'braid plan'; default: the config's")
       ->type_name("DEVICE");
@@ -36,12 +36,15 @@ void add_explain(CLI::App& app, int& exit_code) {
           "Streams to plan for; default: the config's, or 4")
       ->type_name("N")
       ->check(in_range(1, 64));
-  command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
+  command->add_option("--batch-size", request.batch_size, "Batch size of every job; default: the config's")
       ->type_name("N")
       ->check(in_range(1, 1 << 20));
   arguments->files.add_to(*command, "the plan of the block");
   for (const char* file : {"--trace", "--html"}) command->get_option(file)->needs(block);
-  command->footer("Example:\n  braid explain googlenet\n  braid explain googlenet --block inception3a --batch-size 8");
+  command->footer(
+      "Example:\n  braid explain googlenet\n"
+      "  braid explain configs/googlenet_fashion_mnist.yaml --block inception4a \\\n"
+      "    --batch-size 4 --device docs/two-cores.json");
   command->callback([arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const scheduler::PlanView step = view_of(report_plan(config, arguments->request));

@@ -5,7 +5,7 @@
 
 namespace braid::apps {
 
-/// Lines of at most kTextWidth columns; no types that a user need not know.
+/// Wraps lines at kTextWidth columns and leaves out CLI11's type names.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { label("Positionals", "Arguments"); }
@@ -15,7 +15,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* command) const override;
 };
 
-/// "--quiet"; of an argument what stands for it, as "CONFIG".
+/// "--quiet" for an option, "CONFIG" for a positional argument.
 std::string name_of(const CLI::Option& option);
 inline bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
 

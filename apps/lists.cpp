@@ -12,7 +12,7 @@ namespace {
 struct Item {
   std::string name;
   std::string_view description;
-  std::vector<std::string> options = {};  ///< keys of its section beside the name
+  std::vector<std::string> options = {};  ///< keys of its section other than the name
 };
 
 std::vector<Item> models() {

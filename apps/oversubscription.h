@@ -5,7 +5,7 @@
 
 namespace braid::apps {
 
-/// Warns on standard error if `threads`, or `workers` of a loader, are more than the cores that the process may use.
+/// Warns on standard error if `threads` or the loader's `workers` exceed the cores that the process may use.
 void warn_of_oversubscription(const SessionOptions& session, int workers = 0);
 /// The same for the jobs of a run.
 void warn_of_oversubscription(const RunConfig& config);

@@ -63,23 +63,21 @@ void add_plan(CLI::App& app, int& exit_code) {
           "--streams", [&request](const std::string& text) { request.streams = parse_streams(text); },
           "Streams to plan for, or a range of them; default: the config's, or 4")
       ->type_name("N|A..B");
-  command->add_option("--policy", request.policy, "Show this policy only, beside serial; default: all policies")
+  command->add_option("--policy", request.policy, "Show only this policy and serial; default: all policies")
       ->type_name("NAME");
-  command->add_option("--batch-size", request.batch_size, "Images of every job; default: the config's")
+  command->add_option("--batch-size", request.batch_size, "Batch size of every job; default: the config's")
       ->type_name("N")
       ->check(in_range(1, 1 << 20));
   command
       ->add_option_function<std::int64_t>(
           "--memory-limit", [&request](std::int64_t mebibytes) { request.memory_limit = mebibytes << 20; },
-          "Most MiB of the arena; default: the config's")
+          "Limit of the arena, in MiB; default: the config's")
       ->type_name("MiB")
       ->check(in_range(1, 1 << 24));
-  command->add_option("--sms", request.what_if.units, "What if the device had so many SMs or cores?")
+  command->add_option("--sms", request.what_if.units, "Plan as if the device had N SMs or cores")
       ->type_name("N")
       ->check(in_range(1, 1 << 16));
-  command
-      ->add_option("--scale-launch", request.what_if.launch_scale,
-                   "What if launching a node cost so many times as much?")
+  command->add_option("--scale-launch", request.what_if.launch_scale, "Plan as if a launch cost X times as much")
       ->type_name("X")
       ->check(in_range(0.0, 1000.0));
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");

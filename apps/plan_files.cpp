@@ -24,7 +24,7 @@ void PlanFiles::try_to_write(const scheduler::PlanView& view, Progress& progress
     try {
       if (!path.empty()) write_file(path, draw(view));
     } catch (const std::exception&) {
-      progress.warn(exception_text(std::current_exception()) + "; the training goes on");
+      progress.warn(exception_text(std::current_exception()) + "; training continues");
       path.clear();
     }
   };

@@ -1,5 +1,5 @@
 #pragma once
-// The options of commands that show a plan in files: --trace and --html.
+// The options --trace and --html, which write a plan to files.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -10,17 +10,16 @@
 namespace braid::apps {
 
 struct PlanFiles {
-  std::string trace, html;  ///< empty: not wanted
+  std::string trace, html;  ///< empty: not requested
 
-  /// `what` is shown, as "the plan".
+  /// `what` completes the help text "Write …", for example "the plan".
   void add_to(CLI::App& command, const std::string& what);
   bool wanted() const { return !trace.empty() || !html.empty(); }
-  /// Throws Error that names the file that cannot be written.
+  /// Throws Error with the name of the file if one cannot be written.
   void write(const scheduler::PlanView& view) const;
-  /// The same, known early, without writing anything.
+  /// Throws the same error up front, without writing anything.
   void check() const;
-  /// Writes what can be written, and warns of the rest, which is not wanted any more: no training should end for want
-  /// of its picture.
+  /// Writes each file, or warns and stops requesting it: a file that cannot be written must not end training.
   void try_to_write(const scheduler::PlanView& view, Progress& progress);
 };
 

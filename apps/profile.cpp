@@ -41,7 +41,7 @@ std::string software() {
   return message("braid " BRAID_VERSION, onednn.empty() ? "" : ", oneDNN " + onednn);
 }
 
-/// A line every few seconds while pairs are measured.
+/// Prints a line every few seconds while pairs are measured.
 class PairPrinter {
  public:
   explicit PairPrinter(std::string label) : label_(std::move(label)) {}
@@ -59,7 +59,7 @@ class PairPrinter {
 };
 
 void profile(const Arguments& arguments) {
-  // What is wrong with the file should be known before anything is measured.
+  // Read the file first, so that an error in it appears before the measurements.
   scheduler::Profile all;
   const bool exists = std::filesystem::exists(arguments.output);
   if (exists) all = scheduler::read_profile(arguments.output);
@@ -76,8 +76,8 @@ void profile(const Arguments& arguments) {
     scheduler::Profile measured = profile_training(config, options);
     measured.software = software();
     std::cout << label << plural(measured.measurements.size(), "measurement") << " and "
-              << plural(measured.pairs.size(), "slow-down") << ", waits of " << measured.wait_microseconds << " us, on "
-              << measured.device << std::endl;
+              << plural(measured.pairs.size(), "interference factor") << ", waits of " << measured.wait_microseconds
+              << " us, on " << measured.device << std::endl;
     if (all.measurements.empty()) {
       all = std::move(measured);
     } else {
@@ -95,26 +95,26 @@ void add_profile(CLI::App& app, int& exit_code) {
       app.add_subcommand("profile", "Measure the nodes of a training step, for plans with real durations");
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
-  command->add_option("-o,--output", arguments->output, "Profile (JSON); measurements are added to those it has")
+  command->add_option("-o,--output", arguments->output, "Profile to write (JSON); adds to an existing file")
       ->type_name("FILE")
       ->required();
-  command->add_option("--device", arguments->device, "Device, in place of the config's")->type_name("DEVICE");
-  command->add_option("--batch-size", arguments->batch_size, "Batch size, in place of the config's")
+  command->add_option("--device", arguments->device, "Device; default: the config's")->type_name("DEVICE");
+  command->add_option("--batch-size", arguments->batch_size, "Batch size; default: the config's")
       ->type_name("N")
       ->check(in_range(1, 1000000));
-  command->add_option("--runs", arguments->profiling.runs, "Measured steps at every width")
+  command->add_option("--runs", arguments->profiling.runs, "Steps to measure at each width")
       ->type_name("N")
       ->check(in_range(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--pairs", arguments->profiling.pairs,
-                   "Pairs of nodes that run at once, to measure their slow-downs; the longest overlaps first; 0: none")
+                   "Measure interference of up to N pairs of concurrent nodes, longest overlap first; 0: none")
       ->type_name("N")
       ->check(in_range(0, 1000000))
       ->capture_default_str();
   command
       ->add_option("--streams", arguments->profiling.streams,
-                   "Streams of the plans that say which nodes run at once; default: 2, 4 and 8")
+                   "Streams of the plans that determine which nodes run concurrently; default: 2, 4 and 8")
       ->type_name("N")
       ->check(in_range(1, 64));
   command->footer(

@@ -16,10 +16,10 @@ void add_summary(CLI::App& app, int& exit_code) {
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      app.add_subcommand("summary", "Show a model layer by layer, and how parallel its training step is");
+      app.add_subcommand("summary", "Show the layers of a model and the average parallelism of its training step");
   arguments->config.add_to(*command);
   command->get_option("config")->description(kConfigOrModel);
-  command->add_option("--depth", arguments->depth, "Show layers down to so many parts of their names; default: all")
+  command->add_option("--depth", arguments->depth, "Show layers down to N levels; default: all")
       ->type_name("N")
       ->check(in_range(1, 100));
   command->footer("Example:\n  braid summary googlenet --depth 1");

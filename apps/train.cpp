@@ -18,13 +18,12 @@ namespace braid::apps {
 
 namespace {
 
-/// The reader of a pipe, or a terminal, may go away: that costs the output, and not the training. What is still to be
-/// said goes nowhere.
+/// If the reader of a pipe or the terminal goes away, training continues and further output is discarded.
 void outlive_standard_output(Progress& progress) {
   std::signal(SIGPIPE, SIG_IGN);
   progress.on_failure([] {
     std::cerr << "braid: warning: cannot write to standard output: " << std::strerror(errno)
-              << "; the training goes on without\n";
+              << "; training continues without output\n";
     if (std::freopen("/dev/null", "w", stdout) != nullptr) std::cout.clear();
   });
 }
@@ -41,16 +40,16 @@ void add_train(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its list of jobs");
   arguments->config.add_to(*command);
-  command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but errors");
-  command->add_flag("--print-config", arguments->print_config, "Print the config with all defaults, and train nothing");
-  arguments->files.add_to(*command, "one step as it was planned and as it really ran");
+  command->add_flag("-q,--quiet", arguments->quiet, "Print only warnings and errors");
+  command->add_flag("--print-config", arguments->print_config, "Print the config with all defaults and exit");
+  arguments->files.add_to(*command, "one step as planned and as measured");
   command->footer("Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2");
   command->callback([arguments, &exit_code] {
     const auto& [path, overrides] = arguments->config;
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
     outlive_standard_output(progress);
     const bool model = std::ranges::count(models::model_names(), path) > 0 && !std::filesystem::exists(path);
-    BRAID_CHECK(!model, ConfigError, path, " is a model: expected a config that names it, as configs/ has some");
+    BRAID_CHECK(!model, ConfigError, path, " is a model: expected a config that uses it; see configs/");
     const ConfigNode tree = read_config_file(path);
     const auto pathnet = read_pathnet_config(tree, overrides);
     if (arguments->print_config) {
@@ -60,7 +59,7 @@ void add_train(CLI::App& app, int& exit_code) {
     }
     if (pathnet) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
-                  "--trace and --html expect a config whose steps are alike; paths through a PathNet are not");
+                  "--trace and --html expect a config with identical steps; PathNet paths differ");
       if (!arguments->quiet) warn_of_oversubscription(pathnet->session, pathnet->data.workers);
       const int signal = run_pathnet(*pathnet, progress).interrupted;
       exit_code = signal != 0 ? kSignalled + signal : kOk;
@@ -76,7 +75,7 @@ void add_train(CLI::App& app, int& exit_code) {
     }
     const RunResult result = trainer.run(progress);
     if (files.wanted() && !trainer.shown()) {
-      progress.warn("the training was over before its plan had settled: no step is shown");
+      progress.warn("training finished before a plan was chosen: no step is shown");
     }
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';

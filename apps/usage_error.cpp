@@ -24,7 +24,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// "--set optimizer.lr=VALUE" for keys that a user took for an option; or nothing.
+/// "--set optimizer.lr=VALUE" if the option is a key of the config; or nothing.
 std::string as_override(const std::vector<std::string>& similar) {
   const auto keys = config_keys();
   std::string text;
@@ -62,7 +62,7 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   return message("there is no command '", word, '\'', suggestion(word, names), "; there are ", comma_list(names));
 }
 
-/// `words` are those that found no place, in their order.
+/// `words` are the leftover arguments, in order.
 std::string unexpected(const CLI::App& app, const CLI::App& command, const std::vector<std::string>& words) {
   const std::string& first = words.front();
   if (first.starts_with('-') && first.size() > 1) return unknown_option(app, command, first);
@@ -71,7 +71,7 @@ std::string unexpected(const CLI::App& app, const CLI::App& command, const std::
   for (const std::string& word : words) list += message(list.empty() ? "'" : " '", word, '\'');
   const bool assigns = first.find('=') != std::string::npos && command.get_option_no_throw("--set") != nullptr;
   return message(words.size() == 1 ? "unexpected argument " : "unexpected arguments ", list,
-                 assigns ? message("; every override has its own --set: --set ", first) : "");
+                 assigns ? message("; repeat --set for each override: --set ", first) : "");
 }
 
 std::string missing(const CLI::App& app, const CLI::App& command) {
@@ -84,7 +84,7 @@ std::string missing(const CLI::App& app, const CLI::App& command) {
   return "";
 }
 
-/// The option that an error is about, which its text begins with; or null.
+/// The option that an error is about: its text begins with the option's name. Or null.
 const CLI::Option* option_of(const CLI::App& command, const std::string& text) {
   const std::string name = text.substr(0, text.find_first_of(": "));
   return command.get_option_no_throw(name.starts_with('-') ? name : "--" + name);

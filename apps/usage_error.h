@@ -4,8 +4,7 @@
 
 namespace braid::apps {
 
-/// What is wrong with the command line that the app could not parse, and where to read how it should be: two lines,
-/// without the last line break.
+/// Two lines that explain why the app could not parse the command line and name the help, without the last line break.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace braid::apps

@@ -1,5 +1,5 @@
 #pragma once
-// Checks of the values of options. Their messages follow the name of the option.
+// Checks of option values. The name of the option precedes their messages.
 
 #include <CLI/CLI.hpp>
 #include <charconv>

@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// For one optimizer, and used by one thread at a time.
+/// Belongs to one optimizer. Use it from one thread at a time.
 class LossScale {
  public:
   static constexpr float kInitial = 65536;
@@ -28,17 +28,17 @@ class LossScale {
   LossScale(const LossScale&) = delete;
   LossScale& operator=(const LossScale&) = delete;
 
-  /// loss·scale, which backward() is to be given. Several losses of a step may be scaled.
+  /// loss·scale, to pass to backward(). A step may scale several losses.
   Tensor operator()(const Tensor& loss);
 
   struct Update {
     ValueId updates;  ///< i32 scalar: the number of this update, from 1, skipped ones not counted
-    ValueId factor;   ///< f32 scalar: what gradients are to be multiplied by; 0 to skip the update
+    ValueId factor;   ///< f32 scalar: the factor for the gradients; 0 skips the update
   };
-  /// Records the check of the gradients and the next scale. Called by the optimizer.
+  /// Records the check of the gradients and the next scale. The optimizer calls it.
   Update record_update(Tape& tape, std::span<const ValueId> gradients);
 
-  /// The state: f32 scalar; i32 scalars. Context::read tells their values.
+  /// The state: f32 scalar; i32 scalars. Context::read returns their values.
   const Parameter& scale() const { return *state_[0]; }
   const Parameter& good_steps() const { return *state_[1]; }  ///< since the scale last changed
   const Parameter& updates() const { return *state_[2]; }     ///< that were not skipped

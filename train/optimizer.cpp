@@ -37,7 +37,7 @@ AdamOptions update_options(const Adam::Options& options) {
           .decoupled = options.decoupled};
 }
 
-/// The op with and, if it decays at all, without decay.
+/// The op with weight decay and, if weight decay is on, the op without it.
 template <class Op, class Update, class Options>
 Update make_update(Options options, bool scaled) {
   options.scaled = scaled;
@@ -115,7 +115,7 @@ std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std
 
 void Optimizer::add_moments(Context& context) {
   for (Slot& slot : slots_) {
-    slot.moments.clear();  // of an attempt that ran out of memory
+    slot.moments.clear();  // left by an attempt that ran out of memory
     for (const std::string_view moment : rule_.moments) {
       const std::string name = message("optimizer.", slot.parameter->name(), '.', moment);
       slot.moments.push_back(&context.add(name, slot.parameter->desc(), ValueKind::state));

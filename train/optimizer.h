@@ -1,6 +1,6 @@
 #pragma once
-// Optimizers record their updates as nodes of the step, so that an update runs as soon as its gradient is there, beside
-// the rest of the backward pass.
+// Optimizers record their updates as nodes of the step, so that an update can run as soon as its gradient is computed,
+// concurrently with the rest of the backward pass.
 
 #include <memory>
 #include <string_view>
@@ -12,12 +12,12 @@ namespace braid {
 
 class LossScale;
 
-/// Parameters share an update node until it has this many elements or parameters: few enough nodes to be cheap, enough
-/// of them to begin before the backward pass ends.
+/// Parameters share an update node until it has this many elements or parameters. That keeps the number of nodes small,
+/// and still lets updates begin before the backward pass ends.
 inline constexpr std::int64_t kBucketElements = std::int64_t{1} << 18;
 inline constexpr std::size_t kBucketParameters = 32;
 
-/// To be used by one thread at a time. The parameters must outlive the optimizer.
+/// Use it from one thread at a time. The parameters must outlive the optimizer.
 class Optimizer {
  public:
   /// Releases the moments.
@@ -25,24 +25,24 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Records the update of every parameter that has a gradient on the current tape. Parameters are taken in reverse
-  /// order of creation, which is the order in which backward makes their gradients. Gradients of a scaled loss need its
-  /// scale (train/loss_scale.h), the same one in every step. Throws Error if no parameter has a gradient.
+  /// Records the update of every parameter that has a gradient on the current tape, in reverse order of creation, the
+  /// order in which backward computes the gradients. Gradients of a scaled loss need its scale (train/loss_scale.h),
+  /// the same one in every step. Throws Error if no parameter has a gradient.
   void step(LossScale* scale = nullptr);
   double lr() const { return lr_; }
-  /// For the steps to come; changes no plan. Throws Error unless finite and at least 0.
+  /// Takes effect from the next step; changes no plan. Throws Error unless finite and at least 0.
   void set_lr(double lr);
 
  protected:
   struct Update {
-    OpPtr decayed;  ///< of parameters that want weight decay
-    OpPtr plain;    ///< of the others; the same op if there is no decay
+    OpPtr decayed;  ///< for parameters with weight decay
+    OpPtr plain;    ///< for the others; the same op if there is no decay
   };
-  /// What tells optimizers apart.
+  /// The differences between optimizers.
   struct Rule {
     Update update;
-    Update scaled;                          ///< the same for gradients of a scaled loss
-    std::vector<std::string_view> moments;  ///< state per parameter, zero at first
+    Update scaled;                          ///< the update for gradients of a scaled loss
+    std::vector<std::string_view> moments;  ///< state per parameter, initially zero
     bool counts_steps = false;              ///< the op reads the number of the update, from 1
   };
   Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule);
@@ -59,14 +59,14 @@ class Optimizer {
   };
 
   void add_moments(Context& context);
-  /// What an update reads beside the parameters' tensors.
+  /// The values that an update reads in addition to the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
   void record(Tape& tape, const OpPtr& op, std::span<const ValueId> scalars, Bucket& bucket) const;
 
   std::vector<Slot> slots_;  // in reverse order of creation
   double lr_;
   Rule rule_;
-  Context* context_ = nullptr;  // that holds the moments, once there are any
+  Context* context_ = nullptr;  // holds the moments; null until there are any
   std::int32_t updates_ = 0;
 };
 

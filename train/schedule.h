@@ -9,7 +9,7 @@ namespace braid {
 
 class Keys;
 
-/// Members that a schedule does not name are ignored by it.
+/// A schedule ignores members that its formula does not name.
 struct ScheduleOptions {
   /// constant  lr
   /// step      lr · gamma^(milestones passed)
@@ -18,15 +18,15 @@ struct ScheduleOptions {
   ///           cosine (Smith and Topin, 2018; the same values as torch.optim.lr_scheduler.OneCycleLR)
   std::string name = "constant";
   double warmup_epochs = 0;
-  std::vector<double> milestones = {};  ///< ascending epochs; the step schedule has either these
-  std::int64_t step_epochs = 0;         ///< or this; 0: none
+  std::vector<double> milestones = {};  ///< ascending epochs; the step schedule uses either these
+  std::int64_t step_epochs = 0;         ///< or this interval; 0: none
   double gamma = 0.1;
   double min_lr = 0;
   double pct_start = 0.3;
   double div_factor = 25;
   double final_div_factor = 1e4;
 
-  /// In configs (train/config/keys.h).
+  /// Declares the keys of the section (train/config/keys.h).
   void declare(const Keys& keys);
 };
 
@@ -35,7 +35,7 @@ class LearningRate {
   /// Throws ConfigError if there is no such schedule.
   LearningRate(const ScheduleOptions& options, double lr, std::int64_t steps_per_epoch, std::int64_t total_steps);
 
-  /// The rate of a step, counted from 0. The last one is total_steps - 1; beyond it the rate stays.
+  /// The rate of a step, counted from 0. The last one is total_steps - 1; the rate stays constant after it.
   double at(std::int64_t step) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers for people.
+// Formats numbers for people.
 
 #include <cmath>
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace braid {
 
 constexpr double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// NaN has a sign that means nothing, but would be printed as "-nan".
+/// Removes the sign of a NaN, which is meaningless but would be printed as "-nan".
 inline double unsigned_nan(double value) {
   return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
 }

@@ -165,7 +165,7 @@ class CommandLine(unittest.TestCase):
         self.assertFalse(self.runs.exists())
 
     def misused(self, *arguments, command=None):
-        """Runs a command line that makes no sense; returns what it says, without where to read more."""
+        """Runs an invalid command line; returns its message, without the pointer to the help."""
         result = self.braid(*arguments)
         self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
         error, help = result.stderr.splitlines()
@@ -186,7 +186,7 @@ class CommandLine(unittest.TestCase):
 
     def test_an_argument_without_a_place_is_named(self):
         self.assertEqual(self.misused("train", "tiny.yaml", "--set", "seed=1", "a=2", "b=3"),
-                         "unexpected arguments 'a=2' 'b=3'; every override has its own --set: --set a=2")
+                         "unexpected arguments 'a=2' 'b=3'; repeat --set for each override: --set a=2")
         self.assertEqual(self.misused("eval", "tiny.yaml", "one", "two"), "unexpected arguments 'one' 'two'")
         self.assertEqual(self.misused("devices", "cuda"), "unexpected argument 'cuda'")
         self.assertEqual(self.misused("train", "tiny.yaml", "--quite"),
@@ -360,7 +360,7 @@ class CommandLine(unittest.TestCase):
             result = self.braid(*arguments, option, "/dev/full")
             self.assertEqual(result.returncode, 0, result)
             self.assertEqual(result.stderr, "braid: warning: /dev/full: cannot write: No space left on device; "
-                                            "the training goes on\n")
+                                            "training continues\n")
             self.assertIn("step 60/60", result.stdout)
 
             def limit_file_size():  # a full disk: the trained model fits, the picture does not
@@ -370,7 +370,7 @@ class CommandLine(unittest.TestCase):
             small = ["--set", "model.width=0.1"]
             result = self.braid(*arguments, *small, option, "picture", preexec_fn=limit_file_size)
             self.assertEqual(result.returncode, 0, result)
-            self.assertEqual(result.stderr, "braid: warning: picture: cannot write: File too large; the training goes on\n")
+            self.assertEqual(result.stderr, "braid: warning: picture: cannot write: File too large; training continues\n")
             self.assertFalse((self.folder / "picture").exists())
 
             gone.mkdir()
@@ -382,7 +382,7 @@ class CommandLine(unittest.TestCase):
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=LIMIT)
             self.assertEqual((process.returncode, err), (130, f"braid: warning: {gone}/picture: cannot open: No such file "
-                                                              "or directory; the training goes on\n"))
+                                                              "or directory; training continues\n"))
         result = self.braid("train", self.config, "--set", "train.epochs=1", "--html", "picture")
         self.assertIn("no step is shown", result.stderr)
         self.assertFalse((self.folder / "picture").exists())
@@ -598,7 +598,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("there is no model 'resnet19' (did you mean 'resnet18'?); there are ",
                       self.fails("summary", "resnet19"))
         self.assertEqual(self.fails("train", "resnet20"),
-                         "resnet20 is a model: expected a config that names it, as configs/ has some")
+                         "resnet20 is a model: expected a config that uses it; see configs/")
         self.assertIn("there is no model 'googlnet' (did you mean 'googlenet'?)", self.fails("plan", "googlnet"))
         self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
 
@@ -628,17 +628,17 @@ class CommandLine(unittest.TestCase):
         self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
         rows = [re.split(r"  +", line) for line in text.splitlines() if re.search(r"\d of \d", line)]
         serial = float(rows[0][2].removesuffix(" ms"))
-        bound = float(re.search(r"can need less than ([\d.]+) ms", text)[1])
+        bound = float(re.search(r"can be faster than ([\d.]+) ms", text)[1])
         for _, streams, makespan, over_bound, over_serial, *_ in rows:  # ratios are those of the times beside them
             makespan = float(makespan.removesuffix(" ms"))
             self.assertEqual(over_serial, f"{serial / makespan:.2f}")
             if streams.endswith(" of 3"):
                 self.assertEqual(over_bound, f"{makespan / bound:.2f}")
         if plan["has_kernels"]:
-            self.assertGreaterEqual(plan["candidates"], 2 * plan["convolutions"])
+            self.assertGreaterEqual(plan["implementations"], 2 * plan["convolutions"])
             self.assertIn(" with cuDNN's plans and their workspaces\n", text)
         else:
-            self.assertEqual((plan["candidates"], sum(configured["workspace_bytes"])), (0, 0))
+            self.assertEqual((plan["implementations"], sum(configured["workspace_bytes"])), (0, 0))
             self.assertIn(" by the analytic model alone: this build of Braid has no CUDA backend", " ".join(text.split()))
 
     def test_plan_for_the_cpu_and_for_a_described_device(self):
@@ -674,7 +674,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn(f"got '{wrong}'", self.braid("plan", "tiny.yaml", "--streams", wrong).stderr)
 
     def test_a_plan_that_does_not_fit_is_printed_and_fails(self):
-        for arguments, why in ((["--memory-limit", 1, "--batch-size", 512], " MiB of at most 1.0; "),
+        for arguments, why in ((["--memory-limit", 1, "--batch-size", 512], " MiB, the limit is 1.0 MiB; "),
                                (["--device", "small.json", "--batch-size", 512], "the plan does not fit the device: ")):
             (self.folder / "small.json").write_text(
                 json.dumps(json.loads(self.braid("devices", "--json", "h200").stdout) | {"memory_bytes": 2 << 20}))
@@ -684,7 +684,7 @@ class CommandLine(unittest.TestCase):
                 self.assertIn("critical_path", result.stdout)
                 self.assertTrue(result.stderr.startswith("braid: error: the plan does not fit"), result.stderr)
                 self.assertIn(why, result.stderr)
-                self.assertIn("what helps: a smaller --batch-size, ", result.stderr)
+                self.assertIn("try a smaller --batch-size, ", result.stderr)
             self.assertFalse(json.loads(result.stdout)["fits"])
         self.assertTrue(self.plan("tiny.yaml", "--memory-limit", 100)["fits"])
 
@@ -768,7 +768,7 @@ class CommandLine(unittest.TestCase):
     def test_a_trace_that_cannot_be_is_said_to_be_none(self):
         result = self.braid("train", self.config, "-q", "--set", "train.epochs=1", "--trace", "run.trace")
         self.assertEqual(result.returncode, 0)
-        self.assertIn("braid: warning: the training was over before its plan had settled", result.stderr)
+        self.assertIn("braid: warning: training finished before a plan was chosen", result.stderr)
         shutil.rmtree(self.runs)
         self.assertEqual(self.fails("train", self.config, "--trace", "no/such/file"),
                          "no/such/file: cannot open: No such file or directory")

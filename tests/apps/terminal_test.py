@@ -183,8 +183,8 @@ class Terminal(unittest.TestCase):
         process.stdout.readline()
         process.stdout.close()
         self.assertEqual(process.wait(timeout=LIMIT), 0)
-        self.assertEqual(process.stderr.read(), "braid: warning: cannot write to standard output: Broken pipe; the "
-                         "training goes on without\n")
+        self.assertEqual(process.stderr.read(), "braid: warning: cannot write to standard output: Broken pipe; "
+                         "training continues without output\n")
         process.stderr.close()
         self.check_complete("tiny-1", 50)
 

@@ -65,7 +65,7 @@ void replace(Bytes& file, const std::string& old, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint brings back every bit") {
+TEST_CASE("a checkpoint restores every bit") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/m.braid";
   Model saved(1), loaded;
@@ -125,7 +125,7 @@ TEST_CASE("a truncated checkpoint is an error wherever it ends") {
         folder.write("cut", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
     const std::string error = error_of<DataError>([&] { model.load(path); });
     CAPTURE(length);
-    CHECK(contains(error, length < kHeaderBytes ? "this is no Braid checkpoint" : "truncated or damaged"));
+    CHECK(contains(error, length < kHeaderBytes ? "this is not a Braid checkpoint" : "truncated or damaged"));
   }
   Bytes longer = whole;
   longer.push_back(0);
@@ -148,7 +148,7 @@ TEST_CASE("a flipped bit of a checkpoint is found wherever it is") {
   CHECK(model.values() == before);
 }
 
-TEST_CASE("a checkpoint of another model says what differs") {
+TEST_CASE("loading the checkpoint of another model is an error that names the difference") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/m.braid";
   Model(1).save(path);
@@ -161,10 +161,10 @@ TEST_CASE("a checkpoint of another model says what differs") {
   Model fewer;
   fewer.tensors.pop_back();
   CHECK(error_of<DataError>([&] { fewer.load(path); }) ==
-        path + ": has a tensor 'bn.running_mean' that the model has not: it belongs to another model");
+        path + ": has a tensor 'bn.running_mean' that the model does not have: it belongs to another model");
 }
 
-TEST_CASE("an index that lies is an error even if the checksum is right") {
+TEST_CASE("an inconsistent index is an error even if the checksum is right") {
   const TemporaryFolder folder;
   Model(1).save(folder.path() + "/m.braid");
   const Bytes whole = read_all(folder.path() + "/m.braid");
@@ -229,11 +229,11 @@ TEST_CASE("leftovers of a crash while saving do no harm") {
   Model().load(path + ".previous");
 }
 
-TEST_CASE("files that are no checkpoints say so") {
+TEST_CASE("files that are not checkpoints are reported as such") {
   const TemporaryFolder folder;
   CHECK(error_of<DataError>([&] { Model().load(folder.path() + "/none"); }) ==
         folder.path() + "/none: cannot read the checkpoint: No such file or directory");
   CHECK(contains(error_of<DataError>([&] { Model().load(folder.path()); }), ": cannot read the checkpoint: "));
   const std::string text = folder.write("text", Bytes(100, 'a'));
-  CHECK(error_of<DataError>([&] { Model().load(text); }) == text + ": this is no Braid checkpoint");
+  CHECK(error_of<DataError>([&] { Model().load(text); }) == text + ": this is not a Braid checkpoint");
 }

@@ -55,7 +55,7 @@ std::vector<nlohmann::json> metrics(const TrainResult& result) {
 
 }  // namespace
 
-TEST_CASE("a small network learns, and its run folder tells how") {
+TEST_CASE("a small network learns, and its run folder records how") {
   const TemporaryFolder folder;
   const TrainResult result = train(tiny(folder, {"train.epochs=4"}));
   CHECK(result.steps == 20);
@@ -137,7 +137,7 @@ TEST_CASE("the sign of NaN, which means nothing, is not printed") {
   CHECK(unsigned_nan(-1.5) == -1.5);
 }
 
-TEST_CASE("a memory limit that evaluation does not fit is known before training starts") {
+TEST_CASE("a memory limit too small for evaluation is reported before training starts") {
   const TemporaryFolder folder;
   const std::vector<std::string> limited{"memory_limit=1", "streams=1", "data.test_size=512", "train.batch_size=4",
                                          "data.size=8"};
@@ -148,7 +148,7 @@ TEST_CASE("a memory limit that evaluation does not fit is known before training 
   };
   const std::string error = error_of<OutOfMemory>([&] { train(with("eval.batch_size=512")); });
   CHECK(
-      error.starts_with("[eval] the evaluation of 512 images at once does not fit: a smaller eval.batch_size helps. "
+      error.starts_with("[eval] the evaluation of 512 images at once does not fit: try a smaller eval.batch_size. "
                         "[memory] the step does not fit into the memory limit of 1.00 MiB: "));
   CHECK(std::filesystem::is_empty(folder.path()));
   const TrainResult small = train(with("eval.batch_size=16"));
@@ -224,7 +224,7 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
   }
 }
 
-TEST_CASE("whatever ends a training is in its metrics") {
+TEST_CASE("the metrics record the end of training, whatever its cause") {
   const TemporaryFolder folder;
   int runs = 0;
   const auto fails_by = [&](const std::exception_ptr& thrown, const std::string& message) {
@@ -276,7 +276,7 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK(to_text(setting, bench.run(1), bench.run_unread(1), {}).find("costs     measured for ") != std::string::npos);
 }
 
-TEST_CASE("a bench tells what was predicted and measured for the nodes of every op") {
+TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
   const TemporaryFolder folder;
   Bench bench(tiny(folder, {"streams=1"}));
   bench.warm_up();
@@ -308,7 +308,7 @@ TEST_CASE("the text of a bench divides the times that it prints") {
   const std::vector<OpTimes> ops{{"max_pool2d", 2, 28.04, 4580.06}, {"relu", 4, 0.24, 0.31}, {"fill", 1, 0.04, 0.2}};
   const std::string text = to_text({}, times, {.steps = 30, .seconds = 0.3}, ops);
   CHECK(text.find("8.450 ms (median of 30), 1893 images/s") != std::string::npos);
-  CHECK(text.find("10.000 ms (mean of 30) if nobody reads the loss") != std::string::npos);
+  CHECK(text.find("10.000 ms (mean of 30) without reading the loss") != std::string::npos);
   CHECK_MESSAGE(text.ends_with("  op          nodes  predicted, ms  measured, ms   ratio\n"
                                "  max_pool2d      2         0.0280        4.5801  163.57\n"
                                "  relu            4         0.0002        0.0003    1.50\n"
@@ -317,7 +317,7 @@ TEST_CASE("the text of a bench divides the times that it prints") {
                 text);
 }
 
-TEST_CASE("a bench times steps and tells about the plan") {
+TEST_CASE("a bench times steps and describes the plan") {
   const TemporaryFolder folder;
   Bench bench(tiny(folder, {"streams=auto"}));
   bench.warm_up();

@@ -76,7 +76,7 @@ std::string table_of(std::span<const OpTimes> ops) {
   std::vector<std::vector<std::string>> table{{"op", "nodes", "predicted, ms", "measured, ms", "ratio"}};
   const auto add_row = [&](const OpTimes& op) {
     const std::string predicted = fixed(op.predicted / 1e3, 4), measured = fixed(op.measured / 1e3, 4);
-    const double ratio = std::stod(measured) / std::stod(predicted);  // of what is printed beside it
+    const double ratio = std::stod(measured) / std::stod(predicted);  // of the two printed numbers
     table.push_back(
         {op.op, std::to_string(op.nodes), predicted, measured, std::isfinite(ratio) ? fixed(ratio, 2) : ""});
   };
@@ -274,8 +274,8 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
       << fixed(setting.simulated / 1e3, 3) << " ms, lower bound " << fixed(setting.lower_bound / 1e3, 3)
       << " ms\n  recording " << fixed(setting.record_seconds * 1e6, 2) << " us for " << plural(setting.nodes, "node")
       << "\n  unread    " << fixed(unread.seconds / static_cast<double>(unread.steps) * 1e3, 3) << " ms (mean of "
-      << unread.steps << ") if nobody reads the loss; " << fixed(times.host_seconds * 1e6, 2)
-      << " us of the host to start a step\n";
+      << unread.steps << ") without reading the loss; " << fixed(times.host_seconds * 1e6, 2)
+      << " us of host time to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   if (setting.captures > 0) {
     out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << fixed(setting.capture_seconds * 1e3, 2)
@@ -287,7 +287,7 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
   }
   out << "  memory    " << fixed(mebibytes(setting.arena_bytes), 1) << " MiB arena, "
       << fixed(mebibytes(setting.persistent_bytes), 1) << " MiB parameters and state, "
-      << fixed(mebibytes(setting.peak_resident_bytes), 1) << " MiB resident at most\n\n"
+      << fixed(mebibytes(setting.peak_resident_bytes), 1) << " MiB peak resident\n\n"
       << table_of(ops);
   return out.str();
 }

@@ -123,7 +123,7 @@ std::string to_text(const JointBench::Times& times) {
   out << '\n'
       << text_table(table, "lrrrrrr")
       << "\narena of the joint plan: " << fixed(mebibytes(times.together_arena_bytes), 1)
-      << " MiB; of the single plans, summed: " << fixed(mebibytes(sum), 1) << " MiB\n";
+      << " MiB; sum of the separate plans: " << fixed(mebibytes(sum), 1) << " MiB\n";
   return out.str();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What training several models in the same steps gains: turns of all jobs together, and the same steps one job after
-// another, taking turns in one process so that both see the same machine.
+// Measures the gain of training several models in the same steps: turns of all jobs together, alternating with the same
+// steps one job after another, in one process so that both see the same machine.
 
 #include <vector>
 
@@ -11,26 +11,26 @@ namespace braid {
 
 class JointBench {
  public:
-  /// Builds models and batches. Throws as Trainer does.
+  /// Builds models and batches. Throws the same errors as Trainer.
   explicit JointBench(const RunConfig& config);
 
-  /// Steps until plans are chosen, steps per turn balanced, and caches warm.
+  /// Runs steps until plans are chosen, steps per turn are balanced, and caches are warm.
   void warm_up();
 
   struct JobTimes {
     std::string name;
     std::int64_t batch_size = 0;
     std::int64_t steps_per_turn = 1;
-    double alone_seconds = 0;           ///< of its steps of a turn, alone; median
+    double alone_seconds = 0;           ///< of its steps in a turn, alone; median
     std::size_t alone_arena_bytes = 0;  ///< of the plan of one step alone
     double images_per_second_alone = 0, images_per_second_together = 0;
   };
   struct Times {
     std::int64_t turns = 0;
     double together_seconds = 0;  ///< per turn, median
-    Quartiles speedup;            ///< apart over together, within a turn: a machine's drift is in both
+    Quartiles speedup;            ///< alone over together, within a turn: the machine's drift affects both
     std::size_t together_arena_bytes = 0;
-    std::string plan;           ///< of a turn together, as "critical_path on 2 streams"
+    std::string plan;           ///< of a turn together, for example "critical_path on 2 streams"
     std::string choice_report;  ///< of that plan, see Session
     std::vector<JobTimes> jobs;
   };
@@ -44,9 +44,9 @@ class JointBench {
     std::unique_ptr<Learner> learner;
     JobTimes times;
   };
-  /// One step of the session: so many steps of each entry. Seconds.
+  /// Runs one step of the session, with the given number of steps of each entry. Returns seconds.
   double step(std::span<Entry> entries, bool balanced);
-  /// Steps of some kind until their plan is chosen, and some more.
+  /// Runs steps of one kind until their plan is chosen, and a few more.
   void settle(std::span<Entry> entries, bool balanced);
 
   Session session_;

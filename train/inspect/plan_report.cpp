@@ -13,10 +13,10 @@ namespace braid {
 
 namespace {
 
-/// Planned for where the config leaves the choice to measurements.
+/// Streams to plan for if the config says `auto`.
 constexpr int kStreams = 4;
 
-/// Capacity in use over the time of a run, 0 to 1.
+/// Share of the capacity that is in use during a run, 0 to 1.
 double utilisation(const scheduler::Problem& problem, const scheduler::Plan& plan,
                    const scheduler::Simulation& simulation) {
   double work = 0;
@@ -62,7 +62,7 @@ void add_row(const std::string& policy, int streams, bool configured, PlanReport
   report.planned = std::move(planned);
 }
 
-/// Policies that can plan a step of so many nodes.
+/// Policies that can plan a step of this size.
 std::vector<std::string> suitable_policies(std::int32_t nodes) {
   std::vector<std::string> names;
   for (const scheduler::NamedPolicy& named : scheduler::policies()) {
@@ -83,7 +83,7 @@ void add_rows(const std::string& configured, const PlanRequest& request, int str
   }
 }
 
-/// The ratio of two times as they are printed, so that it is what a reader finds.
+/// The ratio of two times as printed, so that a reader gets the same one.
 std::string ratio(double microseconds, double other) {
   const auto printed = [](double time) { return std::stod(milliseconds(time / 1e6)); };
   return printed(other) > 0 ? fixed(printed(microseconds) / printed(other), 2) : "";
@@ -93,7 +93,7 @@ std::string mebibytes(std::int64_t bytes, int digits) {
   return fixed(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
 }
 
-/// One row for each plan below the names of the columns.
+/// The names of the columns, and one row for each plan.
 std::string table_of(const PlanReport& report, bool all_columns) {
   struct Column {
     const char* name;
@@ -128,14 +128,14 @@ std::string table_of(const PlanReport& report, bool all_columns) {
   return text_table(cells, alignment);
 }
 
-/// What the memory of the configured plan holds.
+/// The memory of the configured plan by content.
 std::string memory_table(const PlanReport& report) {
   const PlanRow& row = report.rows[report.configured];
   const scheduler::MemoryUse& memory = report.memory;
   const std::vector<std::pair<std::string, std::int64_t>> lines{
       {"parameters and optimizer state", memory.persistent},
       {"arena", row.arena_bytes},
-      {"  at its fullest", row.live_bytes},
+      {"  peak", row.live_bytes},
       {"    activations", memory.activations},
       {"    gradients", memory.gradients},
       {"    inputs", memory.inputs},
@@ -150,7 +150,7 @@ std::string memory_table(const PlanReport& report) {
 std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"); }
 
 std::string whether_it_fits(const PlanRow& row) {
-  const std::string traded = row.traded.empty() ? "" : " after trading " + scheduler::join(row.traded);
+  const std::string traded = row.traded.empty() ? "" : " (" + scheduler::join(row.traded) + ')';
   return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
          '\n';
 }
@@ -201,17 +201,17 @@ std::string shortfall(const PlanReport& report) {
   const PlanRow& row = report.rows[report.configured];
   const std::int64_t persistent = report.memory.persistent;
   const auto capacity = static_cast<std::int64_t>(report.target.info.memory_bytes);
-  constexpr const char* kLess = "a smaller --batch-size, --set precision=bf16";
+  constexpr const char* kTry = "try a smaller --batch-size, --set precision=bf16";
   if (!row.fits) {
-    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes, 1), " MiB of at most ",
-                   mebibytes(report.memory_limit, 1), "; what helps: ", kLess, ", a higher --memory-limit");
+    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes, 1), " MiB, the limit is ",
+                   mebibytes(report.memory_limit, 1), " MiB; ", kTry, " or a higher --memory-limit");
   }
   if (capacity == 0 || row.arena_bytes + persistent <= capacity) return "";
   const std::int64_t left = (capacity - persistent) >> 20;
   return message("the plan does not fit the device: it takes ", mebibytes(row.arena_bytes + persistent, 1),
-                 " MiB of at most ", mebibytes(capacity, 1), "; what helps: ",
-                 left > 0 ? message(kLess, ", or to trade time for memory with --memory-limit ", left)
-                          : "a smaller model, whose parameters leave room for the arena");
+                 " MiB, the device has ", mebibytes(capacity, 1), " MiB; ",
+                 left > 0 ? message(kTry, " or, to trade time for memory, --memory-limit ", left)
+                          : "try a smaller model, whose parameters leave room for the arena");
 }
 
 std::string to_text(const PlanReport& report, bool all_columns) {
@@ -221,15 +221,16 @@ std::string to_text(const PlanReport& report, bool all_columns) {
   std::ostringstream out;
   out << wrapped(describe(report.step)) << '\n'
       << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels)) << '\n'
-      << wrapped(message(plural(report.step.graph.node_count(), "node"), "; ", costs.convolutions,
-                         " are convolutions and their gradients",
-                         costs.candidates > 0 ? message(", which can run in ", plural(costs.candidates, "way")) : ""))
+      << wrapped(message(
+             plural(report.step.graph.node_count(), "node"), "; ", costs.convolutions,
+             " are convolutions and their gradients",
+             costs.implementations > 0 ? message(", with ", plural(costs.implementations, "implementation")) : ""))
       << '\n';
   if (costs.measured != scheduler::ProfileUse{}) {
     out << "durations were measured for " << known << " of " << plural(known + unknown, "node") << '\n';
   }
   out << '\n'
-      << table_of(report, all_columns) << "\nNo plan on " << streams_of(configured) << " can need less than "
+      << table_of(report, all_columns) << "\nNo plan on " << streams_of(configured) << " can be faster than "
       << milliseconds(configured.bound.bound / 1e6) << ".\n\n"
       << memory_table(report);
   if (report.target.has_kernels) {
@@ -238,7 +239,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
     out << wrapped(line, 2) << '\n';
   }
   if (report.memory_limit > 0) {
-    out << "\nOf at most " << mebibytes(report.memory_limit, 1) << " MiB:\n";
+    out << "\nWith a limit of " << mebibytes(report.memory_limit, 1) << " MiB:\n";
     for (const PlanRow& row : report.rows) out << whether_it_fits(row);
   }
   return out.str();
@@ -278,7 +279,7 @@ std::string to_json(const PlanReport& report) {
                         {"has_kernels", report.target.has_kernels},
                         {"nodes", report.step.graph.node_count()},
                         {"convolutions", report.costs.convolutions},
-                        {"candidates", report.costs.candidates},
+                        {"implementations", report.costs.implementations},
                         {"measured_nodes", report.costs.measured.known},
                         {"memory_limit_bytes", report.memory_limit},
                         {"device_memory_bytes", report.target.info.memory_bytes},

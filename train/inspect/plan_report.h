@@ -1,6 +1,6 @@
 #pragma once
-// A training step planned by every policy, not run, for a device that need not be there: what concurrency would bring
-// on it, by the models of the scheduler, and what memory it would take.
+// Plans a training step with every policy, without running it, for a device you may not have: the scheduler's models
+// predict the gain of concurrency and the memory.
 
 #include <string>
 #include <vector>
@@ -13,28 +13,28 @@
 
 namespace braid {
 
-/// What takes the place of the config's settings.
+/// Overrides of the config's settings.
 struct PlanRequest {
   std::string device;              ///< see find_plan_target()
-  std::vector<int> streams;        ///< numbers to plan for; empty: the config's, or 4 if it leaves that to measurements
+  std::vector<int> streams;        ///< numbers to plan for; empty: the config's, or 4 for `auto`
   std::string policy;              ///< the only one to compare with serial; empty: all if `streams` is one number
   std::int64_t batch_size = 0;     ///< of every job; 0: the config's
   std::int64_t memory_limit = 0;   ///< bytes of the arena; 0: the config's
-  scheduler::WhatIf what_if = {};  ///< a device a little different
+  scheduler::WhatIf what_if = {};  ///< changes of the device
 };
 
-/// What one policy makes of the step.
+/// One policy's plan of the step.
 struct PlanRow {
-  std::string policy;            ///< and in brackets the one that it kept, or that a memory limit made of it
-  std::size_t streams = 1;       ///< that it was given
+  std::string policy;            ///< and in brackets the one that it kept, or that the memory limit selected
+  std::size_t streams = 1;       ///< available to the policy
   std::size_t used_streams = 1;  ///< that have work
   double makespan = 0;           ///< simulated, microseconds
-  scheduler::LowerBound bound;   ///< no plan on so many streams can be faster
+  scheduler::LowerBound bound;   ///< no plan on this number of streams can be faster
   double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1
   std::int32_t waits = 0;
   std::int64_t arena_bytes = 0, naive_bytes = 0, live_bytes = 0;  ///< see Plan
   std::vector<std::int64_t> workspace_bytes;                      ///< per stream
-  std::vector<std::string> traded;                                ///< what was given up to keep to the memory limit
+  std::vector<std::string> traded;                                ///< changes made to fit the memory limit
   bool fits = true;                                               ///< the arena is within the limit
   double plan_seconds = 0;                                        ///< policy, waits, memory and verification
 };
@@ -54,13 +54,13 @@ struct PlanReport {
 /// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
 
-/// To be drawn: the configured plan.
+/// The configured plan, for drawing.
 scheduler::PlanView view_of(const PlanReport& report);
 
-/// Why the configured plan does not fit the memory limit or the device, and what would help; empty if it fits.
+/// Why the configured plan does not fit the memory limit or the device, and what to try; empty if it fits.
 std::string shortfall(const PlanReport& report);
 
-/// For people, in kTextWidth columns unless all columns of the table are wanted, and for programs (one line of JSON).
+/// Text for people, in kTextWidth columns unless `all_columns`, and one line of JSON for programs.
 std::string to_text(const PlanReport& report, bool all_columns = false);
 std::string to_json(const PlanReport& report);
 

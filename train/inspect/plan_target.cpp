@@ -12,7 +12,7 @@ namespace {
 PlanTarget absent_target(DeviceInfo info) {
   PlanTarget target{.device = {info.oversubscribes ? DeviceType::cuda : DeviceType::cpu, 0}, .info = std::move(info)};
   if (target.device.type == DeviceType::cpu) {
-    target.kernels = "by the analytic model alone: kernels of another CPU are not known here";
+    target.kernels = "by the analytic model alone: the kernels of another CPU are unknown";
   } else if (kernel_names(DeviceType::cuda).empty()) {
     target.kernels = "by the analytic model alone: this build of Braid has no CUDA backend to ask for workspaces";
   } else if (target.info.properties.empty()) {
@@ -72,7 +72,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
     const NodeKernels kernels = make_kernels(graph, kernel_target, result.costs);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       if (!graph.node(id).op->name().starts_with("conv2d")) continue;
-      result.candidates += static_cast<std::int32_t>(kernels[static_cast<std::size_t>(id)].size());
+      result.implementations += static_cast<std::int32_t>(kernels[static_cast<std::size_t>(id)].size());
     }
   }
   if (!options.costs.empty()) {

@@ -26,7 +26,7 @@ scheduler::Profile profile_width(const TrainConfig& config, const Dataset& datas
   return profiler.profile();
 }
 
-/// The pairs of a step that is recorded and not run.
+/// The pairs of a step that is recorded but not run.
 void profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batch& batch,
                    const ProfilingOptions& options, scheduler::Profile& profile) {
   SessionOptions recording = config.session;

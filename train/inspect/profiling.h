@@ -10,14 +10,14 @@ namespace braid {
 
 struct ProfilingOptions {
   int runs = 5;     ///< measured steps at every width
-  int pairs = 200;  ///< pairs of nodes to measure at most
-  int streams = 0;  ///< of the plans that say which pairs run at once; 0: of 2, 4 and 8
-  std::function<void(PairProgress)> on_pair = [](PairProgress) {};  ///< called ahead of every pair
+  int pairs = 200;  ///< limit of the pairs of nodes to measure
+  int streams = 0;  ///< of the plans that determine which pairs run concurrently; 0: plans with 2, 4 and 8
+  std::function<void(PairProgress)> on_pair = [](PairProgress) {};  ///< called before every pair
 };
 
-/// Trains on one batch, at every width that the scheduler may choose, so many steps each that are measured, after some
-/// that warm up. Then plans the step with what was measured, and measures the pairs of nodes that run at once. Throws
-/// as Trainer does.
+/// Trains on one batch at every width that the scheduler may choose, and measures `runs` steps each, after some steps
+/// to warm up. Then plans the step with these costs, and measures the pairs of nodes that run concurrently. Throws the
+/// same errors as Trainer.
 scheduler::Profile profile_training(const TrainConfig& config, const ProfilingOptions& options = {});
 
 }  // namespace braid

@@ -11,7 +11,7 @@ namespace braid {
 RecordedStep record_step(const RunConfig& config, std::int64_t batch_size) {
   SessionOptions options = config.jobs.front().training.session;
   options.device = "cpu";  // nothing runs
-  options.costs.clear();   // they are of the device that is planned for
+  options.costs.clear();   // they belong to the device that the step is planned for
   Session session(options);
   DatasetPool datasets;
   std::deque<Learner> learners;
@@ -27,7 +27,7 @@ RecordedStep record_step(const RunConfig& config, std::int64_t batch_size) {
   }
   const Step step = session.step();
   for (std::size_t i = 0; i < learners.size(); ++i) {
-    // What the images show does not matter.
+    // The content of the images does not matter.
     learners[i].record({Array(DType::f32, recorded.inputs[i]), Array(DType::i32, {recorded.inputs[i][0]})});
     recorded.owners.resize(static_cast<std::size_t>(session.tape().graph().node_count()), static_cast<int>(i));
   }

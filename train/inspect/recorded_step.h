@@ -1,5 +1,5 @@
 #pragma once
-// A training step of a config, recorded and not run: what planning needs of it. No device is touched.
+// A training step of a config, recorded but not run, for planning. It touches no device.
 
 #include <string>
 #include <vector>
@@ -13,17 +13,17 @@ struct RecordedStep {
   std::vector<std::string> models;  ///< one per job
   std::vector<std::string> jobs;    ///< their names
   std::vector<Shape> inputs;        ///< [N,H,W,C] of each
-  StepGraph graph;                  ///< as it is planned: results that nobody reads are kept
+  StepGraph graph;                  ///< for planning: values without a reader are kept as results
   std::vector<int> owners;          ///< per node: its job
   std::vector<std::string>
       layers;  ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
 };
 
-/// Records forward, backward and update of all jobs. `batch_size`: of every job; 0: the config's. Throws as Trainer
-/// does if there is no such model or data set.
+/// Records forward, backward and update of all jobs. `batch_size`: of every job; 0: the config's. Throws the same
+/// errors as Trainer if there is no such model or data set.
 RecordedStep record_step(const RunConfig& config, std::int64_t batch_size = 0);
 
-/// The models and their inputs, as "resnet20, images [32,28,28,1] and …".
+/// The models and their inputs: "resnet20, images [32,28,28,1] and …".
 std::string describe(const RecordedStep& step);
 
 }  // namespace braid

@@ -116,7 +116,7 @@ std::string to_text(const Summary& summary) {
       << ": forward, backward and update\nW           " << fixed(summary.work / 1e3, 1)
       << " ms: the step on one core, by the analytic model\nD           " << fixed(summary.depth / 1e3, 1)
       << " ms: its critical path\nW/D         " << fixed(summary.work / summary.depth, 2)
-      << ": how many nodes could run at once, on average\n";
+      << ": average number of nodes that could run at once\n";
   return out.str();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a model consists of, layer by layer, and how much concurrency its training step offers.
+// The layers of a model, and the concurrency that its training step offers.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@ namespace braid {
 
 /// Neighbouring nodes of one layer.
 struct LayerSummary {
-  std::string name;  ///< as "layer1.0.conv1"; of nodes that no layer of its own recorded, the layer around them
-  std::string ops;   ///< as "conv2d, relu"
+  std::string name;  ///< for example "layer1.0.conv1"; for nodes outside any sublayer, the enclosing layer
+  std::string ops;   ///< for example "conv2d, relu"
   Shape output;      ///< of the last node
   std::int64_t parameters = 0;
   double macs = 0;  ///< multiply-accumulates of convolutions and linear layers in the forward pass of one image
@@ -25,11 +25,11 @@ struct Summary {
   double macs = 0;         ///< of one image
   std::int32_t nodes = 0;  ///< of a whole training step: forward, backward and update
   double work = 0;         ///< W: the step on one core, microseconds by the analytic model of the device
-  double depth = 0;        ///< D: its critical path, likewise. W/D is how many nodes could run at once on average.
+  double depth = 0;  ///< D: its critical path, likewise. W/D is the average number of nodes that could run at once.
 };
 
-/// Records a training step of the config, without running it. With depth > 0, layers are shown down to so many parts of
-/// their names. Throws as Trainer does.
+/// Records a training step of the config, without running it. With depth > 0, shows layers down to that many parts of
+/// their names. Throws the same errors as Trainer.
 Summary summarize(const TrainConfig& config, int depth = 0);
 
 /// A table for people.

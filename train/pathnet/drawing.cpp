@@ -41,7 +41,7 @@ bool uses(const Genotype& path, int layer, int module) {
   return std::ranges::count(path.layers[static_cast<std::size_t>(layer)], module) > 0;
 }
 
-/// The picture of one seed.
+/// The panel of one seed.
 class Panel {
  public:
   Panel(std::ostream& out, const PathGrid& grid, const SeedRun& run, Point corner)
@@ -82,7 +82,7 @@ class Panel {
     out_ << "  <rect x=\"" << at.x << "\" y=\"" << at.y << "\" width=\"" << width << "\" height=\"" << kCellHeight
          << "\" rx=\"3\" class=\"" << style << "\"/>\n";
   }
-  /// What the path begins or ends in; y is its middle.
+  /// Draws the start or end of a path; y is its middle.
   void end(Point at, std::string_view name) {
     rectangle({at.x, at.y - kCellHeight / 2}, kEnd, "end");
     text({at.x + kEnd / 2, at.y + 4}, "name", name);
@@ -96,7 +96,7 @@ class Panel {
     if (a || b) text({at.x + kCellWidth / 2, at.y + 12}, "name on", a && b ? "A B" : a ? "A" : "B");
   }
 
-  /// Every module of a layer reads the sum of the layer before, so all are joined with all.
+  /// Every module of a layer reads the sum of the previous layer, so all modules of the two layers are connected.
   void draw_path(const Genotype& path, std::string_view task, int shift) {
     std::vector<Point> sources{{corner_.x + kEnd, middle()}};
     for (int layer = 0; layer < grid_.layers; ++layer) {

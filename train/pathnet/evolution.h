@@ -1,6 +1,6 @@
 #pragma once
-// Tournament selection over paths (Fernando et al., 2017, section 2.2). Knows nothing of training: a callback says how
-// fit candidates are.
+// Tournament selection over paths (Fernando et al., 2017, section 2.2). It knows nothing about training: a callback
+// returns the fitness of the candidates.
 
 #include <functional>
 #include <span>
@@ -12,8 +12,7 @@ namespace braid {
 struct EvolutionOptions {
   models::PathGrid grid = {};
   int population = 64;
-  /// Genotypes that meet in one generation, an even number: neighbours fight each other, so 4 are two binary
-  /// tournaments at once.
+  /// Genotypes of one generation's tournaments, an even number: neighbours compete, so 4 make two binary tournaments.
   int candidates = 2;
   std::uint64_t seed = 1;
 };
@@ -24,20 +23,20 @@ class Evolution {
   /// equal.
   using Judge = std::function<std::vector<double>(std::span<const models::Genotype> candidates)>;
 
-  /// Draws the population. Throws Error if an option is out of range.
+  /// Draws the population at random. Throws Error if an option is out of range.
   explicit Evolution(const EvolutionOptions& options);
 
-  /// One generation: draws candidates at random, has them judged, and overwrites the loser of every pair with a mutated
+  /// One generation: draws candidates at random, calls the judge, and overwrites the loser of every pair with a mutated
   /// copy of the winner. A tie goes to the first of the two. If the judge throws, or returns nothing because it was
-  /// stopped, the population stays as it was.
+  /// stopped, the population does not change.
   void step(const Judge& judge);
 
   struct Winner {
     models::Genotype genotype;
     double fitness = 0;
-    int generation = 0;  ///< in which it won, from 1; 0: there was none yet
+    int generation = 0;  ///< in which it won, from 1; 0: none yet
   };
-  /// The fittest candidate of the last generation, and of all so far (of equals the last).
+  /// The fittest candidate of the last generation, and of all generations so far (the last one on a tie).
   const Winner& last() const { return last_; }
   const Winner& best() const { return best_; }
   std::span<const models::Genotype> population() const { return population_; }

@@ -20,7 +20,7 @@ struct PhaseColumn {
   const TaskRun* (*of)(const SeedRun& run);
 };
 
-/// Those that the config asks for.
+/// The columns for the evolutions of the config.
 std::vector<PhaseColumn> phases(const PathNetConfig& config) {
   std::vector<PhaseColumn> list{{"a", "A", [](const SeedRun& run) { return &run.a; }},
                                 {"b", "B after A", [](const SeedRun& run) { return &run.b; }},

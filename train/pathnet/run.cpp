@@ -20,10 +20,10 @@ namespace {
 using models::PathNet;
 using nlohmann::json;
 
-/// Seeds of what must not be alike: weights, batches and populations of each task.
+/// Derives separate seeds for the weights, batches and populations of each task.
 std::uint64_t derive(std::uint64_t seed, std::string_view what) { return Hash{}.add(seed).add(what).low; }
 
-/// What factories need of the config.
+/// The part of the config that factories read.
 TrainConfig training_config(const PathNetConfig& config) {
   TrainConfig training;
   training.session = config.session;
@@ -32,7 +32,7 @@ TrainConfig training_config(const PathNetConfig& config) {
   return training;
 }
 
-/// What all seeds share.
+/// The state that all seeds share.
 struct Experiment {
   const PathNetConfig& config;
   std::shared_ptr<const Dataset> task_a, task_b;
@@ -49,12 +49,12 @@ class Evolver {
   Evolver(Experiment& experiment, Session& session, std::uint64_t seed)
       : experiment_(experiment), session_(session), seed_(seed), net_(session, net_options(experiment)) {}
 
-  /// Freezes a path, and keeps it active if the config wants that.
+  /// Freezes a path, and keeps it active if the config says so.
   void fix(const models::Genotype& path) {
     net_.freeze(path);
     if (experiment_.config.frozen_path == FrozenPath::always_active) net_.keep_active(path);
   }
-  /// Fresh weights for all that is not frozen.
+  /// Reinitialises all weights that are not frozen.
   void renew() { net_.reinitialise(); }
   /// Evolves paths on task "a" or "b"; `phase` names the evolution in the metrics. False if it was interrupted.
   bool learn(std::string_view task, const std::string& phase, TaskRun& run);
@@ -178,7 +178,7 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
     try {
       save(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));
     } catch (const std::exception&) {
-      experiment.progress.warn(exception_text(std::current_exception()) + "; the run goes on");
+      experiment.progress.warn(exception_text(std::current_exception()) + "; the run continues");
     }
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Trains the candidates of a PathNet tournament, and so judges them: the fitness of a path is its accuracy on the
-// mini-batches that it is being trained on (Fernando et al., 2017, section 2.2).
+// Trains and thereby judges the candidates of a PathNet tournament: the fitness of a path is its accuracy on the
+// mini-batches that it trains on (Fernando et al., 2017, section 2.2).
 
 #include <deque>
 #include <functional>
@@ -14,8 +14,8 @@
 namespace braid {
 
 enum class Tournament {
-  concurrent,  ///< all candidates in one step, each with a batch of its own; one update follows from all gradients
-  sequential,  ///< the paper's order: a candidate begins once the one before it has finished
+  concurrent,  ///< all candidates in one step, each with its own batch; one update from all gradients
+  sequential,  ///< the paper's order: a candidate begins once the previous one has finished
 };
 
 struct TournamentOptions {
@@ -23,27 +23,27 @@ struct TournamentOptions {
   int candidates = 2;
   int batches = 50;  ///< that each candidate is trained on
   double lr = 0.05;
-  DType dtype = DType::f32;  ///< that nets compute in: f32, f16 or bf16
+  DType dtype = DType::f32;  ///< in which the nets compute: f32, f16 or bf16
 };
 
-/// What differs between the two orders. Batches do not: every place in the tournament has a loader of its own. Modules
-/// that candidates share, and the task's last layer, which all share, get one update per step by the sum of the
-/// candidates' gradients, added in the candidates' order; in sequential order each candidate updates them in turn, so
-/// the later ones start from what the earlier ones learned. Candidates that shared nothing would train alike. The
-/// running statistics of a batch norm that candidates share are updated by each in turn, in both orders.
+/// Differences between the two orders. The batches are the same: every place in the tournament has its own loader. In
+/// concurrent order, modules that candidates share, and the task's last layer, which all share, get one update per step
+/// by the sum of the candidates' gradients, added in the candidates' order. In sequential order each candidate updates
+/// them in turn, so the later ones start from what the earlier ones learned. Candidates that share nothing would train
+/// equally in both orders. In both, each candidate in turn updates the running statistics of a shared batch norm.
 class CandidateTrainer {
  public:
-  /// `loader` is what each candidate's loader is made with, but for the seed. Throws ConfigError if the dataset does
-  /// not have a complete batch.
+  /// `loader` holds the options of each candidate's loader, except the seed. Throws ConfigError if the dataset does not
+  /// have a complete batch.
   CandidateTrainer(Session& session, models::PathNet& net, int task, const std::shared_ptr<const Dataset>& dataset,
                    const LoaderOptions& loader, const TournamentOptions& options);
 
-  /// Trains the candidates and returns their fitness, in [0,1]; nothing if `stop` told to end. Throws Error if a loss
+  /// Trains the candidates and returns their fitness, in [0,1]; nothing if `stop` returned true. Throws Error if a loss
   /// is no longer finite.
   std::vector<double> train(std::span<const models::Genotype> candidates, const std::function<bool()>& stop);
 
  private:
-  /// Batch after batch, epoch after epoch.
+  /// An endless sequence of batches: epoch after epoch.
   struct Batches {
     Batches(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options);
     void advance();
@@ -53,7 +53,7 @@ class CandidateTrainer {
     std::int64_t epoch = 0;
   };
 
-  /// Trains `count` candidates from number `first` on in common steps.
+  /// Trains `count` candidates, starting with number `first`, in the same steps.
   bool train_together(std::span<const models::Genotype> candidates, std::size_t first, std::vector<double>& fitness,
                       const std::function<bool()>& stop);
 

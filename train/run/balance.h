@@ -1,6 +1,6 @@
 #pragma once
-// How many steps each of several jobs takes per turn. A turn is as long as its longest job, so small networks take
-// several steps beside one step of a large one: then there is work to run concurrently all the time.
+// Chooses the number of steps that each of several jobs takes per turn. A turn is as long as its longest job, so small
+// networks take several steps beside one step of a large one. That keeps concurrent work available for the whole turn.
 
 #include <cstdint>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-/// seconds: what one step of each job takes alone. fixed: steps per turn that the config asks for, 0 for any. Jobs that
-/// are free get as many steps as come closest to the longest job, at least 1 and at most 16: plans grow with them.
+/// seconds: the time of one step of each job alone. fixed: steps per turn from the config, 0 for automatic. An
+/// automatic job gets the number of steps closest to the time of the longest job, from 1 to 16: plans grow with steps.
 std::vector<std::int64_t> balanced_steps(std::span<const double> seconds, std::span<const int> fixed);
 
 }  // namespace braid

@@ -33,7 +33,7 @@ struct Header {
 static_assert(sizeof(Header) == 32 && std::is_trivially_copyable_v<Header>);
 constexpr char kMagic[] = "BRAIDCKP";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kChecked = offsetof(Header, index_bytes);  ///< where the checked bytes begin
+constexpr std::size_t kChecked = offsetof(Header, index_bytes);  ///< where the bytes under the checksum begin
 
 std::uint32_t update_crc(std::uint32_t crc, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), bytes));
@@ -64,20 +64,20 @@ json index_of(std::span<Parameter* const> tensors, std::span<const Array> values
   return {{"layout", kLayout}, {"tensors", list}};
 }
 
-/// The content of a checkpoint whose length and checksum are right.
+/// The content of a checkpoint with a valid length and checksum.
 class Content {
  public:
   explicit Content(const std::filesystem::path& path)
       : path_(path.string()), bytes_(read_file(path, "the checkpoint")) {
     Header header{};
     check(bytes_.size() >= sizeof header && std::memcmp(bytes_.data(), kMagic, sizeof header.magic) == 0,
-          "this is no Braid checkpoint");
+          "this is not a Braid checkpoint");
     std::memcpy(&header, bytes_.data(), sizeof header);
     check(header.version == kVersion, "version ", header.version, " of the format is not supported; expected ",
           kVersion);
     const std::uint64_t body = bytes_.size() - sizeof header;
     check(header.index_bytes <= body && header.element_bytes == body - header.index_bytes, "truncated or damaged: has ",
-          bytes_.size(), " bytes, but its header speaks of ", sizeof header, " + ", header.index_bytes, " + ",
+          bytes_.size(), " bytes, but its header states ", sizeof header, " + ", header.index_bytes, " + ",
           header.element_bytes);
     check(update_crc(0, bytes_.data() + kChecked, bytes_.size() - kChecked) == header.crc,
           "damaged: the checksum does not match");
@@ -106,7 +106,8 @@ class Content {
     std::map<std::string, int> wanted;
     for (const Parameter* tensor : tensors) wanted[tensor->name()] = 1;
     for (const auto& [name, entry] : entries_) {
-      check(wanted.contains(name), "has a tensor '", name, "' that the model has not: it belongs to another model");
+      check(wanted.contains(name), "has a tensor '", name,
+            "' that the model does not have: it belongs to another model");
     }
   }
 

@@ -9,7 +9,7 @@
 //     index       JSON: the layouts, and for each tensor its name, kind, dtype, shape, and bytes from the first element
 //     elements    little-endian, one tensor after the other
 //
-// Images and activations are [N,H,W,C], filters [K,R,S,C]; the index says so.
+// Images and activations are [N,H,W,C], filters [K,R,S,C]; the index states these layouts.
 
 #include <filesystem>
 #include <span>
@@ -18,13 +18,12 @@
 
 namespace braid {
 
-/// Writes the tensors under their names. The file appears at once and durably; an older one stays beside it under
+/// Writes the tensors under their names. The file appears atomically and durably; an older one remains as
 /// "<path>.previous". Waits for the running step. Throws Error if the file cannot be written.
 void save_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
-/// Reads the tensors. The file must hold exactly these: same names, dtypes and shapes. Throws DataError that names the
-/// file and what is wrong with it (the index must make sense too: its layouts these, no tensors that overlap), having
-/// changed no tensor.
+/// Reads the tensors. The file must hold exactly these, with the same names, dtypes and shapes, in the layouts above
+/// and without overlap. Otherwise throws DataError, which names the file and the problem, and changes no tensor.
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
 }  // namespace braid

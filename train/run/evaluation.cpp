@@ -10,7 +10,7 @@ namespace braid {
 
 namespace {
 
-/// Evaluation mode for a while.
+/// Sets evaluation mode for its lifetime.
 class EvaluationMode {
  public:
   explicit EvaluationMode(Module& model) : model_(model), training_(model.training()) { model.eval(); }
@@ -35,14 +35,14 @@ Recorded record(Module& model, const Batch& batch, DType dtype) {
           accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[1]))};
 }
 
-/// Plans and perhaps runs the step of a batch. What does not fit into memory is told in words of the config.
+/// Plans and perhaps runs the step of a batch. If it does not fit into memory, the error names the key of the config.
 template <class Action>
 void within_memory(const Batch& batch, const Action& action) {
   try {
     action();
   } catch (const OutOfMemory& error) {
-    throw OutOfMemory(message("[eval] the evaluation of ", batch.size(), " images at once does not fit: a smaller ",
-                              "eval.batch_size helps. ", error.what()));
+    throw OutOfMemory(message("[eval] the evaluation of ", batch.size(), " images at once does not fit: try a smaller ",
+                              "eval.batch_size. ", error.what()));
   }
 }
 
@@ -71,7 +71,7 @@ Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype
     sums.top1 += std::round(n * recorded.top1.item());  // exact: a count
     sums.top5 += std::round(n * recorded.top5.item());
   }
-  BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is nothing to evaluate on");
+  BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is no batch to evaluate");
   const double n = std::max(1.0, static_cast<double>(sums.samples));
   return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};
 }
@@ -80,7 +80,7 @@ void plan_evaluation(Session& session, Module& model, const Dataset& dataset, st
   const EvaluationMode mode(model);
   const Shape image = dataset.image_shape();
   const std::int64_t size = std::min(batch_size, dataset.size());
-  // What the images show does not matter.
+  // The content of the images does not matter.
   const Batch batch{Array(DType::f32, {size, image[0], image[1], image[2]}), Array(DType::i32, {size})};
   Step step = session.step();
   record(model, batch, dtype);

@@ -12,7 +12,7 @@ namespace braid {
 
 namespace {
 
-/// What tells datasets with all their classes apart.
+/// Identifies a dataset with all its classes.
 std::string key_of(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const char* part = split == Split::train ? "train" : "test";

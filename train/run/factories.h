@@ -1,5 +1,5 @@
 #pragma once
-// From the words of a config to objects.
+// Makes the objects that a config describes.
 
 #include <map>
 #include <memory>
@@ -16,10 +16,10 @@
 
 namespace braid {
 
-/// A line that says what the dataset is. Throws ConfigError if there is no such dataset.
+/// A one-line description of the dataset. Throws ConfigError if there is no such dataset.
 std::string_view dataset_description(std::string_view name);
 
-/// Datasets, each made once: whoever asks for the same one, or for some of its classes, shares it.
+/// Makes each dataset once and shares it between all users of it or of some of its classes.
 class DatasetPool {
  public:
   /// Throws DataError if the files are missing or damaged.
@@ -32,9 +32,9 @@ class DatasetPool {
 /// Throws Error if the model does not take images like the dataset's.
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
-/// For f16, whose range small gradients leave; null for the other types.
+/// For f16, in which small gradients underflow; null for the other types.
 std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);
-/// For training: shuffled and augmented; for testing: in order, as they are, the last batch included.
+/// For training: shuffled and augmented. For testing: in order, unchanged, including the last batch.
 LoaderOptions loader_options(const TrainConfig& config, Split split);
 
 }  // namespace braid

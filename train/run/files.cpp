@@ -110,7 +110,7 @@ void AtomicFile::keep_as(const std::filesystem::path& previous) const {
   // A second name for the old file, so that at every moment a complete file stands under `path`.
   const std::filesystem::path link = temporary_name(previous);
   std::error_code unsupported;
-  std::filesystem::remove(link);  // what a crash may have left
+  std::filesystem::remove(link);  // possibly left by a crash
   std::filesystem::create_hard_link(path_, link, unsupported);
   std::filesystem::rename(unsupported ? path_ : link, previous);
   std::filesystem::remove(link);  // still there if it was the same file as `previous` already
@@ -127,7 +127,7 @@ void remove_leftovers(const std::filesystem::path& folder) noexcept {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (is_temporary_name(entry.path().filename().string())) std::filesystem::remove(entry.path());
     }
-  } catch (const std::exception&) {  // nobody waits for that
+  } catch (const std::exception&) {  // best effort
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Writing files so that a crash, a full disk or a power cut leaves either the old file or the new one, never half of
-// it.
+// Writes files so that a crash, a full disk or a power cut leaves either the old file or the new one, never a part.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace braid {
 
-/// An open file descriptor. Every method throws Error "path: what failed: why".
+/// An open file descriptor. Every method throws Error "path: operation: reason".
 class File {
  public:
   /// `flags` as for open(2); files are made with mode 0666 less the umask.
@@ -26,8 +25,8 @@ class File {
   void truncate(std::uint64_t bytes);
   /// Returns when the content is on the disk.
   void sync();
-  /// Locks the file or folder until the object or the process ends. Waits for other holders if `wait` says so. False if
-  /// there is one, or if the file system has no locks.
+  /// Locks the file or folder until the object or the process ends. Waits for other holders if `wait`. False if there
+  /// is one, or if the file system has no locks.
   bool lock(bool wait);
   const std::filesystem::path& path() const { return path_; }
 
@@ -38,25 +37,24 @@ class File {
   int descriptor_;
 };
 
-/// Makes or empties the file, and writes the text. If that fails, no part of the file stays.
+/// Creates or truncates the file and writes the text. On failure it leaves no partial file.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// Throws Error if the file cannot be written, as far as that can be known before there is anything to write. Changes
-/// nothing.
+/// Throws Error if it is already clear that the file cannot be written. Changes nothing.
 void check_writable(const std::filesystem::path& path);
 
-/// A file that appears under its name all at once.
+/// A file that appears under its name atomically.
 class AtomicFile {
  public:
   /// Opens a temporary file beside `path`.
   explicit AtomicFile(std::filesystem::path path);
-  /// Without commit(), nothing has happened.
+  /// Without commit(), removes the temporary file.
   ~AtomicFile();
 
   void write(const void* data, std::size_t bytes) { file_.write(data, bytes); }
   void write(std::string_view text) { file_.write(text); }
-  /// Puts the file in the place of an older one, durably: write, fsync, rename, fsync of the folder. If `previous` is
-  /// not empty, the older file stays under that name.
+  /// Replaces an older file durably: write, fsync, rename, fsync of the folder. If `previous` is not empty, the older
+  /// file remains under that name.
   void commit(const std::filesystem::path& previous = {});
 
  private:
@@ -67,7 +65,7 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-/// Says for as long as it lives that this process writes in a folder. Ends with the process, however that ends.
+/// Marks a folder as in use by this process for the lifetime of the object. Ends with the process, even a killed one.
 class FolderLock {
  public:
   /// Waits while another process holds the lock. Without effect where the file system has no locks. Throws Error if the
@@ -79,7 +77,7 @@ class FolderLock {
 };
 
 /// Removes the temporary files of AtomicFile that killed processes have left in a folder. Does nothing while another
-/// FolderLock is on it, or where the file system has no locks. Throws nothing.
+/// process holds its FolderLock, or where the file system has no locks. Throws nothing.
 void remove_leftovers(const std::filesystem::path& folder) noexcept;
 
 }  // namespace braid

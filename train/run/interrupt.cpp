@@ -15,11 +15,11 @@ void on_signal(int signal) {
   received.compare_exchange_strong(none, signal);
 }
 
-/// SIGINT is handled also where it was ignored so far: scripts start background jobs so, and then stop them with kill
-/// -INT. The others are ignored on purpose, as by nohup.
+/// Handles SIGINT even if it was ignored: scripts start background jobs that way and then stop them with kill -INT. The
+/// other signals are ignored on purpose, as by nohup.
 bool respects_ignoring(int signal) { return signal != SIGINT; }
 
-/// Whoever asks a second time means it. A terminal that closes sends SIGHUP more than once, by itself and by its shell.
+/// A second SIGINT or SIGTERM is deliberate. A second SIGHUP is not: both a closing terminal and its shell send one.
 bool ends_at_second(int signal) { return signal != SIGHUP; }
 
 }  // namespace

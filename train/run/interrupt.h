@@ -1,24 +1,24 @@
 #pragma once
-// Ctrl-C, kill and a closed terminal as requests: training ends after the current step and saves what it has.
+// Treats Ctrl-C, kill and a closed terminal as requests: training ends after the current step and saves its state.
 
 #include <array>
 #include <csignal>
 
 namespace braid {
 
-/// While it lives, the first SIGINT, SIGTERM or SIGHUP is only noted. A second SIGINT or SIGTERM ends the process as
-/// usual. SIGTERM and SIGHUP stay ignored if they were, as under nohup. One guard at a time.
+/// During its lifetime, the first SIGINT, SIGTERM or SIGHUP only sets a flag. A second SIGINT or SIGTERM ends the
+/// process as usual. SIGTERM and SIGHUP stay ignored if they were, as under nohup. Only one guard may exist at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
-  /// Restores what the signals did before and forgets what has come.
+  /// Restores the previous handlers and clears the flag.
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// Whether one of the signals has come.
+  /// Whether one of the signals has arrived.
   bool requested() const { return signal() != 0; }
-  /// The first that came, as SIGINT; 0 if none did.
+  /// The first that arrived, for example SIGINT; 0 if none did.
   int signal() const;
 
  private:

@@ -41,7 +41,7 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
       learner_(config, session, *train_set_) {
   result_.name = config.name;
   if (config.session.memory_limit == 0) return;
-  // What does not fit should be known now and not after an epoch.
+  // Detect an evaluation that does not fit now and not after an epoch.
   plan_evaluation(session, learner_.model(), *test_set_, config.eval_batch_size, config.dtype);
 }
 
@@ -107,7 +107,7 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
   progress.update(row, state(), false);
   const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
-  if (stop()) return false;  // with only a part of the test set seen
+  if (stop()) return false;  // the evaluation has seen only a part of the test set
   result_.test = test;
   result_.losses.tests.emplace_back(result_.steps, test.loss);
   report_epoch(seconds, folder, progress, row);

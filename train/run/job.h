@@ -1,6 +1,6 @@
 #pragma once
-// One model's way through its training: epochs of batches, learning rates, evaluations, and the run folder that tells
-// about them. A job records its steps on the session's current step; whoever drives it decides what else is in there.
+// The training of one model: epochs of batches, learning rates, evaluations, and the run folder that records them. A
+// job records its steps on the session's current step; the caller decides what else that step contains.
 
 #include <chrono>
 #include <exception>
@@ -21,11 +21,11 @@ struct TrainResult {
   double train_loss = 0;         ///< mean over the last epoch
   scheduler::LossCurve losses;   ///< so far
   Evaluation test;               ///< after the last epoch
-  bool interrupted = false;      ///< ended by a signal, as Ctrl-C sends one
+  bool interrupted = false;      ///< ended by a signal, for example Ctrl-C
   std::exception_ptr failure;    ///< why the job stopped early; null if it did not
   std::filesystem::path folder;  ///< of the run
 
-  /// What the failure says; empty if there is none.
+  /// The message of the failure; empty if there is none.
   std::string failure_text() const;
 };
 
@@ -40,30 +40,30 @@ class Job {
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return learner_.steps() == total_steps_; }
 
-  // A turn consists of these, in this order.
+  // The phases of a turn, in this order.
 
-  /// Records the next steps of this epoch, at most so many; begins the next epoch if need be.
+  /// Records at most this many of the epoch's next steps; begins the next epoch if necessary.
   void record(std::int64_t steps);
-  /// While the device is busy: loads what the next turn will need, if it is in this epoch.
+  /// Loads the next turn's batches, as far as they belong to this epoch, while the device is busy.
   void load_ahead(std::int64_t steps);
-  /// Appends what load_ahead() has loaded.
+  /// Appends the arrays of the batches that load_ahead() has loaded.
   void list_loaded(std::vector<Array>& arrays) const;
   /// Reads the losses. Throws Error if one is no longer finite; the message names the step.
   void collect(RunFolder& folder, Progress& progress, std::size_t row);
 
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
-  /// Saves the model and evaluates it; gives up on the evaluation once `stop` says so. False if it did.
+  /// Saves the model and evaluates it; abandons the evaluation once `stop` returns true. False if it did.
   bool end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop);
   /// Saves the model in the middle of an epoch.
   void interrupt(RunFolder& folder);
 
-  /// So far.
+  /// The result so far.
   const TrainResult& result() const { return result_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// What the steps of one epoch add up to.
+  /// The sums over the steps of one epoch.
   struct Epoch {
     std::int64_t number = 0;  // from 1
     std::int64_t images = 0;
@@ -75,7 +75,7 @@ class Job {
     double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
     double images_per_second() const { return static_cast<double>(images) / seconds(); }
   };
-  /// A step on its way.
+  /// A recorded step whose loss has not been read.
   struct Pending {
     Learner::Recorded recorded;
     std::int64_t images;

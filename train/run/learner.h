@@ -1,6 +1,6 @@
 #pragma once
-// A model that learns: its optimizer and its random state, and how a training step of it is recorded. Several learners
-// may record into one step; each gives the results it would give alone.
+// A model with its optimizer and random state, which records its training steps. Several learners may record into one
+// step; each gives the results it would give alone.
 
 #include <memory>
 #include <vector>
@@ -16,8 +16,7 @@ class Learner {
   Learner(const TrainConfig& config, Session& session, const Dataset& dataset);
 
   struct Recorded {
-    Tensor
-        loss;  ///< what is minimised: mean over the batch, label smoothing and auxiliary classifiers included; unscaled
+    Tensor loss;  ///< the objective: mean over the batch, with label smoothing and auxiliary classifiers; unscaled
     Tensor top1;  ///< share of images whose label has the largest logit, in [0,1]
   };
   /// Records forward pass, backward pass and update on the current step.

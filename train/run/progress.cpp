@@ -28,7 +28,7 @@ std::string clock(double seconds) {
   return out.str();
 }
 
-/// Brevity 0 says everything, 1 has shorter words, and each further one leaves out the field that matters least.
+/// Brevity 0 shows everything, 1 abbreviates, and each further level omits the least important field left.
 constexpr int kMostBrevity = 6;
 
 std::vector<std::string> fields(const ProgressState& state, int brevity) {
@@ -112,8 +112,8 @@ void Progress::warn(std::string_view what) {
 }
 
 void Progress::redraw(std::string_view lines) {
-  // The cursor stays at the start of the block. Whatever a terminal that is resized does to the lines below, all of
-  // them are erased. Until the next drawing has asked for the new width, lines that are too long must not wrap.
+  // The cursor stays at the start of the block, so erasing from there removes every line, even after a resize. Lines
+  // that are too long must not wrap before the next redraw has asked for the new width.
   std::string frame = message(kErase, lines, kWrapOff);
   const std::vector<std::string> drawn = block(size_());
   for (const std::string& line : drawn) frame += (&line == drawn.data() ? "" : "\n") + line;

@@ -1,6 +1,6 @@
 #pragma once
-// What a person watching the training sees: on a terminal a block of lines, one per job, that is redrawn below all
-// messages; elsewhere one line now and then.
+// Shows the progress of training: on a terminal, a block with a line per job, redrawn below all messages; elsewhere,
+// an occasional line.
 
 #include <chrono>
 #include <cstdint>
@@ -28,22 +28,22 @@ std::string to_string(const ProgressState& state);
 struct TerminalSize {
   std::size_t columns = 80, rows = 24;
 };
-/// Of the terminal that is standard output; the default if it does not say.
+/// The size of the terminal on standard output; the default if unknown.
 TerminalSize terminal_size();
 
-/// Whatever is printed while a block stands must be printed through the object.
+/// While a block is on the terminal, print only through the object.
 class Progress {
  public:
   enum class Mode {
     quiet,   ///< prints nothing
-    lines,   ///< one line for every update that is due
-    redraw,  ///< a block that is overwritten, for terminals
+    lines,   ///< one line for every due update
+    redraw,  ///< an overwritten block, for terminals
   };
   /// redraw if standard output is a terminal that can move its cursor, else lines.
   static Mode suitable_mode(bool quiet);
 
-  /// The stream must outlive the object. There is one row, without a label. The size is asked for whenever the block is
-  /// drawn, so that the block follows a terminal that is resized.
+  /// The stream must outlive the object. Starts with one row, without a label. Asks for the size whenever it draws the
+  /// block, so that the block follows a terminal that is resized.
   Progress(std::ostream& out, Mode mode, std::function<TerminalSize()> size = terminal_size)
       : out_(out), mode_(mode), size_(std::move(size)), rows_(1) {}
   /// Erases the block.
@@ -51,18 +51,18 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Called once if the stream fails; from then on nothing is printed.
+  /// The callback runs once if the stream fails; nothing is printed from then on.
   void on_failure(std::function<void()> action) { on_failure_ = std::move(action); }
   /// One row per label from now on; lines about it begin with the label.
   void set_rows(const std::vector<std::string>& labels);
-  /// Shows the state of a row. `due` says that a line may be spent on it; redrawing happens at most ten times a second
-  /// anyway, and at once when testing begins.
+  /// Shows the state of a row. `due` allows a line for it in mode `lines`. The block is redrawn at most ten times a
+  /// second, and at once when testing begins.
   void update(std::size_t row, const ProgressState& state, bool due) { show(row, state, to_string(state), due); }
-  /// The same for what is no epoch of training.
+  /// The same for text other than the progress of an epoch.
   void update(std::size_t row, std::string_view text, bool due) { show(row, {}, text, due); }
-  /// Takes a row out of the block until its next update.
+  /// Removes a row from the block until its next update.
   void finish(std::size_t row);
-  /// Prints a line that stays, about everything or about a row.
+  /// Prints a permanent line, about everything or about a row.
   void print(std::string_view line);
   void print(std::size_t row, std::string_view line);
   /// Prints "braid: warning: …" on standard error, in every mode.
@@ -72,15 +72,15 @@ class Progress {
   struct Row {
     std::string label;                   // "resnet20", or nothing
     std::string text;                    // as last shown; empty if the row is not in the block
-    std::optional<ProgressState> state;  // what the text says, if it can be said in fewer words
+    std::optional<ProgressState> state;  // the state behind the text, if the text can be shortened
 
     std::string line(std::string_view said) const { return (label.empty() ? "" : label + ": ").append(said); }
   };
 
   void show(std::size_t row, const std::optional<ProgressState>& state, std::string_view text, bool due);
-  /// Replaces the block by lines that stay, each with its line end, and a new block below.
+  /// Replaces the block by permanent lines, each with its line end, and a new block below.
   void redraw(std::string_view lines = "");
-  /// The lines of the block: none is wider than the terminal, and there are no more than it has rows.
+  /// The lines of the block, at most as wide and as many as fit the terminal.
   std::vector<std::string> block(const TerminalSize& size) const;
   void write(std::string_view text);
 

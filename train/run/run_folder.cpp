@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes what a killed run has left in its folder and those of its jobs.
+/// Removes temporary files that a killed run has left in its folder and those of its jobs.
 void clean(const fs::path& run) {
   remove_leftovers(run);
   std::error_code ignored;
@@ -26,7 +26,7 @@ void clean(const fs::path& run) {
   }
 }
 
-/// Every n of the folders root/name-n.
+/// The n of every folder root/name-n.
 std::vector<std::int64_t> numbers_in(const fs::path& root, const std::string& name) {
   std::vector<std::int64_t> numbers;
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
@@ -66,7 +66,7 @@ fs::path make_inner_folder(const fs::path& run, const std::string& name) {
   return folder;
 }
 
-/// Writes the config; if that fails, the folder goes.
+/// Writes the config; removes the folder if that fails.
 const fs::path& with_config(const fs::path& folder, const std::string& config_yaml) {
   try {
     AtomicFile config(folder / RunFolder::kConfig);

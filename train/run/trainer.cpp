@@ -20,10 +20,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. Of a short
-/// training, no more than a quarter is spent on them.
+/// Turns that a job takes alone before it is balanced with the others, and the number of last ones that count. They
+/// take at most a quarter of a short training.
 constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
-/// Steps with a settled plan before one is shown.
+/// Steps with the chosen plan before one is measured and shown.
 constexpr int kStepsBeforeShown = 3;
 
 }  // namespace
@@ -127,7 +127,7 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     }
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();
-      if (!traded.empty()) progress.print("traded for memory: " + traded);
+      if (!traded.empty()) progress.print("to fit the memory limit: " + traded);
     }
   }
 }
@@ -177,7 +177,7 @@ void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_a
     sum += entry->arena_bytes;
   }
   progress.print(message("arena of the joint plan: ", fixed(mebibytes(joint_arena_bytes), 1),
-                         " MiB; of the single plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
+                         " MiB; of the separate plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
   folder_->append_metrics(
       json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
 }
@@ -221,7 +221,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       owners_.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(row(*entry)));
     }
     for (Entry* entry : entries) {
-      // Whoever comes first runs the step for all. What goes wrong in there is everyone's failure.
+      // The first job runs the step for all. An error in it is a failure of all jobs.
       attempt(*entry, progress, [&] {
         if (turn.arena_bytes > 0) return;
         run_step(step, entries.size() == running().size());
@@ -307,7 +307,7 @@ void Trainer::fail_all(Progress& progress) {
 
 namespace {
 
-/// A model with other weights computes nothing of use.
+/// A model with weights that are not finite computes nothing useful.
 void check_finite(Session& session, std::span<Parameter* const> tensors, const std::filesystem::path& checkpoint) {
   for (const Parameter* tensor : tensors) {
     if (tensor->desc().dtype != DType::f32) continue;

@@ -17,27 +17,26 @@ namespace braid {
 struct RunResult {
   std::vector<TrainResult> jobs;  ///< in the order of the config
   std::filesystem::path folder;   ///< of the run; those of the jobs are in it if the config has a list of jobs
-  int interrupted = 0;            ///< the signal that ended it, as SIGINT; 0: none
+  int interrupted = 0;            ///< the signal that ended the run, for example SIGINT; 0: none
 
-  bool failed() const;  ///< whether a job did
+  bool failed() const;  ///< whether a job failed
 };
 
 class Trainer {
  public:
-  /// Builds everything but the run folders. Throws ConfigError, DataError or DeviceError if that cannot be done; with a
-  /// list of jobs, one that cannot be built only fails itself.
+  /// Builds everything except the run folders. Throws ConfigError, DataError or DeviceError if that fails; in a list of
+  /// jobs, a job that cannot be built leaves the others running.
   explicit Trainer(RunConfig config);
 
-  /// Once the plan of a step has settled and has been in use for a while, one step is measured, and shown to `show`:
-  /// the plan with the times that it really took. It is shown again with more losses after every epoch and at the end.
-  /// The results of the training stay the same, bit by bit.
+  /// Once a plan has been chosen and in use for a while, measures one step and passes the plan with its measured times
+  /// to `show`; again, with more losses, after every epoch and at the end. The results of training stay bitwise equal.
   void show_a_step(std::function<void(const scheduler::PlanView&)> show) { show_ = std::move(show); }
   /// Whether a step has been shown.
   bool shown() const { return measured_.has_value(); }
 
-  /// Trains; after each of its epochs a job is evaluated and saved. SIGINT (Ctrl-C), SIGTERM and SIGHUP end the
+  /// Trains, and evaluates and saves each job after each of its epochs. SIGINT (Ctrl-C), SIGTERM and SIGHUP end
   /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
-  /// no longer finite, leaves the others running. Without a list of jobs, the failure is thrown. To be called once.
+  /// no longer finite, leaves the others running. Without a list of jobs, throws the failure. Call it once.
   RunResult run(Progress& progress);
 
  private:
@@ -50,32 +49,32 @@ class Trainer {
     std::size_t arena_bytes = 0;  // of the plan of a step alone
     TrainResult result;
   };
-  /// What a turn cost.
+  /// The cost of a turn.
   struct Turn {
     double seconds;
     std::size_t arena_bytes;
   };
 
   void open_folders(Progress& progress);
-  /// Ends with a line per job, if there is a list of them.
+  /// Prints a last line per job, if there is a list of them.
   void report_results(const RunResult& result, Progress& progress) const;
   void train(Progress& progress, const std::function<bool()>& stop);
-  /// A step of each entry alone, until its plan is chosen, so that turns can be balanced.
+  /// Runs steps of each entry alone until its plan is chosen, to balance the turns.
   void measure_alone(Progress& progress, const std::function<bool()>& stop);
   void balance(Progress& progress);
   std::vector<Entry*> running();
-  /// Runs the recorded step; or measures it, to be shown. `all` says that all jobs are in it.
+  /// Runs the recorded step, or measures it to show it. `all`: the step contains all jobs.
   void run_step(Step& step, bool all);
   /// Shows the measured step, if there is one, with the losses so far.
   void show();
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
   void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
-  /// Does something for a job; if that throws, the job has failed.
+  /// Calls an action of a job; the job fails if the action throws.
   template <class Action>
   void attempt(Entry& entry, Progress& progress, const Action& action);
   void fail(Entry& entry, Progress& progress);
-  /// All that are still running have failed, by the exception that is being handled.
+  /// Marks all running jobs as failed by the exception being handled.
   void fail_all(Progress& progress);
   void end(Entry& entry, Progress& progress);
   std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
@@ -87,14 +86,14 @@ class Trainer {
   std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
 
   std::function<void(const scheduler::PlanView&)> show_;
-  std::optional<scheduler::PlanView> measured_;  // the step that is shown
-  std::vector<int> owners_;                      // per node of the step that is recorded: its job
-  Hash last_step_;                               // its structure
-  int settled_steps_ = 0;                        // of that structure, since its plan was chosen
+  std::optional<scheduler::PlanView> measured_;  // the step to show
+  std::vector<int> owners_;                      // per node of the recorded step: its job
+  Hash last_step_;                               // structure of the last step
+  int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 
-/// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model
-/// or if a tensor is not finite, Error if the loss is not.
+/// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model or if a
+/// tensor is not finite, Error if the loss is not finite.
 Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint);
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// What each stage of the search for a plan is worth: every stage is switched off in turn, for all nets, on the cores at
-// hand and on an H200, at several batch sizes. By the models of the scheduler; nothing runs.
+// The worth of each stage of the search for a plan: switches off one stage at a time, for all nets, on this machine's
+// cores and on an H200, at several batch sizes. The scheduler's models give the numbers; nothing runs.
 //
 //   bench_ablation [BATCH_SIZE…]        default: 1 8 32
 
@@ -19,14 +19,14 @@ using scheduler::kSearchStages;
 using scheduler::Plan;
 using scheduler::Problem;
 
-/// The memory limit that plans with limited windows are made for, as a part of the arena without a limit.
+/// The memory limit for plans with limited windows, as a fraction of the arena without a limit.
 constexpr double kLimit = 0.8;
 
 struct Quality {
   double makespan = 0, waits = 0, arena = 0, seconds = 0;
 };
 
-/// One net at one batch size on one device: what comes of all stages, and without each.
+/// One net at one batch size on one device: the results with all stages, and without each one.
 struct Case {
   struct Qualities {
     Quality free, limited;
@@ -37,7 +37,7 @@ struct Case {
 
 template <class Make>
 Quality quality_of(const Problem& problem, const Make& make) {
-  const std::clock_t start = std::clock();  // time of the processor: others may be busy
+  const std::clock_t start = std::clock();  // CPU time: other programs may be running
   const Plan plan = make(problem);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   return {simulate(problem, plan).makespan, static_cast<double>(plan.commands.waits()),
@@ -105,7 +105,7 @@ void run(const std::vector<std::int64_t>& batch_sizes) {
       std::fprintf(stderr, "%s, batch size %d\n", name.c_str(), static_cast<int>(batch));
     }
   }
-  std::printf("What is lost without a stage, in percent\n\n");
+  std::printf("Loss without a stage, in percent\n\n");
   for (std::size_t device = 0; device < std::size(devices); ++device) {
     const std::string title = message(devices[device].first, ", ", devices[device].second, " streams");
     print(title, all[device], &Case::Qualities::free);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times training steps on the CPU while other programs want it too.
+"""Times training steps on the CPU while other programs compete for it.
 
     benchmarks/busy_machine.py [CONFIG ...] [--braid FILE ...] [--batch-size N] [--turns N] [--json FILE]
 

@@ -48,7 +48,7 @@ def read_config(path):
 
 
 def path_modules(braid, path):
-    """How many modules each layer of a PathNet's path has; the path itself is drawn by Braid."""
+    """The number of modules in each layer of a PathNet's path; Braid draws the path itself."""
     text = subprocess.check_output([braid, "summary", path], text=True)
     layers = [int(layer) for layer in re.findall(r"^layer(\d+)\.\d+\.conv ", text, re.MULTILINE)]
     return [layers.count(layer) for layer in range(max(layers) + 1)]
@@ -71,7 +71,7 @@ def worker(name, options, stop=False, **changes):
 
 
 def check_same_network(config, braid, programs):
-    """Two networks with equally many weights and statistics are the same, for our purposes."""
+    """Treats two networks with the same number of weights and statistics as equal."""
     own = braid.setting()["persistent_bytes"]
     for program in programs:
         other = program.setting()["persistent_bytes"]
@@ -81,11 +81,11 @@ def check_same_network(config, braid, programs):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# On CPU: every config as it is, one plan of Braid against the ways of PyTorch.
+# On CPU: every config unchanged, one plan of Braid against PyTorch's execution modes.
 
 
 def compare_on_cpu(config, arguments):
-    """Measures one config; the result is what ends up in the JSON file."""
+    """Measures one config; returns its entry of the JSON file."""
     options = pytorch_options(config, arguments)
     variants = [(BASELINE, {})]
     if arguments.fused:
@@ -119,7 +119,7 @@ def compare_on_cpu(config, arguments):
 
 def cpu_table(results):
     lines = ["| config | batch | threads | program | step, median (min–max) | images/s | "
-             "Braid is faster by, within a turn: median (quartiles) | peak memory |",
+             "speedup of Braid within a turn: median (quartiles) | peak memory |",
              "|---|---|---|---|---|---|---|---|"]
     for result in results:
         options, programs = result["options"], result["programs"]
@@ -136,18 +136,18 @@ def cpu_table(results):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# On a GPU: networks × batch sizes × precisions, and for each the ways of PyTorch against plans of Braid.
+# On a GPU: networks × batch sizes × precisions, and for each PyTorch's execution modes against plans of Braid.
 
 
 @dataclasses.dataclass
 class Suite:
-    """What is compared. Batch sizes in order of importance: the last ones go first if time is short."""
+    """The scope of a comparison. Batch sizes in order of importance: if time is short, the last ones are left out first."""
     device: str
     batches: list
     precisions: list
-    modes: dict  # PyTorch's ways, by name
+    modes: dict  # PyTorch's execution modes, by name
     many_streams: list
-    few_streams: list  # at large batches, where all programs together need the whole memory
+    few_streams: list  # for large batches, where all programs together need the whole memory
     image_size: int = 0  # 0: the config's
 
 
@@ -166,10 +166,10 @@ def combinations(configs, suite):
 
 
 def start_all(config, batch, precision, suite, arguments):
-    """Braid's programs and PyTorch's, ready. One after another, because they measure algorithms and plans."""
+    """Starts Braid's programs and PyTorch's one after another, because they measure algorithms and plans as they start."""
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
-    # As PyTorch runs here: not deterministic, and with measured algorithms.
+    # Like PyTorch here: not deterministic, and with measured algorithms.
     settings = {"device": suite.device, "precision": precision, "deterministic": "false", "benchmark": "true",
                 "threads": arguments.threads, "train.batch_size": batch, "data.size": batch,
                 **({"data.image_size": size, "model.stem": "image"} if size else {})}
@@ -272,12 +272,12 @@ def gpu_tables(results):
                  for program in result["programs"]}
         return [cell(found.get(name) and found[name] / 2**20, "{:.0f}") for name in names]
 
-    lines = [*rows("Milliseconds a step, nobody reading the loss; Braid's best over PyTorch's, and over its own serial plan:",
+    lines = [*rows("Milliseconds per step without reading the loss; speedup of Braid's best over PyTorch's and its own serial plan:",
                    [*names, "over PyTorch", "over serial"],
                    lambda result: times("unread_seconds")(result) + [cell(ratio, "{:.2f}×") for ratio in ratios(result)]),
-             *rows("Milliseconds a step, the loss read after each:", names, times("step_seconds")),
-             *rows("Microseconds of the host to start a step:", names, times("host_seconds", 1e6, "{:.0f}")),
-             *rows("Memory in MiB: arena, weights and state of Braid; most that was allocated by PyTorch:", names, memory)]
+             *rows("Milliseconds per step, reading the loss after each:", names, times("step_seconds")),
+             *rows("Microseconds of host time to start a step:", names, times("host_seconds", 1e6, "{:.0f}")),
+             *rows("Memory in MiB: arena, weights and state of Braid; peak allocation of PyTorch:", names, memory)]
     pytorch, serial = (geometric_mean(column) for column in zip(*map(ratios, results)))
     lines.append(f"Geometric means: {cell(pytorch, '{:.3f}×')} over the best of PyTorch, "
                  f"{cell(serial, '{:.3f}×')} over Braid's serial plan.")
@@ -285,7 +285,7 @@ def gpu_tables(results):
 
 
 def run_suite(suite, arguments):
-    """Results, and the combinations that the budget left no time for."""
+    """Returns the results, and the combinations skipped for lack of time."""
     begin, longest, results = time.monotonic(), 0, []
     todo = combinations(arguments.configs, suite)
     for index, (config, batch, precision) in enumerate(todo):
@@ -306,7 +306,7 @@ def run_suite(suite, arguments):
 
 
 def save(arguments, results):
-    """After every combination, so that a run that is cut short leaves what it has."""
+    """Writes after every combination, so that an interrupted run keeps its results."""
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(arguments), "results": results}, indent=1) + "\n")
 
@@ -339,10 +339,10 @@ def parse_arguments():
     parser.add_argument("--warm-up", type=int, default=40, help="steps before the first turn (default: 40)")
     parser.add_argument("--compile", action="store_true", help="also time PyTorch with torch.compile")
     parser.add_argument("--compile-limit", type=float, default=180, metavar="SECONDS",
-                        help="on cuda: give up compiling a network after so long (default: 180)")
+                        help="on cuda: time limit for compiling a network (default: 180)")
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
-                        help="on cuda: leave out the least important combinations if it would take longer")
+                        help="on cuda: time limit; leaves out the least important combinations")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement to a file")
     parser.add_argument("--rehearse", action="store_true",
                         help="run what --device cuda runs on the CPU, with tiny images: tests this script")
@@ -370,7 +370,7 @@ def main():
                 print(f"\nFailed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}.")
         sys.exit(any(result["failed"] for result in results) or not results)
     if os.getloadavg()[0] > 0.5:
-        print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers will mean little", file=sys.stderr)
+        print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers are unreliable", file=sys.stderr)
     try:
         results = [compare_on_cpu(config, arguments) for config in arguments.configs]
     except ProgramFailed as error:

@@ -65,7 +65,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--threads", default="all")
     parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement")
     arguments = parser.parse_args()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans training steps under ever lower memory limits, and prints how little memory each can be made to need.
+"""Plans training steps under ever lower memory limits, and prints the least memory that each can run with.
 
     benchmarks/memory_limit.py [MODEL ...] [--braid FILE] [--device DEVICE] [--batch-size N]
 
@@ -53,7 +53,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
     parser.add_argument("--braid", default=ROOT / "build/release/bin/braid", help="the program that plans")
-    parser.add_argument("--device", default=ROOT / "docs/two-cores.json", help="as of braid plan")
+    parser.add_argument("--device", default=ROOT / "docs/two-cores.json", help="as for braid plan")
     parser.add_argument("--batch-size", type=int, default=32)
     arguments = parser.parse_args()
     print("| network | no limit, MiB | least without recomputation | least with recomputation | predicted slowdown |\n|---|---|---|---|---|",

@@ -1,5 +1,5 @@
 #pragma once
-// The nets of the zoo, for programs that measure planning.
+// The networks of the registry, for programs that measure planning.
 
 #include <chrono>
 #include <string>
@@ -17,7 +17,7 @@ double seconds(const Function& function) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// A net of the zoo that can record its training step as often as asked.
+/// A network that can record its training step repeatedly.
 class Net {
  public:
   explicit Net(const std::string& name, std::int64_t batch = 32)

@@ -1,4 +1,4 @@
-// How well and how fast steps are planned, by the models of the scheduler: nothing runs.
+// Measures the quality and speed of planning, by the scheduler's models: nothing runs.
 //
 //   bench_planning [step|random|quality|nets]...
 

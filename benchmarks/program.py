@@ -1,4 +1,4 @@
-"""Processes that run training steps when asked to, so that several can take turns on one machine."""
+"""Processes that run training steps on request, so that several can take turns on one machine."""
 import json
 import math
 import os
@@ -12,8 +12,8 @@ START_LIMIT = 300  # seconds until a program must be ready
 
 
 def relative(times, others):
-    """Times over those of another program in the same turns, which a machine's drift does not change: lower quartile, median
-    and upper quartile."""
+    """The ratio of a program's times to another's in the same turns, which cancels the machine's drift: lower quartile,
+    median and upper quartile."""
     ratios = [time / other for time, other in zip(times, others, strict=True)]
     return statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
 
@@ -23,7 +23,7 @@ class ProgramFailed(Exception):
 
 
 class Program:
-    """A process that runs training steps when asked to, and, with `stop`, is stopped in between."""
+    """A process that runs training steps on request; with `stop`, it is stopped in between."""
 
     def __init__(self, name, command, stop=False, begin=False):
         self.name, self.stop, self.begin = name, stop, begin
@@ -62,7 +62,7 @@ class Program:
             os.kill(self.process.pid, signal.SIGCONT)
 
     def take_turn(self, seconds, unread=False):
-        """Runs for about so long; the first step, which finds cold caches, is not counted."""
+        """Runs for about `seconds`; does not count the first step, which finds cold caches."""
         self.resume()
         steps = max(3, math.ceil(seconds / self.ask("run 1")["seconds"]))
         answer = self.ask(f"run {steps}")

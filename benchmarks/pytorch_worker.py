@@ -45,7 +45,7 @@ def resnet(name, classes, channels):
 
 
 def pathnet(modules, classes, channels):
-    """models/pathnet.cpp along one path, which has so many modules in each layer."""
+    """models/pathnet.cpp along one path with the given number of modules in each layer."""
     from torch import nn
 
     class Layer(nn.Module):
@@ -66,7 +66,7 @@ def pathnet(modules, classes, channels):
 
 
 def torchvision_model(name, classes, channels, large):
-    """torchvision's networks; for small images, with the stem that Braid's have."""
+    """torchvision's networks; for small images, with the same stem as Braid's."""
     from torch import nn
     from torchvision import models
 
@@ -102,7 +102,7 @@ def make_model(options):
 
 
 class Training:
-    """A model, its optimizer and one batch, on the device; and step(), which trains on it and returns the loss there.
+    """A model, its optimizer and one batch on the device; step() trains on the batch and returns the loss on the device.
 
     `mode` is eager, compiled (torch.compile), or graph: the whole step as one CUDA graph.
     """
@@ -134,7 +134,7 @@ class Training:
             self.capture()
 
     def persistent_bytes(self):
-        """Weights, their momentum, and the running statistics of batch norm: what Braid calls persistent."""
+        """Weights, their momentum, and the running statistics of batch norm: Braid's persistent tensors."""
         return (sum(2 * weight.nbytes for weight in self.model.parameters()) +
                 sum(buffer.nbytes for buffer in self.model.buffers() if buffer.is_floating_point()))
 
@@ -150,7 +150,7 @@ class Training:
         return loss
 
     def capture(self):
-        """As PyTorch's notes on whole-network capture say: warm up on another stream, drop the gradients, capture."""
+        """Follows PyTorch's notes on whole-network capture: warm up on another stream, drop the gradients, capture."""
         stream = self.torch.cuda.Stream()
         stream.wait_stream(self.torch.cuda.current_stream())
         with self.torch.cuda.stream(stream):

@@ -1,8 +1,8 @@
-# The CUDA backend needs the toolkit (12.4 or newer) and cuDNN 9.8. BRAID_CUDA=AUTO takes them if both are there and says
-# what is missing if not; ON insists. Besides the usual places they are looked for where pip installs them:
-# site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 and no libcudnn.so.
+# The CUDA backend needs the toolkit (12.4 or newer) and cuDNN 9.8. BRAID_CUDA=AUTO uses them if both are installed and
+# otherwise reports what is missing; ON makes that an error. Besides the usual places, CMake searches where pip installs
+# them: site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 but no libcudnn.so.
 #
-# Sets BRAID_HAS_CUDA; if it is true, CUDA is enabled as a language, and there are the targets CUDA::cudart_static,
+# Sets BRAID_HAS_CUDA; if it is true, enables the language CUDA and defines the targets CUDA::cudart_static,
 # braid_cublaslt and braid_cudnn.
 
 set(BRAID_HAS_CUDA FALSE)
@@ -12,7 +12,7 @@ elseif(BRAID_CUDA STREQUAL "OFF")
   return()
 endif()
 
-# Without what is missing there is no CUDA backend: an error if it was asked for, else a note.
+# Leaves out the CUDA backend for this reason: an error with BRAID_CUDA=ON, else a note.
 macro(braid_no_cuda reason)
   if(BRAID_CUDA STREQUAL "ON")
     message(FATAL_ERROR "BRAID_CUDA=ON: ${reason}")
@@ -49,7 +49,7 @@ if(CUDNN_VERSION VERSION_LESS 9.8)
   braid_no_cuda("cuDNN 9.8 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
 endif()
 
-# The GPU of this machine if it has one, else Hopper, with PTX for what comes after.
+# The GPU of this machine if it has one, else Hopper, with PTX for later architectures.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus RESULT_VARIABLE status ERROR_QUIET)
   if(status EQUAL 0 AND gpus MATCHES "GPU 0")
@@ -65,7 +65,7 @@ if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
 enable_language(CUDA)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc 12 speaks C++20
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc 12 supports C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)

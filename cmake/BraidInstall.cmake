@@ -1,10 +1,10 @@
-# cmake --install: headers to include/braid, libraries, and a CMake package: find_package(braid) gives
+# cmake --install: installs headers to include/braid, libraries, and a CMake package: find_package(braid) defines
 # braid::braid.
 
 include(CMakePackageConfigHelpers)
 set(BRAID_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/braid)
 
-# <braid/braid.h> is found from include/, what it includes ("core/shape.h") from include/braid/.
+# The compiler finds <braid/braid.h> from include/, and its own includes ("core/shape.h") from include/braid/.
 target_include_directories(braid INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(braid INTERFACE cxx_std_20)
 
@@ -12,7 +12,7 @@ set(libraries braid)
 foreach(folder core ops autograd scheduler runtime models data train)
   if(TARGET braid_${folder})
     list(APPEND libraries braid_${folder})
-    # Backends are reached through the headers one level up; their own stay private.
+    # Users reach the backends through the headers one level up; the backends' own headers stay private.
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid
             FILES_MATCHING PATTERN "*.h" PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN policies EXCLUDE
             PATTERN json_part.h EXCLUDE PATTERN own_kernels.h EXCLUDE)

@@ -1,4 +1,4 @@
-# Who links whom: only downwards (docs/architecture.md).
+# Links between the libraries: only downwards (docs/architecture.md).
 
 target_link_libraries(braid_core PUBLIC Threads::Threads PRIVATE nlohmann_json::nlohmann_json)
 target_link_libraries(braid_ops PUBLIC braid_core)

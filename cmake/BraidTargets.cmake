@@ -17,9 +17,9 @@ endif()
 
 # Warnings and sanitizers: private to our own targets.
 add_library(braid_settings INTERFACE)
-# Nobody reads errno after a square root, and setting it would keep loops from being vectorised.
+# No code reads errno after a square root, and setting it would prevent vectorisation of loops.
 target_compile_options(braid_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno -Wall -Wextra -Wpedantic -Wshadow>
-  # Kernels must live in registers: a spill is a warning, and so an error where warnings are.
+  # Kernels must live in registers: a spill is a warning, and an error with BRAID_WERROR.
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Xptxas=--warn-on-spills,--warn-on-local-memory-usage>")
 if(BRAID_WERROR)
   target_compile_options(braid_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>
@@ -30,8 +30,8 @@ if(BRAID_SANITIZE)
   add_link_options(-fsanitize=${BRAID_SANITIZE})
 endif()
 
-# Compiles the sources of a target a dozen at a time: most of the time of a short file goes into the headers that all
-# of them include. The heaviest header, JSON's, is compiled least often if its users come first.
+# Compiles the sources of a target a dozen at a time: short files spend most of their time on the headers that all of
+# them include. Listing the users of the heaviest header, JSON's, first compiles it the least often.
 function(braid_compile_together target)
   if(NOT BRAID_UNITY)
     return()
@@ -49,12 +49,12 @@ function(braid_compile_together target)
   set_target_properties(${target} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
-# One folder, one library: the listing of the folder is the listing of the library. Without CUDA, unavailable.cpp
-# stands in for all that is in a folder's cuda/.
+# One folder, one library: a library contains every source of its folder. Without CUDA, unavailable.cpp replaces a
+# folder's cuda/.
 function(braid_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")
-  # Kernels stay on their own: optimising them takes longer than reading headers, some switch instruction sets on, and a
+  # Kernels compile separately: optimising them takes longer than reading headers, some enable instruction sets, and a
   # test replaces those of CUDA.
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
   set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

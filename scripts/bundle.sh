@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packs a CUDA build into one folder that runs on another x86-64 Linux, for machines with a GPU and without our packages.
+# Packs a CUDA build into one folder that runs on another x86-64 Linux machine, with a GPU but without our packages.
 #
 #   scripts/bundle.sh [-o DIR] [--build DIR]
 #
-# The target needs a C library no older than this machine's, a driver, and CUDA's libraries as pip installs them (torch
-# brings them): `run` finds them through python3. All else that the programs link is packed. On the target:
+# The target needs a C library no older than this machine's, a driver, and CUDA's libraries as installed by pip (torch
+# depends on them): `run` finds them through python3. The bundle contains all other libraries. On the target:
 #
 #   DIR/bin/braid devices
 #   DIR/scripts/gpu_check.sh
@@ -27,7 +27,7 @@ while (($# > 0)); do
   shift 2
 done
 [[ -x $build/bin/braid ]] || fail "there is no $build/bin/braid: run cmake --preset cuda && cmake --build --preset cuda"
-[[ ! -e $target || -e $target/run ]] || fail "$target exists and is no bundle: remove it or name another folder with -o"
+[[ ! -e $target || -e $target/run ]] || fail "$target exists and is not a bundle: remove it, or choose another folder with -o"
 
 rm -rf "$target"
 mkdir -p "$target/bin" "$target/programs" "$target/lib" "$target/scripts"
@@ -40,7 +40,7 @@ for name in braid test_gpu; do
   printf '#!/bin/sh\nexec "$(dirname "$0")/../run" %s "$@"\n' "$name" >"$target/bin/$name"
 done
 
-# The driver's and the C library's libraries belong to the target, CUDA's to its python3.
+# The target provides the libraries of the driver and the C library; its python3 provides CUDA's.
 others='^(ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libcuda|libcudart|libcudnn[a-z_]*|libcublas|libcublasLt|libnvrtc.*)\.so'
 while read -r name path; do
   [[ $name =~ $others ]] || cp -L "$path" "$target/lib/$name"
@@ -74,5 +74,5 @@ chmod +x "$target/run" "$target"/bin/*
 data=/usr/share/datasets/fashion-mnist
 used() { du -sm "$target" | cut -f 1; }
 if [[ -d $data ]] && (($(used) + $(du -sLm "$data" | cut -f 1) <= limit_mib)); then cp -rL "$data" "$target/data"; fi
-(($(used) <= limit_mib)) || fail "$target takes $(used) MiB, more than the $limit_mib MiB that it may"
+(($(used) <= limit_mib)) || fail "$target takes $(used) MiB, more than the limit of $limit_mib MiB"
 printf 'bundle: %s, %d MiB\n' "$target" "$(used)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the documents keep what they promise: check_docs.py PROGRAM [--update].
+"""Checks that the documents agree with the program and the files: check_docs.py PROGRAM [--update].
 
 Every relative link in a Markdown file leads to a file; a page with commands says first how to put the program on the path; the
 YAML in README.md is that of a config; the example in docs/configuration.md runs; its tables of keys are those that the
@@ -26,7 +26,7 @@ def broken_links():
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
             path = target.split("#")[0]
             if path and ":" not in path and not (document.parent / path).exists():
-                yield f"{document.relative_to(ROOT)}: the link to {target} leads nowhere"
+                yield f"{document.relative_to(ROOT)}: the link to {target} is broken"
 
 
 def commands_without_a_path():
@@ -34,14 +34,14 @@ def commands_without_a_path():
         text = document.read_text()
         command = re.search(r"^(?:    )?(?:\$ )?braid [a-z]+ .*", text, re.MULTILINE)
         if command and "bin:$PATH" not in text[:command.start()]:
-            yield f"{document.relative_to(ROOT)} does not say how to put the program on the path before: {command[0].strip()}"
+            yield f"{document.relative_to(ROOT)} does not put the program on the path before: {command[0].strip()}"
 
 
 def outdated_examples():
     configs = [path.read_text() for path in ROOT.glob("configs/*.yaml")]
     for example in re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
         if not any(example in config for config in configs):
-            yield f"README.md: this is in no file of configs/ any more:\n{example}"
+            yield f"README.md: no file of configs/ contains this any more:\n{example}"
 
 
 def broken_example(program):
@@ -69,7 +69,7 @@ def with_new_tables(program, text):
 def outdated_tables(program):
     text = CONFIGURATION.read_text()
     if with_new_tables(program, text) != text:
-        yield "the tables in docs/configuration.md are not what the program prints: run scripts/check_docs.py PROGRAM --update"
+        yield "the tables in docs/configuration.md differ from the program's: run scripts/check_docs.py PROGRAM --update"
 
 
 def outdated_quotations(program):
@@ -82,14 +82,14 @@ def outdated_quotations(program):
     printed = {line.strip() for line in run.stdout.splitlines()}
     for line in quoted:
         if line not in printed and line != "…" and not line.startswith(("$ braid", "braid ")):
-            yield f"docs/scheduling.md quotes what is no longer printed: {line}"
+            yield f"docs/scheduling.md quotes a line that is no longer printed: {line}"
 
 
 def outdated_code():
     sources = [path.read_text() for path in ROOT.glob("examples/custom_op/*")]
     for code in re.findall(r"```cpp\n(.*?)```", CUSTOM_OPS.read_text(), re.DOTALL):
         if not any(code in source for source in sources):
-            yield f"docs/custom-ops.md: this is in no file of examples/custom_op/ any more:\n{code}"
+            yield f"docs/custom-ops.md: no file of examples/custom_op/ contains this any more:\n{code}"
 
 
 def main():

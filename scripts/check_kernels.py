@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tells what every CUDA kernel needs: registers and shared memory, the widest first.
+"""Lists the registers and shared memory of every CUDA kernel, largest first.
 
     scripts/check_kernels.py build/cuda
 
@@ -31,7 +31,7 @@ def compile_verbosely(entry, folder):
     """ptxas's report on one file."""
     command = shlex.split(entry["command"]) if "command" in entry else list(entry["arguments"])
     command[command.index("-o") + 1] = str(pathlib.Path(folder, pathlib.Path(entry["file"]).name + ".o"))
-    # A spill is to be counted here and not to stop the compiler.
+    # Count spills instead of failing on them.
     command = [word for word in command if "warn-on" not in word and "warning-as-error" not in word]
     result = subprocess.run(command + ["-Xptxas", "-v"], cwd=entry["directory"], capture_output=True, text=True)
     if result.returncode != 0:

@@ -24,16 +24,16 @@ def count(case):
     if status == "fail":
         return passed, max(failed, 1), skipped
     if status in ("notrun", "disabled"):
-        # ctest says "notrun" both of a test that skipped itself and of a program that is missing.
+        # ctest reports "notrun" both for a test that skipped itself and for a missing program.
         reason = case.find("skipped")
         message = "" if reason is None else reason.get("message", "")
-        # A doctest program that skips itself says how many cases that are.
+        # A doctest program that skips itself prints its number of cases.
         return (0, 0, max(skipped, 1)) if status == "disabled" or message.startswith("SKIP_") else (0, 1, 0)
     raise ValueError(f"unknown test status '{status}'")
 
 
 def together(parts):
-    """The counts of a program from those of its parts, every one of which counts all cases of the program."""
+    """The counts of a program from those of its parts, each of which counts all cases of the program."""
     passed, failed = (sum(part[i] for part in parts) for i in (0, 1))
     return passed, failed, max(max(map(sum, parts)) - passed - failed, 0)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to trained networks: installs what is missing, builds, and trains three networks at once on
-# Fashion-MNIST, for one epoch. Ends with their test accuracies. It can be stopped and started again at any time.
+# Fashion-MNIST, for one epoch. Ends with their test accuracies. You can stop and restart it at any time.
 # Arguments go to `braid train`, for instance: scripts/demo.sh --set train.epochs=2
 #
 # The first build includes the CUDA backend if this machine has a GPU and the toolkit, or if BRAID_CUDA=ON is set.
@@ -13,7 +13,7 @@ begin_steps 4 $build/log.txt
 only_build $build
 step 'installing what is missing' scripts/setup.sh --demo
 
-# A build that is there keeps its settings.
+# An existing build keeps its settings.
 settings=()
 if [[ ! -f $build/build.ninja ]]; then
   cuda=OFF

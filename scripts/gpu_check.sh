@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# All that only a machine with a GPU can tell: tests, sanitizers, the comparison with PyTorch, and profiles to plan with.
+# Everything that needs a machine with a GPU: tests, sanitizers, the comparison with PyTorch, and profiles to plan with.
 #
 #   scripts/gpu_check.sh [--only tests|sanitize|bench|profile] [--out DIR]
 #
-# Runs from a bundle (scripts/bundle.sh) or from the repository, which it builds first. Each part has a time limit of its
-# own, and all together end within nine minutes of the build. A part that fails does not keep the others from running.
+# Runs from a bundle (scripts/bundle.sh) or from the repository, which it builds first. Each part has its own time limit,
+# and all of them end within nine minutes of the build. The other parts still run after one has failed.
 # Leaves a few small files in DIR (default: gpu_check). Exits with 0 if all went well, 1 if not, 77 without a GPU.
 # shellcheck disable=SC2317  # functions are called through part
 set -uo pipefail
@@ -51,7 +51,7 @@ fi
 
 summary=()
 failed=0
-# part NAME COMMAND…: runs a function, unless another part was asked for, and notes how it went.
+# part NAME COMMAND…: runs a function, unless --only selects another part, and records its result.
 part() {
   local name=$1 begin=$SECONDS result=ok
   shift
@@ -66,7 +66,7 @@ part() {
   summary+=("$(printf '%-8s %-10s %4d s' "$result" "$name" $((SECONDS - begin)))")
 }
 
-# limited SECONDS COMMAND…: its output goes to the log too. Says so if the time was up.
+# limited SECONDS COMMAND…: runs a command with a time limit; its output also goes to the log. Reports a timeout.
 limited() {
   local limit=$1 status
   shift

@@ -3,9 +3,9 @@
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
-# GRAPHS is 1000000 and FIRST_SEED 0 unless given: other seeds are other graphs. Builds the release preset first. Prints
-# how far it is and, last, the totals. The exit status is 0 only if every plan was without fault; what went wrong, with
-# the seed to see it again, is printed as it is found.
+# Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. Builds the release preset first. Prints its
+# progress and finally the totals. Prints each failure as it occurs, with the seed that reproduces it. The exit status is 0
+# only if no plan had a fault.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,7 +24,7 @@ export test=build/release/bin/test_scheduler
 chunk=$(((graphs + 999) / 1000))  # of graphs at a time
 if ((chunk < 100)); then chunk=100; fi
 
-# verify SEED GRAPHS: prints "ok", the number of plans and of graphs, or what went wrong and "failed".
+# verify SEED GRAPHS: prints "ok", the number of plans and of graphs, or the failure and "failed".
 verify() {
   local output plans
   if output=$(BRAID_RANDOM_SEED=$1 BRAID_RANDOM_DAGS=$2 "$test" --test-case='random steps are planned without faults*' 2>&1) &&

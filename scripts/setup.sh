@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Installs the packages that Braid is built from and tested with, if any is missing (Debian and Ubuntu).
-# Does nothing, quickly, if all are there. BRAID_SETUP=skip says that they are, by other means than packages.
-# With --demo, only what the program and the demo need. With --tests, also what some tests need that are skipped without
-# it, as far as the system has it.
+# Returns at once if all are installed. BRAID_SETUP=skip skips the check, for dependencies installed by other means.
+# --demo installs only the dependencies of the program and the demo. --tests also installs the optional dependencies of
+# tests that are otherwise skipped, as far as the system offers them.
 set -euo pipefail
 
 if [[ ${BRAID_SETUP-} == skip ]]; then exit 0; fi
 
 packages=(
   g++ cmake ninja-build
-  libdnnl-dev ocl-icd-opencl-dev  # oneDNN: convolutions and matrix products on CPU; its CMake package wants OpenCL
+  libdnnl-dev ocl-icd-opencl-dev  # oneDNN: convolutions and matrix products on CPU; its CMake package requires OpenCL
   libyaml-cpp-dev        # configs
   nlohmann-json3-dev     # plans, logs, profiles
   libcli11-dev           # command line
@@ -44,7 +44,7 @@ fi
 
 for_tests=(
   chromium-headless-shell  # opens the page of a plan
-  python3-jsonschema python3-yaml  # hold configs against their schema
+  python3-jsonschema python3-yaml  # check configs against their schema
 )
 
 missing=()
@@ -69,7 +69,7 @@ if ((${#missing[@]} > 0)); then
     as_root=(sudo)
   fi
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
-  "${as_root[@]}" dpkg --configure -a  # in case that the last installation was interrupted
+  "${as_root[@]}" dpkg --configure -a  # in case the last installation was interrupted
   "${apt[@]}" update
   "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 fi

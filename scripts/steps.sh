@@ -1,9 +1,9 @@
-# Sourced by scripts that take minutes: a line per step, instead of hundreds from compilers and package managers.
+# Sourced by scripts that take minutes: prints one line per step instead of the output of compilers and package managers.
 #
 #   begin_steps 4 build/release/log.txt
 #   step 'configuring' cmake --preset release
 #
-# The output of a step goes to the log and is shown if the step fails. Where CI is set, it is shown as it comes.
+# The output of a step goes to the log and is shown if the step fails. If CI is set, it is shown as it arrives.
 # shellcheck shell=bash
 
 begin_steps() {
@@ -11,7 +11,7 @@ begin_steps() {
   mkdir -p "$(dirname "$step_log")"
 }
 
-# next_step TITLE: only says what comes.
+# next_step TITLE: only announces the step.
 next_step() {
   step_number=$((step_number + 1))
   printf '[%d/%d] %s …\n' "$step_number" "$step_count" "$1"
@@ -34,7 +34,7 @@ step() {
   return "$status"
 }
 
-# build_step TITLE COMMAND…: the same for a command that runs Ninja, whose own single line of progress a terminal shows.
+# build_step TITLE COMMAND…: does the same for a command that runs Ninja; a terminal shows Ninja's own line of progress.
 build_step() {
   if [[ -t 1 && -z ${CI-} ]]; then
     next_step "$1"
@@ -45,7 +45,7 @@ build_step() {
   fi
 }
 
-# about SECONDS: how long a job that keeps one core busy for so long takes on all cores of this machine.
+# about SECONDS: the time on all cores of this machine for a job that takes SECONDS on one core.
 about() {
   local cores minutes
   cores=$(nproc)
@@ -53,7 +53,7 @@ about() {
   if ((cores == 1)); then echo "about $minutes min on one core"; else echo "about $minutes min on $cores cores"; fi
 }
 
-# only_build FOLDER: one build in a folder at a time. A build outlives a script that is killed; the next one waits for it.
+# only_build FOLDER: allows one build in a folder at a time. A build outlives a killed script; the next script waits for it.
 only_build() {
   command -v flock >/dev/null || return 0
   mkdir -p "$1"

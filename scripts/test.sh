@@ -16,7 +16,7 @@ if [[ ${1-} == --preset ]]; then
 fi
 build=build/$preset
 
-# The first report of a sanitizer ends the program, and so fails its test. No suppressions.
+# The first report of a sanitizer ends the program and fails its test. There are no suppressions.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1

@@ -1,5 +1,5 @@
-// Trains two networks at once: both record into the same step, and the scheduler runs what does not depend on each
-// other concurrently. They have their own data order, optimizer and random state, so each learns as it would alone.
+// Trains two networks at once: both record into the same step, and the scheduler runs independent nodes concurrently.
+// Each network has its own data order, optimizer and random state, so it learns as it would alone.
 //
 //   concurrent_training [epochs] [folder of the data]
 

@@ -1,4 +1,4 @@
-// An op of one's own in use: its gradient is checked in float64, and a network with it is trained on two streams.
+// Uses a custom op: checks its gradient in float64, and trains a network with it on two streams.
 //
 //   custom_op [device]
 

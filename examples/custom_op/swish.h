@@ -1,6 +1,6 @@
 #pragma once
-// Swish (Ramachandran, Zoph and Le, 2017), y = x·σ(βx), an op that Braid does not have. The formulas are here, for both
-// devices; swish.cpp holds the rules of the ops and their CPU kernels, swish.cu the CUDA kernels.
+// Swish (Ramachandran, Zoph and Le, 2017), y = x·σ(βx), an op that Braid does not have. This file holds the formulas
+// for both devices, swish.cpp the rules of the ops and their CPU kernels, swish.cu the CUDA kernels.
 
 #include <braid/op.h>
 

@@ -105,7 +105,7 @@ Parameter& add_weights(Session& session) {
   return w;
 }
 
-TEST_CASE("the gradient of an op of one's own agrees with difference quotients") {
+TEST_CASE("the gradient of a custom op agrees with difference quotients") {
   for (const int streams : {1, 2}) {
     Session session({.device = "cpu", .streams = streams, .width = 1});
     Parameter& w = add_weights(session);
@@ -115,7 +115,7 @@ TEST_CASE("the gradient of an op of one's own agrees with difference quotients")
   }
 }
 
-TEST_CASE("a network with an op of one's own learns, and each of its steps finds the plan of the first") {
+TEST_CASE("a network with a custom op learns, and each of its steps finds the plan of the first") {
   Session session({.device = "cpu", .streams = 2, .width = 1});
   Parameter& w = add_weights(session);
   std::vector<double> losses;
@@ -131,7 +131,7 @@ TEST_CASE("a network with an op of one's own learns, and each of its steps finds
   CHECK(session.stats().cache_hits == 29);
 }
 
-TEST_CASE("steps that differ in an attribute of an op of one's own have plans of their own") {
+TEST_CASE("steps that differ in an attribute of a custom op have different plans") {
   Session session({.device = "cpu", .streams = 1});
   const auto raised = [&](int exponent) {
     const Step step = session.step();

@@ -21,7 +21,7 @@ TEST_CASE("a file is read byte for byte, whatever its size") {
   }
 }
 
-TEST_CASE("what cannot be read says which file, what it should be, and why") {
+TEST_CASE("a read error names the file, its purpose and the reason") {
   const TemporaryFolder folder;
   const auto error = [&](const std::string& name, std::size_t most = 100) {
     const std::string text = error_of<DataError>([&] { read_file(folder.path() + name, "the config", most); });

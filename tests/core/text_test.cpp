@@ -7,7 +7,7 @@
 
 namespace braid {
 
-TEST_CASE("a table is as wide as its cells, counts characters and not bytes, and leaves no blanks at the end") {
+TEST_CASE("a table is as wide as its cells, counts characters instead of bytes, and has no trailing blanks") {
   CHECK(text_table({{"name", "us"}, {"é", "10"}, {"long name", ""}}, "lr", "> ") ==
         "> name       us\n"
         "> é          10\n"
@@ -15,13 +15,13 @@ TEST_CASE("a table is as wide as its cells, counts characters and not bytes, and
   CHECK(text_table({}, "l").empty());
 }
 
-TEST_CASE("one of a thing has no s") {
+TEST_CASE("a count of one is singular") {
   CHECK(plural(1, "step") == "1 step");
   CHECK(plural(0, "step") == "0 steps");
   CHECK(plural(std::size_t{2}, "address", "es") == "2 addresses");
 }
 
-TEST_CASE("text is shortened to so many characters of UTF-8, and never within one") {
+TEST_CASE("text is shortened to a number of UTF-8 characters and never cut within one") {
   CHECK(utf8_length("né…") == 3);
   CHECK(shortened("né…", 3) == "né…");
   CHECK(shortened("néon", 3) == "né…");

@@ -23,7 +23,7 @@ ThreadPool& pool() {
 
 }  // namespace
 
-TEST_CASE("a loop takes every piece once, however many threads and pieces there are") {
+TEST_CASE("a loop runs every piece once, for any number of threads and pieces") {
   for (const int width : {1, 2, 3, kThreads, 100}) {
     for (const std::int64_t pieces : {0, 1, 2, 3, 7, 64, 1000}) {
       for (const Order order : {Order::forward, Order::backward}) {
@@ -37,7 +37,7 @@ TEST_CASE("a loop takes every piece once, however many threads and pieces there 
   }
 }
 
-TEST_CASE("what the pieces of a loop wrote is seen by the next loop") {
+TEST_CASE("a loop sees the writes of the previous loop") {
   constexpr std::int64_t kPieces = 50;
   std::vector<std::int64_t> values(kPieces, 0);
   for (int round = 0; round < 2000; ++round) {
@@ -109,7 +109,7 @@ TEST_CASE("a loop within a piece of another loop is complete") {
   CHECK(taken == 64);
 }
 
-TEST_CASE("an exception in a piece reaches the thread that called for the loop, and the pool goes on") {
+TEST_CASE("an exception in a piece reaches the thread that started the loop, and the pool stays usable") {
   for (std::int64_t bad = 0; bad < 20; ++bad) {
     CHECK_THROWS_WITH_AS(pool().run(kThreads, 20, Order::forward,
                                     [&](std::int64_t piece, int) {

@@ -51,7 +51,7 @@ struct Fixture {
   std::optional<Session> session;
 };
 
-TEST_CASE("why there is no GPU is told") {
+TEST_CASE("the reason for a missing GPU is reported") {
   recording::reset();
   recording::set_driver(0);
   CHECK_THROWS_WITH_AS(Session({.device = "cuda"}),
@@ -103,7 +103,7 @@ TEST_CASE("every call that a session begins with may fail, and leaves nothing be
   CHECK(recording::alive() == recording::Alive{});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a parameter that does not fit says what was needed and what is free") {
+TEST_CASE_FIXTURE(Fixture, "a parameter that does not fit is an error with the bytes needed and free") {
   recording::set_memory(1 << 20);
   CHECK_THROWS_WITH_AS(session->add("w", {DType::f32, {1024, 1024}}, ValueKind::parameter),
                        doctest::Contains("[cuda:0] out of memory: needed 4194304 bytes, 1048576 of 1048576 are free"),
@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(Fixture, "an arena that does not fit is out of memory, and a s
   run_step(*session, 4096);
 }
 
-TEST_CASE_FIXTURE(Fixture, "staging memory that cannot be had fails the step, and the next one gets it") {
+TEST_CASE_FIXTURE(Fixture, "a failed allocation of staging memory fails the step, and the next step gets the memory") {
   recording::fail_next("cudaHostAlloc", cudaErrorMemoryAllocation);
   CHECK(contains(failure(*session), "[cuda] cudaHostAlloc failed: out of memory"));
   run_step(*session);
@@ -135,7 +135,7 @@ TEST_CASE_FIXTURE(Fixture, "staging memory that cannot be had fails the step, an
   run_step(*session, 64);
 }
 
-TEST_CASE_FIXTURE(Fixture, "whatever call of a step fails, the step says so and the next one runs") {
+TEST_CASE_FIXTURE(Fixture, "any call that fails is an error of its step, and the next step runs") {
   run_step(*session);
   run_step(*session);
   run_step(*session);
@@ -213,7 +213,7 @@ TEST_CASE("where memory is short, a plan without concurrency takes over") {
   CHECK(bytes == serial);
 }
 
-TEST_CASE("whatever goes wrong in a capture, the step says so and a later one is captured") {
+TEST_CASE("any failure of a capture is an error of its step, and a later step is captured") {
   struct Failure {
     std::string function;
     cudaError_t status;
@@ -274,7 +274,7 @@ TEST_CASE("after a fault on the device the session is lost and says so, and a ne
   }
 }
 
-TEST_CASE("a session may end while a step is on its way, or after one that failed") {
+TEST_CASE("a session may end while a step is running or after one has failed") {
   for (const bool fails : {false, true}) {
     recording::reset();
     {

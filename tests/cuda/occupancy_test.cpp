@@ -55,7 +55,7 @@ TEST_CASE("an SM holds as many blocks as its warps, registers, shared memory and
   CHECK(resident_blocks(kA100, {.threads = 256, .registers = 32, .shared_bytes = 163 << 10}) == 1);
 }
 
-TEST_CASE("what does not fit is told by 0, and what is not known by an error") {
+TEST_CASE("a block that does not fit gives 0, and an unknown architecture is an error") {
   CHECK(resident_blocks(kA100, {.threads = 256, .registers = 32, .shared_bytes = 164 << 10}) == 0);
   CHECK(resident_blocks(kH100, {.threads = 1024, .registers = 255, .shared_bytes = 0}) == 0);
   CHECK_THROWS_WITH_AS(resident_blocks(multiprocessor(99, 1, 228, 227), {}),

@@ -47,7 +47,7 @@ struct Fixture {
   EventHandle event = cuda::make_event();
 };
 
-TEST_CASE("one H200 is there, as the real one describes itself") {
+TEST_CASE("the recording runtime has one H200 with the properties of a real one") {
   reset();
   int devices = 0, sms = 0;
   CHECK(cudaGetDeviceCount(&devices) == cudaSuccess);
@@ -62,7 +62,7 @@ TEST_CASE("one H200 is there, as the real one describes itself") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("memory starts as garbage, runs out, and is counted") {
+TEST_CASE("memory starts as garbage, is limited, and is counted") {
   reset();
   set_memory(1000);
   unsigned char* data = nullptr;
@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(Fixture, "a host that polls an event sees it happen") {
   CHECK(device[0] == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "pageable memory is copied at once and told") {
+TEST_CASE_FIXTURE(Fixture, "pageable memory is copied at once and recorded") {
   int plain[4] = {5, 6, 7, 8};
   CHECK(cudaMemcpyAsync(device, plain, 16, cudaMemcpyHostToDevice, a) == cudaSuccess);
   plain[0] = 0;
@@ -129,7 +129,7 @@ TEST_CASE_FIXTURE(Fixture, "pageable memory is copied at once and told") {
   cudaGetLastError();
 }
 
-TEST_CASE_FIXTURE(Fixture, "what CUDA lets pass is noted as a mistake") {
+TEST_CASE_FIXTURE(Fixture, "errors that CUDA does not report are recorded") {
   CHECK(cudaStreamWaitEvent(a, event, 0) == cudaSuccess);
   CHECK(cudaMemsetAsync(device, 0, 4, nullptr) == cudaSuccess);
   const cudaStream_t stale = a;
@@ -174,7 +174,7 @@ TEST_CASE_FIXTURE(Fixture, "a graph holds the work of all streams that joined, a
   CHECK(mistakes().empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a stream that does not join its capture spoils it") {
+TEST_CASE_FIXTURE(Fixture, "a stream that does not join its capture invalidates it") {
   cudaGraph_t graph = nullptr;
   CHECK(capture(a, &graph, [&] {
           cudaEventRecord(event, a);
@@ -185,7 +185,7 @@ TEST_CASE_FIXTURE(Fixture, "a stream that does not join its capture spoils it") 
   CHECK(upload(b) == cudaSuccess);  // no longer part of it
 }
 
-TEST_CASE_FIXTURE(Fixture, "what may not happen within a capture invalidates it") {
+TEST_CASE_FIXTURE(Fixture, "a call that is illegal within a capture invalidates it") {
   cudaGraph_t graph = nullptr;
   void* data = nullptr;
   const auto spoils = [&](auto issue) { return capture(a, &graph, issue) == cudaErrorStreamCaptureInvalidated; };
@@ -293,7 +293,7 @@ TEST_CASE_FIXTURE(Fixture, "a matrix product tells its operands, its workspace a
   CHECK(alive().descriptors == 0);
 }
 
-TEST_CASE("cuDNN is told of an H200") {
+TEST_CASE("cuDNN sees an H200") {
   reset();
   cudnnBackendDescriptor_t properties = nullptr;
   REQUIRE(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties) == CUDNN_STATUS_SUCCESS);

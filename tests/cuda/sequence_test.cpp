@@ -109,7 +109,7 @@ TEST_CASE("steps in a row are issued safely, and every wait between streams is n
   }
 }
 
-TEST_CASE("a real wait that is issued before its record is found out, in every step") {
+TEST_CASE("a real wait that is issued before its record is detected, in every step") {
   const Training t;
   for (const Way way : {Way::launches, Way::prefetch}) {
     const std::vector<Operation> sequence = run_training(t, way, 4).operations;

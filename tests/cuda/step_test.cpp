@@ -65,7 +65,7 @@ TEST_CASE("the algorithms of a convolution are timed once, before the step is pl
   CHECK(recording::mistakes().empty());
 }
 
-TEST_CASE("a step neither allocates nor frees nor waits for what is running, once its plan has run") {
+TEST_CASE("once its plan has run, a step neither allocates nor frees nor waits for running work") {
   recording::reset();
   Session session({.device = "cuda", .streams = 4, .cuda_graphs = false});
   calls_of_step(session);
@@ -178,7 +178,7 @@ TEST_CASE("every step finds its own inputs, however late the device is") {
   }
 }
 
-TEST_CASE("inputs that were prefetched arrive, whatever of them the next step takes") {
+TEST_CASE("prefetched inputs arrive, whichever of them the next step takes") {
   recording::reset();
   Session session({.device = "cuda", .streams = 2});
   Array next = random_array({8, 8}, 0);
@@ -314,7 +314,7 @@ TEST_CASE("a step's inputs arrive before anything of it starts, and after all of
   }
 }
 
-TEST_CASE("what a failed step left behind is over before the next one starts") {
+TEST_CASE("the remains of a failed step finish before the next step starts") {
   recording::reset();
   Session session({.device = "cuda", .streams = 4, .cuda_graphs = false});
   const std::vector<int> ids = program_streams(recording::calls());
@@ -335,7 +335,7 @@ TEST_CASE("what a failed step left behind is over before the next one starts") {
   }
 }
 
-TEST_CASE("at most one step is on its way when the next is prepared") {
+TEST_CASE("at most one step is running when the next is prepared") {
   recording::reset();
   Session session({.device = "cuda", .streams = 2});
   std::vector<int> finished;  // events at the ends of steps
@@ -351,7 +351,7 @@ TEST_CASE("at most one step is on its way when the next is prepared") {
   }
 }
 
-TEST_CASE("memory starts as zeros, whatever was there") {
+TEST_CASE("memory starts as zeros, whatever it held before") {
   recording::reset();
   const auto backend = make_backend({DeviceType::cuda, 0});
   const Buffer buffer = backend->allocate(1000);
@@ -361,7 +361,7 @@ TEST_CASE("memory starts as zeros, whatever was there") {
   CHECK(backend->allocate(0).data() != nullptr);
 }
 
-TEST_CASE("bad data that a kernel reports is thrown at the next synchronisation, once") {
+TEST_CASE("a data error in a kernel is thrown once, at the next synchronisation") {
   recording::reset();
   struct Report final : Kernel {
     void bind(std::span<void* const>, std::span<void* const>, void*) override {}

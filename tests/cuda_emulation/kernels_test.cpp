@@ -314,7 +314,7 @@ TEST_CASE("an emulated kernel reports the first label out of range and makes a N
   CHECK(emulate(ops::CrossEntropy(0), {logits, Array(DType::i32, {4})}).fault.kind == 0);
 }
 
-TEST_CASE("an emulated update leaves everything as it is if a gradient is not finite") {
+TEST_CASE("an emulated update changes nothing if a gradient is not finite") {
   const Data positive = Data::positive;
   const OpRow adam{std::make_shared<ops::AdamUpdate>(AdamOptions{.scaled = true}),
                    {{{}, Data::rate}, {{}, Data::step}, {{}}, {{5000}}, {{5000}}, {{5000}}, {{5000}, positive}}};

@@ -115,7 +115,8 @@ TEST_CASE("mutated gzip files either give a valid dataset or a DataError") {
   }
 }
 
-TEST_CASE("the dataset of the Debian package is whole" * doctest::skip(!std::filesystem::exists(kFashionMnistRoot))) {
+TEST_CASE("the dataset of the Debian package is complete" *
+          doctest::skip(!std::filesystem::exists(kFashionMnistRoot))) {
   const auto dataset = fashion_mnist("", Split::test);
   REQUIRE(dataset->size() == 10000);
   std::vector<int> count(10);

@@ -179,7 +179,7 @@ TEST_CASE("the augmentation of a sample depends on neither batch size nor order 
   CHECK(changed == 12);
 }
 
-TEST_CASE("an epoch can be started anew at any point and repeats itself") {
+TEST_CASE("an epoch can restart at any point and repeats itself") {
   const auto dataset = std::make_shared<Probe>(60);
   for (const int workers : {0, 1, 3}) {
     Loader loader(dataset, {.batch_size = 4, .shuffle = true, .workers = workers});
@@ -204,7 +204,7 @@ TEST_CASE("each range-for is the next epoch") {
   }
 }
 
-TEST_CASE("an epoch that is over stays over") {
+TEST_CASE("a finished epoch stays finished") {
   for (const int workers : {0, 2}) {
     Loader loader(std::make_shared<Probe>(4), {.batch_size = 2, .workers = workers});
     loader.start_epoch(0);
@@ -253,7 +253,7 @@ TEST_CASE("a loader can be destroyed at any time") {
   CHECK(dataset.use_count() == 1);
 }
 
-TEST_CASE("an exception of the dataset surfaces at its batch and the epoch goes on after it") {
+TEST_CASE("an exception of the dataset surfaces at its batch, and the epoch continues after it") {
   const auto dataset = std::make_shared<Probe>(40);
   dataset->fails_at = 13;  // in batch 3
   for (const int workers : {0, 1, 3}) {
@@ -267,7 +267,7 @@ TEST_CASE("an exception of the dataset surfaces at its batch and the epoch goes 
   }
 }
 
-TEST_CASE("an exception that nobody waits for does not harm") {
+TEST_CASE("an unread exception does no harm") {
   const auto dataset = std::make_shared<Probe>(40);
   dataset->fails_at = 5;
   for (int i = 0; i < 20; ++i) {
@@ -308,7 +308,7 @@ TEST_CASE("loader options out of range are config errors") {
   CHECK(contains(error(options), "expected crop_padding >= 0"));
 }
 
-TEST_CASE("a loader that is not started says so") {
+TEST_CASE("a loader that has not been started is an error") {
   Loader loader(std::make_shared<Probe>(4), {});
   Batch batch;
   CHECK_THROWS_WITH_AS(loader.next(batch), "[loader] start_epoch must be called before next", Error);

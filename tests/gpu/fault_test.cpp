@@ -21,7 +21,7 @@ void check_usable(Session& session) {
 
 TEST_SUITE_BEGIN("faults");
 
-GPU_TEST_CASE("memory that is not there is an error with numbers, and the session stays usable") {
+GPU_TEST_CASE("running out of memory is an error with numbers, and the session stays usable") {
   Session session({.device = "cuda", .streams = 2});
   const std::size_t memory = session.backend().info().memory_bytes;
   CHECK_THROWS_AS(session.backend().allocate(2 * memory), OutOfMemory);

@@ -58,7 +58,7 @@ TEST_CASE("genes mutate with probability 1/(L N), by -2 to 2 with equal probabil
   }
 }
 
-TEST_CASE("mutation stays within grids smaller than its reach") {
+TEST_CASE("mutation stays within a grid that is smaller than its range") {
   const PathGrid grid{.layers = 1, .modules = 1, .active = 1};
   Genotype genotype{{{0}}};
   Generator random(1);

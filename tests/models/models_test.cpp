@@ -80,7 +80,7 @@ TEST_CASE("batch normalisation adds a scale and a shift to each of VGG's 4224 ch
   CHECK(count("vgg16_bn", 0.25) - count("vgg16", 0.25) == 2 * 4224 / 4);
 }
 
-TEST_CASE("parameters are called as in torchvision") {
+TEST_CASE("parameters have the names of torchvision") {
   // A weight, its shape with the channels last, and a running statistic of each.
   struct Row {
     const char* model;
@@ -207,7 +207,7 @@ TEST_CASE("auxiliary classifiers count in training alone, and forward leaves the
   }
 }
 
-TEST_CASE("images that are too small, or have other channels, are refused in the model's words") {
+TEST_CASE("images that are too small, or have other channels, are refused with the model's requirements") {
   struct Row {
     const char* name;
     const char* stem;
@@ -396,7 +396,7 @@ TEST_CASE("the registry knows which options a model has") {
   CHECK_THROWS_AS(models::model_option_names("resnet21"), Error);
 }
 
-TEST_CASE("unknown models and wrong options are refused with the list of what there is") {
+TEST_CASE("unknown models and wrong options are refused with the list of valid names") {
   Context context(make_backend(Device{}), 1);
   CHECK_THROWS_WITH_AS(
       models::make_model("resnet21", context, {}),

@@ -74,7 +74,7 @@ TEST_CASE("only the modules of the path and the last layer of the task get gradi
   }
 }
 
-TEST_CASE("a path is what it uses: duplicates and order of its genes change no node") {
+TEST_CASE("duplicates and order of a path's genes change no node") {
   Session session({.device = "cpu", .streams = 1});
   PathNet net(session, options(Form::linear));
   net.add_task("a", 3);

@@ -33,7 +33,7 @@ TEST_CASE("a Watts-Strogatz graph is acyclic, without double edges, and keeps th
   }
 }
 
-TEST_CASE("a Watts-Strogatz graph is in one piece, and its outputs are the nodes nobody reads") {
+TEST_CASE("a Watts-Strogatz graph is connected, and its outputs are the nodes without a reader") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     // Two neighbours and much rewiring: without drawing again, most of these graphs would fall apart.
     const RandomGraph graph = models::watts_strogatz(32, 2, 0.75, Generator(seed));

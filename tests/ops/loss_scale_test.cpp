@@ -44,7 +44,7 @@ std::vector<Array> gradients(float element) {
 
 }  // namespace
 
-TEST_CASE("a gradient that is not finite halves the loss scale and tells updates to be skipped") {
+TEST_CASE("a gradient that is not finite halves the loss scale and skips the updates") {
   for (const float bad : {kInfinity, -kInfinity, kNaN}) {
     CHECK(after({1024, 7, 9}, gradients(bad)) == Scaling{512, 0, 9, 0});
   }
@@ -52,7 +52,7 @@ TEST_CASE("a gradient that is not finite halves the loss scale and tells updates
   CHECK(after({1024, 7, 9}, gradients(-largest)) == Scaling{1024, 8, 10, 1.0f / 1024});
 }
 
-TEST_CASE("the loss scale doubles after so many good steps in a row, for the next step") {
+TEST_CASE("the loss scale doubles after its interval of good steps, for the next step") {
   CHECK(after({64, 1998, 5}, gradients(1)) == Scaling{64, 1999, 6, 1.0f / 64});
   CHECK(after({64, 1999, 5}, gradients(1)) == Scaling{128, 0, 6, 1.0f / 64});
   CHECK(after({64, 2, 5}, gradients(1), {.growth = 4, .growth_interval = 3}) == Scaling{256, 0, 6, 1.0f / 64});

@@ -146,7 +146,7 @@ TEST_CASE("a graph in which nothing is recomputed is the recorded one") {
   CHECK(result.repeated_nodes() == 0);
 }
 
-TEST_CASE("what would be computed again from an overwritten parameter is refused") {
+TEST_CASE("recomputation from an overwritten parameter is refused") {
   Interpreter steps;
   StepGraph& graph = steps.graph();
   const ValueId x = steps.add(ramp({3})), w = steps.add(ramp({}), true);
@@ -162,7 +162,7 @@ TEST_CASE("what would be computed again from an overwritten parameter is refused
   CHECK_THROWS_WITH_AS(recompute(graph, std::vector{y}), doctest::Contains("was overwritten earlier"), ShapeError);
 }
 
-TEST_CASE("what can be recomputed has the same bits at any width, so it need not run twice at the same") {
+TEST_CASE("recomputable values have the same bits at any width, so both runs may differ in width") {
   int rows = 0;
   for (const OpRow& row : op_table()) {
     const std::vector<Array> inputs = make_inputs(row, DType::f32);

@@ -71,7 +71,7 @@ TEST_CASE("a registered op runs in every floating type") {
   CHECK(element(y, 1) == -2);
 }
 
-TEST_CASE("an op without a kernel says what to do") {
+TEST_CASE("an op without a kernel is an error that says what to do") {
   const Array x = Array::scalar(1.0f);
   CHECK_THROWS_WITH_AS(run_op(Shift<'b'>(1.0), {x}),
                        "[test_shift_b] has no CPU kernel: register one with braid::register_kernel", Error);

@@ -32,7 +32,7 @@ scheduler::Costs estimates(const StepGraph& graph, std::initializer_list<int> wi
   return costs;
 }
 
-TEST_CASE("the ways to run a node are timed, each once, and nodes with one way are left alone") {
+TEST_CASE("each implementation of a node is timed once, and nodes with a single one are not timed") {
   const auto backend = make_backend({}, 2);
   const auto streams = backend->make_streams({});
   const StepGraph graph = small_graph();
@@ -60,7 +60,7 @@ TEST_CASE("the ways to run a node are timed, each once, and nodes with one way a
   CHECK(single.of(0, 0).duration == 1e9);
 }
 
-TEST_CASE("a session that times kernels computes what it computes without") {
+TEST_CASE("a session gives the same results with and without timing kernels") {
   const auto loss = [](bool benchmark) {
     Session session({.device = "cpu", .streams = 2, .threads = 2, .benchmark = benchmark});
     const Step step = session.step();

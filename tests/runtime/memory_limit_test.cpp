@@ -62,7 +62,7 @@ Arenas arenas(std::string_view name) {
 
 SessionOptions within(std::int64_t limit) { return {.device = "cpu", .streams = 1, .width = 1, .memory_limit = limit}; }
 
-TEST_CASE("recomputation lets a step of training do with less memory, at whatever limit in between") {
+TEST_CASE("recomputation lets a training step run with less memory, at any limit in between") {
   for (const std::string_view name : {"resnet20", "vgg16_bn", "densenet121", "googlenet", "mobilenet_v2"}) {
     CAPTURE(name);
     Session session({.device = "cpu", .streams = 1, .width = 1});
@@ -106,7 +106,7 @@ TEST_CASE("more is recomputed the lower the limit") {
   CHECK(repeated(80) < repeated(0));
 }
 
-TEST_CASE("a step that fits into the limit is planned as without one") {
+TEST_CASE("a step that fits the limit gets the same plan as without a limit") {
   Session session({.device = "cpu", .streams = 1, .width = 1});
   const auto model = small("resnet20", session);
   const Step step = session.step();
@@ -183,7 +183,7 @@ TEST_CASE("losses, kept values, results and gradients are the same under recompu
   }
 }
 
-TEST_CASE("every structure of steps that change keeps to the limit") {
+TEST_CASE("every structure of changing steps respects the limit") {
   const auto [least, free] = arenas("mobilenet_v2");
   const auto losses = [](std::int64_t limit) {
     Session session({.device = "cpu", .streams = 2, .width = 1, .memory_limit = limit});
@@ -206,7 +206,7 @@ TEST_CASE("every structure of steps that change keeps to the limit") {
   CHECK(losses((least + free) / 2) == losses(0));
 }
 
-TEST_CASE("the automatic choice of streams keeps to the limit") {
+TEST_CASE("automatic streams respect the limit") {
   const auto [least, free] = arenas("resnet20");
   for (const std::int64_t limit : {least, free, 4 * free}) {
     Session session({.device = "cpu", .streams = 0, .width = 1, .memory_limit = limit});

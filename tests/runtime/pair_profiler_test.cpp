@@ -87,7 +87,7 @@ TEST_CASE("pairs are those that plans run at once, equal kinds once, the longest
   CHECK(overlapping_pairs(graph, costs, two_cores(), both, false)[0].overlap == 20);
 }
 
-TEST_CASE("a pair that hinders each other on one side is measured so") {
+TEST_CASE("a pair with interference in one direction is measured as such") {
   StepGraph graph;
   add(graph, {});
   add(graph, {});
@@ -102,7 +102,7 @@ TEST_CASE("a pair that hinders each other on one side is measured so") {
   CHECK(factors.second->factor < factors.first->factor);
 }
 
-TEST_CASE("no kernel finds what one that was timed before has left") {
+TEST_CASE("no timed kernel sees the data that an earlier one left") {
   StepGraph graph;
   add(graph, {add(graph, {})});
   PickyKernel first, second;

@@ -139,7 +139,7 @@ TEST_CASE("both counted runs of a turn count alike") {
   CHECK(choice.kept() == 0);
 }
 
-TEST_CASE("whatever the times, the report agrees with the decision") {
+TEST_CASE("the report agrees with the decision for any times") {
   std::mt19937 random(1);
   std::lognormal_distribution<double> noise(0, 0.04);
   std::bernoulli_distribution disturbed(0.1);

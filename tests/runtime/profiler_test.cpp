@@ -41,7 +41,7 @@ TEST_CASE("a profiler times every node, and equal nodes are samples of one") {
   }
 }
 
-TEST_CASE("a step that was measured gives the results that it gives when it just runs") {
+TEST_CASE("a measured step gives the same results as one that is not measured") {
   Session session(profiling_options({.device = "cpu"}, 1));
   Profiler profiler(session);
   CHECK(step_of(session, &profiler) == step_of(session, nullptr));

@@ -33,7 +33,7 @@ TEST_CASE("asking for a value runs the step") {
   CHECK(session.stats().steps == 1);
 }
 
-TEST_CASE("results and kept values can be read, others say what to do") {
+TEST_CASE("results and kept values can be read; reading another value is an error that says what to do") {
   Session session({.device = "cpu", .streams = 2});
   Step step = session.step();
   const Tensor x = Array::from<float>({1, -2, 3}, {3});
@@ -48,7 +48,7 @@ TEST_CASE("results and kept values can be read, others say what to do") {
   CHECK_THROWS_AS(step.run(), Error);
 }
 
-TEST_CASE("an unchanged step finds its plan, a changed one is planned anew") {
+TEST_CASE("an unchanged step finds its plan, a changed one is replanned") {
   Session session({.device = "cpu", .streams = 2});
   const auto run = [&](std::int64_t size) {
     Step step = session.step();
@@ -282,7 +282,7 @@ TEST_CASE("with the automatic policy the best plan on the given streams is measu
   CHECK_MESSAGE(session.choice_report().find("auto (") != std::string::npos, session.choice_report());
 }
 
-TEST_CASE("with one core there is nothing to choose from") {
+TEST_CASE("with one core there is a single candidate") {
   Session session({.device = "cpu", .threads = 1});
   Step step = session.step();
   relu(random_images({8}, 1));

@@ -13,7 +13,7 @@ double makespan(const Problem& problem, const NamedPolicy& named) {
 
 }  // namespace
 
-TEST_CASE("the automatic policy is as fast as the best of the others, and says which that was") {
+TEST_CASE("the automatic policy is as fast as the best of the others, and names it") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const RandomStep step = random_step(seed, 30);
     const Problem problem = make_problem(step.graph, step.costs, 3, step.capacity, seed % 2 == 0);

@@ -94,7 +94,7 @@ TEST_CASE("a trace shows every node once, in its stream and at its time, and the
   }
 }
 
-TEST_CASE("a trace with real times has them in a process of their own, beside the plan") {
+TEST_CASE("a trace shows measured times as a separate process beside the plan") {
   PlanView view = random_view(7);
   view.measured = view.simulation.runs;
   for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
@@ -148,7 +148,7 @@ TEST_CASE("the counter of a trace never exceeds the arena and ends at what is ke
   }
 }
 
-TEST_CASE("names that are no UTF-8 do not spoil a trace") {
+TEST_CASE("names that are not UTF-8 do not damage a trace") {
   PlanView view = random_view(1);
   view.title = "a \"quoted\" \xff title";
   const Json trace = Json::parse(chrome_trace(view));

@@ -35,7 +35,8 @@ TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost")
   CHECK(costs.least_work(0) == costs.of(0, 0).duration);
 }
 
-TEST_CASE("on a device that shares its units a matrix kernel is as wide as its thread blocks, whatever is offered") {
+TEST_CASE(
+    "on a device that oversubscribes its units, a matrix kernel is as wide as its thread blocks at any offered width") {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(8));
   add_work(graph, input, {.flops = 12e3, .blocks = 3});     // fills three

@@ -102,7 +102,7 @@ TEST_CASE("every policy's schedules are complete, topological, within capacity a
   }
 }
 
-TEST_CASE("with every policy nodes that run together stay within capacity whatever the real durations are") {
+TEST_CASE("with every policy, concurrent nodes stay within capacity for any real durations") {
   for (std::uint64_t seed = 0; seed < some_of(600); ++seed) {
     const RandomStep step = random_step(seed);
     Generator random(seed, 1);

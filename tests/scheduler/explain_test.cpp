@@ -62,7 +62,7 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
   }
 }
 
-TEST_CASE("the log tells of every order to keep, and keeps those waits that the plan has") {
+TEST_CASE("the log contains every order to keep, and keeps the waits that the plan has") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     INFO("seed ", seed);
     const RandomStep step = random_step(seed);
@@ -145,7 +145,7 @@ TEST_CASE("an explanation names every node of the block and no other") {
   CHECK(text.find("layer9") != std::string::npos);
 }
 
-TEST_CASE("a block that is not there, or is too large, is refused with names that would do") {
+TEST_CASE("an unknown or too large block is refused with names to use instead") {
   PlanView view = random_view(11);
   CHECK(refusal(view, "block11").starts_with("[explain] no layer is 'block11' or within it (did you mean 'block1'?)"));
   CHECK(refusal(view, "block").find("there are block0, block1") != std::string::npos);

@@ -139,7 +139,7 @@ TEST_CASE(
   CHECK(better > 20);
 }
 
-TEST_CASE("a node off the critical path takes the slower way that needs less workspace") {
+TEST_CASE("a node off the critical path takes the slower implementation that needs less workspace") {
   StepGraph graph;  // a long node and a short one, side by side
   const ValueId start = add(graph, {});
   add(graph, {start});
@@ -165,7 +165,7 @@ TEST_CASE("a node off the critical path takes the slower way that needs less wor
   CHECK(plan.makespan == 13);
 }
 
-TEST_CASE("a narrow way is taken where wide ones get into each other's way") {
+TEST_CASE("a narrow implementation is chosen where wide ones would compete") {
   StepGraph graph;
   const ValueId start = add(graph, {});
   add(graph, {start});

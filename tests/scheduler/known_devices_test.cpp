@@ -41,7 +41,7 @@ TEST_CASE("a device that was written as JSON is read as it was") {
   CHECK(device_from_json(to_json(cpu)).memory_bytes == cpu.memory_bytes);
 }
 
-TEST_CASE("what is wrong with the description of a device is told by its key") {
+TEST_CASE("an error in the description of a device names the key") {
   const std::string json = to_json(known_device("h200"));
   const auto message = [&](std::string_view from, std::string_view to) -> std::string {
     std::string changed = json;

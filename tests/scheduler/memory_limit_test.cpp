@@ -119,7 +119,7 @@ TEST_CASE("a larger limit never gives a larger makespan") {
   CHECK(faster > some_of(100));  // limits do matter here
 }
 
-TEST_CASE("a value moved into the bytes of another that is in use is found out in a limited plan") {
+TEST_CASE("a value moved into the bytes of another one in use is detected in a limited plan") {
   int moved = 0;
   for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
     const LimitedCase random(seed, 4);
@@ -191,7 +191,7 @@ TEST_CASE("a step recorded in another order keeps what its problem asks for beyo
   CHECK(critical_path(again.problem(3)).makespan == 3);
 }
 
-TEST_CASE("what a wait costs is known within a window too") {
+TEST_CASE("the cost of a wait counts within a window too") {
   StepGraph graph;
   for (int i = 0; i < 3; ++i) add(graph, {});
   const Costs costs = unit_costs(graph);
@@ -223,7 +223,7 @@ TEST_CASE("a lean schedule runs no further ahead than its window, for less memor
   CHECK(free.live_bytes > 4 * lean.live_bytes);
 }
 
-TEST_CASE("within a window a node starts only when all that are so many places ahead are over") {
+TEST_CASE("within a window, a node starts only after all nodes a window ahead have finished") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const LimitedCase random(seed, 3);
     const Schedule order = memory_order(random.problem());

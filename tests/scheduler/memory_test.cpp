@@ -277,7 +277,7 @@ TEST_CASE("live bytes agree with a count over all pairs of nodes and values") {
   CHECK(equal > 900);  // of 1000: nodes that take no time and bytes left idle in place make the difference
 }
 
-TEST_CASE("memory is told apart by what it is for") {
+TEST_CASE("memory is classified by its purpose") {
   StepGraph graph;
   const ValueId weight = graph.add_persistent(bytes_desc(5000), ValueKind::parameter, 0);
   const ValueId momentum = graph.add_persistent(bytes_desc(6000), ValueKind::state, 1);

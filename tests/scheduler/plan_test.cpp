@@ -87,7 +87,7 @@ TEST_CASE("impossible problems are refused with the reason") {
   }
 }
 
-TEST_CASE("a policy that forgets a node or breaks the order is found out") {
+TEST_CASE("a policy that forgets a node or breaks the order is detected") {
   StepGraph graph;
   add(graph, {add(graph, {})});
   const Policy forgetful = [](const Problem& problem) {

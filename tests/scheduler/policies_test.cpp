@@ -127,7 +127,7 @@ TEST_CASE("capacity is handed over from a finished node to a wide one by an extr
   CHECK(schedule.resource_edges == std::vector<Edge>{{1, 2}});
 }
 
-TEST_CASE("units that nobody used are taken before those of other streams") {
+TEST_CASE("unused units are taken before those of other streams") {
   StepGraph graph;
   add(graph, {});
   add(graph, {});

@@ -100,7 +100,7 @@ TEST_CASE("a profile comes back from its file as it was") {
   CHECK(read_profile(file.path()).measurements.empty());
 }
 
-TEST_CASE("what is no profile is refused, with the file and what was expected") {
+TEST_CASE("a file that is not a profile is refused, with its name and what was expected") {
   CHECK_THROWS_WITH_AS(read_profile("/nowhere/p.json"),
                        "/nowhere/p.json: cannot read the profile: No such file or directory", DataError);
   CHECK_THROWS_WITH_AS(read_profile("/tmp"), "/tmp: cannot read the profile: expected a file, this is a folder",
@@ -196,7 +196,7 @@ TEST_CASE("later measurements of pairs take the place of earlier ones") {
   CHECK(profile.pairs == std::vector{newer, reverse});
 }
 
-TEST_CASE("a signature tells op, attributes, dtypes and shapes apart, and nothing else") {
+TEST_CASE("a signature distinguishes op, attributes, dtypes and shapes, and nothing else") {
   StepGraph graph;
   const ValueId x = graph.add_input({DType::f32, {2, 3}});
   const ValueId other = graph.add_input({DType::f32, {2, 3}});
@@ -212,7 +212,7 @@ TEST_CASE("a signature tells op, attributes, dtypes and shapes apart, and nothin
   CHECK(node_signature(graph, 2, true) == node_signature(graph, 2));
 }
 
-TEST_CASE("durations of known nodes are replaced, others stay") {
+TEST_CASE("durations of known nodes are replaced, others are unchanged") {
   const StepGraph graph = three_nodes();
   Costs costs = two_widths(graph);
   Profile profile{.device = "d", .capacity = 2, .software = ""};
@@ -236,7 +236,7 @@ TEST_CASE("an implementation that was not measured keeps its ratio to one that w
   CHECK(costs.of(2, 1).duration == 6);
 }
 
-TEST_CASE("implementations of one width are told apart by name") {
+TEST_CASE("implementations of one width are distinguished by name") {
   const StepGraph graph = three_nodes();
   Costs costs;
   for (NodeId node = 0; node < 3; ++node) {

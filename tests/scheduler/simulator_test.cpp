@@ -82,7 +82,7 @@ TEST_CASE("the branches of a diamond run together and the longer one is critical
   CHECK(simulation.critical_path == Nodes{0, 2, 3});
 }
 
-TEST_CASE("an event serves every stream that waits for it, and is over when its stream's past is") {
+TEST_CASE("an event serves every stream that waits for it, and completes with the commands before it") {
   StepGraph graph;
   const ValueId a = add(graph, {});
   for (int i = 0; i < 3; ++i) add(graph, {a});
@@ -95,7 +95,7 @@ TEST_CASE("an event serves every stream that waits for it, and is over when its 
   CHECK(ran(simulation, 3, 3, 5));
 }
 
-TEST_CASE("an event recorded after a wait hands on what was waited for") {
+TEST_CASE("an event recorded after a wait includes the awaited work") {
   const StepGraph graph = independent(2);
   Plan plan;
   plan.placements = {{.stream = 0}, {.stream = 2}};
@@ -130,7 +130,7 @@ TEST_CASE("nodes that ask for more than the capacity slow each other in proporti
   CHECK(simulate_on(graph, costs, plan, 6).makespan == 8);
 }
 
-TEST_CASE("a pair's slow-down holds while both run, each way for itself, and beyond the sharing of capacity") {
+TEST_CASE("a pair's interference applies while both run, per direction, in addition to the sharing of capacity") {
   const StepGraph graph = independent(2);
   const Plan plan = on_streams(graph, {0, 1});
   Interference interference;
@@ -153,7 +153,7 @@ TEST_CASE("a pair's slow-down holds while both run, each way for itself, and bey
   CHECK(ran(simulation, 1, 0, 8));
 }
 
-TEST_CASE("the slow-downs of several neighbours multiply, and unknown pairs have none") {
+TEST_CASE("interference of several neighbours multiplies, and unknown pairs have none") {
   const StepGraph graph = independent(4);
   Interference interference;
   for (const NodeId node : {0, 1, 2}) interference.set_kind(node, 0, node);
@@ -229,8 +229,8 @@ TEST_CASE("streams that wait for each other are a deadlock") {
   plan.commands.events = 2;
   plan.commands.streams = {{{Kind::wait, 1}, {Kind::launch, 0}, {Kind::record, 0}},
                            {{Kind::wait, 0}, {Kind::launch, 1}, {Kind::record, 1}}};
-  CHECK_THROWS_WITH_AS(simulate_on(graph, unit_costs(graph), plan, 2),
-                       "[plan] stream 0 waits forever at command 0", PlanError);
+  CHECK_THROWS_WITH_AS(simulate_on(graph, unit_costs(graph), plan, 2), "[plan] stream 0 waits forever at command 0",
+                       PlanError);
 }
 
 TEST_CASE("nodes overlap for as long as both run, pairs with the longest overlap first") {

@@ -69,7 +69,7 @@ TEST_CASE("a wait binds to the last record issued before it") {
   CHECK(mentions(verify_operations(stale), "is bound to record 1 of its event, but means record 2"));
 }
 
-TEST_CASE("the host is over with a wait before it issues anything else, and does not wait for what is not recorded") {
+TEST_CASE("the host completes a wait before it issues anything else, and does not wait for an unrecorded event") {
   const Access write{0, 8, true, 1}, read{0, 8, false, 1};
   const Sequence ordered{on_event(OperationKind::wait, kHost, 0), work(1, {write}),
                          on_event(OperationKind::record, 1, 0), on_event(OperationKind::wait, kHost, 0),
@@ -134,7 +134,7 @@ TEST_CASE("the verifier of operations and a brute-force search for races agree o
   CHECK(safe > 500);
 }
 
-TEST_CASE("what nodes of different streams do to the same bytes is found out") {
+TEST_CASE("races between nodes of different streams are detected") {
   Training t;
   t.plan.workspaces[1] = t.plan.workspaces[0];
   CHECK(mentions(verify_steps(t.graph, t.costs, t.plan), "not ordered after the write"));

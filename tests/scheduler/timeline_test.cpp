@@ -88,7 +88,7 @@ TEST_CASE("of streams that are free at the same time an empty one comes first") 
   CHECK(example.timeline.first_free() == 0);
 }
 
-TEST_CASE("an equal share is the fastest way that leaves as much to every stream") {
+TEST_CASE("an equal share is the fastest implementation that leaves as much to every stream") {
   const Example one(independent(1), {{{1, 8}, {2, 4}, {3, 5}, {4, 3}}}, 1, 4);
   const Example two(independent(1), {{{1, 8}, {2, 4}, {3, 5}, {4, 3}}}, 2, 4);
   const Example eight(independent(1), {{{2, 4}, {4, 3}}}, 8, 4);

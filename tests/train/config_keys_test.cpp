@@ -83,7 +83,7 @@ TEST_CASE("a path is no key") {
   CHECK(error_of_single_with("optimizer: {\"lr.x\": 1}").starts_with("x.yaml:5:13: optimizer.lr.x: unknown key"));
 }
 
-TEST_CASE("unknown keys are told before what is missing or wrong elsewhere") {
+TEST_CASE("unknown keys are reported before missing or wrong ones") {
   CHECK(error_of<ConfigError>([] { parse_train_config("name: x\nseed: no\ntrian: {epochs: 1}\n", "x.yaml"); }) ==
         "x.yaml:3:1: trian: unknown key (did you mean 'train'?)");
 }
@@ -108,7 +108,7 @@ TEST_CASE("a key in the wrong section is found in its own") {
   CHECK(contains(error_of_single_with("trian: {epochs: 1}"), "(did you mean 'train'?)"));
 }
 
-TEST_CASE("a name in place of a section is led to its key") {
+TEST_CASE("for a name in place of a section, the error suggests its key") {
   CHECK(contains(error_of_single_with("optimizer: adam"),
                  "expected a section, got 'adam' (did you mean 'optimizer.name'?)"));
   CHECK(contains(error_of_single_with("eval: 16"), "eval: expected a section, got '16'"));

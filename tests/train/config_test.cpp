@@ -35,7 +35,7 @@ std::string error_of_override(const std::string& assignment) { return error_in(k
 
 }  // namespace
 
-TEST_CASE("what a CUDA device may do is written as it was read") {
+TEST_CASE("the settings of a CUDA device are written as they were read") {
   const TrainConfig config = parse_train_config(
       kMinimal + "deterministic: false\nbenchmark: true\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
   CHECK_FALSE(config.session.deterministic);
@@ -87,7 +87,7 @@ TEST_CASE("a minimal config is enough and the rest has defaults") {
   CHECK(parse_train_config(kMinimal + "optimizer: {name: adam}", "x").optimizer.lr == 0.001);
 }
 
-TEST_CASE("the precision says what models compute in, and tf32 is the session's way of f32") {
+TEST_CASE("the precision sets the models' dtype, and tf32 is a setting of the session") {
   const auto parsed = [](const std::string& precision) {
     return parse_train_config(kMinimal + "precision: " + precision, "x");
   };
@@ -106,7 +106,7 @@ TEST_CASE("the precision says what models compute in, and tf32 is the session's 
   CHECK(error_with("deterministic: yes").starts_with("x.yaml:5:16: deterministic: expected "));
 }
 
-TEST_CASE("unknown keys are errors that say where and what may have been meant") {
+TEST_CASE("unknown keys are errors with a location and a suggestion") {
   CHECK(error_in("name: x\nmodel:\n  name: lenet5\ndata: {name: synthetic}\ntrain:\n  epochs: 1\n  batch_sze: 3\n") ==
         "x.yaml:7:3: train.batch_sze: unknown key (did you mean 'batch_size'?)");
   CHECK(error_with("optmizer: {lr: 1}") == "x.yaml:5:1: optmizer: unknown key (did you mean 'optimizer'?)");
@@ -164,7 +164,7 @@ TEST_CASE("scalars are taken literally") {
   }
 }
 
-TEST_CASE("values out of range say what the range is") {
+TEST_CASE("values out of range are errors that state the range") {
   CHECK(error_with("optimizer: {lr: 0}") == "x.yaml:5:17: optimizer.lr: expected a number above 0, got '0'");
   CHECK(error_with("optimizer: {momentum: 1}") ==
         "x.yaml:5:23: optimizer.momentum: expected a number in [0, 1), got '1'");
@@ -198,7 +198,7 @@ TEST_CASE("implementations are listed, with a suggestion") {
   CHECK(contains(model, "x.yaml:2:15: model.name: expected one of "));
 }
 
-TEST_CASE("keys that have no meaning for the choice made are errors") {
+TEST_CASE("keys that have no meaning for the selected name are errors") {
   const auto error_of_model = [](const std::string& keys) {
     return error_in("name: x\nmodel: {" + keys + "}\ndata: {name: synthetic}\ntrain: {epochs: 1}");
   };
@@ -265,7 +265,7 @@ TEST_CASE("~/ is the home folder in every path, and ~ with anything else an erro
   if (home != nullptr) setenv("HOME", before.c_str(), 1);
 }
 
-TEST_CASE("what YAML merges or cuts off silently is an error") {
+TEST_CASE("content that YAML merges or cuts off silently is an error") {
   CHECK(error_with("seed: 1\nseed: 2") == "x.yaml:6:1: duplicate key 'seed', given first at x.yaml:5:1");
   CHECK(error_with("eval: {batch_size: 1, batch_size: 2}") ==
         "x.yaml:5:23: duplicate key 'batch_size', given first at x.yaml:5:8");
@@ -378,7 +378,7 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.data.augment.salt_and_pepper == 0.1);
 }
 
-TEST_CASE("files that cannot be read say why") {
+TEST_CASE("a file that cannot be read is an error with the reason") {
   const TemporaryFolder folder;
   const auto error = [](const std::string& path) { return error_of<ConfigError>([&] { read_train_config(path); }); };
   CHECK(error(folder.path() + "/none.yaml") ==
@@ -390,7 +390,7 @@ TEST_CASE("files that cannot be read say why") {
   CHECK(contains(error(folder.write("big.yaml", Bytes(2 << 20, ' '))), "larger than 1048576 bytes"));
 }
 
-TEST_CASE("the folder of a run in place of a config is met with what to do") {
+TEST_CASE("the folder of a run in place of a config is an error that says what to do") {
   const TemporaryFolder folder;
   folder.write("config.yaml", {});
   CHECK(error_of<ConfigError>([&] { read_train_config(folder.path()); }) ==

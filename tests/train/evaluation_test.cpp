@@ -7,7 +7,7 @@
 
 using namespace braid;
 
-TEST_CASE("evaluation finds the plan that was made ahead, and gives what it gives without") {
+TEST_CASE("evaluation finds the plan that was made ahead, and gives the same result as without it") {
   const auto dataset = synthetic({.size = 32, .split = Split::test});
   Evaluation results[2];
   for (const bool ahead : {false, true}) {

@@ -43,7 +43,7 @@ bool may_descend(const Genotype& child, const Genotype& parent) {
   return true;
 }
 
-TEST_CASE("the loser of a tournament is overwritten by a mutated copy of the winner; nobody else changes") {
+TEST_CASE("a mutated copy of the winner overwrites the loser of a tournament; no other genotype changes") {
   for (const bool first_wins : {true, false}) {
     Evolution evolution(small());
     for (int generation = 1; generation <= 50; ++generation) {
@@ -134,7 +134,7 @@ TEST_CASE("selection finds the path that a fitness asks for, and remembers the b
   CHECK(evolution.last().generation == 3000);
 }
 
-TEST_CASE("a generation that was stopped or failed leaves the population as it was") {
+TEST_CASE("a stopped or failed generation does not change the population") {
   Evolution evolution(small());
   const Population before = population_of(evolution);
   evolution.step([](Candidates) { return std::vector<double>{}; });

@@ -10,7 +10,7 @@ void own_handler(int) {}
 
 }  // namespace
 
-TEST_CASE("the first SIGINT, SIGTERM or SIGHUP is a request, and afterwards they do what they did before") {
+TEST_CASE("the first SIGINT, SIGTERM or SIGHUP is a request, and the guard restores the previous handlers") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(signal);
     const auto before = std::signal(signal, own_handler);
@@ -42,7 +42,7 @@ TEST_CASE("a second SIGINT or SIGTERM ends the process, a second SIGHUP does not
   CHECK(guard.signal() == SIGINT);  // the first
 }
 
-TEST_CASE("SIGINT is a request also where it was ignored, as in the background jobs of a script") {
+TEST_CASE("SIGINT is a request even if it was ignored, as in the background jobs of a script") {
   const auto before = std::signal(SIGINT, SIG_IGN);
   {
     const InterruptGuard guard;

@@ -98,7 +98,7 @@ TEST_CASE("a job's losses and weights are bit by bit the same alone and beside o
   }
 }
 
-TEST_CASE("a job that diverges stops with its message, and the others go on") {
+TEST_CASE("a job that diverges stops with its message, and the others continue") {
   const TemporaryFolder folder;
   std::string text;
   const RunResult result = train(config(folder, {"jobs.first.optimizer.lr=1e30"}), &text);
@@ -136,7 +136,7 @@ TEST_CASE("a job whose data is missing fails alone, and its run folder says so")
   CHECK(result.jobs[2].steps == 3 * 3);
 }
 
-TEST_CASE("run folders of jobs stand in that of the run, and progress lines begin with the job") {
+TEST_CASE("run folders of jobs are inside that of the run, and progress lines begin with the job") {
   const TemporaryFolder folder;
   std::string text;
   const RunResult result = train(config(folder), &text);
@@ -208,7 +208,7 @@ TEST_CASE("small jobs take as many steps per turn as fit beside the longest job"
   CHECK(balanced({0.1, 0}, {0, 0}) == Steps{1, 1});
 }
 
-TEST_CASE("a bench of jobs tells what training together takes, and one after another") {
+TEST_CASE("a bench of jobs reports the times of training together and one after another") {
   const TemporaryFolder folder;
   JointBench bench(config(folder, {"streams=auto"}));
   bench.warm_up();

@@ -114,7 +114,7 @@ TEST_CASE("a scale of 0 or less is refused") {
   CHECK_THROWS_WITH_AS(LossScale(session, {}, 0), "[loss_scale] expected a scale above 0, got 0", Error);
 }
 
-TEST_CASE("a loss scale gives its state back") {
+TEST_CASE("a loss scale releases its state") {
   Session session({.device = "cpu"});
   { const LossScale scale(session); }
   session.step();

@@ -220,7 +220,7 @@ TEST_CASE("updates begin with the parameters whose gradients come first") {
   CHECK(std::ranges::is_sorted(slots, std::ranges::greater{}));
 }
 
-TEST_CASE("parameters without a gradient stay as they are") {
+TEST_CASE("parameters without a gradient do not change") {
   OptimizerFixture fixture;
   Parameter& idle = fixture.session.add("idle", {DType::f32, {4}}, ValueKind::parameter);
   fixture.session.write(idle, random_array({4}, 9));

@@ -60,7 +60,7 @@ int count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a PathNet run learns both tasks for every seed, and its folder tells how") {
+TEST_CASE("a PathNet run learns both tasks for every seed, and its folder records how") {
   const TemporaryFolder folder;
   const PathNetConfig config = tiny_pathnet(folder, {"evolution.frozen_path=always_active"});
   const PathNetResult result = run(config);

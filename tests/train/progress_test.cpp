@@ -83,7 +83,7 @@ TEST_CASE("when testing begins, the block says so at once") {
   CHECK(out.str().ends_with("epoch 1/20  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  testing\r\x1b[?7h"));
 }
 
-TEST_CASE("what is no terminal gets the lines that are due, and messages, as they are") {
+TEST_CASE("a stream that is not a terminal gets plain due lines and messages") {
   std::ostringstream out;
   Progress progress(out, Progress::Mode::lines, [] { return TerminalSize{.columns = 10}; });
   progress.set_rows({"a", "b"});
@@ -103,7 +103,7 @@ TEST_CASE("a quiet training prints nothing") {
   CHECK(out.str().empty());
 }
 
-TEST_CASE("output that fails is reported once, and ends") {
+TEST_CASE("failed output is reported once and then stops") {
   for (const Progress::Mode mode : {Progress::Mode::lines, Progress::Mode::redraw}) {
     std::ostringstream out;
     int failures = 0;

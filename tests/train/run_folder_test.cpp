@@ -55,7 +55,7 @@ TEST_CASE("runs that start at the same time get folders of their own") {
   CHECK(names_in(temporary.path()).size() == kThreads * kRuns);
 }
 
-TEST_CASE("what a killed run has left goes at the next start, unless its process still lives") {
+TEST_CASE("the next start removes the leftovers of a killed run, unless its process is still alive") {
   const TemporaryFolder temporary;
   const std::filesystem::path root = temporary.path(), run = root / "x-1", job = run / "job";
   const auto leave = [](const std::filesystem::path& folder) {
@@ -82,7 +82,7 @@ TEST_CASE("what a killed run has left goes at the next start, unless its process
   CHECK(names_in(run) == with_job);
 }
 
-TEST_CASE("metrics are lines that are in the file at once") {
+TEST_CASE("metrics are lines that reach the file immediately") {
   const TemporaryFolder temporary;
   RunFolder folder(temporary.path(), "x", "");
   folder.append_metrics(R"({"step":1})");
@@ -113,7 +113,7 @@ TEST_CASE("a config that does not fit on the disk leaves no folder behind") {
   CHECK(names_in(temporary.path()).empty());
 }
 
-TEST_CASE("a record that does not fit on the disk is an error and not left in half") {
+TEST_CASE("a record that does not fit on the disk is an error and leaves no part in the file") {
   const TemporaryFolder temporary;
   RunFolder folder(temporary.path(), "x", "");
   folder.append_metrics("first");
@@ -140,7 +140,7 @@ TEST_CASE("a file that does not fit on the disk leaves nothing behind") {
   CHECK(std::filesystem::exists("/dev/full"));
 }
 
-TEST_CASE("to check that a file can be written neither makes nor changes it") {
+TEST_CASE("checking whether a file can be written neither creates nor changes it") {
   const TemporaryFolder temporary;
   check_writable(temporary.path() + "/new");
   CHECK(names_in(temporary.path()).empty());

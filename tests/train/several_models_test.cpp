@@ -78,7 +78,7 @@ TEST_CASE("a gradient belongs to one version of a parameter") {
                        Error);
 }
 
-TEST_CASE("a model that ends gives its memory back, and others go on") {
+TEST_CASE("a model that ends releases its memory, and others continue") {
   Session session({.device = "cpu", .streams = 2});
   const Array images(DType::f32, {2, 16, 16, 1}), labels(DType::i32, {2});
   models::LeNet5 stays(session, {.channels = 1, .image_size = 16});

@@ -155,7 +155,7 @@ TEST_CASE("a path whose structure was seen before finds its plan") {
   CHECK(setting.session.stats().steps == 15);
 }
 
-TEST_CASE("training ends when it is told to, and gives no fitness") {
+TEST_CASE("training stops on request and gives no fitness") {
   Setting setting({.batches = 5, .lr = 0.05});
   int steps = 0;
   CHECK(setting.trainer.train(kDisjoint, [&] { return ++steps == 3; }).empty());

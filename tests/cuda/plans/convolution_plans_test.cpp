@@ -81,7 +81,7 @@ TEST_CASE("a bias is part of the plan, and a ReLU after it") {
   }
 }
 
-TEST_CASE("plans can be asked for that make do with a part of the device") {
+TEST_CASE("plans can be requested for a part of the device") {
   ConvolutionProblem p = problem();
   p.dtype = DType::bf16;
   p.multiprocessors = 16;
@@ -97,7 +97,7 @@ TEST_CASE("a problem that repeats gets the same plans, another one its own") {
   CHECK(cuda::convolution_plans(other).front() != plans.front());
 }
 
-TEST_CASE("what cuDNN cannot do is told with what to change") {
+TEST_CASE("an operation that cuDNN does not support is an error that says what to change") {
   ConvolutionProblem p = problem();
   p.workspace_limit = 1000;
   CHECK(cuda::why_no_plan(p) ==

@@ -3,8 +3,8 @@
 
     benchmarks/busy_machine.py [CONFIG ...] [--braid FILE ...] [--batch-size N] [--turns N] [--json FILE]
 
-The load is made here: nothing, one loop that never sleeps, or a second training with the same settings. Under each load, the
-settings take turns, and all but one of their processes are stopped. Several --braid compare builds.
+The script makes the load itself: none, one loop that never sleeps, or a second training with the same settings. Under each
+load, the settings take turns, and all but one of their processes are stopped. Several --braid compare builds.
 """
 import argparse
 import contextlib

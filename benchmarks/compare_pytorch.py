@@ -5,8 +5,8 @@
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
     .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--budget SECONDS] [--json FILE]
 
-Both sides are processes of their own that run steps when asked to, and take turns, so that slow drifts of the machine hit
-both. On CPU, while one computes the other is stopped by a signal, so it cannot steal a core. docs/benchmarks.md says more.
+Each side is a process that runs steps on request. They take turns, so that slow drifts of the machine affect both. On CPU, a
+signal stops one while the other computes, so that it cannot steal a core. docs/benchmarks.md has the details.
 """
 import argparse
 import dataclasses

@@ -3,8 +3,8 @@
 
     benchmarks/compare_streams.py [CONFIG ...] [--batch-size N] [--threads N] [--json FILE]
 
-Two processes take turns, and while one computes the other is stopped. Without arguments, every network that configs/ trains
-on Fashion-MNIST. Ratios are those within a turn, so that slow drifts of the machine hit both alike.
+Two processes take turns, and one is stopped while the other computes. Without arguments, measures every network that configs/
+trains on Fashion-MNIST. Ratios are taken within a turn, so that slow drifts of the machine affect both sides equally.
 """
 import argparse
 import json

@@ -3,7 +3,7 @@
 
     benchmarks/memory_limit.py [MODEL ...] [--braid FILE] [--device DEVICE] [--batch-size N]
 
-Plans are for one stream. Nothing runs: arenas and times are those of the plans, so they are the same on every machine.
+Plans are for one stream. Nothing runs: arenas and times come from the plans, so they are the same on every machine.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
 """PyTorch's side of compare_pytorch.py: the same networks as Braid's, and training steps on request.
 
-Runs in a process of its own, so that its peak memory is its own: pytorch_worker.py OPTIONS, a JSON object. Answers
-"run N", "run N unread" and "setting" in lines of JSON, as `braid bench --serve` does; but touches the device only after a
-line "begin", so that several can load PyTorch at once and then have the device to themselves.
+Runs in a separate process, so that it has its own peak memory: pytorch_worker.py OPTIONS, a JSON object. Answers "run N",
+"run N unread" and "setting" in lines of JSON, like `braid bench --serve`, but touches the device only after a line "begin":
+several workers can load PyTorch at once and then use the device one at a time.
 """
 import json
 import sys

@@ -3,9 +3,9 @@
 
     benchmarks/simulator_error.py [MODEL ...] [--braid build/release/bin/braid] [--json FILE]
 
-For each network it profiles the step (braid profile), starts one process that runs the serial plan and one that runs
-critical_path on several streams, both planned with these costs, and lets them take turns. Nothing else should run on the
-machine. Images are small, so that the whole takes minutes; --set gives other settings to both sides.
+For each network, profiles the step (braid profile), starts one process that runs the serial plan and one that runs
+critical_path on several streams, both planned with these costs, and lets them take turns. Run nothing else on the machine.
+Images are small, so that the script takes minutes; --set changes the settings of both sides.
 """
 import argparse
 import json

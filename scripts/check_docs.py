@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that the documents agree with the program and the files: check_docs.py PROGRAM [--update].
 
-Every relative link in a Markdown file leads to a file; a page with commands says first how to put the program on the path; the
-YAML in README.md is that of a config; the example in docs/configuration.md runs; its tables of keys are those that the
-program prints, and --update puts these there; what docs/scheduling.md quotes is what its command prints;
-what docs/custom-ops.md quotes is in the example that it walks through.
+Relative links in Markdown files lead to files; a page with commands first puts the program on the path; a config contains the
+YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that the program prints, which
+--update writes; the command in docs/scheduling.md prints the output quoted there; the example that docs/custom-ops.md walks
+through contains the code quoted there.
 """
 import pathlib
 import re

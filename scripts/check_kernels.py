@@ -3,8 +3,8 @@
 
     scripts/check_kernels.py build/cuda
 
-Compiles the .cu files once more, with the commands of the build folder, and fails if a kernel spills registers or keeps
-anything in local memory: both go through device memory, and that costs more than what our kernels compute.
+Compiles the .cu files again with the commands of the build folder, and fails if a kernel spills registers or uses local memory:
+both go through device memory, which costs more than our kernels' arithmetic.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Counts test cases in a JUnit report of ctest: "N passed, N failed, N skipped". Exits with 1 unless all went well.
 
-A doctest program is one test to ctest but many to the reader, so its own summary is counted. A program that reports no
-failed case and fails all the same (a crash, a leak found at exit, a time-out) counts as one failure. Tests PROGRAM/PART
-each run some cases of one program and call the others skipped: only what no part ran is skipped.
+A doctest program is one test to ctest but contains many cases, so the script counts the program's own summary. A program that
+fails without a failed case (a crash, a leak found at exit, a timeout) counts as one failure. Each test PROGRAM/PART runs some
+cases of one program and reports the others as skipped; a case counts as skipped only if no part ran it.
 """
 import collections
 import re

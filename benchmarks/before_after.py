@@ -19,7 +19,7 @@ COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # of `ben
 
 
 def plans(build):
-    """What `bench_planning nets` prints: (network, device, policy) to its numbers."""
+    """The output of `bench_planning nets`: (network, device, policy) to its numbers."""
     lines = subprocess.run([build / "bin/bench_planning", "nets"], capture_output=True, text=True, check=True).stdout.splitlines()
     rows = [line.split() for line in lines[2:]]
     return {tuple(row[:3]): {name: float(row[column]) for name, column in COLUMNS.items()} for row in rows}
@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("builds", nargs=2, type=pathlib.Path, metavar=("BEFORE", "AFTER"))
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn of steps")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn of steps")
     parser.add_argument("--skip", choices=("plans", "steps"))
     arguments = parser.parse_args()
     builds = [build.resolve() for build in arguments.builds]

@@ -227,7 +227,7 @@ class CommandLine(unittest.TestCase):
             result = self.braid(*arguments, "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(" ".join(["Usage: braid", *arguments]), result.stdout)
-            self.assertRegex(result.stdout, r"\n\nExample:\n(  braid [^\n]+\n)+$")
+            self.assertRegex(result.stdout, r"\n\nExample:\n(  braid ([^\n]+ \\\n    )?[^\n]+\n)+$")
             self.narrow(result.stdout)
 
     def test_models_and_datasets_are_listed(self):

@@ -339,7 +339,7 @@ TEST_CASE("mistakes in overrides name the override") {
   CHECK(contains(error_of_override("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q=1"), "nested deeper than 16 levels"));
   CHECK(error_of_override("seed=@") == "--set seed=@: not valid YAML: unknown token");
   CHECK(error_of_override("name.x=1") ==
-        "--set name.x=1: there can be no key 'x' here, because what should hold it is a value (x.yaml:1:7)");
+        "--set name.x=1: cannot set the key 'x' here, because its parent is a value (x.yaml:1:7)");
   for (const std::string bad : {"", "seed", "=1", ".seed=1", "seed.=1", "a..b=1"}) {
     CAPTURE(bad);
     CHECK(error_of_override(bad) == "--set " + bad + ": expected key.path=value, such as train.epochs=3");

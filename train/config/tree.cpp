@@ -256,8 +256,8 @@ void apply_override(ConfigNode& root, const std::string& assignment) {
       node = &item_of(*node, key, location);
       continue;
     }
-    BRAID_CHECK(node->kind == ConfigNode::Kind::map, ConfigError, location, ": there can be no key '", key,
-                "' here, because what should hold it is a value (", node->location, ")");
+    BRAID_CHECK(node->kind == ConfigNode::Kind::map, ConfigError, location, ": cannot set the key '", key,
+                "' here, because its parent is a value (", node->location, ")");
     ConfigNode::Entry* entry = node->find(key);
     if (entry == nullptr) entry = &node->entries.emplace_back(ConfigNode::Entry{key, "", {.location = location}});
     entry->location = location;

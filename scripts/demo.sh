@@ -28,7 +28,7 @@ build_time=$(about 170) training_time=" ($(about 280))"
 if grep -q '^BRAID_CUDA:STRING=OFF$' $build/CMakeCache.txt; then
   if command -v nvcc >/dev/null; then build_time+=', without the CUDA backend: BRAID_CUDA=ON asks for it'; fi
 else
-  build_time="$(about 300), with the CUDA backend if all that it needs is there" training_time=
+  build_time="$(about 300), including the CUDA backend if its dependencies are installed" training_time=
 fi
 if [[ -x $build/bin/braid ]]; then build_time='what has changed'; fi
 build_step "building ($build_time)" cmake --build --preset release --target bin/braid

@@ -40,7 +40,7 @@ void ScheduleOptions::declare(const Keys& keys) {
     keys.check("name", milestones.empty() != (step_epochs == 0),
                "a 'step' schedule needs either milestones or step_epochs");
     keys("gamma", gamma, {.above = 0, .max = 1, .synonyms = {"decay_rate", "lr_decay"}},
-         "what the rate is multiplied by");
+         "factor that multiplies the rate");
   }
   if (name == "cosine") keys("min_lr", min_lr, {.min = 0, .synonyms = {"eta_min"}}, "the rate at the end");
   if (name == "one_cycle") {

@@ -36,28 +36,28 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN asks for.
+/// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN requires.
 inline constexpr std::int64_t kArenaAlignment = 256;
 
 /// Policy, waits, joint choice of implementations, memory, verification, in one call. Throws PlanError if the verifier
 /// finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 
-/// A plan of a schedule as far as its commands; neither its bound nor its memory is known yet.
+/// A plan of a schedule up to its commands, without bound and memory.
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
 
 /// The command lists of a schedule with as few waits as its stream assignment allows: a wait is dropped where stream
-/// order or other waits already imply it (scheduler/lowering/waits.cpp). If there is a log, it is told which and why.
+/// order or other waits already imply it (scheduler/lowering/waits.cpp). A log, if there is one, records which and why.
 void add_commands(const Edges& edges, const Schedule& schedule, int streams, Plan& plan, ScheduleLog* log = nullptr);
 
 /// Fills offsets, workspaces and sizes. Lifetimes are taken from the partial order of the commands: two values share
 /// bytes only if every use of one happens before the write of the other (scheduler/memory/arena.cpp).
 void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan);
 
-/// Fits the workspaces of a planned arena to the ways in which its nodes now run.
+/// Fits the workspaces of a planned arena to the current implementations of its nodes.
 void replace_workspaces(const StepGraph& graph, const Costs& costs, Plan& plan);
 
-/// What the bytes in use are for at the time when most of them are, and what is there besides the arena.
+/// What the bytes in use at the peak are for, and what is allocated besides the arena.
 struct MemoryUse {
   std::int64_t activations = 0, gradients = 0, inputs = 0, workspaces = 0;
   std::int64_t persistent = 0;  ///< parameters and optimizer state

@@ -1,5 +1,5 @@
 #pragma once
-// A policy turns graph and costs into a schedule: for every node its stream, its place in it, and the way it runs.
+// A policy turns graph and costs into a schedule: for every node its stream, its place in it, and its implementation.
 // Policies are interchangeable functions, one file each in scheduler/policies/.
 
 #include <string>
@@ -27,7 +27,7 @@ struct Schedule {
   /// than the capacity do not run at once.
   std::vector<std::pair<NodeId, NodeId>> resource_edges;
   double makespan = 0;  ///< microseconds
-  /// Of a policy that chooses among others: the one that made this schedule. Else empty.
+  /// For a policy that chooses among others: the one that made this schedule. Else empty.
   std::string_view kept = {};
 };
 
@@ -36,13 +36,13 @@ using Policy = Schedule (*)(const Problem&);
 /// Everything on stream 0 in recording order, every node at its fastest width.
 Schedule serial(const Problem& problem);
 
-/// Serial in another order: what frees memory runs as soon as it can.
+/// Serial, in an order that frees memory early.
 Schedule memory_order(const Problem& problem);
 
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
 /// path ahead starts at the width that finishes it first; a wide start must not delay more important ready nodes. The
-/// best of several rules of sharing the capacity is improved by local search. Where the hardware shares its units, the
-/// times are those of the simulator. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
+/// best of several sharing rules is improved by local search. Where the hardware shares its units, the times are those
+/// of the simulator. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
 Schedule critical_path(const Problem& problem);
 
 /// Breadth first: the nodes of each level, dealt over the streams in turn.
@@ -57,7 +57,7 @@ Schedule stages(const Problem& problem);
 /// List scheduling in which the ready node that asks for the least of the device goes first. Opara (2023).
 Schedule resource_order(const Problem& problem);
 
-/// The least makespan there is under the capacity model, by branch and bound: the oracle for small graphs. Throws
+/// The least makespan possible under the capacity model, by branch and bound: the oracle for small graphs. Throws
 /// PlanError if more than kMostExhaustiveNodes nodes are launched.
 Schedule exhaustive(const Problem& problem);
 inline constexpr int kMostExhaustiveNodes = 12;
@@ -65,11 +65,10 @@ inline constexpr int kMostExhaustiveNodes = 12;
 /// What matters most when a node is given a stream.
 enum class StreamPreference {
   few_waits,
-  /// That it does not start too early: where only its stream keeps a node back, one that was held for lack of units
-  /// follows a node that gives some back.
+  /// Not to start too early: where only its stream delays a node, one that lacked units follows a node that frees some.
   on_time,
-  /// Few waits, and what nobody reads in this step, as updated weights, may come later: behind the next nodes of its
-  /// stream, as soon as what these have waited for spares it waits of its own.
+  /// Few waits. A node whose result this step does not read, such as a weight update, may move behind the next nodes of
+  /// its stream, until what they wait for saves it waits of its own.
   late_updates,
 };
 
@@ -79,9 +78,9 @@ enum class StreamPreference {
 void assign_streams(const Problem& problem, Schedule& schedule,
                     StreamPreference preference = StreamPreference::few_waits);
 
-/// Orders nodes that use the same capacity one after the other by extra edges, so that the schedule stays within the
-/// capacity whatever the real durations are (scheduler/lowering/capacity.cpp). Throws PlanError if it is beyond it as
-/// predicted.
+/// Orders nodes that use the same capacity one after the other by resource edges, so that the schedule stays within the
+/// capacity whatever the real durations are (scheduler/lowering/capacity.cpp). Throws PlanError if the schedule as
+/// predicted exceeds it.
 void add_capacity_edges(const Problem& problem, Schedule& schedule);
 
 /// The schedule of all other policies that the simulator finds fastest; of equals the one with fewer waits.
@@ -90,7 +89,7 @@ Schedule automatic(const Problem& problem);
 struct NamedPolicy {
   std::string_view name;  ///< in configs
   Policy policy;
-  std::int32_t max_nodes;  ///< steps with more than so many nodes are beyond it
+  std::int32_t max_nodes;  ///< it cannot plan larger steps
 };
 std::span<const NamedPolicy> policies();
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the scheduler is asked: a step graph, what its nodes cost, and the machine that they run on. Policies, lowering,
+// The input of the scheduler: a step graph, what its nodes cost, and the machine that they run on. Policies, lowering,
 // memory planning, simulator and reports all take it whole.
 
 #include "scheduler/costs/costs.h"
@@ -35,7 +35,7 @@ inline constexpr std::string_view kSearchStages[] = {
 struct Machine {
   int streams = 1;   ///< to use, at least 1
   int capacity = 1;  ///< cores or SMs that concurrent nodes share
-  /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does: then nothing needs to
+  /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does, so nothing needs to
   /// keep them apart.
   bool oversubscribes = false;
   double wait_microseconds = 0;  ///< from an event to the start of a stream that waits for it
@@ -46,10 +46,10 @@ struct Machine {
 
 struct Problem : Machine {
   StepGraph graph;
-  Edges edges;  ///< those of the graph, and any further order that is asked for
+  Edges edges;  ///< those of the graph, and any further order that is required
   Costs costs;
   Interference interference = {};  ///< empty if nothing is known
-  ScheduleLog* log = nullptr;      ///< told what is decided and why; may be null
+  ScheduleLog* log = nullptr;      ///< records what is decided and why; may be null
 };
 
 /// The problem of a graph on a device. A profile adds interference and the time of a wait; its durations are expected

@@ -11,18 +11,18 @@
 namespace braid::scheduler {
 
 struct ScheduleLog {
-  /// A ready node was looked at: it started, or was passed over because it does better to wait, or must.
+  /// A decision about a ready node: it started, or was passed over because waiting is better or necessary.
   struct Pick {
     double time = 0;
     std::vector<std::pair<NodeId, double>> ready{};  ///< with their priorities, the most important first
     int free_units = 0, free_streams = 0;
     NodeId node = kNoNode;
     int limit = 0;                 ///< the widest that it might start
-    bool fixed = false;            ///< the way to run it was given
+    bool fixed = false;            ///< the implementation was given
     bool in_turn = false;          ///< one wide node after another; else, ready nodes share what is free
     double reserved = 0;           ///< when capacity is promised to a more important node; infinite if it is not
     int implementation = -1;       ///< -1: none is possible
-    double start = 0, finish = 0;  ///< when it could start, and be over if nothing slows it
+    double start = 0, finish = 0;  ///< when it could start, and finish if nothing slows it down
     bool started = false;
   };
   /// A schedule that competed.

@@ -34,7 +34,7 @@ scheduler::Profile Profiler::profile() const {
   scheduler::Profile profile{.device = device.name, .capacity = device.capacity, .software = ""};
   for (const auto& [way, samples] : microseconds_) {
     profile.measurements.push_back(
-        {.way = way, .microseconds = median(samples), .samples = static_cast<int>(samples.size())});
+        {.implementation = way, .microseconds = median(samples), .samples = static_cast<int>(samples.size())});
   }
   return profile;
 }

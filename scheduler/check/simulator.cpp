@@ -54,7 +54,7 @@ class Simulator {
     }
   }
 
-  /// Passes one wait ahead of the node, or launches it. False if a wait is not over.
+  /// Passes one wait ahead of the node, or launches it. False if a wait is pending.
   bool advance(std::size_t s, NodeId node) {
     StreamState& stream = streams_[s];
     const auto awaited = order_.awaited(node);
@@ -87,7 +87,8 @@ class Simulator {
 
   const Cost& cost(NodeId node) const { return problem_.costs.of(node, plan_.placements[node].implementation); }
 
-  /// The rates of what runs now. Where a rate is what it was, so is the finish: rounding errors do not add up.
+  /// Updates the rates of the running nodes. An unchanged rate keeps its finish time, so that rounding errors do not
+  /// add up.
   void set_rates() {
     int demand = 0;
     for (const Running& running : running_) demand += running.node == kNoNode ? 0 : cost(running.node).width;
@@ -101,7 +102,7 @@ class Simulator {
     }
   }
 
-  /// By all that run beside it.
+  /// The factor by which the nodes that run beside it slow it down.
   double slow_down(const Running& running) const {
     double factor = 1;
     if (problem_.interference.empty()) return factor;
@@ -128,7 +129,7 @@ class Simulator {
     });
   }
 
-  /// From the node that is over last, back along what each had to wait for.
+  /// From the node that finishes last, back along what each one waited for.
   void trace_back() {
     NodeId last = kNoNode;
     for (const StreamState& stream : streams_) last = later(last, stream.gate);

@@ -1,7 +1,7 @@
 #pragma once
-// Predicts a run of a plan by playing its commands, event by event. Streams are in order and wait for events; nodes
-// that run together and ask for more than the capacity slow each other in proportion, and pairs known to hinder each
-// other slow each other further. A stream that has to wait loses a little time before it goes on.
+// Predicts a run of a plan by discrete-event simulation of its commands. Streams run in order and wait for events;
+// concurrent nodes that ask for more than the capacity slow each other down in proportion, and pairs with known
+// interference slow each other down further. A stream that has to wait loses a little time before it resumes.
 
 #include <vector>
 
@@ -20,8 +20,8 @@ struct Simulation {
   std::vector<Run> runs;  ///< per node; 0 for views
   double makespan = 0;
   std::vector<double> busy;  ///< per stream: how long it was running a node
-  /// The nodes that determine the makespan, first to last: each starts as soon as the one ahead of it is over, be it in
-  /// its own stream or, after what a wait takes, by an event.
+  /// The nodes that determine the makespan, first to last: each starts as soon as the one before it has finished, in
+  /// its own stream or, after the cost of a wait, by an event.
   std::vector<NodeId> critical_path;
 };
 
@@ -34,9 +34,9 @@ struct Overlap {
 /// All of them, the longest overlaps first.
 std::vector<Overlap> overlaps(const Simulation& simulation);
 
-/// Throws PlanError if the plan deadlocks. Looks at graph, costs, capacity, slow-downs and waits of the problem.
+/// Throws PlanError if the plan deadlocks. Uses graph, costs, capacity, interference and wait cost of the problem.
 Simulation simulate(const Problem& problem, const Plan& plan);
-/// The same with the order of the plan's commands at hand.
+/// The same, given the order of the plan's commands.
 Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order);
 
 /// Replaces the times that a policy predicted by those of a simulated run.

@@ -1,9 +1,10 @@
-// Proves a plan free of races, from the commands and the bytes alone, sharing no code with what made it. First the
-// commands are played: streams advance until all are done or none can, and every node gets a vector clock, so that
+// Proves a plan free of races, from the commands and the bytes alone, sharing no code with what made it. First it
+// replays the commands: streams advance until all are done or none can, and every node gets a vector clock, so that
 // "before" between two nodes is one comparison. Then every read must come after its write, and among values that share
-// bytes every use of one must be over before the next is written. "Over before" is transitive, so it is enough to look
-// at neighbours in time: a line sweeps the addresses and holds the values at that address sorted by their writes, much
-// as Bentley and Ottmann's sweep (1979) compares only neighbouring segments. That is O(n log n) for n values.
+// bytes every use of one must finish before the next is written. "Finishes before" is transitive, so comparing
+// neighbours in time is enough: a line sweeps the addresses and holds the values at that address sorted by their
+// writes, much as Bentley and Ottmann's sweep (1979) compares only neighbouring segments. That is O(n log n) for n
+// values.
 
 #include <algorithm>
 #include <iterator>
@@ -96,7 +97,7 @@ class Verifier {
       if (launches[id] != 1 && !graph_.node(id).is_view) fault(describe(id), " is launched ", launches[id], " times.");
       const int implementation = plan_.placements[id].implementation;
       if (implementation < 0 || implementation >= static_cast<int>(costs_.of(id).size())) {
-        fault(describe(id), " is to run in way ", implementation, " of ", costs_.of(id).size(), ".");
+        fault(describe(id), " has implementation ", implementation, " of ", costs_.of(id).size(), ".");
       }
     }
     for (std::int32_t event = 0; event < plan_.commands.events; ++event) {
@@ -109,7 +110,7 @@ class Verifier {
 
   /// Advances all streams as far as they go. False if some are stuck.
   bool play() {
-    using Clock = std::vector<std::int32_t>;  // per stream: how many of its nodes are over
+    using Clock = std::vector<std::int32_t>;  // per stream: how many of its nodes have finished
     const std::size_t streams = plan_.commands.streams.size();
     std::vector<Clock> stream_clock(streams, Clock(streams)), event_clock(plan_.commands.events);
     std::vector<std::size_t> done(streams);
@@ -143,12 +144,12 @@ class Verifier {
     }
     for (std::size_t s = 0; s < streams; ++s) {
       if (done[s] == plan_.commands.streams[s].size()) continue;
-      fault("Stream ", s, " waits for event ", plan_.commands.streams[s][done[s]].index, " for ever: deadlock.");
+      fault("Stream ", s, " waits for event ", plan_.commands.streams[s][done[s]].index, " forever: deadlock.");
     }
     return faults_.empty();
   }
 
-  /// Whether `a` is over when `b` starts, whatever the durations.
+  /// Whether `a` has finished when `b` starts, whatever the durations.
   bool before(NodeId a, NodeId b) const {
     return clock_[b * plan_.commands.streams.size() + plan_.placements[a].stream] > position_[a];
   }
@@ -156,9 +157,9 @@ class Verifier {
   void check_extra_edges() {
     for (const auto& [a, b] : plan_.resource_edges) {
       if (std::min(a, b) < 0 || std::max(a, b) >= graph_.node_count() || position_[a] < 0 || position_[b] < 0) {
-        fault("The extra edge from node ", a, " to node ", b, " names a node that is not launched.");
+        fault("The resource edge from node ", a, " to node ", b, " refers to a node that is not launched.");
       } else if (!before(a, b)) {
-        fault("The extra edge from ", describe(a), " to ", describe(b), " is not kept: nothing orders them.");
+        fault("The resource edge from ", describe(a), " to ", describe(b), " is not enforced: nothing orders them.");
       }
     }
   }
@@ -197,7 +198,7 @@ class Verifier {
     }
   }
 
-  /// Whether the writer of `next` may at the same time read `old` at the same address.
+  /// Whether the writer of `next` may read `old` at the same address while it writes.
   bool in_place(ValueId old, ValueId next) const {
     const Value& value = graph_.value(next);
     if (value.previous == old) return true;
@@ -206,7 +207,7 @@ class Verifier {
     return std::ranges::count_if(graph_.inputs(value.producer), reads_old) == 1;
   }
 
-  /// Every use of `old` must be over before `next` is written to the same bytes.
+  /// Every use of `old` must finish before `next` is written to the same bytes.
   void check_overwrite(ValueId old, ValueId next) {
     const NodeId writer = graph_.value(next).producer;
     if (writer == kNoNode) {
@@ -257,7 +258,7 @@ class Verifier {
   void sweep_addresses() {
     struct Border {
       std::int64_t address;
-      bool opens;  // at one address the ranges that end there close first
+      bool opens;  // at equal addresses, ranges close before others open
       ValueId value;
       auto operator<=>(const Border&) const = default;
     };
@@ -282,7 +283,8 @@ class Verifier {
     }
   }
 
-  // Workspaces. Nodes of one stream never run at once, so a slice each is enough; nothing else may be there, ever.
+  // Workspaces. Nodes of one stream never run concurrently, so one slice per stream is enough; nothing else may ever
+  // occupy it.
 
   bool check_workspace_ranges() {
     const std::size_t faults = faults_.size();
@@ -327,9 +329,9 @@ class Verifier {
   const Costs& costs_;
   const Plan& plan_;
   std::vector<std::string> faults_;
-  std::vector<std::int32_t> position_;         // per node: place in its stream, -1 if not launched
-  std::vector<std::int32_t> write_time_;       // per node: place in one order in which the plan can run
-  std::vector<std::int32_t> clock_;            // node × stream: how many nodes of the stream are over when it starts
+  std::vector<std::int32_t> position_;    // per node: place in its stream, -1 if not launched
+  std::vector<std::int32_t> write_time_;  // per node: place in one order in which the plan can run
+  std::vector<std::int32_t> clock_;       // node × stream: how many nodes of the stream have finished when it starts
   std::vector<std::vector<NodeId>> accesses_;  // per value that owns bytes: its writer and its readers
 };
 

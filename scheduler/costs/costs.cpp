@@ -35,7 +35,7 @@ double roofline_microseconds(const Work& work, const DeviceInfo& device, int wid
   return 1e6 * (fixed + std::max(compute, work.bytes / bandwidth));
 }
 
-/// Bytes that one thread block reads and writes where nothing better is known: 256 threads, a few vectors each.
+/// Bytes that one thread block reads and writes by default: 256 threads, a few vectors each.
 constexpr double kBlockBytes = 32 << 10;
 
 double thread_blocks(const Work& work) {
@@ -47,12 +47,12 @@ int spread_units(const Work& work, const DeviceInfo& device) {
   return static_cast<int>(std::clamp(thread_blocks(work), 1.0, static_cast<double>(device.capacity)));
 }
 
-/// The width of a node that runs for so many microseconds on so many units: its share of what concurrent nodes share,
-/// counted in units. A block of a library's matrix kernel fills a unit's registers and shared memory, so the share is
-/// that of the units. Blocks of Braid's own kernels leave room for others, and hardly compute; their share is that of
-/// the block slots that they hold, blocks / (units * blocks per unit), or of the memory's bandwidth that they draw
-/// while they run, whichever is larger ("dominant share": Ghodsi et al., "Dominant resource fairness", 2011). Kernels
-/// that together ask for less than the device has of both do not slow each other, on however few units they may meet.
+/// The width of a node with this duration on this many units: its share of the device, counted in units. A block of a
+/// library's matrix kernel fills a unit's registers and shared memory, so the share is that of the units. Blocks of
+/// Braid's own kernels leave room for others, and hardly compute; their share is that of the block slots that they
+/// hold, blocks / (units * blocks per unit), or of the memory's bandwidth that they draw while they run, whichever is
+/// larger ("dominant share": Ghodsi et al., "Dominant resource fairness", 2011). Kernels that together ask for less
+/// than the device has of both do not slow each other down, however few units they run on.
 int occupied_units(const Work& work, const DeviceInfo& device, int units, double microseconds) {
   if (work.blocks > 0) return units;
   const double slots = thread_blocks(work) / device.blocks_per_unit;

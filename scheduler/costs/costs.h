@@ -1,6 +1,6 @@
 #pragma once
-// What the scheduler knows of a node: the ways to run it, each with a width, a duration and a workspace. Costs come
-// from the analytic model below, from a profile, or from a test's imagination; the policies cannot tell.
+// What the scheduler knows about a node: its implementations, each with a width, a duration and a workspace. Costs come
+// from the analytic model below, from a profile or from a test; policies do not see which.
 
 #include <cstdint>
 #include <span>
@@ -12,12 +12,13 @@
 
 namespace braid::scheduler {
 
-/// One way to run a node: how much of the device it occupies, for how long when it runs alone, and its scratch memory.
+/// An implementation of a node: how much of the device it occupies, for how long when it runs alone, and its scratch
+/// memory.
 struct Cost {
   int width = 1;        ///< cores or SMs, at least 1 and at most the capacity
   double duration = 0;  ///< microseconds
   std::size_t workspace_bytes = 0;
-  std::string algorithm = {};  ///< tells implementations of one width apart; empty where there is only one
+  std::string algorithm = {};  ///< distinguishes implementations of one width; empty if there is only one
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
@@ -31,9 +32,9 @@ class Costs {
   std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
   std::span<const Cost> of(NodeId node) const;
   const Cost& of(NodeId node, int implementation) const { return of(node)[static_cast<std::size_t>(implementation)]; }
-  /// Shortest duration over the implementations, microseconds: what critical paths are made of.
+  /// Shortest duration over the implementations, microseconds: the length of a node on a path.
   double fastest(NodeId node) const;
-  /// Smallest width × duration over the implementations: what the work W is made of.
+  /// Smallest width × duration over the implementations: its part of the work W.
   double least_work(NodeId node) const;
 
  private:
@@ -49,8 +50,8 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
 
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.
 std::vector<double> bottom_levels(const Edges& edges, const Costs& costs);
-/// The critical path of a graph with these bottom levels, first node to last: the longest chain of nodes that need each
-/// other, every node at its fastest.
+/// The critical path of a graph with these bottom levels, first node to last: the longest chain of dependent nodes,
+/// each at its fastest.
 std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std::span<const double> levels);
 
 }  // namespace braid::scheduler

@@ -1,7 +1,7 @@
 #pragma once
-// How much nodes hinder each other beyond the sharing of capacity: by memory bandwidth, caches, clocks. Measured, pair
-// by pair (scheduler/costs/profile.h); pairs that were not measured do not hinder each other. Nodes that are alike
-// (same op, shapes and way to run) are of one kind, so that what was measured of one pair holds for all like it.
+// How much concurrent nodes slow each other down beyond sharing the capacity: through memory bandwidth, caches, clocks.
+// Measured pair by pair (scheduler/costs/profile.h); pairs that were not measured do not interfere. Nodes with the same
+// op, shapes and implementation are of one kind, so a measurement of one pair holds for all pairs of the same kinds.
 
 #include <cstdint>
 #include <span>
@@ -14,15 +14,15 @@ namespace braid::scheduler {
 
 class Interference {
  public:
-  /// Says of which kind a node is when it runs in way `implementation`.
+  /// Sets the kind of a node when it runs with `implementation`.
   void set_kind(NodeId node, int implementation, std::int32_t kind);
-  /// While a node of one kind runs beside one of the other, it takes so many times as long as its share of the capacity
-  /// would make it take. Below 1 the two share better than in proportion, but never faster than each alone.
+  /// How many times as long a node of one kind takes beside one of the other as its share of the capacity explains.
+  /// Below 1 the two share better than in proportion, but neither runs faster than alone.
   void set_factor(std::int32_t kind, std::int32_t other, double factor);
 
   /// 1 if nothing is known.
   double factor(NodeId node, int implementation, NodeId other, int other_implementation) const;
-  /// The same for a graph whose node i is node origin[i] of this one; kNoNode: a node that nothing is known of.
+  /// The same for a graph whose node i is node origin[i] of this one; kNoNode: a node without interference.
   Interference reindexed(std::span<const NodeId> origin) const;
   bool empty() const { return factors_.empty(); }
   /// Per kind, for those that have factors below 1: their least product with up to `others` other nodes.

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What cuDNN asks of a device, with NVIDIA's public figures for the H200 SXM.
+/// What cuDNN needs to know about a device, with NVIDIA's public figures for the H200 SXM.
 constexpr std::string_view kH200Properties = R"({
   "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "maxThreadsPerSM": 2048, "maxThreadsPerBlock": 1024, "maxCtasPerSM": 32,
@@ -20,7 +20,7 @@ constexpr std::string_view kH200Properties = R"({
   "maxBlockSize": [1024, 1024, 64], "maxGridSize": [2147483647, 65535, 65535], "isTccDriver": 0, "supportCoopLaunch": 1
 })";
 
-/// What good kernels reach of a GPU's peaks; profiles replace these round figures.
+/// The part of a GPU's peaks that good kernels reach; profiles replace these round figures.
 constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
 
 /// 67 TFLOP/s in f32, 989 in dense bf16, 141 GB at 4.8 TB/s (NVIDIA, H200 data sheet).
@@ -46,7 +46,7 @@ struct Named {
 };
 constexpr Named kDevices[] = {{"h200", h200}};
 
-/// Takes keys out of an object, so that what is left over at the end is unknown.
+/// Removes the keys that it reads from an object, so that any key left at the end is unknown.
 class Reader {
  public:
   explicit Reader(std::string_view text) : json_(parse_json(text)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Devices to plan for that need not be there: some are known by name, others are described in a file. Together with the
-// kernels' workspaces, which cuDNN tells of a device from its description alone, a plan can be made anywhere.
+// Devices to plan for, which this machine need not have: some are known by name, others are described in a file. cuDNN
+// derives the kernels' workspaces from the description alone, so a plan can be made anywhere.
 
 #include <string>
 #include <string_view>
@@ -10,11 +10,11 @@
 
 namespace braid::scheduler {
 
-/// As "h200". Throws Error with the list of names if there is none.
+/// A device by its name, such as "h200". Throws Error with the list of names if there is none.
 DeviceInfo known_device(std::string_view name);
 std::vector<std::string> known_device_names();
 
-/// All that planning needs to know of a device, to be read where the device is not.
+/// All that planning needs to know about a device, for machines that do not have it.
 std::string to_json(const DeviceInfo& device);
 /// Throws Error with the key if one is missing, unknown or of the wrong type or range.
 DeviceInfo device_from_json(std::string_view text);

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr int kVersion = 3;  // 1 and 2 named nodes by a hash of their attributes
 
-const NodeImplementation& key_of(const Measurement& m) { return m.way; }
+const NodeImplementation& key_of(const Measurement& m) { return m.implementation; }
 auto key_of(const PairMeasurement& p) { return std::tie(p.slowed, p.beside); }
 
 void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
@@ -27,17 +27,19 @@ void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
 
 int positive(const JsonPart& part) { return static_cast<int>(part.integer(1, std::numeric_limits<int>::max())); }
 
-NodeImplementation way_from(const JsonPart& part) {
+NodeImplementation implementation_from(const JsonPart& part) {
   return {.node = part["node"].text(), .width = positive(part["width"]), .algorithm = part["implementation"].text()};
 }
 
 Measurement measurement_from(const JsonPart& part) {
-  return {.way = way_from(part), .microseconds = part["microseconds"].number(0), .samples = positive(part["samples"])};
+  return {.implementation = implementation_from(part),
+          .microseconds = part["microseconds"].number(0),
+          .samples = positive(part["samples"])};
 }
 
 PairMeasurement pair_from(const JsonPart& part) {
-  const PairMeasurement p{.slowed = way_from(part),
-                          .beside = way_from(part["beside"]),
+  const PairMeasurement p{.slowed = implementation_from(part),
+                          .beside = implementation_from(part["beside"]),
                           .factor = part["factor"].number(0),
                           .samples = positive(part["samples"])};
   if (p.factor == 0) part["factor"].fail("must be above 0");
@@ -60,8 +62,8 @@ Profile profile_from(const JsonPart& part) {
 
 double rounded(double number) { return std::round(number * 1e3) / 1e3; }
 
-Json to_json(const NodeImplementation& way) {
-  return {{"node", way.node}, {"width", way.width}, {"implementation", way.algorithm}};
+Json to_json(const NodeImplementation& implementation) {
+  return {{"node", implementation.node}, {"width", implementation.width}, {"implementation", implementation.algorithm}};
 }
 
 /// One line per measurement, so that people can read it and diff can compare it.
@@ -71,7 +73,7 @@ void print(std::ostream& out, const Profile& profile) {
       << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds) << ",\n \"measurements\": [";
   const char* separator = "\n  ";
   for (const Measurement& m : profile.measurements) {
-    Json entry = to_json(m.way);
+    Json entry = to_json(m.implementation);
     entry["microseconds"] = rounded(m.microseconds);
     entry["samples"] = m.samples;
     out << separator << entry;
@@ -103,7 +105,7 @@ std::string node_signature(const StepGraph& graph, NodeId node, bool tf32) {
 
 ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32) {
   std::map<NodeImplementation, double> durations;
-  for (const Measurement& m : profile.measurements) durations[m.way] = m.microseconds;
+  for (const Measurement& m : profile.measurements) durations[m.implementation] = m.microseconds;
   ProfileUse use;
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     if (graph.node(node).is_view) continue;
@@ -133,8 +135,8 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
   Interference result;
   if (profile.pairs.empty()) return result;
   std::map<NodeImplementation, std::int32_t> kinds;
-  const auto kind = [&](const NodeImplementation& way) {
-    return kinds.try_emplace(way, static_cast<std::int32_t>(kinds.size())).first->second;
+  const auto kind = [&](const NodeImplementation& implementation) {
+    return kinds.try_emplace(implementation, static_cast<std::int32_t>(kinds.size())).first->second;
   };
   for (const PairMeasurement& p : profile.pairs) {
     const double share = std::max(1.0, static_cast<double>(p.slowed.width + p.beside.width) / profile.capacity);
@@ -142,11 +144,11 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
   }
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     if (graph.node(node).is_view) continue;
-    NodeImplementation way{.node = node_signature(graph, node, tf32)};
+    NodeImplementation implementation{.node = node_signature(graph, node, tf32)};
     for (int i = 0; i < static_cast<int>(costs.of(node).size()); ++i) {
-      way.width = costs.of(node, i).width;
-      way.algorithm = costs.of(node, i).algorithm;
-      const auto found = kinds.find(way);
+      implementation.width = costs.of(node, i).width;
+      implementation.algorithm = costs.of(node, i).algorithm;
+      const auto found = kinds.find(implementation);
       if (found != kinds.end()) result.set_kind(node, i, found->second);
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Measured durations of nodes, and how much pairs of them hinder each other, kept in a file. A profile of one machine
-// can drive the planning for it on another, and spares a session the analytic model's guesses.
+// Measured durations of nodes and interference of pairs of them, kept in a file. A profile of one machine lets another
+// plan for it, and replaces the analytic model's estimates.
 
 #include <filesystem>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace braid::scheduler {
 
-/// A way to run a node, known again in other steps.
+/// An implementation of a node, recognisable in other steps.
 struct NodeImplementation {
   std::string node;  ///< node_signature()
   int width = 1;
@@ -19,15 +19,15 @@ struct NodeImplementation {
   friend auto operator<=>(const NodeImplementation&, const NodeImplementation&) = default;
 };
 
-/// How long a node takes in one way, when it runs alone.
+/// How long a node takes with one implementation, when it runs alone.
 struct Measurement {
-  NodeImplementation way;
+  NodeImplementation implementation;
   double microseconds = 0;  ///< median over the samples
   int samples = 0;
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
-/// How many times as long as alone a node takes in one way while another runs beside it all the time.
+/// How many times as long as alone a node takes while another one runs beside it all the time.
 struct PairMeasurement {
   NodeImplementation slowed;
   NodeImplementation beside;
@@ -50,7 +50,7 @@ struct Profile {
 /// "scale{factor: 0.5} f32[8,56,56,64] -> f32[8,56,56,64]". With `tf32`, f32 reads tf32.
 std::string node_signature(const StepGraph& graph, NodeId node, bool tf32 = false);
 
-/// How much of a graph a profile knew.
+/// How much of a graph a profile covers.
 struct ProfileUse {
   std::int32_t known = 0;    ///< nodes with a measured duration
   std::int32_t unknown = 0;  ///< nodes left with the duration they had; views count as neither
@@ -61,8 +61,8 @@ struct ProfileUse {
 /// others, these keep their ratio to the nearest known one.
 ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, bool tf32 = false);
 
-/// What the pairs of a profile tell of a graph's nodes. A measured factor includes the sharing of the capacity, which
-/// is taken out of it.
+/// The interference of a graph's nodes according to the pairs of a profile. A measured factor includes the sharing of
+/// the capacity, which is factored out.
 Interference interference(const Profile& profile, const StepGraph& graph, const Costs& costs, bool tf32 = false);
 
 /// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
@@ -72,7 +72,7 @@ void check_device(const Profile& profile, const std::string& source, std::string
 /// and its waits if it measured them. Keeps the lists sorted.
 void merge(Profile& profile, const Profile& later);
 
-/// Throws DataError if the file cannot be read or is no profile. Version 1, which knew no pairs, is read too.
+/// Throws DataError if the file cannot be read or is not a profile of the current version.
 Profile read_profile(const std::filesystem::path& path);
 /// Throws DataError if the file cannot be written; an older file then stays as it was.
 void write_profile(const std::filesystem::path& path, const Profile& profile);

@@ -74,7 +74,7 @@ class Changer {
   }
 
  private:
-  /// Those of the costs, and those that more units would offer.
+  /// The widths of the costs, and those that more units would add.
   std::vector<int> all_widths() const {
     std::set<int> widths = {changed_.capacity};
     for (NodeId node = 0; node < costs_.node_count(); ++node) {
@@ -105,7 +105,7 @@ class Changer {
     }
   }
 
-  /// The cost of an implementation if it gets so many units of the changed device.
+  /// The cost of an implementation on this many units of the changed device.
   Cost at_width(NodeId node, const Cost& cost, int width) const {
     const double launch = std::min(cost.duration, launch_microseconds(device_, cost.width));
     const double extra_fork = launch_microseconds(device_, width) - launch_microseconds(device_, cost.width);

@@ -16,10 +16,10 @@ struct Scenario {
   Costs costs;
 };
 
-/// The device and the costs of a graph changed. Where hardware shares its units (a GPU) a node's width follows them;
-/// else implementations too wide for the new device go, and nodes that may run on all of the old one's units, or on
-/// fewer, may run on more. The implementations of a node that stay keep their index. No kernel was made for new ones:
-/// the result can be planned and simulated, not run. Throws Error if a number is out of range.
+/// The changed device and the costs of a graph on it. Where the hardware oversubscribes (a GPU), a node's width follows
+/// the number of units. Otherwise implementations too wide for the new device are removed, and nodes that may use all
+/// of the old one's units may use more. The remaining implementations keep their index. New ones have no kernel: the
+/// result can be planned and simulated, not run. Throws Error if a number is out of range.
 Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, const WhatIf& change,
                  bool tf32 = false);
 

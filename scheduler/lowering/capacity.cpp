@@ -1,7 +1,7 @@
 // Durations are predictions, so a schedule that fits the capacity on paper may not in reality: a node that should have
-// been over may still run when a wide one starts. Capacity is therefore handed over explicitly. It is modelled as
+// finished may still be running when a wide one starts. Capacity is therefore handed over explicitly. It is modelled as
 // single units (cores); a node holds `width` of them, and wherever it takes one that a node of another stream held
-// before, an extra edge orders the two. The users of each unit are then totally ordered, so that whatever the
+// before, a resource edge orders the two. The users of each unit are then totally ordered, so that whatever the
 // durations, nodes that run together hold different units and never ask for more than the capacity. Nodes prefer units
 // that need no such edge: with width 1 everywhere and no more streams than units, every stream keeps its own unit, and
 // there are none. Edges that the data already implies cost nothing: scheduler/lowering/waits.cpp drops them.
@@ -19,7 +19,7 @@ struct Unit {
   double free_at = 0;
 };
 
-/// How well a unit suits: those that this stream, nobody, or a predecessor held last need no extra edge.
+/// How well a unit suits: one last held by this stream, by a predecessor or by no node needs no resource edge.
 int preference(const Problem& problem, const Schedule& schedule, NodeId node, const Unit& unit) {
   if (unit.user == kNoNode) return 1;
   if (schedule.placements[unit.user].stream == schedule.placements[node].stream) return 0;

@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-/// Up to so many combinations of implementations all are looked at.
+/// Up to this many combinations of implementations, the search is exhaustive.
 constexpr double kExhaustive = 4096;
 /// Simulations per combination of slices.
 constexpr int kLeafBudget = 8;
-/// A gain within rounding is none.
+/// A gain within rounding does not count.
 constexpr double kGain = 1 - 1e-9;
 
 std::int64_t workspace(const Cost& cost) {
@@ -95,7 +95,7 @@ class ImplementationChooser {
       least = std::min(least, workspace(cost(node, implementation)));
     return least;
   }
-  /// Of the slices that the streams need if their nodes need so much.
+  /// The sum of the slices that the streams need if their nodes need this much.
   template <class Need>
   std::int64_t total(Need need) const {
     std::vector<std::int64_t> slices(plan_.commands.streams.size());
@@ -158,7 +158,7 @@ class ImplementationChooser {
     return total;
   }
 
-  /// The best of a node in the slice that its stream may have.
+  /// The least time and work of a node within the largest slice that its stream may have.
   void find_fastest(NodeId node) {
     seconds_[node] = work_[node] = kInfinity;
     for (const int implementation : implementations_[node]) {
@@ -177,8 +177,8 @@ class ImplementationChooser {
     best_ = plan_;
   }
 
-  /// Tries other ways for the nodes on the critical path and those beside them, one node at a time, and keeps what
-  /// helps.
+  /// Tries other implementations of the nodes on the critical path and those beside them, one node at a time, and keeps
+  /// improvements.
   double search_locally(Simulation now, int simulations) {
     for (bool better = true; better;) {
       better = false;
@@ -197,7 +197,7 @@ class ImplementationChooser {
             own = before;
           }
         }
-        if (better) break;  // the critical path is another one now
+        if (better) break;  // the critical path has changed
       }
     }
     return now.makespan;
@@ -219,7 +219,7 @@ class ImplementationChooser {
     return list;
   }
 
-  /// Every combination, but those that need too much or cannot be better than the best so far.
+  /// Tries every combination except those that need too much memory or cannot beat the best so far.
   void try_all(std::size_t index, const std::vector<std::int64_t>& slices) {
     if (sum(slices) > limit_ || bound() >= best_makespan_) return;
     if (index == flexible_.size()) {
@@ -264,7 +264,7 @@ class ImplementationChooser {
     const auto most = static_cast<std::size_t>(std::max(2.0, std::pow(leaves, 1.0 / std::max(active, 1))));
     std::size_t combinations = 1;
     for (auto& levels : levels_) {
-      // With very many streams some must make do with the least.
+      // With very many streams some get only the minimum.
       thin_out(levels, combinations * most <= static_cast<std::size_t>(leaves) ? most : 1);
       combinations *= levels.size();
     }
@@ -292,7 +292,7 @@ class ImplementationChooser {
     levels = std::move(kept);
   }
 
-  /// The plan's own way if it fits into the slice, else the fastest that does.
+  /// The plan's own implementation if it fits into the slice, else the fastest that does.
   int pick(NodeId node, std::int64_t slice) const {
     for (const int implementation : implementations_[node]) {
       if (workspace(cost(node, implementation)) <= slice) return implementation;
@@ -307,7 +307,7 @@ class ImplementationChooser {
     }
   }
 
-  /// Slices of the streams from `s` on; those before it have theirs, and use so many bytes.
+  /// Chooses slices for the streams from `s` on; those before it have theirs, which use `used` bytes.
   void try_slices(int s, std::int64_t used) {
     if (bound() >= best_makespan_) return;
     if (s == static_cast<int>(levels_.size())) {
@@ -329,7 +329,7 @@ class ImplementationChooser {
   }
 
   const Problem& problem_;
-  Plan plan_;  // what is being tried
+  Plan plan_;  // the one being tried
   Plan best_;
   const CommandOrder order_;
   const std::vector<std::vector<double>> shared_work_;

@@ -1,11 +1,12 @@
 #pragma once
-// How every node of a scheduled step runs, chosen jointly: what counts is the simulated makespan of the whole and not
-// the sum of times in isolation. A node off the critical path may take a slower kernel that needs less workspace, and
-// one that runs beside others a narrower one, for free. After Oyama et al., "Accelerating deep learning frameworks with
-// micro-batches" (2018), who choose the algorithms of all convolutions under one workspace limit.
+// Chooses an implementation for every node of a scheduled step, jointly: what counts is the simulated makespan of the
+// whole, not the sum of times in isolation. A node off the critical path may take a slower kernel that needs less
+// workspace, and one that runs beside others a narrower one, without making the step longer. After Oyama et al.,
+// "Accelerating deep learning frameworks with micro-batches" (2018), who choose the algorithms of all convolutions
+// under one workspace limit.
 //
 // Streams, order and waits stay as they are. Where concurrent nodes are kept apart by edges (Problem::oversubscribes is
-// false), no node becomes wider than the plan has it, for which there might be no room.
+// false), no node becomes wider than in the plan, as there might be no room for it.
 
 #include <cstdint>
 
@@ -13,18 +14,18 @@
 
 namespace braid::scheduler {
 
-/// Lets nodes run in other ways while that lowers the simulated makespan: a local search around the nodes on the
-/// critical path and those that run at the same time, of bounded effort. Never raises the makespan. Returns whether
-/// anything changed; then times are the simulator's, and workspaces need to be planned (anew).
+/// Changes implementations while that lowers the simulated makespan: a local search around the nodes on the critical
+/// path and those that run at the same time, of bounded effort. Never raises the makespan. Returns whether anything
+/// changed; then times are the simulator's, and workspaces need to be planned again.
 bool improve_implementations(const Problem& problem, Plan& plan);
 
 /// The least that the workspaces of all streams can need together, in bytes of the arena.
 std::int64_t least_workspace_bytes(const Problem& problem, const Plan& plan);
 
-/// Chooses ways to run all nodes, and by them the workspace slices of the streams, such that the slices need at most
-/// `limit` bytes of the arena and the simulated makespan is small: the smallest for a few nodes; by branch and bound
-/// over some sizes of every slice, with the fastest kernels that fit, for many. A larger limit never gives a larger
-/// makespan. Then times are the simulator's, and workspaces need to be planned (anew). Returns false and changes
+/// Chooses implementations for all nodes, and with them the workspace slices of the streams, such that the slices need
+/// at most `limit` bytes of the arena and the simulated makespan is small: the smallest for a few nodes; by branch and
+/// bound over some sizes of every slice, with the fastest kernels that fit, for many. A larger limit never gives a
+/// larger makespan. Then times are the simulator's, and workspaces need to be planned again. Returns false and changes
 /// nothing if the limit is less than least_workspace_bytes.
 bool fit_implementations(const Problem& problem, Plan& plan, std::int64_t limit);
 

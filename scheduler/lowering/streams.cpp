@@ -1,8 +1,8 @@
 // From times to streams: interval colouring. Nodes are taken in the order of their starts, and each goes to a stream
-// that is free by then: there always is one, as no more nodes run at once than there are streams. Which one is chosen
-// only matters for the waits that it will need. They are counted as scheduler/lowering/waits.cpp will find them: by
-// vector clocks, which say what every stream's past already orders. A node that nobody reads may also give way to the
-// next of its stream, if that will have waited for what it needs.
+// that is free at that time. There always is one, as no more nodes run at once than there are streams. The choice
+// affects only how many waits are needed. They are counted as scheduler/lowering/waits.cpp will find them: by vector
+// clocks, which say what every stream's past already orders. A node whose result nothing reads may also move behind the
+// next node of its stream, if that one waits for what it needs.
 
 #include <algorithm>
 #include <tuple>
@@ -62,7 +62,7 @@ class StreamAssigner {
   }
 
  private:
-  /// Marks nodes whose outputs are no other's inputs.
+  /// Marks nodes whose outputs no node reads.
   void find_updates() {
     const StepGraph& graph = problem_.graph;
     may_be_late_.assign(graph.node_count(), true);
@@ -74,8 +74,8 @@ class StreamAssigner {
     }
   }
 
-  /// At one time, nodes that take none come first, for they are over when the others start; then the longest path
-  /// ahead.
+  /// At equal times, nodes of no duration come first, as they finish before the others start; then those with the
+  /// longest path ahead.
   void sort_by_start() {
     schedule_.order = problem_.graph.launched_nodes();
     const std::vector<double> levels = bottom_levels(problem_.edges, problem_.costs);
@@ -128,7 +128,7 @@ class StreamAssigner {
     return clock[placement(node).stream] > position_[node];
   }
 
-  /// How many waits a node needs on a stream. Fills now_, what is over then.
+  /// How many waits a node needs on a stream. Fills now_ with what has finished when it starts.
   int waits(NodeId node, int stream) {
     now_.assign(streams_, 0);
     if (last_[stream] != kNoNode) std::ranges::copy(clock(last_[stream]), now_.begin());
@@ -178,14 +178,14 @@ class StreamAssigner {
   const StreamPreference preference_;
   const int streams_;
   std::vector<NodeId> last_;                    // per stream
-  std::vector<double> free_since_;              // per stream: when the last that was assigned to it is over
+  std::vector<double> free_since_;              // per stream: when the last node assigned to it finishes
   std::vector<std::vector<NodeId>> postponed_;  // per stream: nodes without a place in it yet
   std::vector<bool> may_be_late_;               // per node, if any may
-  std::vector<std::int32_t> clocks_;            // node × stream: how many nodes of the stream are over when it is
+  std::vector<std::int32_t> clocks_;            // node × stream: how many nodes of the stream finish before it does
   std::vector<std::int32_t> position_;          // per node: in its stream; -1 before it has a place
   std::vector<int> waiting_;                    // per node: successors that have not started
   std::vector<std::int32_t> now_;               // scratch of waits
-  std::vector<NodeId> latest_;                  // likewise: per stream, the predecessor that is not over yet
+  std::vector<NodeId> latest_;                  // likewise: per stream, the predecessor that has not finished
 };
 
 }  // namespace

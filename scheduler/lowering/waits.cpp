@@ -1,8 +1,8 @@
 // From a schedule to command lists with as few waits as its stream assignment allows. Every node has a vector clock
-// (Mattern, "Virtual time and global states of distributed systems", 1989): how many nodes of each stream are over when
-// it is over. A predecessor needs a wait only if neither the stream's own past nor another wait of the same node covers
-// it. Since streams are in order, that leaves at most one wait per other stream, and no wait can be left out: this is
-// the transitive reduction of the graph with the streams' own order added.
+// (Mattern, "Virtual time and global states of distributed systems", 1989): how many nodes of each stream have finished
+// when it has. A predecessor needs a wait only if neither the stream's own past nor another wait of the same node
+// covers it. Since streams are in order, that leaves at most one wait per other stream, and no wait can be left out:
+// this is the transitive reduction of the graph with the streams' own order added.
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ class WaitPlanner {
  private:
   struct NodeState {
     std::vector<NodeId> resource_predecessors;
-    std::vector<NodeId> waits;   // nodes of other streams that must be over first
+    std::vector<NodeId> waits;   // nodes of other streams that must finish first
     std::int32_t position = -1;  // in its stream
     bool awaited = false;
     std::int32_t event = -1;

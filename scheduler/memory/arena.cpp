@@ -1,5 +1,5 @@
 // Every value gets an address in one arena, before anything runs. Two values may share bytes only if all uses of one
-// are over before the other is written (scheduler/memory/lifetimes.h).
+// finish before the other is written (scheduler/memory/lifetimes.h).
 //
 // Placement is dynamic storage allocation with all lifetimes known. A few simple methods are tried and the smallest
 // arena is kept: the best-fitting gap in order of time, as an allocator would, and the lowest gap that nothing in
@@ -18,9 +18,10 @@
 namespace braid::scheduler {
 namespace {
 
-/// Up to this many blocks all pairs are compared, in several orders: some ten milliseconds for 3,000 blocks.
+/// Up to this many blocks all pairs are compared, in several orders: about ten milliseconds for 3,000 blocks.
 constexpr std::size_t kThoroughBlocks = 8000;
-/// An arena larger than this many times the load is worth so many more attempts, over so many pairs of blocks.
+/// An arena larger than kGoodEnough times the load gets up to kPromotions more attempts, over up to kPromotionPairs
+/// pairs of blocks.
 constexpr double kGoodEnough = 1.005, kPromotionPairs = 2e6;
 constexpr int kPromotions = 64;
 
@@ -31,7 +32,7 @@ class Gaps {
  public:
   std::int64_t top() const { return top_; }
 
-  /// The lowest of the smallest gaps that hold so many bytes, or the top.
+  /// The lowest of the smallest gaps that are large enough, or the top.
   std::int64_t take(std::int64_t bytes) {
     if (bytes == 0) return 0;
     const auto found = by_size_.lower_bound({bytes, 0});
@@ -110,8 +111,8 @@ class Placer {
   }
 
  private:
-  /// What ended up at the top came too late: it moves towards the front of the order, again and again, and the smallest
-  /// arena seen on the way is kept. First all the way to the front; if that does not help enough, half the way.
+  /// Blocks at the top were placed too late: they move towards the front of the order, repeatedly, and the smallest
+  /// arena found is kept. First they move to the very front; if that does not help enough, halfway.
   std::int64_t promote(const std::vector<std::int32_t>& start, std::int64_t best_bytes,
                        std::vector<std::int64_t>& best) const {
     const double enough = kGoodEnough * static_cast<double>(load());
@@ -134,9 +135,9 @@ class Placer {
     return best_bytes;
   }
 
-  /// The most that is in use between the begin and the end of blocks: on one stream a lower bound.
+  /// The most bytes in use between the begin and the end of blocks: on one stream a lower bound.
   std::int64_t load() const {
-    std::vector<std::pair<std::int32_t, std::int64_t>> changes;  // at one time what ends is over first
+    std::vector<std::pair<std::int32_t, std::int64_t>> changes;  // at equal times, blocks end before others begin
     for (const ValueBlock& block : blocks_) {
       changes.emplace_back(block.begin, block.bytes);
       if (block.end < lifetimes_.ranks()) changes.emplace_back(block.end + 1, -block.bytes);
@@ -184,7 +185,8 @@ class Placer {
   const std::span<const ValueBlock> blocks_;
 };
 
-/// One slice a stream behind the values, large enough for every node in it: nodes of one stream never run at once.
+/// One slice per stream behind the values, large enough for every node in it: nodes of one stream never run
+/// concurrently.
 void append_workspaces(const Costs& costs, Plan& plan) {
   plan.workspaces.clear();
   for (const auto& commands : plan.commands.streams) {

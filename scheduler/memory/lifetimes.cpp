@@ -76,7 +76,7 @@ void Lifetimes::form_blocks() {
 }
 
 /// Whether a value may be written over the one that it says it can reuse: its producer reads that one exactly once and
-/// everybody else is done with it. Not worth it where most of the bytes would lie idle.
+/// all other readers have finished. Not worthwhile where most of the bytes would be unused.
 bool Lifetimes::may_take_over(ValueId id) const {
   const Value& value = graph_.value(id);
   const ValueId old = value.reuses;
@@ -87,7 +87,7 @@ bool Lifetimes::may_take_over(ValueId id) const {
   const auto reads_old = [&](ValueId input) { return graph_.value(input).root == old; };
   if (std::ranges::count_if(graph_.inputs(node), reads_old) != 1) return false;
   for (ValueId other = graph_.node(node).first_output; other < id; ++other) {
-    if (block_of_[other] == block_of_[old]) return false;  // another output was faster
+    if (block_of_[other] == block_of_[old]) return false;  // another output took it already
   }
   for (std::size_t s = 0; s < streams_; ++s) {
     const bool own = order_.stream(node) == static_cast<std::int32_t>(s);
@@ -115,7 +115,7 @@ void Lifetimes::find_lifetime(std::int32_t b) {
   if (block.kept) block.end = kEnd;
 }
 
-/// Whether every use of `a` is over before `b` is first written.
+/// Whether every use of `a` has finished before `b` is first written.
 bool Lifetimes::before(std::int32_t a, std::int32_t b) const {
   const NodeId first = blocks_[b].first;
   return first != kNoNode && order_.position(first) >= concurrent_[a * streams_ + order_.stream(first)];

@@ -36,7 +36,7 @@ class Lifetimes {
   /// Whether two blocks may be in use at once.
   bool conflict(std::int32_t a, std::int32_t b) const;
 
-  /// The most bytes in use at one time, as predicted, and the newest value by then of every block in use.
+  /// The most bytes in use at one time, as predicted, and the newest value at that time of every block in use.
   struct Peak {
     std::int64_t bytes = 0;
     std::vector<ValueId> values;
@@ -44,7 +44,7 @@ class Lifetimes {
   Peak peak() const;
 
  private:
-  /// A point in predicted time; ranks tell nodes apart that start at once.
+  /// A point in predicted time; ranks order nodes that start at the same time.
   struct Moment {
     double time = -1;
     std::int32_t rank = -1;
@@ -69,7 +69,7 @@ class Lifetimes {
 
   std::vector<ValueBlock> blocks_;
   std::vector<std::int32_t> block_of_;    // per value; -1 if it is persistent or a view
-  std::vector<std::int32_t> uses_;        // value × stream: nodes of it that must be over before nobody uses the value
+  std::vector<std::int32_t> uses_;        // value × stream: how many of its nodes finish before the value is free
   std::vector<std::int32_t> block_uses_;  // block × stream: the same for blocks
   std::vector<std::int32_t> concurrent_;  // block × stream: nodes of the stream that may run while it is in use
 };

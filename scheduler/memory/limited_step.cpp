@@ -9,7 +9,7 @@
 namespace braid::scheduler {
 namespace {
 
-/// Times that more values are chosen and the step is planned again, at most.
+/// The most rounds of choosing more values and planning the step again.
 constexpr int kMostAttempts = 8;
 
 std::string mebibytes(std::int64_t bytes) { return fixed(static_cast<double>(bytes) / (1 << 20), 2) + " MiB"; }
@@ -43,9 +43,9 @@ LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view po
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);
     Problem again = with_streams(with_graph(problem, current.graph, current.recorded), 1);
-    limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more
+    limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more memory
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
-    if (limited.fits && problem.streams > 1) {  // but what is left may be enough for some
+    if (limited.fits && problem.streams > 1) {  // but some concurrency may fit
       again.streams = problem.streams;
       limited = plan_within(again, policy, policy_name, limit);
     }

@@ -13,12 +13,12 @@ struct LimitedStep {
   Plan plan;                                ///< of the graph that was given, or of the one with recomputation
   Problem problem;                          ///< that it solves: the given one, or that with recomputation
   std::optional<Recomputation> recomputed;  ///< unless nothing is computed twice
-  std::vector<std::string> traded = {};     ///< what was given up for memory, for people; empty if nothing was
+  std::vector<std::string> traded = {};     ///< what was given up for memory, as text; empty if nothing was
   bool fits = true;                         ///< plan.arena_bytes is within the limit
 };
 
-/// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. A limit of 0 is
-/// none. The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
+/// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
+/// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
 LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 /// For steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.

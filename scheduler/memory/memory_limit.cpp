@@ -1,7 +1,7 @@
 // A family of plans from the fastest to the leanest: on fewer and fewer streams, within smaller and smaller windows
-// (scheduler/memory/window.h), at last one node after another. They are made without regard to the limit, then gone
-// through by ascending makespan until no other can be better. As the family does not depend on the limit, a larger
-// limit never makes things worse.
+// (scheduler/memory/window.h), at last one node after another. They are made without regard to the limit, then tried by
+// ascending makespan until none of the rest can be better. As the family does not depend on the limit, a larger limit
+// never gives a longer makespan.
 
 #include "scheduler/memory/memory_limit.h"
 
@@ -22,11 +22,11 @@ namespace {
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 constexpr int kWindows[] = {64, 32, 16, 8, 4, 2};
 
-/// A member of the family: as far as it is known what it costs.
+/// A member of the family, as far as its cost is known.
 struct LimitedSchedule {
   Plan plan;  // commands and simulated times
   std::vector<std::string> traded;
-  double bound = 0;                     // of the makespan, whatever ways its nodes run in
+  double bound = 0;                     // of the makespan, whatever the implementations
   std::int64_t least_bytes = kUnknown;  // live bytes, with the least workspace
 };
 
@@ -93,7 +93,7 @@ class Family {
     const auto same = [&](const LimitedSchedule& other) {
       return other.plan.commands.streams == candidate.plan.commands.streams;
     };
-    if (std::ranges::any_of(candidates_, same)) return;  // nodes were that close anyway
+    if (std::ranges::any_of(candidates_, same)) return;  // its nodes are within the window anyway
     improve_implementations(problem_, candidate.plan);
     take_simulated_times(problem_, candidate.plan);
     candidate.bound = implementations_bound(problem_, candidate.plan);

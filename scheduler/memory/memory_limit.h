@@ -14,14 +14,14 @@ namespace braid::scheduler {
 
 struct LimitedPlan {
   Plan plan;                        ///< verified
-  std::vector<std::string> traded;  ///< what was given up for memory, for people; empty if nothing was
+  std::vector<std::string> traded;  ///< what was given up for memory, as text; empty if nothing was
   bool fits = false;                ///< plan.arena_bytes <= limit
 };
 
 /// Of the plans tried the one with the smallest predicted makespan whose arena is within `limit` bytes; if none is, the
-/// one with the fewest live bytes, as a start for those who know other ways to save memory. A larger limit never gives
-/// a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in the arena. Throws
-/// PlanError if the limit is not positive.
+/// one with the fewest live bytes, as a start for callers that can save memory by other means. A larger limit never
+/// gives a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in the arena.
+/// Throws PlanError if the limit is not positive.
 LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 }  // namespace braid::scheduler

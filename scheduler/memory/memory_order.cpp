@@ -1,6 +1,6 @@
-// Serial in an order that needs little memory: what gives back more than it takes runs as soon as it can, as an update
-// does once its gradient is there; the rest keeps the order of recording. A greedy form of register allocation by
-// Sethi and Ullman's rule, "The generation of optimal code for arithmetic expressions" (1970).
+// A serial order that needs little memory: nodes that free more bytes than they allocate run as soon as they are ready,
+// as an update does once its gradient is computed; the rest keep recording order. A greedy form of register allocation
+// by Sethi and Ullman's rule, "The generation of optimal code for arithmetic expressions" (1970).
 
 #include <algorithm>
 #include <set>
@@ -35,7 +35,7 @@ class FrugalOrder {
       order.push_back(node);
       for_each_root(node, [&](ValueId root) {
         if (--unread_[root] != 1) return;
-        // Its last reader would now give it back.
+        // Only one reader is left, and that one would free it.
         const NodeId last = *std::ranges::find_if(users_[root], [&](NodeId user) { return missing_[user] >= 0; });
         if (missing_[last] == 0 && ready_.erase({key_of_[last], last}) > 0) make_ready(last);
       });
@@ -60,7 +60,7 @@ class FrugalOrder {
 
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
-  /// Bytes that it takes and those that it gives back.
+  /// Bytes that it allocates and bytes that it frees.
   std::int64_t growth(NodeId id) const {
     std::int64_t sum = 0;
     for (int i = 0; i < graph_.node(id).output_count; ++i) {

@@ -5,7 +5,7 @@
 namespace braid::scheduler {
 namespace {
 
-/// Rebuilds a graph node by node, and repeats what backward nodes are to read anew.
+/// Rebuilds a graph node by node, and repeats the nodes whose results the backward pass is to compute again.
 class Rewriter {
  public:
   Rewriter(const StepGraph& graph, std::span<const ValueId> values)

@@ -66,7 +66,7 @@ class RecomputeChooser {
   }
 
  private:
-  /// Choosing one value: it and others are in use at other times, and some nodes run again.
+  /// The effect of choosing one value: when it and others are in use changes, and some nodes run again.
   struct Trial {
     std::vector<std::pair<ValueId, Uses>> changes;
     double microseconds = 0;
@@ -75,7 +75,7 @@ class RecomputeChooser {
 
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
-  /// What is in use when, as it is planned now.
+  /// When values are in use, in the current plan.
   void measure(const StepGraph& graph, const Plan& plan) {
     const Lifetimes lifetimes(graph, plan);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
@@ -125,8 +125,8 @@ class RecomputeChooser {
     uses.last_late = std::max(uses.last_late, time);
   }
 
-  /// Chooses the best value that lowers what is in use at the time of the peak and does not raise it to another peak.
-  /// False if there is none.
+  /// Chooses the best value that lowers the bytes in use at the peak without making another peak. False if there is
+  /// none.
   bool choose_one() {
     const std::int32_t time = profile_.peak_time();
     const std::int64_t peak = profile_.peak();
@@ -152,8 +152,8 @@ class RecomputeChooser {
     return false;
   }
 
-  /// Those come first that save more at this time than they add at others: a chain of values that are computed from
-  /// one another is then broken here and there. False if nothing is saved.
+  /// Values that save more at this time than they add at others come first: that breaks up chains of values computed
+  /// from one another. False if nothing is saved.
   bool weigh(Trial& trial, std::int32_t time) const {
     std::int64_t saved = 0, added = 0;
     for (const auto& [id, after] : trial.changes) {
@@ -205,7 +205,8 @@ class RecomputeChooser {
                                [&](ValueId input) { return need(graph_.value(input).root, time, reader, trial); });
   }
 
-  /// Has a value there at a time, ahead of the recorded node `reader`: as it is, computed again, or kept until then.
+  /// Makes a value available at a time, ahead of the recorded node `reader`: as it is, computed again, or kept until
+  /// then.
   bool need(ValueId id, std::int32_t time, NodeId reader, Trial& trial) const {
     const Value& value = graph_.value(id);
     if (value.slot >= 0) return overwritten_by_[id] > reader;

@@ -9,9 +9,8 @@
 namespace braid::scheduler {
 
 /// Adds values to `chosen` (of `graph`) until the most bytes in use at any time have fallen by `excess`, as far as that
-/// can be told without planning anew: where most is in use, the value that saves most bytes there for each
-/// microsecond that it takes to compute again, then the next, and so on. What has to be computed or kept besides, so
-/// that a value can be computed again, counts against it.
+/// can be told without planning again: at the peak, the value that saves most bytes per microsecond of recomputation,
+/// then the next, and so on. Whatever else must be computed or kept to recompute a value counts against it.
 ///
 /// `current` is the graph with what has been chosen so far recomputed, `plan` a plan of that, `costs` those of `graph`.
 /// False if nothing helps.

@@ -48,7 +48,7 @@ void ReorderedStep::add_node(NodeId id, std::span<const ValueId> inputs) {
   for (int i = 0; i < node.output_count; ++i) add_value(node.first_output + i, first + i);
 }
 
-/// With all its views, so that they are there before it is overwritten.
+/// With all its views, so that they exist before it is overwritten.
 void ReorderedStep::add_value(ValueId id, ValueId name) {
   const StepGraph& from = before_.graph;
   reordered_value_[id] = name;
@@ -73,8 +73,8 @@ Schedule ReorderedStep::restore(const Schedule& schedule) const {
 
 namespace {
 
-/// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window;
-/// those before them are over by then.
+/// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window; all
+/// before those have already finished.
 Edges with_window_edges(const Problem& problem, int window) {
   const std::vector<NodeId> order = problem.graph.launched_nodes();
   Edges result;
@@ -110,12 +110,12 @@ Edges with_window_edges(const Problem& problem, int window) {
 Schedule schedule_within_window(const Problem& problem, Policy policy, int window) {
   BRAID_CHECK(window >= 1, PlanError, "[window] expected a window of at least 1 node, got ", window);
   Schedule schedule = policy(with_edges(problem, with_window_edges(problem, window)));
-  if (!problem.oversubscribes) add_capacity_edges(problem, schedule);  // the policy took the window for granted
+  if (!problem.oversubscribes) add_capacity_edges(problem, schedule);  // the policy assumed the window
   return schedule;
 }
 
-/// For every node and other stream an edge from the last node there that must be over; none that an earlier node of its
-/// stream has already.
+/// For every node and other stream an edge from the last node there that must have finished, unless an earlier node of
+/// its stream has it already.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
   const auto streams = static_cast<std::size_t>(problem.streams);
   std::vector<std::int32_t> place(schedule.placements.size(), -1);  // in the schedule
@@ -131,7 +131,7 @@ void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
     if (later(over, last)) last = over;
     std::ranges::copy(latest, required.begin() + static_cast<std::ptrdiff_t>(order[i] * streams));
   }
-  std::vector<NodeId> known(streams * streams, kNoNode);  // stream × stream: what the edges so far say
+  std::vector<NodeId> known(streams * streams, kNoNode);  // stream × stream: implied by the edges so far
   for (const NodeId node : schedule.order) {
     const auto stream = static_cast<std::size_t>(schedule.placements[node].stream);
     for (std::size_t s = 0; s < streams; ++s) {

@@ -1,8 +1,8 @@
 #pragma once
-// Concurrency for memory. A policy that looks at time alone runs ahead: it starts branches long before what they make
-// is needed, and their values lie around. So the step is recorded anew in an order that needs little memory, and the
-// policy may only choose among the next few nodes of it: a node may start once all that are `window` or more places
-// ahead of it are over. A window of 1 is that order itself, one node after another; a large one leaves the policy free.
+// Trades concurrency for memory. A policy that looks at time alone starts branches long before their results are
+// needed, and these take up memory. So the step is reordered to need little memory, and the policy may only choose
+// among the next few nodes: a node may start once all that are `window` or more places ahead of it have finished. A
+// window of 1 is that order itself, one node after another; a large one leaves the policy free.
 
 #include <span>
 
@@ -10,7 +10,7 @@
 
 namespace braid::scheduler {
 
-/// A step with its nodes recorded in another order, so that policies take it for the step's own.
+/// A step with its nodes recorded in another order, which policies then take as recording order.
 class ReorderedStep {
  public:
   /// `order` has all nodes but views in a topological order.
@@ -33,15 +33,14 @@ class ReorderedStep {
   std::vector<std::vector<NodeId>> views_;  // per value there: nodes that only look at it
 };
 
-/// What the policy makes of a problem within a window over the order of recording. Nothing keeps nodes within the
-/// window if durations are not as predicted. Throws PlanError if the window is less than 1.
+/// The policy's schedule of a problem within a window over recording order. Nothing enforces the window if durations
+/// differ from the prediction. Throws PlanError if the window is less than 1.
 Schedule schedule_within_window(const Problem& problem, Policy policy, int window);
 
-/// Makes sure of the window of such a schedule by extra edges, so that memory need not be laid out for what nodes might
-/// do without.
+/// Enforces the window of such a schedule by resource edges, so that memory planning can rely on it.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule);
 
-/// What the policy makes of a problem within a window over the memory order.
+/// The policy's schedule of a problem within a window over the memory order.
 Schedule lean_schedule(const Problem& problem, Policy policy, int window);
 
 }  // namespace braid::scheduler

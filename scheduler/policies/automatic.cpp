@@ -1,6 +1,6 @@
-// No policy is the best on every graph. This one runs all others, plays their command lists in the simulator, which
-// knows of nodes that hinder each other and of hardware that interleaves, and takes the fastest. The serial schedule is
-// among them, so under the simulator it is never slower than one stream.
+// No policy is best on every graph. This one runs all others, simulates their command lists, with interference and
+// oversubscription, and takes the fastest. The serial schedule is among them, so the result is never slower than one
+// stream in simulation.
 
 #include "scheduler/check/simulator.h"
 #include "scheduler/lowering/implementations.h"

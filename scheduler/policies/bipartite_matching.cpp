@@ -1,7 +1,7 @@
 // Every node stands on both sides: as a tail on the left, as a head on the right. A matching grows by a path from a
 // free tail to a free head along which edges are in turn outside and inside of it: exchanging them gains one. Each
-// phase finds the distances of all tails from the free ones, breadth first, and then as many such paths as go straight
-// away from there, depth first; there are at most O(sqrt(n)) phases.
+// phase finds the distances of all tails from the free ones, breadth first, and then, depth first, a maximal set of
+// disjoint shortest paths; there are at most O(sqrt(n)) phases.
 
 #include "scheduler/policies/bipartite_matching.h"
 
@@ -48,8 +48,8 @@ class Matcher {
     }
   }
 
-  /// Looks for a path from a free tail to a free head and exchanges its edges. Paths may be long, so there is a stack
-  /// of our own. An edge that led nowhere is not looked at again in this phase.
+  /// Looks for a path from a free tail to a free head and exchanges its edges. Paths may be long, so the stack is
+  /// explicit. An edge that led nowhere is not tried again in this phase.
   bool augment(NodeId free_tail) {
     path_.assign(1, free_tail);
     while (!path_.empty()) {
@@ -76,7 +76,7 @@ class Matcher {
   const NodeId nodes_;
   std::vector<NodeId> next_, previous_;  // the other end of the edge that leaves or enters a node
   std::vector<int> distance_;            // per tail: from the free tails, in edges of the matching; -1: out of reach
-  std::vector<std::size_t> looked_at_;   // per tail: so many of its edges
+  std::vector<std::size_t> looked_at_;   // per tail: how many of its edges
   std::vector<NodeId> path_;             // its tails
 };
 

@@ -2,10 +2,10 @@
 // run once for each rule, and the shortest schedule wins. The serial schedule competes too: the result is never worse
 // than it under the model. If the winner is not yet at the lower bound, it is improved in two ways:
 //   - Forward-backward improvement (Li and Willis, "An iterative scheduling technique for resource-constrained project
-//     scheduling", 1992): the graph is scheduled from its end, and the times found there are bottom levels that know
-//     of the capacity.
-//   - Local search changes what the list scheduler goes by, a little at a time, and keeps what does no harm. It is
-//     thorough on small graphs, where single decisions matter, and costs large ones nothing.
+//     scheduling", 1992): the graph is scheduled from its end, and the times found there are bottom levels that account
+//     for the capacity.
+//   - Local search makes small changes to the rules of the list scheduler and keeps those that do no harm. It is
+//     thorough on small graphs, where single decisions matter, and costs nothing on large ones.
 // Large steps are scheduled once more within a window over an order that needs little memory
 // (scheduler/memory/window.h). That schedule wins if it is as short.
 
@@ -28,8 +28,8 @@ constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;         // forward and backward
 constexpr std::size_t kKept = 12;  // schedules, where they are to be run before one is chosen
-constexpr double kAsLong = 1.001;  // a gain that is smaller is worth no wait, and no memory for running ahead
-/// A gain within rounding is none: then the simpler schedule stays.
+constexpr double kAsLong = 1.001;  // smaller differences are ties: prefer fewer waits and less memory
+/// A gain within rounding does not count: the simpler schedule stays.
 constexpr double kMakespanRounding = 1e-9;
 
 std::string name_of(const ListRules& rules) {
@@ -135,7 +135,7 @@ class Search {
     return schedule;
   }
 
-  /// Tells the log what came of these rules, decision by decision.
+  /// Logs what these rules lead to, decision by decision.
   void note(const ListRules& rules, const std::string& name) const {
     list_schedule(problem_, rules, &problem_.log->attempts.emplace_back(ScheduleLog::Attempt{.rule = name}));
   }
@@ -156,7 +156,7 @@ class Search {
   NodeId any_node() { return launched_[random_.below(static_cast<std::uint32_t>(launched_.size()))]; }
   bool one_in(std::uint32_t number) { return random_.below(number) == 0; }
 
-  /// One move: a node is held back, or has to run in another way, or becomes just more or less urgent than another.
+  /// One move: a node is delayed, gets another implementation, or becomes just more or less urgent than another.
   void change(ListRules& rules) {
     const NodeId node = any_node(), other = any_node();
     if (one_in(4)) {
@@ -187,8 +187,8 @@ class Search {
   Generator random_{0};
 };
 
-/// What streams and waits make of a schedule where nothing else keeps nodes in time. Returns the number of waits.
-int play(const Problem& problem, Schedule& schedule) {
+/// Simulates a schedule of which only streams and waits are enforced. Returns the number of waits.
+int simulate_schedule(const Problem& problem, Schedule& schedule) {
   Plan plan;
   plan.placements = schedule.placements;
   add_commands(problem.edges, schedule, problem.streams, plan);
@@ -211,7 +211,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
   const auto run = [](const Problem& p, const Candidate& candidate, Schedule& schedule) {
     schedule = candidate.found->schedule;
     assign_streams(p, schedule, candidate.preference);
-    return play(p, schedule);
+    return simulate_schedule(p, schedule);
   };
   std::vector<Candidate> candidates;
   Schedule schedule;
@@ -245,7 +245,7 @@ Schedule search(const Problem& problem) {
   return std::move(best.schedule);
 }
 
-/// Larger steps are also scheduled with a view to memory, within a window of so many nodes.
+/// Larger steps are also scheduled for low memory, within a window of this many nodes.
 constexpr NodeId kManyNodes = 128;
 constexpr int kWindow = 64;
 

@@ -1,6 +1,6 @@
 // Branch and bound for the least makespan under the capacity model, as an oracle for small graphs. Time moves from
-// finish to finish; at each of these events any subset of the ready nodes may start, in any way that fits, or none: a
-// deliberate wait can pay. A branch is cut where
+// finish to finish; at each of these events any subset of the ready nodes may start, with any implementation that fits,
+// or none: a deliberate wait can pay off. A branch is cut where
 //   - its lower bound (paths, work over capacity, durations over streams) is no better than the best schedule known;
 //   - another branch has started the same nodes, and whatever this one could do next, that one could do no later (the
 //     cutset rule of Demeulemeester and Herroelen, "A branch-and-bound procedure for the multiple resource-constrained
@@ -27,7 +27,9 @@ class BranchAndBound {
     for (const NodeId node : best_.order) {
       task_of[node] = count();
       by_level_.push_back(count());
-      Task task{.node = node, .ways = useful_choices(node), .tail = levels[node] - problem.costs.fastest(node)};
+      Task task{.node = node,
+                .implementations = useful_implementations(node),
+                .tail = levels[node] - problem.costs.fastest(node)};
       for (const NodeId before : problem.edges.predecessors(node)) task.predecessors |= Mask{1} << task_of[before];
       task.least_work = problem.costs.least_work(node);
       task.fastest = problem.costs.fastest(node);
@@ -51,8 +53,8 @@ class BranchAndBound {
  private:
   struct Task {
     NodeId node;
-    std::vector<int> ways;  // implementations that no other beats in both width and duration
-    double tail = 0;        // longest path after it
+    std::vector<int> implementations;  // implementations that no other beats in both width and duration
+    double tail = 0;                   // longest path after it
     double fastest = 0, least_work = 0;
     Mask predecessors = 0;
   };
@@ -71,7 +73,7 @@ class BranchAndBound {
   int count() const { return static_cast<int>(tasks_.size()); }
   static bool contains(Mask set, int task) { return (set >> task & 1) != 0; }
 
-  std::vector<int> useful_choices(NodeId node) const {
+  std::vector<int> useful_implementations(NodeId node) const {
     std::vector<int> useful;
     const auto implementations = problem_.costs.of(node);  // in ascending width
     for (int i = 0; i < static_cast<int>(implementations.size()); ++i) {
@@ -89,7 +91,7 @@ class BranchAndBound {
   }
 
   /// At an event: tries all that may start. A state that has only waited is not compared: the one it came from would
-  /// beat it, and what that can do by waiting would be lost.
+  /// dominate it, and the schedules that begin by waiting would be lost.
   void search(State state) {
     if (state.started == all_) return keep_if_better(state);
     if (lower_bound(state) >= best_.makespan * (1 - 1e-12)) return;
@@ -102,8 +104,8 @@ class BranchAndBound {
     while (next < count() && !is_ready(state, by_level_[next])) ++next;
     if (next == count() || state.free_units == 0 || free_streams(state) == 0) return advance(state);
     const int task = by_level_[next];
-    for (const int way : tasks_[task].ways) {
-      const auto& [width, duration, workspace, implementation] = cost(task, way);
+    for (const int index : tasks_[task].implementations) {
+      const auto& [width, duration, workspace, implementation] = cost(task, index);
       if (width > state.free_units) continue;
       State started = state;
       started.started |= Mask{1} << task;
@@ -111,7 +113,7 @@ class BranchAndBound {
       started.free_units -= width;
       started.start[task] = state.now;
       started.finish[task] = state.now + duration;
-      started.implementation[task] = way;
+      started.implementation[task] = index;
       decide(started, next + 1);
     }
     decide(state, next + 1);

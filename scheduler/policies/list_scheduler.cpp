@@ -1,10 +1,10 @@
-// List scheduling with moldable nodes: a node may run wide and soon be over, or narrow and leave room for others.
+// List scheduling with moldable nodes: a node may run wide and finish early, or narrow and leave room for others.
 //
 // Where the most important node does better to wait for capacity than to start narrow, less important ones may start
-// only if they are over by then (EASY backfilling: Lifka, "The ANL/IBM SP scheduling system", 1995).
+// only if they finish before that (EASY backfilling: Lifka, "The ANL/IBM SP scheduling system", 1995).
 //
-// All running nodes are slowed alike when they ask for more than the capacity, so a single clock counts the progress of
-// them all: a node that starts at progress p is over at p + duration, whatever starts in between (virtual time, as in
+// All running nodes slow down alike when they ask for more than the capacity, so a single clock counts the progress of
+// them all: a node that starts at progress p finishes at p + duration, whatever starts in between (virtual time, as in
 // fair queueing: Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993).
 
 #include "scheduler/policies/list_scheduler.h"
@@ -18,7 +18,7 @@
 namespace braid::scheduler {
 namespace {
 
-/// Ready nodes weighed or passed over in one decision: bounds the time spent where thousands are ready.
+/// The most ready nodes considered in one decision: bounds the time spent where thousands are ready.
 constexpr int kLookahead = 16;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -105,7 +105,7 @@ class ListScheduler {
   /// The largest width that leaves as much for every other node that could start now.
   int share() const { return std::max(0, free_units_) / std::min(static_cast<int>(ready_.size()), free_streams()); }
 
-  /// Whether the most important ready nodes are over sooner if each runs as fast as it can, one after another, than if
+  /// Whether the most important ready nodes finish sooner if each runs as fast as it can, one after another, than if
   /// they run together at their smallest widths.
   bool better_in_turn() const {
     const int slots = std::min({usable_units(), free_streams(), kLookahead});
@@ -126,8 +126,8 @@ class ListScheduler {
     return in_turn < std::ranges::max(busy_until);
   }
 
-  /// The start that finishes the node first, at its smallest width or at one up to `limit`. While capacity is reserved
-  /// it must be over by then.
+  /// The start that finishes the node first, at its smallest width or at one up to `limit`. While capacity is reserved,
+  /// the node must finish before the reservation begins.
   Start best_start(NodeId node, int limit, double reserved) const {
     Start best;
     const auto implementations = problem_.costs.of(node);
@@ -153,7 +153,7 @@ class ListScheduler {
     return kNever;
   }
 
-  /// Tells the log of a decision, before anything starts by it.
+  /// Logs a decision, before anything starts because of it.
   void note(NodeId node, const Start& start, int limit, bool in_turn, double reserved) const {
     const auto by_the_clock = [&](double progress) { return now_ + (progress - progress_); };
     ScheduleLog::Pick& pick = log_->picks.emplace_back();
@@ -196,7 +196,7 @@ class ListScheduler {
   void finish_next() {
     const double next = running_.front().finish;
     const int demand = problem_.capacity - free_units_;
-    // Where nothing was ever slowed the clocks are the same, and times exactly sums of durations.
+    // While nothing has been slowed down the clocks agree, and times are exact sums of durations.
     const bool slowed = demand > problem_.capacity || now_ != progress_;
     now_ = slowed ? now_ + (next - progress_) * std::max(1.0, static_cast<double>(demand) / problem_.capacity) : next;
     progress_ = next;
@@ -218,7 +218,7 @@ class ListScheduler {
   double progress_ = 0;
   int free_units_;  // less than 0 while nodes are slowed
   const int extra_units_;
-  std::vector<int> missing_;      // per node: predecessors that are not over
+  std::vector<int> missing_;      // per node: predecessors that have not finished
   Ready ready_;                   // (-priority, node): the most important first
   std::vector<Running> running_;  // by finish; at most one per stream
   Schedule schedule_;

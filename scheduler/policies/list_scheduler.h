@@ -19,14 +19,14 @@ enum class Sharing {
 
 constexpr int kAnyImplementation = -1;
 
-/// What a run of the list scheduler goes by.
+/// The rules of one run of the list scheduler.
 struct ListRules {
   Sharing sharing = Sharing::balanced;
   /// How much of the capacity nodes may ask for together, at least 1. More than 1 only where the hardware shares its
-  /// units: nodes that together ask for more than there is then slow each other in proportion.
+  /// units: nodes that together ask for more than there is slow each other down in proportion.
   double oversubscription = 1;
-  /// The last so many free streams go to whichever of the ready nodes comes closest to filling the free units, so that
-  /// narrow nodes run beside wide ones.
+  /// The last this many free streams go to the ready node that comes closest to filling the free units, so that narrow
+  /// nodes run beside wide ones.
   int fitted_streams = 0;
   std::vector<double> priorities = {};    ///< per node: of the ready nodes the one with the largest starts first
   std::vector<int> implementations = {};  ///< per node, or kAnyImplementation; empty: any for all
@@ -35,7 +35,7 @@ struct ListRules {
 };
 
 /// Sets implementation, start and finish of every placement, order and makespan; not the streams. Nodes whose start
-/// orders contradict each other are missing from the order. Tells `log`, if there is one, of every decision.
+/// orders contradict each other are missing from the order. Records every decision in `log` if there is one.
 Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
 
 }  // namespace braid::scheduler

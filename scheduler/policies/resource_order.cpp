@@ -3,7 +3,7 @@
 // least of the device goes next, so that small nodes fill it before large ones block it. What a node asks for is its
 // width times its duration, in capacity-microseconds; Opara, which knows one kernel per node, counts its blocks,
 // registers and shared memory. A node goes to the stream of a predecessor if nothing was placed behind that, which
-// saves a wait; of several, the one that is over last. Else it goes to the stream that is free first.
+// saves a wait; of several, the one that finishes last. Else it goes to the stream that is free first.
 
 #include <functional>
 #include <queue>

@@ -1,5 +1,5 @@
-// Breadth first: nodes as many hops from the sources as each other form a level, and the nodes of a level are dealt
-// over the streams in turn. It looks at no costs, as the round-robin streams of Taskflow's GPU capturer do not.
+// Breadth first: nodes at the same number of hops from the sources form a level, and the nodes of a level go to the
+// streams in turn. Like the round-robin capturer of Taskflow, it ignores costs.
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 // windows of consecutive nodes in recording order, where few edges cross, as blocks of a network follow one another. A
 // window that still has too many endings is made smaller.
 //
-// Stages decide order and streams, no more: nothing keeps them apart, and a node waits only for those it depends on.
+// Stages only decide order and streams: nothing separates them, and a node waits only for those it depends on.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kGroupNodes = 3;     // most nodes of a group: r in the paper
 constexpr int kGroups = 8;         // most groups of a stage: s in the paper
 constexpr int kWindowNodes = 12;   // most nodes of a window
-constexpr int kMaxEndings = 4000;  // most endings looked at in one window; windows of 7 nodes have less
+constexpr int kMaxEndings = 4000;  // most endings looked at in one window; windows of 7 nodes have fewer
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 constexpr double kNotComputed = -1;
 
@@ -114,7 +114,7 @@ class Window {
     try_endings(set, open & ~nodes_[node].ancestors, ending);
   }
 
-  /// The part of `set` that hangs together with the node.
+  /// The connected component of the node in `set`.
   Set group_of(int node, Set set) const {
     Set group = only(node);
     for (Set fresh = group; fresh != 0;) {

@@ -40,8 +40,8 @@ int Timeline::first_free() const {
   return static_cast<int>(std::ranges::min_element(streams_, {}, key) - streams_.begin());
 }
 
-/// The first time from `ready` on at which there is room for the whole duration. The first step of a run may
-/// be one at which nodes of no duration start: they are over when it starts. Later ones need their units.
+/// The first time from `ready` on at which there is room for the whole duration. The first step of a run may be one at
+/// which nodes of no duration start: they have finished when it starts. Later ones need their units.
 double Timeline::earliest(double ready, const Cost& cost) const {
   double start = ready;
   for (auto step = std::prev(steps_.upper_bound(ready)); step != steps_.end(); ++step) {

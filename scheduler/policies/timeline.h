@@ -8,8 +8,8 @@
 
 namespace braid::scheduler {
 
-/// The way to run a node where every stream is to have an equal share of the capacity: the fastest implementation at
-/// most capacity / streams wide, or the narrowest if all are wider. Where the hardware shares its units, the fastest
+/// The implementation of a node if every stream gets an equal share of the capacity: the fastest implementation at most
+/// capacity / streams wide, or the narrowest if all are wider. Where the hardware shares its units, the fastest
 /// implementation.
 int equal_share(const Problem& problem, NodeId node);
 
@@ -17,11 +17,11 @@ class Timeline {
  public:
   explicit Timeline(const Problem& problem);
 
-  /// Places a node behind all that its stream has so far, in the way equal_share() says. Its predecessors must have
-  /// been placed. It starts before nodes placed earlier on other streams if there is room for it.
+  /// Appends a node to its stream, with the implementation that equal_share() gives. Its predecessors must have been
+  /// placed. It starts before nodes placed earlier on other streams if there is room for it.
   void place(NodeId node, int stream);
 
-  /// When all that was placed on the stream is over, microseconds.
+  /// When the last node of the stream finishes, microseconds.
   double free_at(int stream) const { return streams_[stream].free_at; }
   /// The node placed last on the stream; kNoNode if there is none.
   NodeId last(int stream) const { return streams_[stream].last; }
@@ -29,7 +29,7 @@ class Timeline {
   int first_free() const;
   const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
 
-  /// The schedule of all that was placed, in the order of the starts, with the extra edges that keep it within the
+  /// The schedule of all nodes placed, in the order of their starts, with the resource edges that keep it within the
   /// capacity.
   Schedule finish() &&;
 

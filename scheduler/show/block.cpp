@@ -59,7 +59,7 @@ class Extraction {
     }
   }
 
-  /// If the node reads anything that the rest of the step makes of what the block has made so far.
+  /// Whether the node reads anything that the rest of the step computes from results of the block so far.
   void add_rest_of_step(NodeId node) {
     std::vector<ValueId> made, needed;
     std::vector<OutputDesc> outputs;

@@ -1,5 +1,5 @@
 #pragma once
-// A part of a step as a step of its own, small enough to be looked at node by node.
+// A part of a step as a step of its own, small enough to read node by node.
 
 #include <span>
 

@@ -56,7 +56,7 @@ std::vector<NodeId> nodes_within(const PlanView& step, std::string_view block) {
   return nodes;
 }
 
-/// Throws unless they can be explained.
+/// Throws Error unless there are between 1 and kMostExplained of them.
 std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
   std::vector<NodeId> nodes = nodes_within(step, block);
   if (nodes.empty()) {
@@ -66,7 +66,7 @@ std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
                         "; there are ", names_within(step, "")));
   }
   BRAID_CHECK(nodes.size() <= kMostExplained, Error, "[explain] '", block, "' has ", nodes.size(),
-              " nodes: too many to be told one by one, at most ", kMostExplained, ". Within it there are ",
+              " nodes: too many to explain one by one, at most ", kMostExplained, ". Within it there are ",
               names_within(step, block));
   return nodes;
 }
@@ -136,7 +136,7 @@ class ExplanationText {
   }
 
   void tell_graph() {
-    heading(2, "The graph", "What a node must wait for, and what waits for it. All else is free.");
+    heading(2, "The graph", "What a node must wait for, and what waits for it. Nothing else is ordered.");
     Cells cells{{"node", "after", "before"}};
     for (NodeId node = 0; node < graph_.node_count(); ++node) {
       if (!is_launched(node)) continue;
@@ -152,13 +152,14 @@ class ExplanationText {
   }
 
   void tell_costs() {
-    heading(3, "Costs and bottom levels",
-            "How long a node takes alone, in each way it can run; and its bottom level: the longest way from its start "
-            "to\n   the end. Who has the most ahead is the most urgent.");
-    Cells cells{{"node", "op", "ways to run", "bottom level"}};
+    heading(
+        3, "Costs and bottom levels",
+        "How long a node takes alone, for each implementation; and its bottom level: the longest path from its start "
+        "to\n   the end. The larger it is, the more urgent the node.");
+    Cells cells{{"node", "op", "implementations", "bottom level"}};
     for (NodeId node = 0; node < graph_.node_count(); ++node) {
       if (!is_launched(node)) continue;
-      cells.push_back({std::to_string(node), op(node), ways(node), microseconds(levels_[node])});
+      cells.push_back({std::to_string(node), op(node), implementations(node), microseconds(levels_[node])});
     }
     const LowerBound& bound = view_.plan.bound;
     out_ << text_table(cells, "rllr", "   ") << "\n   The critical path, D = " << microseconds(bound.depth) << ": "
@@ -169,7 +170,7 @@ class ExplanationText {
          << microseconds(bound.bound) << ".\n";
   }
 
-  std::string ways(NodeId node) const {
+  std::string implementations(NodeId node) const {
     std::string text;
     for (const Cost& cost : view_.problem.costs.of(node)) {
       text += message(text.empty() ? "" : ", ", units(cost.width));
@@ -181,8 +182,8 @@ class ExplanationText {
 
   void tell_picks() {
     heading(4, "List scheduling",
-            "Whenever something is free, the most urgent ready node starts. Several rules of "
-            "sharing compete:");
+            "Whenever capacity is free, the most urgent ready node starts. Several sharing "
+            "rules compete:");
     for (std::size_t i = 0; i < log_.attempts.size(); ++i) {
       out_ << "   " << log_.attempts[i].rule << ": " << microseconds(log_.attempts[i].makespan)
            << (i == log_.kept ? ", kept\n" : "\n");
@@ -207,16 +208,17 @@ class ExplanationText {
         const int width = view_.problem.costs.of(pick.node, pick.implementation).width;
         out_ << "     " << label(pick.node) << " waits until " << microseconds(pick.start) << ", when " << units(width)
              << " will be free"
-             << (view_.problem.costs.of(pick.node, 0).width <= pick.free_units ? ": so it is over sooner" : "") << '\n';
+             << (view_.problem.costs.of(pick.node, 0).width <= pick.free_units ? ", and then finishes sooner" : "")
+             << '\n';
       } else {
-        // Told together with those after it.
+        // One line for this and those after it.
         std::vector<NodeId> passed_over{pick.node};
         for (; i + 1 < told->picks.size(); ++i) {
           const ScheduleLog::Pick& next = told->picks[i + 1];
           if (next.time != pick.time || next.started || next.implementation >= 0) break;
           passed_over.push_back(next.node);
         }
-        out_ << "     not now: " << list(passed_over) << ", which would not be over by "
+        out_ << "     not now: " << list(passed_over) << ", which would not finish by "
              << microseconds(told->picks[i].reserved) << '\n';
       }
     }
@@ -244,11 +246,11 @@ class ExplanationText {
     const auto implementations = view_.problem.costs.of(pick.node);
     const Cost& taken = implementations[pick.implementation];
     if (implementations.size() == 1) return message(units(taken.width), ", its only implementation");
-    std::string way = units(taken.width);
-    if (!taken.algorithm.empty()) way += " by " + taken.algorithm;
-    if (pick.fixed) return message(way, ", as the search wants it");
-    if (!pick.in_turn && taken.width == std::max(pick.limit, 1)) return message(way, ", its share of what is free");
-    return message(way, ", with which it is over first");
+    std::string text = units(taken.width);
+    if (!taken.algorithm.empty()) text += " by " + taken.algorithm;
+    if (pick.fixed) return text + ", as chosen by local search";
+    if (!pick.in_turn && taken.width == std::max(pick.limit, 1)) return text + ", its share of what is free";
+    return text + ", at which it finishes first";
   }
 
   /// The streams of the kept schedule, in the order in which they were chosen.
@@ -256,24 +258,23 @@ class ExplanationText {
     std::vector<NodeId> nodes = view_.problem.graph.launched_nodes();
     if (log_.stream_picks.empty()) return;
     std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
-    out_ << "\n   Then every node gets a stream that is free as it starts, with a view to few waits:\n";
+    out_ << "\n   Then every node gets a stream that is free as it starts, where it needs the fewest waits:\n";
     for (const NodeId node : nodes) {
       out_ << "     " << label(node) << ": " << stream_of(node) << ", " << why_stream(log_.stream_picks[node]) << '\n';
     }
   }
 
   std::string why_stream(const ScheduleLog::StreamPick& pick) const {
-    if (pick.wide) return "where what is wide goes";
+    if (pick.wide) return "the stream for wide nodes";
     const std::string last = pick.last == kNoNode ? "" : message(" after ", label(pick.last));
     if (pick.free_streams == 1) return "the only one free" + last;
-    return (pick.waits == 0 ? "where it needs no wait" : message("where ", plural(pick.waits, "wait"), " will do")) +
-           last;
+    return (pick.waits == 0 ? "where it needs no wait" : message("where it needs ", plural(pick.waits, "wait"))) + last;
   }
 
   void tell_waits() {
     heading(5, "Waits",
             "An order between streams is kept by an event that one records and the other waits for, "
-            "unless something else keeps it.");
+            "unless another order implies it.");
     std::size_t counts[5] = {};
     std::ostringstream lines;
     for (const auto& [before, after, order, by] : log_.dependences) {
@@ -283,13 +284,13 @@ class ExplanationText {
       switch (order) {
         case ScheduleLog::Order::wait: lines << "wait, " << stream_of(after) << " for " << stream_of(before); break;
         case ScheduleLog::Order::known:
-          lines << "dropped, " << stream_of(after) << " knows it from an earlier wait";
+          lines << "dropped, " << stream_of(after) << " already waited for a later point";
           break;
         case ScheduleLog::Order::later: lines << "dropped, " << by << " comes later in " << stream_of(before); break;
         case ScheduleLog::Order::implied: lines << "dropped, " << by << " is itself after " << before; break;
         case ScheduleLog::Order::stream: break;
       }
-      lines << (is_data(before, after) ? "\n" : " (for the capacity: no data)\n");
+      lines << (is_data(before, after) ? "\n" : " (for capacity, no data)\n");
     }
     const auto count = [&](ScheduleLog::Order order) { return counts[static_cast<std::size_t>(order)]; };
     out_ << "   Of " << plural(log_.dependences.size(), "order") << " to keep, " << count(ScheduleLog::Order::stream)
@@ -306,8 +307,8 @@ class ExplanationText {
   void tell_memory() {
     constexpr std::int64_t kShownBytes = 4096;
     heading(6, "Memory",
-            "Every result has an address before anything runs. Bytes serve again once all readers are "
-            "over, in every order that\n   the waits allow.");
+            "Every result has an address before anything runs. Bytes are reused once the last reader "
+            "has finished, in every order\n   that the waits allow.");
     Cells cells{{"address", "bytes", "from", "to", "what"}};
     const std::vector<ArenaUse> uses = arena_uses(view_, view_.simulation.runs);
     std::size_t small = 0;
@@ -322,8 +323,8 @@ class ExplanationText {
     out_ << text_table(cells, "rrrrl", "   ");
     if (small > 0) out_ << "   and " << small << " of less than " << kibibytes(kShownBytes) << '\n';
     out_ << "\n   Arena " << kibibytes(view_.plan.arena_bytes) << "; in use at most "
-         << kibibytes(peak_bytes(bytes_in_use(uses))) << "; with bytes of its own for every result "
-         << kibibytes(view_.plan.naive_bytes) << ".\n";
+         << kibibytes(peak_bytes(bytes_in_use(uses))) << "; without reuse " << kibibytes(view_.plan.naive_bytes)
+         << ".\n";
   }
 
   std::string what(const ArenaUse& use) const {
@@ -339,9 +340,10 @@ class ExplanationText {
   void tell_result() {
     const Simulation& simulation = view_.simulation;
     const std::vector<std::string> faults = verify(graph_, view_.problem.costs, view_.plan);
-    heading(7, "Verification and simulation",
-            "A verifier that knows nothing of the above looks for races and deadlocks; then the plan is played, event "
-            "by event.");
+    heading(
+        7, "Verification and simulation",
+        "A verifier that knows nothing of the above looks for races and deadlocks; then the plan is simulated, event "
+        "by event.");
     out_ << "   " << (faults.empty() ? "no fault found" : faults.front()) << "\n   "
          << microseconds(simulation.makespan) << ", " << fixed(simulation.makespan / view_.plan.bound.bound, 2)
          << " times the lower bound\n";

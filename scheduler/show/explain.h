@@ -1,6 +1,6 @@
 #pragma once
-// A small part of a step, told step by step: what was recorded, what depends on what, what it costs, why the list
-// scheduler took which node when, which waits are kept, where results lie, and what comes of it.
+// Explains the planning of a small part of a step: what was recorded, what depends on what, what it costs, why the list
+// scheduler started which node when, which waits are kept, where results lie, and how long it takes.
 
 #include <string>
 #include <string_view>
@@ -12,10 +12,10 @@ namespace braid::scheduler {
 
 struct Explanation {
   PlanView view;    ///< of the block, planned as a step of its own
-  ScheduleLog log;  ///< how that came about
+  ScheduleLog log;  ///< the decisions behind the plan
 };
 
-/// Blocks of more nodes than this are refused: nobody would read it.
+/// Larger blocks are refused: the text would be too long to read.
 inline constexpr std::size_t kMostExplained = 120;
 
 /// Plans the nodes whose layer is `block` or within it (scheduler/show/block.h), by `critical_path` and with the costs
@@ -24,7 +24,8 @@ Explanation explain_block(const PlanView& step, const std::string& block);
 
 std::string to_text(const Explanation& explanation);
 
-/// A table of the largest blocks of the step that can be explained. What is too large is listed by its parts.
+/// A table of the largest blocks of the step that can be explained. Blocks that are too large are listed by their
+/// parts.
 std::string list_blocks(const PlanView& step);
 
 }  // namespace braid::scheduler

@@ -1,6 +1,6 @@
 #pragma once
-// All that it takes to show a plan to people, and what can be read from it: scheduler/show/chrome_trace.h and
-// scheduler/show/plan_page.h draw it, scheduler/show/explain.h tells how it came about.
+// Everything needed to show a plan: scheduler/show/chrome_trace.h and scheduler/show/plan_page.h draw it,
+// scheduler/show/explain.h explains the decisions.
 
 #include <span>
 #include <string>
@@ -17,7 +17,7 @@ using Run = Simulation::Run;
 /// How the training of a model has gone, beside a step of it.
 struct LossCurve {
   std::vector<double> steps;                           ///< training loss of every step
-  std::vector<std::pair<std::int64_t, double>> tests;  ///< after so many steps: loss on the test set
+  std::vector<std::pair<std::int64_t, double>> tests;  ///< (steps so far, loss on the test set)
 };
 
 struct PlanView {
@@ -28,13 +28,13 @@ struct PlanView {
   Plan plan;
   Simulation simulation;
   std::vector<Run> measured;      ///< per node, as it really ran; empty if it did not
-  std::vector<std::string> jobs;  ///< names of what trains together in the step; empty if unknown
+  std::vector<std::string> jobs;  ///< names of the models that train together in the step; empty if unknown
   std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
   std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[node]; }
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[node]; }
-  /// As it really ran, or else as planned.
+  /// As measured if it was, else as planned.
   std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
   const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[node].implementation); }
 };
@@ -59,8 +59,8 @@ struct NodeWait {
 /// The waits of a plan, stream by stream.
 std::vector<NodeWait> waits_of(const Plan& plan);
 
-/// The nodes that determine how long a run took, first to last: each had to wait for the one ahead of it, be it in its
-/// own stream or by an event.
+/// The nodes that determine how long a run took, first to last: each had to wait for the one before it, in its own
+/// stream or by an event.
 std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs);
 
 /// Bytes of the arena, and for how long they are in use: those of a value from its first write to its last use, or
@@ -71,7 +71,7 @@ struct ArenaUse {
   std::int64_t offset = 0, bytes = 0;
   double begin = 0, end = 0;  ///< microseconds
 };
-/// By begin. A value that is written over another in place takes its bytes over as its producer starts.
+/// By begin. A value that is written in place owns the bytes from the start of its producer on.
 std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs);
 
 /// Bytes in use from a time on, until the next entry.

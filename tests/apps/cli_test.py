@@ -791,7 +791,7 @@ class CommandLine(unittest.TestCase):
                          ["conv1", "conv2", "fc1", "fc2", "fc3"])
         self.assertEqual(self.misused("explain", "tiny.yaml", "--html", "b.html"), "--html requires --block")
         network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
-        self.assertIn("too many to be told one by one", self.fails("explain", *network, "--block", "features"))
+        self.assertIn("too many to explain one by one", self.fails("explain", *network, "--block", "features"))
         self.assertIn("\nfeatures.denseblock1 ", self.braid("explain", *network).stdout)
 
     def test_too_little_memory_is_an_error_wherever_it_runs_out(self):

@@ -238,7 +238,7 @@ TEST_CASE("measured nodes of a step with recomputation are those of its own grap
   CHECK(repeats);
   const scheduler::Profile profile = profiler.profile();
   CHECK(std::ranges::any_of(profile.measurements, [](const scheduler::Measurement& m) {
-    return m.way.node.starts_with("batch_norm_apply");
+    return m.implementation.node.starts_with("batch_norm_apply");
   }));
 }
 

@@ -31,12 +31,12 @@ TEST_CASE("a profiler times every node, and equal nodes are samples of one") {
   const scheduler::Profile profile = profile_of(1);
   CHECK(profile.capacity >= 1);
   REQUIRE(profile.measurements.size() == 2);
-  CHECK(profile.measurements[0].way.node.starts_with("cross_entropy{"));
+  CHECK(profile.measurements[0].implementation.node.starts_with("cross_entropy{"));
   CHECK(profile.measurements[0].samples == 3);
-  CHECK(profile.measurements[1].way.node.starts_with("relu "));
+  CHECK(profile.measurements[1].implementation.node.starts_with("relu "));
   CHECK(profile.measurements[1].samples == 6);
   for (const scheduler::Measurement& m : profile.measurements) {
-    CHECK(m.way.width == 1);
+    CHECK(m.implementation.width == 1);
     CHECK(m.microseconds > 0);
   }
 }

@@ -7,10 +7,10 @@
 namespace braid::scheduler::testing {
 namespace {
 
-/// The least makespan by trying everything: every order of the nodes and every way to run each, where a node starts as
-/// early as those placed before it allow. Some order and ways give a best schedule, whatever it looks like (the
-/// serial schedule generation scheme: Kolisch, "Serial and parallel resource-constrained project scheduling methods
-/// revisited", 1996).
+/// The least makespan by trying everything: every order of the nodes and every implementation of each, where a node
+/// starts as early as those placed before it allow. Some order and implementations give a best schedule, whatever it
+/// looks like (the serial schedule generation scheme: Kolisch, "Serial and parallel resource-constrained project
+/// scheduling methods revisited", 1996).
 class Enumeration {
  public:
   explicit Enumeration(const Problem& problem) : problem_(problem), placed_(problem.graph.node_count()) {

@@ -156,7 +156,7 @@ TEST_CASE("an unknown or too large block is refused with names to use instead") 
     add(view.problem.graph, {input});
     view.layers.push_back("large.inner");
   }
-  CHECK(refusal(view, "large").find("too many to be told one by one, at most 120. Within it there are large.inner") !=
+  CHECK(refusal(view, "large").find("too many to explain one by one, at most 120. Within it there are large.inner") !=
         std::string::npos);
 }
 

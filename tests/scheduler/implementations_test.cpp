@@ -13,25 +13,26 @@ namespace {
 constexpr double kRounding = 1 + 1e-9;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A random step in which most nodes can run in several ways: the wider and the more workspace, the faster.
+/// A random step in which most nodes have several implementations: the wider and the more workspace, the faster.
 struct Case {
-  Case(std::uint64_t seed, int max_nodes, int streams, bool oversubscribes, int most_ways = 3) {
+  Case(std::uint64_t seed, int max_nodes, int streams, bool oversubscribes, int most_implementations = 3) {
     StepGraph graph = random_step(seed, max_nodes).graph;
     Costs costs;
     Generator random(seed + 1000);
     const auto below = [&](int bound) { return static_cast<int>(random.below(static_cast<std::uint32_t>(bound))); };
     for (const Node& node : graph.nodes()) {
-      std::vector<Cost> ways;
+      std::vector<Cost> implementations;
       int width = 1 + below(4);
       std::size_t workspace = 0;
       double duration = 5 + below(20);
-      for (int more = node.is_view ? 1 : 1 + below(most_ways); more > 0; --more) {
-        ways.push_back({.width = width, .duration = node.is_view ? 0 : duration, .workspace_bytes = workspace});
+      for (int more = node.is_view ? 1 : 1 + below(most_implementations); more > 0; --more) {
+        implementations.push_back(
+            {.width = width, .duration = node.is_view ? 0 : duration, .workspace_bytes = workspace});
         width = std::min(8, width + below(3));
         workspace += static_cast<std::size_t>(below(1500));
         duration *= 0.5 + 0.5 * random.uniform();
       }
-      costs.add(ways);
+      costs.add(implementations);
     }
     problem = make_problem(std::move(graph), std::move(costs), streams, 8, oversubscribes);
     plan = plan_commands(problem, critical_path(problem), "critical_path");
@@ -51,7 +52,7 @@ struct Case {
   Plan plan;
 };
 
-/// The smallest simulated makespan over all ways to run all nodes within the limit.
+/// The smallest simulated makespan over all combinations of implementations within the limit.
 double brute_force(const Case& step, std::int64_t limit, Plan& plan, NodeId node = 0) {
   if (node == step.problem.graph.node_count()) {
     return step.workspaces(plan) <= limit ? simulate(step.problem, plan).makespan : kNever;
@@ -165,17 +166,17 @@ TEST_CASE("a node off the critical path takes the slower implementation that nee
   CHECK(plan.makespan == 13);
 }
 
-TEST_CASE("a narrow implementation is chosen where wide ones would compete") {
+TEST_CASE("a narrow implementation is taken where wide ones interfere") {
   StepGraph graph;
   const ValueId start = add(graph, {});
   add(graph, {start});
   add(graph, {start});
   Costs costs;
   const Cost first{.width = 1, .duration = 1};
-  const Cost ways[] = {{.width = 4, .duration = 12}, {.width = 8, .duration = 10}};
+  const Cost implementations[] = {{.width = 4, .duration = 12}, {.width = 8, .duration = 10}};
   costs.add({&first, 1});
-  costs.add(ways);
-  costs.add(ways);
+  costs.add(implementations);
+  costs.add(implementations);
   Problem problem = make_problem(graph, costs, 2, 8);
   problem.oversubscribes = true;
   Schedule schedule = serial(problem);

@@ -166,7 +166,7 @@ class Mutator {
     return true;
   }
 
-  bool choose_another_way() {
+  bool choose_another_implementation() {
     const NodeId node = static_cast<NodeId>(below(graph_.node_count()));
     const std::size_t implementations = costs_.of(node).size();
     if (graph_.node(node).is_view || implementations < 2) return false;
@@ -276,7 +276,7 @@ constexpr Mutation kMutations[] = {
     {"a workspace moved a little", &Mutator::move_workspace_a_little, true},
     {"a workspace grown", &Mutator::grow_workspace, true},
     {"workspaces swapped", &Mutator::swap_workspaces, true},
-    {"another way to run a node", &Mutator::choose_another_way, true},
+    {"another implementation of a node", &Mutator::choose_another_implementation, true},
     {"the arena shrunk", &Mutator::shrink_arena, true},
 };
 

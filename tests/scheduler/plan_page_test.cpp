@@ -54,7 +54,7 @@ TEST_CASE("a page compares with the serial plan, whose nodes may be wider than t
   CHECK(data["numbers"]["one_stream_us"] == 12);
 }
 
-TEST_CASE("the critical path of a page is the longest chain of nodes that need each other") {
+TEST_CASE("the critical path of a page is the longest chain of dependent nodes") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);

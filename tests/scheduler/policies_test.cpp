@@ -116,7 +116,7 @@ TEST_CASE("a wide node goes to stream 0 even if its predecessor ran elsewhere") 
   CHECK(schedule.placements[2].stream == 0);
 }
 
-TEST_CASE("capacity is handed over from a finished node to a wide one by an extra edge") {
+TEST_CASE("capacity is handed over from a finished node to a wide one by a resource edge") {
   StepGraph graph;  // 0 -> 2 and 1 are independent; 2 needs both cores, so it must be kept apart from 1
   const ValueId a = add(graph, {});
   add(graph, {});
@@ -152,7 +152,7 @@ TEST_CASE("a schedule beyond the capacity is refused") {
   CHECK_THROWS_AS(add_capacity_edges(make_problem(graph, costs, 2, 1), schedule), PlanError);
 }
 
-TEST_CASE("no extra edges where all nodes are narrow and there is a core for every stream") {
+TEST_CASE("no resource edges where all nodes are narrow and there is a core for every stream") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const RandomStep step = random_step(seed);
     const int streams = 1 + static_cast<int>(seed % 8);

@@ -28,9 +28,11 @@ Profile example() {
   return {.device = "a \"device\"",
           .capacity = 4,
           .software = "braid 1.2.3",
-          .measurements = {{.way = {.node = "a", .width = 1}, .microseconds = 1.5, .samples = 3},
-                           {.way = {.node = "a", .width = 2}, .microseconds = 0.75, .samples = 3},
-                           {.way = {.node = "b", .width = 1, .algorithm = "x"}, .microseconds = 0, .samples = 1}},
+          .measurements = {{.implementation = {.node = "a", .width = 1}, .microseconds = 1.5, .samples = 3},
+                           {.implementation = {.node = "a", .width = 2}, .microseconds = 0.75, .samples = 3},
+                           {.implementation = {.node = "b", .width = 1, .algorithm = "x"},
+                            .microseconds = 0,
+                            .samples = 1}},
           .pairs = {{.slowed = {.node = "a", .width = 1},
                      .beside = {.node = "b", .width = 1, .algorithm = "x"},
                      .factor = 1.25,
@@ -169,8 +171,8 @@ TEST_CASE("pairs of nodes that make no sense are refused") {
 TEST_CASE("later measurements take the place of earlier ones") {
   Profile profile = example();
   Profile later{.device = profile.device, .capacity = 4, .software = "braid 2.0.0"};
-  later.measurements = {{.way = {.node = "c", .width = 1}, .microseconds = 9, .samples = 5},
-                        {.way = {.node = "a", .width = 2}, .microseconds = 7, .samples = 5}};
+  later.measurements = {{.implementation = {.node = "c", .width = 1}, .microseconds = 9, .samples = 5},
+                        {.implementation = {.node = "a", .width = 2}, .microseconds = 7, .samples = 5}};
   merge(profile, later);
   CHECK(profile.software == "braid 2.0.0");
   REQUIRE(profile.measurements.size() == 4);
@@ -216,9 +218,10 @@ TEST_CASE("durations of known nodes are replaced, others are unchanged") {
   const StepGraph graph = three_nodes();
   Costs costs = two_widths(graph);
   Profile profile{.device = "d", .capacity = 2, .software = ""};
-  profile.measurements = {{.way = {.node = node_signature(graph, 0), .width = 1}, .microseconds = 8, .samples = 1},
-                          {.way = {.node = node_signature(graph, 0), .width = 2}, .microseconds = 5, .samples = 1},
-                          {.way = {.node = "of another network", .width = 1}, .microseconds = 1, .samples = 1}};
+  profile.measurements = {
+      {.implementation = {.node = node_signature(graph, 0), .width = 1}, .microseconds = 8, .samples = 1},
+      {.implementation = {.node = node_signature(graph, 0), .width = 2}, .microseconds = 5, .samples = 1},
+      {.implementation = {.node = "of another network", .width = 1}, .microseconds = 1, .samples = 1}};
   CHECK(apply(profile, graph, costs) == ProfileUse{.known = 1, .unknown = 1});
   CHECK(costs.of(0, 0).duration == 8);
   CHECK(costs.of(0, 1).duration == 5);
@@ -230,7 +233,8 @@ TEST_CASE("an implementation that was not measured keeps its ratio to one that w
   const StepGraph graph = three_nodes();
   Costs costs = two_widths(graph);
   Profile profile{.device = "d", .capacity = 2, .software = ""};
-  profile.measurements = {{.way = {.node = node_signature(graph, 2), .width = 2}, .microseconds = 6, .samples = 1}};
+  profile.measurements = {
+      {.implementation = {.node = node_signature(graph, 2), .width = 2}, .microseconds = 6, .samples = 1}};
   CHECK(apply(profile, graph, costs) == ProfileUse{.known = 1, .unknown = 1});
   CHECK(costs.of(2, 0).duration == doctest::Approx(10));
   CHECK(costs.of(2, 1).duration == 6);
@@ -246,8 +250,9 @@ TEST_CASE("implementations of one width are distinguished by name") {
   }
   Profile profile{.device = "d", .capacity = 2, .software = ""};
   const std::string node = node_signature(graph, 0);
-  profile.measurements = {{.way = {.node = node, .width = 1, .algorithm = "small"}, .microseconds = 20, .samples = 1},
-                          {.way = {.node = node, .width = 1, .algorithm = "fast"}, .microseconds = 10, .samples = 1}};
+  profile.measurements = {
+      {.implementation = {.node = node, .width = 1, .algorithm = "small"}, .microseconds = 20, .samples = 1},
+      {.implementation = {.node = node, .width = 1, .algorithm = "fast"}, .microseconds = 10, .samples = 1}};
   CHECK(apply(profile, graph, costs).known == 1);
   CHECK(costs.of(0, 0).duration == 10);
   CHECK(costs.of(0, 1).duration == 20);

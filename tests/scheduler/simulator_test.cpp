@@ -10,7 +10,7 @@ namespace {
 using Kind = Command::Kind;
 using Nodes = std::vector<NodeId>;
 
-/// One way to run each node.
+/// One implementation of each node.
 Costs choices_of(const std::vector<Cost>& nodes) {
   Costs costs;
   for (const Cost& cost : nodes) costs.add({&cost, 1});

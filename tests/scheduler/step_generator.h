@@ -19,7 +19,7 @@ struct NodeDescription {
   int bytes = 0;            ///< of its output, in units of 100
   bool in_place = false;    ///< may write over its first input
   bool kept = false;
-  int width = 1;  ///< its only way, or the narrower of two if it is moldable
+  int width = 1;  ///< its only implementation, or the narrower of two if it is moldable
   bool moldable = false;
   int duration = 0;   ///< microseconds
   int workspace = 0;  ///< in units of 100 bytes

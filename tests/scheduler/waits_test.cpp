@@ -99,7 +99,7 @@ TEST_CASE("the next version of a parameter waits for readers of the previous one
   CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 1}});
 }
 
-TEST_CASE("extra edges are ordered like data, and views are not launched") {
+TEST_CASE("resource edges are ordered like data, and views are not launched") {
   StepGraph graph;
   const ValueId a = add(graph, {});
   OutputDesc view = bytes_output(256);

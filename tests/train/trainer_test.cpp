@@ -254,7 +254,7 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   const std::vector<int> all = widths(0, profile.capacity);
   CHECK(profile.measurements.size() % all.size() == 0);
   for (const int width : all) {
-    const auto as_wide = [&](const scheduler::Measurement& m) { return m.way.width == width; };
+    const auto as_wide = [&](const scheduler::Measurement& m) { return m.implementation.width == width; };
     CHECK(std::ranges::count_if(profile.measurements, as_wide) * std::ssize(all) == std::ssize(profile.measurements));
   }
   CHECK(calls <= 3);

@@ -21,7 +21,7 @@ function set(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
 }
 
-// ---- words for numbers
+// ---- numbers as text
 
 function time(us, digits = 3) {
   if (us >= 1e6) return `${+(us / 1e6).toPrecision(digits)} s`;
@@ -39,7 +39,7 @@ const escaped = text => String(text).replace(/[&<>]/g, c => ({'&': '&amp;', '<':
 const fits = (text, pixels, perLetter = 7) => text.length * perLetter + 8 <= pixels;
 const plural = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
 
-/// Steps of 1, 2 or 5 times a power of ten, about so many of them in a range.
+/// Steps of 1, 2 or 5 times a power of ten, about this many of them in a range.
 function ticks(from, to, count) {
   const rough = Math.max(to - from, 1e-9) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -95,7 +95,7 @@ if (N.measured_us !== undefined) {
 card('Simulated', 'simulated_us', time(N.simulated_us), 'the plan simulated event by event');
 card('One stream', 'one_stream_us', time(N.one_stream_us),
      `the serial plan simulated: ${ratio(N.one_stream_us / N.makespan_us)} times as long as this plan`);
-card('Depth D', 'depth_us', time(N.depth_us), 'the longest chain of nodes that need each other');
+card('Depth D', 'depth_us', time(N.depth_us), 'the longest chain of dependent nodes');
 card('Work W', 'work_us', time(N.work_us),
      `of one ${DATA.unit}; W/D: ${(N.work_us / Math.max(N.depth_us, 1e-9)).toPrecision(3)} ${DATA.unit}s could be busy on average`);
 card('Streams', 'used_streams', N.used_streams, `in use, of ${N.streams} that the plan could use`);

@@ -1,6 +1,6 @@
 // ---- the Gantt chart
 
-/// Whether what comes next on the way needs this node's result; the end of the step needs the last one's.
+/// Whether the next node of the chain needs this node's result; the end of the step needs the last one's.
 const is_needed = (pace, i) => i + 1 === pace.length || edges.has(`${pace[i]} ${pace[i + 1]}`);
 
 (function gantt() {
@@ -101,7 +101,7 @@ const is_needed = (pace, i) => i + 1 === pace.length || edges.has(`${pace[i]} ${
   interact_with_time(chart);
 })();
 
-// How much of a step passes while the next node on its way waits for a result.
+// How much of a step passes while the next node of the chain waits for a result.
 $('pace').textContent = runs.map(run => {
   const own = id => length(nodes.get(id)[run.key]);
   const needed = run.pace.filter((id, i) => is_needed(run.pace, i)).reduce((sum, id) => sum + own(id), 0);

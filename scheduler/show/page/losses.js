@@ -1,4 +1,4 @@
-// ---- what a training adds: its losses
+// ---- the losses of a training
 
 (function losses() {
   const runs_of = DATA.losses ?? [];

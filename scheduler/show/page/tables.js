@@ -1,4 +1,4 @@
-// ---- the nodes that take longest, and those that the plan foresees worst
+// ---- the slowest nodes, and those whose measured times differ most from the planned ones
 
 (function tables() {
   const kRows = 10;

@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// Copies share the elements, as in NumPy. Thread-safe as long as nobody writes.
+/// Copies share the elements, as in NumPy. Thread-safe while no thread writes.
 class Array {
  public:
   Array() = default;

@@ -19,7 +19,7 @@ class Replay {
   virtual ~Replay() = default;
 };
 
-/// Host bytes on their way to the device.
+/// Host bytes to copy to the device.
 struct Upload {
   void* target = nullptr;
   const void* source = nullptr;
@@ -48,22 +48,22 @@ class StreamGroup {
   virtual ~StreamGroup() = default;
   virtual int size() const = 0;
   /// Returns once the next program may be prepared: when nothing runs any more (CPU), or when at most one program is
-  /// still under way (CUDA). Throws what went wrong until then.
+  /// still running (CUDA). Throws what earlier programs threw.
   virtual void admit() = 0;
   /// Copies host data to the device, after everything launched before and ahead of the next launch. The sources may be
   /// reused at once. On CUDA the transfer itself overlaps with what is running.
   virtual void upload(std::span<const Upload> uploads) = 0;
-  /// Begins to copy host data that the next upload will have among its sources, beside what is running; targets do not
-  /// count yet. The data must stay as they are until then. Never needed, and nothing on CPU.
+  /// Begins to copy host data that will be among the sources of the next upload, while programs run; targets are
+  /// ignored. The data must stay unchanged until then. Optional; does nothing on CPU.
   virtual void prefetch(std::span<const Upload>) {}
-  /// Starts the program on all streams and returns at once. Programs run one after another.
-  /// Throws Error if the program wants more streams than there are.
+  /// Starts the program on all streams and returns at once. Programs run one after another. Throws Error if the program
+  /// uses more streams than there are.
   virtual void launch(const Program& program) = 0;
-  /// Makes a program into one unit, to be launched any number of times. Null where the device knows no such thing.
+  /// Makes a program into one unit, to be launched any number of times. Null if the device does not support this.
   virtual std::unique_ptr<Replay> capture(const Program&) { return nullptr; }
   /// Launches what capture() made, like launch(program).
   virtual void launch(Replay&) {}
-  /// Runs a program once and tells when each launch ran on the device, by start. Nothing else may be running.
+  /// Runs a program once and returns when each launch ran on the device, by start. Nothing else may be running.
   virtual std::vector<LaunchTime> measure(const Program& program) = 0;
   /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last
   /// call; after a fault the remaining kernels of that program are skipped.
@@ -74,8 +74,8 @@ class StreamGroup {
 
 struct StreamOptions {
   int count = 1;
-  /// Streams with disjoint parts of the device: so many SMs each, one entry per stream. Empty: all share all of it.
-  /// CUDA only, by green contexts; drivers that lack them are told in a DeviceError.
+  /// The number of SMs of each stream, where streams get disjoint parts of the device. Empty: all streams share the
+  /// device. CUDA only, by green contexts; throws DeviceError if the driver lacks them.
   std::vector<int> partition = {};
 };
 

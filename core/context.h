@@ -41,7 +41,7 @@ class Parameter {
 /// as if it were alone.
 struct RandomState {
   std::uint64_t seed = 1;
-  std::uint32_t layers = 0;  ///< layers with random behaviour of their own that were made, such as dropout
+  std::uint32_t layers = 0;  ///< layers made so far that draw random numbers, such as dropout
   std::int32_t step = 0;     ///< steps taken
 };
 
@@ -59,9 +59,9 @@ class Context {
 
   /// A new persistent tensor, zero-filled, named within the current scopes.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
-  /// Ends the life of parameters: no step may use them again. Their memory is freed when the next step begins.
+  /// Releases parameters: no step may use them again. Their memory is freed when the next step begins.
   void release(std::span<Parameter* const> parameters);
-  /// All that were ever added, released ones included; slots are not given again.
+  /// All that were ever added, released ones included; slots are not reused.
   std::span<Parameter* const> parameters() const { return parameters_; }
   /// Whether the parameter was made by this context.
   bool owns(const Parameter& parameter) const {
@@ -77,7 +77,7 @@ class Context {
   /// The generator for initialising a tensor: depends on the seed and the tensor's name alone, so that adding a layer
   /// does not change the initial weights of the others.
   Generator generator(std::string_view name) const;
-  /// A number that tells apart layers with random behaviour of their own, such as dropout.
+  /// A number that identifies a layer that draws random numbers, such as dropout.
   std::uint32_t next_layer() { return random().layers++; }
   /// While it lives, another random state is in force: layers made belong to it, and steps recorded draw from it.
   class RandomScope {
@@ -93,7 +93,7 @@ class Context {
     RandomState* outer_;
   };
 
-  /// What names of new tensors start with: the scopes that live, as "layer1.0.".
+  /// The prefix of the names of new tensors: the current scopes, as "layer1.0.".
   const std::string& prefix() const { return prefix_; }
   /// While it lives, names of new tensors start with "name.".
   class Scope {

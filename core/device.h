@@ -1,5 +1,5 @@
 #pragma once
-// A device is a small value: its type and index. What it can do is told by its backend.
+// A device is a small value: its type and index. Its backend describes what it can do.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Device {
 
 std::ostream& operator<<(std::ostream& out, const Device& device);
 
-/// What planning needs to know of a device. Capacity is what concurrent nodes share: cores or SMs.
+/// What planning needs to know about a device. Capacity is what concurrent nodes share: cores or SMs.
 struct DeviceInfo {
   std::string name;
   int capacity = 1;
@@ -39,7 +39,7 @@ struct DeviceInfo {
   bool oversubscribes = false;
   /// Thread blocks of one of Braid's own kernels that one unit of a GPU holds at once.
   int blocks_per_unit = 1;
-  /// CUDA: the device as cuDNN describes it (JSON), to plan for it where it is not; or empty.
+  /// CUDA: the device as cuDNN describes it (JSON), to plan for it on other machines; or empty.
   std::string properties = {};
 };
 

@@ -37,7 +37,7 @@ struct OutOfMemory : DeviceError {
   using DeviceError::DeviceError;
 };
 
-/// A plan is not what it must be: a race, a deadlock, a node launched twice.
+/// A plan is invalid: a race, a deadlock, a node launched twice.
 struct PlanError : Error {
   using Error::Error;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What to tell people of an exception.
+// The text of an exception for users.
 
 #include <exception>
 #include <new>
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Its message; "out of memory" for std::bad_alloc, whose own says nothing to people.
+/// Its message; "out of memory" for std::bad_alloc, whose own does not say so.
 inline std::string exception_text(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

@@ -1,5 +1,5 @@
 #pragma once
-// Hashing for structural keys: two independent 64-bit lanes, so that different graphs almost never meet.
+// Hashing for structural keys: two independent 64-bit lanes, so that different graphs almost never collide.
 
 #include <bit>
 #include <cstdint>

@@ -14,8 +14,8 @@ Json parse_json(std::string_view text) {
     const std::string_view before = text.substr(0, std::clamp<std::size_t>(error.byte, 1, text.size() + 1) - 1);
     const std::size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
     throw JsonError(message("line ", std::ranges::count(before, '\n') + 1, ", column ", before.size() - line_start + 1,
-                            ": expected valid JSON, ",
-                            before.size() == text.size() ? "the text ends" : "this is none"));
+                            ": expected valid JSON, got ",
+                            before.size() == text.size() ? "the end of the text" : "something else"));
   } catch (const Json::exception&) {
     throw JsonError("expected valid JSON, but a number is too large");
   }

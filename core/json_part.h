@@ -1,6 +1,6 @@
 #pragma once
-// Reading JSON that others wrote: nothing in it is trusted, and complaints say where. Not for public headers, which
-// know no JSON library.
+// Reads untrusted JSON: everything is checked, and errors say where. Not for public headers, which do not include a
+// JSON library.
 
 #include <cstdint>
 #include <limits>

@@ -23,7 +23,7 @@ struct ValueDesc {
 /// Where a kernel runs.
 struct LaunchContext {
   Stream stream;
-  const void* native = nullptr;  ///< what the backend knows of the stream (a cuda::StreamHandles); null on CPU
+  const void* native = nullptr;  ///< the backend's data of the stream (a cuda::StreamHandles); null on CPU
   void* cuda_stream = nullptr;   ///< the cudaStream_t to enqueue in; null on CPU
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the backends' ways to measure have in common.
+// What the measurements of all backends share.
 
 #include <algorithm>
 #include <vector>

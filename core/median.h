@@ -1,5 +1,5 @@
 #pragma once
-// The median, our figure for times: a few disturbed measurements do not move it. The quartiles tell its spread.
+// The median, our statistic for times: a few outliers do not move it. The quartiles show the spread.
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 // An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
-// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory). What an op is told apart
-// by in caches, profiles and reports comes from its attributes alone (core/attributes.h).
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory). Caches, profiles and
+// reports identify an op by its name and attributes alone (core/attributes.h).
 
 #include <cstddef>
 #include <limits>
@@ -23,11 +23,11 @@ using NodeId = std::int32_t;
 inline constexpr ValueId kNoValue = -1;
 inline constexpr NodeId kNoNode = -1;
 
-/// What infer says of one output.
+/// The result of infer for one output.
 struct OutputDesc {
   DType dtype = DType::f32;
   Shape shape;
-  /// Input whose bytes this output may take over if nobody else needs them any more; -1 for none.
+  /// Input whose bytes this output may take over if no other node needs them any more; -1 for none.
   int reuses = -1;
   /// Persistent input that this output is the next version of: same bytes, always; -1 for none.
   int overwrites = -1;
@@ -50,7 +50,7 @@ using OpPtr = std::shared_ptr<const Op>;
 
 /// How the outputs of a node are computed a second time, with the same bits.
 struct Repeat {
-  /// What runs then, with the first outputs of the node as its own. Null: the op itself.
+  /// The op that runs then; its outputs are the first outputs of the node. Null: the op itself.
   OpPtr op = nullptr;
   /// (i, o): input i is then what was output o the first time.
   std::vector<std::pair<int, int>> inputs_from_outputs = {};
@@ -111,7 +111,7 @@ class OpWith : public Op {
   }
 
  private:
-  /// Aligned, so that nothing of Derived fits in behind it, unseen by the assertion.
+  /// Aligned, so that no member of Derived fits into padding behind it, where the assertion would miss it.
   struct alignas(std::max_align_t) Aligned : Attributes {};
 
  protected:
@@ -128,7 +128,7 @@ class GradientContext {
   virtual ValueDesc desc(ValueId value) const = 0;
   /// Gradient with respect to an output; kNoValue if nothing depends on it.
   virtual ValueId output_gradient(int i) const = 0;
-  /// Whether anyone wants the gradient with respect to input i. Rules skip the others.
+  /// Whether the gradient with respect to input i is needed. Rules skip the others.
   virtual bool needs(int i) const = 0;
   /// Records a node and returns its first output; further outputs follow with consecutive ids.
   virtual ValueId emit(OpPtr op, std::span<const ValueId> inputs) = 0;

@@ -24,7 +24,7 @@ std::string read_file(const std::filesystem::path& path, std::string_view what, 
   const auto check = [&](bool condition, const auto&... why) {
     BRAID_CHECK(condition, DataError, path.string(), ": cannot read ", what, ": ", why...);
   };
-  // Without O_NONBLOCK, opening a pipe waits for somebody who writes.
+  // Without O_NONBLOCK, opening a pipe waits for a writer.
   const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   check(descriptor >= 0, std::strerror(errno));
   const auto close_it = [](const int* opened) { close(*opened); };

@@ -1,5 +1,5 @@
 #pragma once
-// Starting a thread, or saying why that is not possible.
+// Starts a thread, or says why that failed.
 
 #include <string_view>
 #include <system_error>

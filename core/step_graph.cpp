@@ -72,7 +72,7 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
   infer_outputs_.clear();
   op->infer(infer_inputs_, infer_outputs_);
 
-  // All checks come before the first change, so that a refused node leaves no trace.
+  // All checks come before the first change, so that a rejected node leaves the graph unchanged.
   for (const ValueId input : inputs) {
     BRAID_CHECK(!is_overwritten(input), ShapeError, "[", op->name(), "] reads a parameter or state of shape ",
                 value(input).desc.shape, " that was overwritten earlier in this step: use its newest version");

@@ -70,7 +70,7 @@ class StepGraph {
   ValueId add_node(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind = ValueKind::activation) {
     return add_node(std::move(op), std::span(inputs.begin(), inputs.size()), kind);
   }
-  /// Orders a node after an earlier one although no data asks for it.
+  /// Orders a node after an earlier one although no data dependency does.
   void run_after(NodeId node, NodeId earlier);
   /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.
   void keep(ValueId value);
@@ -98,13 +98,13 @@ class StepGraph {
 
   /// Equal for steps that can share a plan: same ops, attributes, shapes, connections, slots and kept values.
   const Hash& hash() const { return hash_; }
-  /// Whether a plan of this graph is one of the other, too: nodes and values are equal, one by one, and what the other
-  /// keeps is kept here.
+  /// Whether a plan of this graph is also valid for the other: nodes and values are equal, one by one, and what the
+  /// other keeps is kept here.
   bool covers(const StepGraph& other) const;
 
   /// Data edges (reader after writer) and anti-dependencies (the next version of a persistent tensor is written only
-  /// after the last reader of the previous one), and what run_after asks for. Views are looked through: they have no
-  /// edges.
+  /// after the last reader of the previous one), and the orders given to run_after. Views are looked through: they have
+  /// no edges.
   Edges edges() const;
 
  private:

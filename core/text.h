@@ -1,5 +1,5 @@
 #pragma once
-// Small helpers for text that people read.
+// Small helpers for text that users read.
 
 #include <concepts>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #pragma once
-// Tables and numbers for people.
+// Tables and numbers for users to read.
 
 #include <cstddef>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace braid {
 
-/// What the command prints is at most so wide, as a terminal is.
+/// The greatest width of what the command prints, that of a terminal.
 inline constexpr std::size_t kTextWidth = 80;
 
 /// The text with its lines broken at blanks, so that none has more than `width` characters unless a word has. What

@@ -7,7 +7,7 @@
 
 namespace braid::cpu {
 
-/// Tells the core that this is a spin loop.
+/// Hints to the core that this is a spin loop.
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,5 +1,5 @@
 #pragma once
-// How much memory this process can still get, and what to say when that is too little.
+// How much memory this process can still get, and the error if that is too little.
 
 #include <cstddef>
 #include <string_view>

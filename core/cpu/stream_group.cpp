@@ -13,7 +13,7 @@ namespace braid::cpu {
 
 namespace {
 
-/// Stream 0 always does, so that a program without any work has its turn too.
+/// Stream 0 always does, so that a program without work finishes too.
 bool takes_part(int stream, const Program& program) {
   return stream == 0 || (stream < std::ssize(program.commands.streams) &&
                          !program.commands.streams[static_cast<std::size_t>(stream)].empty());
@@ -163,7 +163,7 @@ void CpuStreamGroup::execute(int stream, Run& run) {
       case Command::Kind::record: events_[static_cast<std::size_t>(command.index)].record(run.number); break;
       case Command::Kind::wait: events_[static_cast<std::size_t>(command.index)].wait(run.number); break;
       case Command::Kind::launch:
-        // After a fault the events still flow, so that no stream hangs, but nothing computes on garbage.
+        // After a fault, events are still recorded, so that no stream hangs, but no kernel computes on garbage.
         if (run.failed.load(std::memory_order_relaxed)) break;
         try {
           if (observer_ != nullptr) observer_->before_launch(stream, command.index);

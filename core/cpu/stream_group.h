@@ -1,6 +1,6 @@
 #pragma once
 // CPU streams: one worker thread each. A launched program is handed to all workers that have work in it at once; every
-// worker runs its own instruction list and meets the others only at events. Workers without work sleep on.
+// worker runs its own command list and synchronises with the others only at events. Workers without work keep sleeping.
 
 #include <atomic>
 #include <condition_variable>
@@ -17,7 +17,7 @@ namespace braid::cpu {
 class CpuStreamGroup final : public StreamGroup {
  public:
   explicit CpuStreamGroup(int count);
-  /// Finishes what was launched, then joins the workers. Faults that nobody asked for are dropped.
+  /// Finishes what was launched, then joins the workers. Drops faults that were never rethrown.
   ~CpuStreamGroup() override;
 
   int size() const override { return static_cast<int>(workers_.size()); }
@@ -30,7 +30,7 @@ class CpuStreamGroup final : public StreamGroup {
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
 
  private:
-  /// A program on its way through the streams. Counted from 1, the number that events carry.
+  /// A launched program. Counted from 1, the number that events carry.
   struct Run {
     const Program* program = nullptr;
     std::uint32_t number = 0;

@@ -11,7 +11,7 @@ namespace braid::cpu {
 
 namespace {
 
-/// How long a thread spins before it sleeps: some tens of microseconds, about the time between two loops of a stream.
+/// How long a thread spins before it sleeps: tens of microseconds, about the time between two loops of a stream.
 /// Measured: docs/benchmarks.md, "On a busy machine".
 constexpr int kSpins = 4000;
 
@@ -80,7 +80,7 @@ class ThreadPool::Helper {
     start_thread("a loop", [this] { serve(); }).detach();
   }
 
-  /// Asks the helper, if it is idle, to join in. The answer is the number of the call, or 0 if it is busy.
+  /// Asks the helper, if it is idle, to join in. Returns the number of the call, or 0 if it is busy.
   std::uint32_t call(Loop& loop, int member) {
     std::uint32_t phase = phase_.load(std::memory_order_relaxed);
     if (phase % 4 != kIdle || !phase_.compare_exchange_strong(phase, phase + kClaimed, std::memory_order_acquire)) {
@@ -93,7 +93,7 @@ class ThreadPool::Helper {
     return phase + kCalled;
   }
 
-  /// When no pieces are left: takes the call back if the helper has not come, else waits until it is done.
+  /// When no pieces are left: cancels the call if the helper has not joined, else waits until it is done.
   void dismiss(std::uint32_t call) {
     std::uint32_t phase = call;
     if (phase_.compare_exchange_strong(phase, call + 2, std::memory_order_acquire)) return;

@@ -1,7 +1,7 @@
 #pragma once
 // Threads that help with loops. The thread that calls for a loop works on it itself; idle threads of the pool join in
-// and take pieces. Every piece is taken by whoever is free, so a loop ends however many helpers come and however late:
-// on a busy machine, nobody waits for a thread that has no core to run on.
+// and take pieces. Any free thread takes the next piece, so a loop finishes no matter how many helpers join, or how
+// late: on a busy machine, no loop waits for a thread that has no core to run on.
 
 #include <array>
 #include <atomic>
@@ -39,7 +39,7 @@ class ThreadPool {
 
   std::mutex mutex_;  // held while helpers are added
   std::array<std::unique_ptr<Helper>, kMaxMembers - 1> helpers_;
-  std::atomic<int> size_ = 0;  // of helpers_, those that there are
+  std::atomic<int> size_ = 0;  // how many of helpers_ exist
 };
 
 }  // namespace braid::cpu

@@ -13,7 +13,7 @@ namespace braid::cuda {
 
 namespace {
 
-/// Backends that live, in this process. A device whose context was lost is reset only when nobody uses it any more.
+/// Live backends of this process. A device whose context was lost is reset only when no backend uses it any more.
 std::atomic<int> backends{0};
 
 std::string version(int number) { return message(number / 1000, '.', number % 1000 / 10); }
@@ -55,7 +55,7 @@ DeviceInfo describe(int device) {
   const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
   const SmRates rates = sm_rates(properties.major, properties.minor);
-  // What good kernels reach of the peaks; profiles replace these round figures.
+  // The part of the peaks that good kernels reach; profiles replace these round figures.
   constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
   info.flops_per_unit = kComputeShare * 2 * rates.lanes * clock;
   info.matrix_flops_per_unit = kComputeShare * rates.matrix_flops * clock;
@@ -65,8 +65,8 @@ DeviceInfo describe(int device) {
   return info;
 }
 
-/// Makes the device current. If an earlier session lost its context, and nobody else uses it, makes it anew: until then
-/// every call may return the old error, this one included.
+/// Makes the device current. If an earlier session lost its context, and no other backend uses it, resets the device:
+/// until then every call may return the old error, this one included.
 void open_device(int device) {
   cudaError_t status = cudaSetDevice(device);
   if (status == cudaSuccess) status = cudaDeviceSynchronize();

@@ -59,7 +59,7 @@ const Cupti& cupti() {
   return loaded;
 }
 
-/// What the records told so far. CUPTI calls back without a context pointer, and from a thread of its own.
+/// What the records have said so far. CUPTI calls back without a context pointer, and from a thread of its own.
 struct Records {
   std::mutex mutex;
   std::unordered_map<std::uint32_t, std::int32_t> node_of;  // by correlation id

@@ -1,6 +1,6 @@
 #pragma once
 // When kernels really ran, from CUPTI's activity records. CUPTI is loaded when it is first needed, and only if it is
-// there: it comes with the toolkit and not with the driver, and it can have one user at a time in a process.
+// installed: it comes with the toolkit and not with the driver, and it can have one user at a time in a process.
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ class KernelTimes {
   KernelTimes(const KernelTimes&) = delete;
   KernelTimes& operator=(const KernelTimes&) = delete;
 
-  /// Whether CUPTI is there and nobody else uses it. If not, the functions below do nothing.
+  /// Whether CUPTI is installed and not in use elsewhere. If not, the functions below do nothing.
   bool recording() const { return recording_; }
   /// What this thread enqueues from now on, until end(), belongs to a node.
   void begin(std::int32_t node);

@@ -1,6 +1,5 @@
 #pragma once
-// All of Braid's own kernels start here. There is no other way that launches, so that none ends up on the legacy
-// default stream. For .cu files.
+// All of Braid's own kernels are launched from here, so that none ends up on the legacy default stream. For .cu files.
 
 #include <cuda_runtime.h>
 

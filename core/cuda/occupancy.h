@@ -8,20 +8,20 @@
 
 namespace braid::cuda {
 
-/// What one thread block asks of an SM.
+/// What one thread block needs of an SM.
 struct BlockNeeds {
   int threads = 256;
   int registers = 32;  ///< per thread
   std::size_t shared_bytes = 0;
 };
 
-/// Of Braid's own kernels: blocks of kThreads (ops/cuda/elements.cuh), and as much of the rest as nine in ten of the
-/// kernels get by with (scripts/check_kernels.py).
+/// Of Braid's own kernels: blocks of kThreads (ops/cuda/elements.cuh), and as much of the rest as is enough for nine in
+/// ten of the kernels (scripts/check_kernels.py).
 inline constexpr BlockNeeds kOwnBlocks{.threads = 256, .registers = 48, .shared_bytes = 8192};
 
-/// What limits the number of blocks is the scarcest of warps, registers, shared memory and block slots. 0 if not even
-/// one block fits. Looks at the limits of `device` per SM and per block, and at its compute capability. Throws
-/// DeviceError if the formulas do not know it.
+/// The scarcest of warps, registers, shared memory and block slots limits the number of blocks. 0 if not even one block
+/// fits. Looks at the limits of `device` per SM and per block, and at its compute capability. Throws DeviceError if the
+/// formulas do not cover it.
 int resident_blocks(const cudaDeviceProp& device, const BlockNeeds& needs);
 
 }  // namespace braid::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// The way of a step's inputs: host memory → pinned memory → device memory beside the arena, on a copy stream of its own
-// while the step before is still running; then, on the compute stream, into the arena. Two slots take turns.
+// The path of a step's inputs: host memory → pinned memory → device memory beside the arena, on a copy stream of its
+// own while the step before is still running; then, on the compute stream, into the arena. Two slots take turns.
 
 #include <span>
 #include <vector>
@@ -14,10 +14,10 @@ class Staging {
  public:
   Staging();
   /// Copies host data so that work enqueued in `stream` from now on finds it at its targets. The sources may be reused
-  /// at once. Waits on the host only if both slots are still on their way.
+  /// at once. Waits on the host only if both slots are still being copied.
   void upload(std::span<const Upload> uploads, cudaStream_t stream);
-  /// Does the first part of the way for sources of the next upload, which must stay as they are until then. Only the
-  /// last prefetch before an upload counts.
+  /// Copies sources of the next upload to the device ahead of it. They must stay unchanged until then. Only the last
+  /// prefetch before an upload counts.
   void prefetch(std::span<const Upload> uploads);
 
  private:
@@ -43,7 +43,7 @@ class Staging {
 
   StreamHandle copies_;
   Pair prefetched_, others_;
-  Slot* ahead_ = nullptr;  // the slot of the last prefetch, until an upload has had what it wants of it
+  Slot* ahead_ = nullptr;  // the slot of the last prefetch, until an upload has used it
 };
 
 }  // namespace braid::cuda

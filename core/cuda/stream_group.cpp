@@ -202,7 +202,7 @@ void CudaStreamGroup::enqueue(const Program& program, Timing* timing) {
     try {
       join(program.commands.streams.size());  // what was enqueued still comes before what follows
     } catch (const DeviceError&) {
-      // The first fault is the one to tell.
+      // Report the first fault only.
     }
     throw;
   }
@@ -222,8 +222,8 @@ void CudaStreamGroup::join(std::size_t streams) {
   }
 }
 
-/// A wait for an event that is not recorded yet would be no wait at all, so the streams take turns, one launch each,
-/// and a stream whose event is missing stands aside until it is there.
+/// CUDA ignores a wait for an event that is not recorded yet, so the streams take turns, one launch each, and a stream
+/// whose event is missing is skipped until it is recorded.
 void CudaStreamGroup::issue(const Program& program, Timing* timing) {
   position_.assign(program.commands.streams.size(), 0);
   recorded_.assign(static_cast<std::size_t>(program.commands.events), false);

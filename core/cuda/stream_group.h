@@ -16,7 +16,7 @@ class CudaStreamGroup final : public StreamGroup {
  public:
   /// Stream 0 gets the highest priority and the last one the lowest. Throws DeviceError.
   CudaStreamGroup(int device, const StreamOptions& options);
-  /// Finishes what was launched. Faults that nobody asked for are dropped.
+  /// Finishes what was launched. Drops faults that were never rethrown.
   ~CudaStreamGroup() override;
 
   int size() const override { return static_cast<int>(streams_.size()); }
@@ -39,8 +39,8 @@ class CudaStreamGroup final : public StreamGroup {
     EventHandle joined;
     StreamHandles handles;  ///< the above, as kernels see them
   };
-  /// Clocks of a program that is being measured: events around every launch, and CUPTI if it is there, which knows
-  /// better.
+  /// Clocks of a program that is being measured: events around every launch, and CUPTI if it is installed, which is
+  /// more accurate.
   struct Timing {
     struct Launch {
       EventHandle start, finish;

@@ -1,5 +1,5 @@
 #pragma once
-// What belongs to one stream and to no other: kernels find it in LaunchContext::native.
+// What belongs to a single stream: kernels find it in LaunchContext::native.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

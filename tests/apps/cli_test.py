@@ -653,7 +653,7 @@ class CommandLine(unittest.TestCase):
                          "device.json: [device] the key 'name' is missing")
         described.write_text("{\n  \"name\": oops}")
         self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
-                         "device.json: line 2, column 11: expected valid JSON, this is none")
+                         "device.json: line 2, column 11: expected valid JSON, got something else")
         (self.folder / "folder.json").mkdir()
         for name, why in (("none.json", "No such file or directory"), ("folder.json", "expected a file, this is a folder")):
             self.assertEqual(self.fails("plan", "tiny.yaml", "--device", name),

@@ -62,7 +62,7 @@ TEST_CASE("an error in the description of a device names the key") {
   CHECK(message("\"capacity\"", "\"cores\": 1, \"capacity\"") == "[device] unknown key 'cores'");
   CHECK(message("\"oversubscribes\": true", "\"oversubscribes\": 1") ==
         "[device] 'oversubscribes' must be true or false, got 1");
-  CHECK(message("{", "") == "line 2, column 9: expected valid JSON, this is none");
+  CHECK(message("{", "") == "line 2, column 9: expected valid JSON, got something else");
   CHECK(message(json, "[]") == "[device] expected a JSON object that describes a device");
 }
 

@@ -51,7 +51,7 @@ class BackwardPass final : public GradientContext {
   const StepGraph& graph() const { return tape_.graph(); }
 
   /// Whether a node is to be differentiated for the value. A new version of a parameter is a leaf, as the first one is:
-  /// its gradient is not the update's business.
+  /// gradients do not flow through the update.
   bool is_inner(ValueId value) const {
     return graph().value(value).producer != kNoNode && graph().value(value).previous == kNoValue;
   }

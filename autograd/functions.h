@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Any op, one's own included (braid/op.h) → its first output. Further outputs have the ids that follow. Throws Error
+/// Any op, including your own (braid/op.h) → its first output. Further outputs have the ids that follow. Throws Error
 /// unless all inputs, at least one, belong to one session.
 Tensor apply_op(OpPtr op, std::span<const Tensor> inputs);
 inline Tensor apply_op(OpPtr op, std::initializer_list<Tensor> inputs) {
@@ -61,7 +61,7 @@ Tensor sum(std::span<const Tensor> inputs);
 Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs);
 /// Joins along channels, the last axis.
 Tensor concat(std::span<const Tensor> inputs);
-/// `layer` tells apart the dropout layers of one model (Context::next_layer).
+/// `layer` distinguishes the dropout layers of one model (Context::next_layer).
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
 /// The same elements in another shape; no copy.
 Tensor reshape(const Tensor& x, const Shape& shape);

@@ -1,5 +1,5 @@
 #pragma once
-// Compares gradients with central differences: the way to trust a new op or model.
+// Compares gradients with central differences: a test for a new op or model.
 
 #include <functional>
 #include <span>

@@ -96,7 +96,7 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     if (output.previous == kNoValue) {
       requires_gradient_.push_back(differentiable && is_floating(output.desc.dtype));
     } else {
-      // A new version of a parameter is a leaf again: nobody differentiates through an update.
+      // A new version of a parameter is a leaf again: gradients do not flow through an update.
       newest_[static_cast<std::size_t>(output.slot)] = id;
       requires_gradient_.push_back(context_.parameter(output.slot).trainable);
     }
@@ -148,7 +148,7 @@ Tensor::Tensor(Parameter& parameter) : Tensor(Tape::current(), Tape::current().r
 Tensor::Tensor(Tape& tape, ValueId id) : tape_(&tape), id_(id), step_(tape.step()) {}
 
 Tape& Tensor::tape() const {
-  BRAID_CHECK(tape_ != nullptr, Error, "[tensor] this tensor is undefined: it names no value");
+  BRAID_CHECK(tape_ != nullptr, Error, "[tensor] this tensor is undefined: it refers to no value");
   BRAID_CHECK(tape_->step() == step_, Error,
               "[tensor] this tensor belongs to an earlier step: read what you need before the next session.step()");
   return *tape_;
@@ -165,7 +165,7 @@ const Tensor& Tensor::keep() const {
 
 Array Tensor::array() const {
   ValueReader* reader = tape().reader();
-  BRAID_CHECK(reader != nullptr, Error, "[tensor] the step of this tensor is over");
+  BRAID_CHECK(reader != nullptr, Error, "[tensor] the step of this tensor has ended");
   return reader->read_value(id_);
 }
 

@@ -24,7 +24,7 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// The tape that new inputs and parameters of this thread record on. Throws Error if there is none.
+  /// The tape on which this thread records new inputs and parameters. Throws Error if there is none.
   static Tape& current();
   /// While it lives, the tape is current in this thread.
   class Guard {
@@ -63,7 +63,7 @@ class Tape {
   Context& context() const { return context_; }
   const StepGraph& graph() const { return graph_; }
   ValueReader* reader() const { return reader_; }
-  /// Counts the steps of this tape, to tell stale tensors.
+  /// Counts the steps of this tape, to detect stale tensors.
   std::uint32_t step() const { return step_; }
 
   ValueId record_input(const Array& array);

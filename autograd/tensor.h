@@ -26,7 +26,7 @@ class Tensor {
   const Shape& shape() const;
   DType dtype() const;
 
-  /// Makes the elements readable after the step. Results nobody reads in the step, and single elements, always are.
+  /// Makes the elements readable after the step. Results that no node reads, and single elements, always are.
   const Tensor& keep() const;
   /// The elements; waits for them, running the step first if need be. Throws Error if they were not kept.
   Array array() const;

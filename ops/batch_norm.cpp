@@ -66,7 +66,7 @@ void BatchNorm::gradient(GradientContext& context) const {
   if (attributes_.add && context.needs(5)) context.set_input_gradient(5, activates(attributes_) ? dx + 3 : dy);
 }
 
-/// With the statistics that it found the first time. The running ones, which it has moved by then, are left alone.
+/// Uses the batch's statistics from the first time. The running ones, which have been updated since, stay as they are.
 std::optional<Repeat> BatchNorm::repeat() const {
   return Repeat{
       .op = std::make_shared<BatchNormApply>(attributes()), .inputs_from_outputs = {{3, 1}, {4, 2}}, .outputs = 1};

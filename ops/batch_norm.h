@@ -36,7 +36,7 @@ class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
 };
 
 /// Inference: the same inputs → y like x, with the running statistics in place of the batch's. Gradients go to x and
-/// the residual only, as a frozen layer needs; gradient() throws Error if γ or β want one.
+/// the residual only, as a frozen layer needs; gradient() throws Error if γ or β need one.
 class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOptions> {
  public:
   using OpWith::OpWith;
@@ -46,8 +46,8 @@ class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOpti
   std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
-/// The forward pass once more, for a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the
-/// bits of y. Running statistics are left alone.
+/// Repeats the forward pass for a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the
+/// bits of y. Running statistics stay as they are.
 class BatchNormApply final : public OpWith<BatchNormApply, BatchNormOptions> {
  public:
   using OpWith::OpWith;
@@ -55,8 +55,8 @@ class BatchNormApply final : public OpWith<BatchNormApply, BatchNormOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
 };
 
-/// dy, x, γ, batch mean, 1/√(variance + ε) and, if there is an activation, what tells where it passed the gradient: y
-/// with add; else β, from which y is computed once more, because that is faster than reading it → dx, dγ, dβ, and the
+/// dy, x, γ, batch mean, 1/√(variance + ε) and, if there is an activation, what says where it passed the gradient: y
+/// with add; else β, from which y is computed again, because that is faster than reading it → dx, dγ, dβ, and the
 /// residual's gradient if there are both add and an activation (without activation it is dy itself).
 class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOptions> {
  public:

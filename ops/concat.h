@@ -39,8 +39,8 @@ struct SliceSumAttributes {
 /// pass and without copies of the slices.
 class SliceSum final : public OpWith<SliceSum, SliceSumAttributes> {
  public:
-  /// Kernels add so many inputs at a time and read them all before they write; so if there are no more, the sum may
-  /// take the place of one.
+  /// Kernels add this many inputs at a time and read them all before they write, so a sum of no more may overwrite one
+  /// of them.
   static constexpr std::size_t kGroup = 4;
 
   using OpWith::OpWith;

@@ -24,8 +24,7 @@ namespace ops {
 
 /// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y = act(x * w + bias) [N,P,Q,K],
 /// P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1. Throws ShapeError if the shapes do not agree.
-/// What becomes of a NaN in the ReLU depends on the library: with oneDNN it may become an infinity; cuDNN promises
-/// nothing.
+/// The library decides how the ReLU treats a NaN: with oneDNN it may become an infinity; cuDNN promises nothing.
 class Conv2d final : public OpWith<Conv2d, Conv2dOptions> {
  public:
   explicit Conv2d(const Conv2dOptions& options);

@@ -17,7 +17,7 @@ struct DropoutAttributes {
 /// x, step number (i32 scalar) → y = x / (1 − p) where kept, else 0. Its gradient is the same op applied to dy.
 class Dropout final : public OpWith<Dropout, DropoutAttributes> {
  public:
-  /// `layer` tells apart the dropout layers of one model. Throws ShapeError unless 0 ≤ p < 1.
+  /// `layer` distinguishes the dropout layers of one model. Throws ShapeError unless 0 ≤ p < 1.
   Dropout(double p, std::uint64_t seed, std::uint32_t layer);
   std::string_view name() const override { return "dropout"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;

@@ -58,7 +58,7 @@ class Scale final : public OpWith<Scale, ScaleAttributes> {
 };
 
 /// x, factor (scalar of the type that x is computed in) → y = factor·x. The factor gets no gradient: gradient() throws
-/// Error if it wants one.
+/// Error if it needs one.
 class ScaleBy final : public OpWith<ScaleBy> {
  public:
   std::string_view name() const override { return "scale_by"; }

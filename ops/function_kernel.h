@@ -14,8 +14,8 @@ T* at(std::span<void* const> addresses, std::size_t i) {
 }
 
 /// A kernel whose work is one callable over its addresses. Shapes and attributes are captured. The callable takes
-/// (inputs, outputs), each a std::span<void* const>; before them, if it wants that, the LaunchContext, without which
-/// nothing runs on CUDA; and behind them, if it has one, its workspace.
+/// (inputs, outputs), each a std::span<void* const>; optionally the LaunchContext before them, which CUDA kernels need;
+/// and its workspace after them, if it has one.
 template <class Run>
 class FunctionKernel final : public Kernel {
  public:

@@ -34,15 +34,15 @@ struct KernelSpec {
   }
 };
 
-/// One way to run a node.
+/// An implementation of a node.
 struct Implementation {
   std::unique_ptr<Kernel> kernel;
-  double relative_time = 1;    ///< duration against the first one's, as far as it is known without measuring
-  std::string_view name = {};  ///< tells the implementations of one node apart, for reports
+  double relative_time = 1;    ///< duration relative to the first one's, as estimated
+  std::string_view name = {};  ///< distinguishes the implementations of one node in reports
 };
 
-/// The implementations of one node, the supposedly fastest first; at least one. Most ops have one, which is then just a
-/// kernel; convolutions on CUDA have several, which differ in time and workspace.
+/// The implementations of one node, first the one expected to be fastest; at least one. Most ops have one, which is
+/// then just a kernel; convolutions on CUDA have several, which differ in time and workspace.
 class Implementations : public std::vector<Implementation> {
  public:
   Implementations() = default;
@@ -55,7 +55,7 @@ class Implementations : public std::vector<Implementation> {
 /// Builds the implementations of a node. Called from any thread.
 using KernelFactory = std::function<Implementations(const KernelSpec& spec)>;
 
-/// What a registration says beside the factory.
+/// Further properties of a registered factory.
 struct KernelTraits {
   /// CPU: the factory takes f16 and bf16. Those that do not are given f32 in their place, and the kernel converts.
   bool takes_low_precision = false;
@@ -73,7 +73,7 @@ Implementations make_implementations(DeviceType device, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_kernel(DeviceType device, const KernelSpec& spec);
 
 /// A GPU as cuDNN describes it (JSON), to plan for it elsewhere: DeviceInfo::properties. Empty for a CPU. Throws
-/// DeviceError if the device is not there.
+/// DeviceError if this machine does not have the device.
 std::string device_properties(const Device& device);
 
 /// Names of the ops that have a kernel on the device, sorted.

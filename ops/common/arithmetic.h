@@ -122,7 +122,7 @@ struct NormalizeGradient {
   }
 };
 
-/// What a channel's sums make of its gradients, and the coefficients of NormalizeGradient.
+/// A channel's gradients and the coefficients of NormalizeGradient.
 template <class T>
 struct NormalizationGradients {
   T dbeta;
@@ -248,8 +248,8 @@ BRAID_HOST_DEVICE bool is_finite(T x) {
   return x - x == T(0);
 }
 
-/// How the scale of a loss goes on after a step, as in torch.amp.GradScaler: back off if a gradient is not finite, grow
-/// after so many good steps in a row, as long as the scale stays a normal number.
+/// Updates the scale of a loss after a step, as torch.amp.GradScaler does: back off if a gradient is not finite, grow
+/// after `growth_interval` good steps in a row, as long as the scale stays a normal number.
 struct LossScaleStep {
   float growth;
   float backoff;

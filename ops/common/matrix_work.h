@@ -1,5 +1,5 @@
 #pragma once
-// What convolutions and matrix products ask of a GPU.
+// What convolutions and matrix products need of a GPU.
 
 #include <algorithm>
 #include <cstdint>

@@ -35,7 +35,7 @@ struct WindowAxis {
   BRAID_HOST_DEVICE Index padded_size(Index out) const {
     return smaller(input + padding, start(out) + window) - start(out);
   }
-  /// Outputs whose windows hold an input.
+  /// Outputs whose windows contain an input.
   BRAID_HOST_DEVICE Range<Index> outputs_over(Index in) const {
     const Index reach = in + padding;
     return {reach < window ? 0 : (reach - window) / stride + 1, smaller(output, reach / stride + 1)};

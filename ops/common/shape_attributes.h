@@ -1,5 +1,5 @@
 #pragma once
-// Attributes of ops whose output has a shape that their inputs do not tell, as that of a gradient.
+// Attributes of ops whose output shape does not follow from their inputs, such as gradients.
 
 #include "core/op.h"
 

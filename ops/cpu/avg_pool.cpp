@@ -43,7 +43,7 @@ BRAID_TARGET_CLONES void mean_of_rows(std::int64_t rows, std::int64_t channels, 
   }
 }
 
-/// How many elements a window's mean is over.
+/// The number of elements in a window's mean.
 struct InsideSize {
   template <class Axis>
   std::int64_t operator()(const Geometry<Axis>& g, std::int64_t p, std::int64_t q) const {

@@ -1,6 +1,6 @@
 // Convolutions in f32 are done by our own loops if depthwise, by Winograd's algorithm where that is faster, else by
-// oneDNN. The portable loops here, whose innermost one runs over channels, serve f64, builds without oneDNN and the
-// tests, whose oracle they are.
+// oneDNN. The portable loops here, whose innermost one runs over channels, serve f64, builds without oneDNN, and the
+// tests as their oracle.
 
 #include "ops/conv2d.h"
 

@@ -62,9 +62,9 @@ std::vector<Run> input_runs(const WindowAxis& axis) {
   return runs;
 }
 
-/// So many channels are folded by loops for the compiler to vectorise. What remains of them, which is all there is in
-/// the first layers of a small network, would end up in such a loop's remainder: one channel at a time, with branches
-/// that no predictor guesses.
+/// Channels are folded this many at a time, in loops that the compiler vectorises. The rest, which is all of them in
+/// the first layers of a small network, would end up in such a loop's remainder: one channel at a time, with
+/// unpredictable branches.
 constexpr std::int64_t kBlock = 64;
 
 /// The remaining channels, in vectors that every x86-64 has.
@@ -103,8 +103,8 @@ template <class T, class F>
   if (channels - c == 1) f.template operator()<1>(c);
 }
 
-/// best = the larger of it and a block of pixels, and its place along with it. The first block of a window finds
-/// nothing there.
+/// best = the larger of it and a block of pixels, and its place along with it. For the first block of a window, `best`
+/// is not yet set.
 template <bool kFirst, int kRows, int kColumns, class T>
 BRAID_TARGET_CLONES void take_maximum(const Run& run, std::int64_t channels, std::int64_t row_pitch, const T* x,
                                       Places places, T* __restrict best, std::uint8_t* __restrict best_places) {

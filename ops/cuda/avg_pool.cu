@@ -6,7 +6,7 @@ namespace braid::cuda {
 
 namespace {
 
-/// How many elements a window's mean is over.
+/// The number of elements in a window's mean.
 struct InsideSize {
   template <class Axis>
   __device__ int operator()(const PoolShape<Axis>& pool, int p, int q) const {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
                          });
 }
 
-/// dx = the sum of dy over the windows that hold the pixel, each divided by its size.
+/// dx = the sum of dy over the windows that contain the pixel, each divided by its size.
 template <int kWidth, class T, class Axis, class Size>
 __global__ void __launch_bounds__(kThreads)
     average_backward_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* dy, T* dx) {

@@ -37,7 +37,7 @@ __device__ T activation_gradient(Activation activation, T dy, T y) {
 }
 
 /// About the means of kWidth channels, from four rows spread over the tensor: a good shift for the sums, and the same
-/// for whoever asks.
+/// in every block.
 template <int kWidth, class T>
 __device__ Lanes<Compute<T>, kWidth> estimate_mean(const T* x, std::int64_t rows, int channels, int channel) {
   Lanes<Compute<T>, kWidth> sum = {};

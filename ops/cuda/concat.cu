@@ -6,7 +6,7 @@ namespace braid::cuda {
 
 namespace {
 
-/// What a copy moves at once: it does not care what elements mean.
+/// The unit of a copy, whatever the elements are.
 template <std::size_t kBytes>
 struct alignas(kBytes) Unit {
   unsigned char bytes[kBytes];

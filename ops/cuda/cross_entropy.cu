@@ -1,5 +1,5 @@
 // A warp computes a row; then one block adds the rows' results in a fixed order and looks for labels out of range. Such
-// a label makes a NaN of its row's results, and a DataFault tells the host of the first.
+// a label makes a NaN of its row's results, and a DataFault reports the first to the host.
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
-// Matrix products by cuBLASLt. It thinks in column-major matrices, and a row-major matrix is the transpose of a
+// Matrix products by cuBLASLt. It works on column-major matrices, and a row-major matrix is the transpose of a
 // column-major one: every product below is stated for the transposes, so that nothing is copied.
 //
-// The algorithm is chosen when the kernel first gets its addresses. Until then a plan can be made for a device that is
-// not there; the workspace is therefore not the algorithm's but the most that any may use.
+// The algorithm is chosen when the kernel first gets its addresses. So a plan can be made without the device; the
+// workspace is therefore not the algorithm's but the most that any may use.
 
 #include "ops/linear.h"
 
@@ -115,7 +115,7 @@ class MatmulKernel final : public Kernel {
   }
 
   /// The first choice of cuBLASLt's heuristics on the current device. Sums that are split over k are either joined in
-  /// the compute type and a fixed order or, if bitwise equal results are not asked for, in any way.
+  /// the compute type and a fixed order or, if bitwise equal results are not required, in any order.
   cublasLtMatmulAlgo_t choose_algorithm() const {
     cublasLtMatmulPreference_t raw = nullptr;
     BRAID_CUDA(cublasLtMatmulPreferenceCreate(&raw));

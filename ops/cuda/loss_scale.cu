@@ -1,5 +1,5 @@
-// Every block looks through a piece of the gradients and leaves its verdict; one block then takes them all and goes on
-// with the scale.
+// Every block checks a piece of the gradients and stores its verdict; one block then combines them and updates the
+// scale.
 
 #include <array>
 

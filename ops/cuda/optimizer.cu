@@ -11,7 +11,8 @@ namespace {
 
 // Addresses in the lists: parameter, gradient, and one or two moments.
 
-/// What gradients are multiplied by; 0 tells to skip the update. `factor` is null for gradients that are not scaled.
+/// What gradients are multiplied by; 0 means that the update is skipped. `factor` is null for gradients that are not
+/// scaled.
 __device__ inline float gradient_factor(const float* factor) { return factor == nullptr ? 1 : *factor; }
 
 template <class T, int kMoments>

@@ -1,8 +1,8 @@
 #pragma once
-// A kernel made of oneDNN primitives, and the few lines that differ between oneDNN 2.x and 3.x.
-// oneDNN would run a primitive on a team of OpenMP threads, all of which have to be there at once. Here a primitive
-// runs on one thread: a large problem is cut into pieces with a primitive each, and the threads of the pool take the
-// pieces. How it is cut depends on its shape alone, never on the width, and so do its results.
+// A kernel made of oneDNN primitives, and the few lines that differ between oneDNN 2.x and 3.x. oneDNN would run a
+// primitive on a team of OpenMP threads, all of which have to run at once. Here a primitive runs on one thread: a large
+// problem is cut into pieces with a primitive each, and the threads of the pool take the pieces. How it is cut depends
+// on its shape alone, never on the width, and so do its results.
 
 #include <omp.h>
 
@@ -33,8 +33,8 @@ class OneThread {
   int saved_;
 };
 
-/// Into how many pieces to cut a product of `outer` by a filter of `filter` elements, at most `most`: each should be
-/// worth some tens of microseconds. A power of two, so that as many threads get as much to do.
+/// Into how many pieces to cut a product of `outer` by a filter of `filter` elements, at most `most`: each should take
+/// tens of microseconds. A power of two, so that as many threads get equal work.
 std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t most);
 
 /// The i-th of `pieces` nearly even parts of [0, size), with ends at multiples of `unit`.
@@ -44,7 +44,7 @@ struct Part {
 };
 Part part_of(std::int64_t size, std::int64_t unit, std::int64_t pieces, std::int64_t i);
 
-/// Scratch memory of every primitive is ours: the memory planner has to know of it.
+/// Braid provides the scratch memory of every primitive, because the memory planner has to know about it.
 inline dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -98,7 +98,7 @@ class PrimitiveKernel final : public Kernel {
   std::optional<dnnl::memory> view(const dnnl::memory& whole, const dnnl::memory::dims& dims,
                                    const dnnl::memory::dims& offset);
 
-  /// Makes a primitive from its description. The answer is its number; any number of calls may use it.
+  /// Makes a primitive from its description. Returns its number; any number of calls may use it.
   template <class Primitive, class Description>
   std::size_t compile(const Description& description) {
     return add_primitive(Primitive(description), description.scratchpad_desc());

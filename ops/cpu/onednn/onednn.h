@@ -1,5 +1,5 @@
 #pragma once
-// The only door to oneDNN: f32 convolutions and matrix products as kernels. Compiles against oneDNN 2.x and 3.x.
+// The only interface to oneDNN: f32 convolutions and matrix products as kernels. Compiles against oneDNN 2.x and 3.x.
 
 #include <string>
 

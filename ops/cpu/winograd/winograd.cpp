@@ -68,8 +68,9 @@ bool pays(const Problem& problem) {
   return tiles >= 16 && 2 * outputs >= tiles * kOutput * kOutput;
 }
 
-/// Forward, or backward data with the filter seen the other way round. The smaller operand is transformed as a whole,
-/// for all cores to share. The other one is transformed piece by piece, by the core that multiplies with the piece.
+/// Forward, or backward data with the filter rotated and its channels exchanged. The smaller operand is transformed as
+/// a whole, for all cores to share. The other one is transformed piece by piece, by the core that multiplies with the
+/// piece.
 class Convolution final : public Kernel {
  public:
   Convolution(const Problem& problem, FilterView view)
@@ -157,7 +158,7 @@ class Convolution final : public Kernel {
     constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
     alignas(64) float m[kPoints * kStride];
     for (std::int64_t point = 0; point < kPoints; ++point) {
-      // The last rows may be beyond the last tile: they hold anything and nobody reads their results.
+      // The last rows may be beyond the last tile: their contents are arbitrary, and their results are not read.
       for (std::int64_t t = 0; t < tiles; t += kRows) {
         multiply({v + point * point_stride() + t * c_, c_, 1}, {u + point * c_ * panel_, panel_},
                  {m + point * kStride + t * panel_, panel_}, c_, panel_);

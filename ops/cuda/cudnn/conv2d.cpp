@@ -1,4 +1,4 @@
-// Convolutions by cuDNN: one way to run a node per execution plan (convolution_plans.h).
+// Convolutions by cuDNN: one implementation per execution plan (convolution_plans.h).
 
 #include "ops/conv2d.h"
 
@@ -13,8 +13,8 @@ namespace {
 
 using Direction = ConvolutionProblem::Direction;
 
-/// How much longer each further plan is taken to need. The heuristics give an order and no times, so this says no more
-/// than that the order is to be kept unless something else, such as memory, speaks against it.
+/// How much longer each further plan is assumed to take. The heuristics give an order and no times, so this only keeps
+/// the order unless something else, such as memory, decides against it.
 constexpr double kTimePerRank = 0.05;
 
 /// Executes a plan. The addresses are put into a variant pack once; a launch is one call of cuDNN.

@@ -153,8 +153,8 @@ Descriptor operation_graph(const ConvolutionProblem& problem) {
   return graph;
 }
 
-/// Where there is no driver, cuDNN opens and closes the run-time compiler with every question. Held open, it answers
-/// ten times as fast.
+/// Where there is no driver, cuDNN opens and closes the run-time compiler with every query. Held open, queries are ten
+/// times as fast.
 void hold_runtime_compiler() {
   static const void* held = dlopen(message("libnvrtc.so.", CUDART_VERSION / 1000).c_str(), RTLD_LAZY | RTLD_LOCAL);
   static_cast<void>(held);
@@ -200,7 +200,7 @@ std::vector<Descriptor> heuristics(cudnnBackendHeurMode_t mode, const Convolutio
   return heuristic.get_all(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
 }
 
-/// Reads what there is to know of an engine config without building a plan.
+/// Reads the properties of an engine config without building a plan.
 ConvolutionCandidate describe(Descriptor config) {
   ConvolutionCandidate candidate;
   const Descriptor engine = config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -290,7 +290,8 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
   };
   std::size_t next = 0;
   for (; next < candidates.size() && plans.size() + 1 < most; ++next) add(candidates[next]);
-  // The last one is for when memory is short: the best of those that need the least, unless one like it is in already.
+  // The last one is for when memory is short: the best of those that need the least, unless one with as little is in
+  // already.
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const auto& plan : plans) least = std::min(least, plan->workspace_bytes);
   const std::span rest = std::span(candidates).subspan(next);

@@ -1,8 +1,8 @@
 #pragma once
-// The ways in which cuDNN can do a convolution. cuDNN's heuristics rank its engines for a problem and a device; those
-// that break the caller's promises (bitwise reproducible, no tf32, so much workspace) are left out, and a few of the
-// others become execution plans. None of this needs a handle or a stream, and with the properties of a device at hand
-// not even the device.
+// The implementations that cuDNN has for a convolution. cuDNN's heuristics rank its engines for a problem and a device;
+// those that violate the caller's requirements (bitwise reproducible, no tf32, limited workspace) are left out, and a
+// few of the others become execution plans. None of this needs a handle or a stream, nor, given the properties of a
+// device, the device.
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace braid::cuda {
 
-/// A convolution or one of its gradients, and what a plan for it must keep to.
+/// A convolution or one of its gradients, and the requirements for its plans.
 struct ConvolutionProblem {
   enum class Direction : std::uint8_t { forward, backward_data, backward_filter };
   Direction direction = Direction::forward;
@@ -23,15 +23,15 @@ struct ConvolutionProblem {
   Shape x, w, y;             ///< [N,H,W,C], [K,R,S,C/groups], [N,P,Q,K]
   Conv2dOptions options;
   bool bias = false;  ///< forward: add a bias [K]
-  bool relu = false;  ///< forward: ReLU after the bias (what `options` says of an activation is not looked at)
+  bool relu = false;  ///< forward: ReLU after the bias (the activation of `options` is ignored)
   bool tf32 = false;
   bool deterministic = true;
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes
-  /// Multiprocessors that the kernel should make do with, as a target of the heuristics; 0: all. cuDNN 9.19 then has
+  /// The most multiprocessors that the kernel should use, as a target of the heuristics; 0: all. cuDNN 9.19 then has
   /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases.
   int multiprocessors = 0;
   int device = 0;               ///< CUDA index, if `properties` is empty
-  std::string_view properties;  ///< of the device as cuDNN describes it (JSON): then it need not be there
+  std::string_view properties;  ///< of the device as cuDNN describes it (JSON); then the device is not needed
 
   /// As "forward f32 [32,56,56,64] * [64,3,3,64] stride 1x1, …", for messages.
   std::string description() const;
@@ -49,7 +49,7 @@ struct ConvolutionCandidate {
 
   bool deterministic() const { return !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); }
   bool has(cudnnBackendNumericalNote_t note) const;
-  /// Whether it keeps to what the problem asks for.
+  /// Whether it meets the problem's requirements.
   bool suits(const ConvolutionProblem& problem) const;
 };
 
@@ -65,15 +65,15 @@ using ConvolutionPlans = std::vector<std::shared_ptr<const ConvolutionPlan>>;
 /// Unique ids of the tensors in a plan's variant pack.
 enum TensorId : std::int64_t { kX = 1, kW, kY, kBias };
 
-/// Everything cuDNN offers for the problem, by rank, whether it suits or not. Empty if it knows no way.
+/// Everything cuDNN offers for the problem, by rank, suitable or not. Empty if it has nothing.
 std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem);
 
-/// The best few plans that suit, by rank, one with the least workspace always among them. Empty if there is none.
+/// The best few suitable plans, by rank, one with the least workspace always among them. Empty if there is none.
 /// Remembered per thread and problem: layers repeat, and cuDNN does not promise that a plan may be executed by two
 /// threads at a time.
 ConvolutionPlans convolution_plans(const ConvolutionProblem& problem);
 
-/// The same from candidates at hand, and not remembered: at most `most` plans.
+/// The same from given candidates, and not remembered: at most `most` plans.
 ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
                              std::size_t most);
 

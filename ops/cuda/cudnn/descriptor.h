@@ -1,6 +1,6 @@
 #pragma once
-// cuDNN's graph API speaks in descriptors with attributes. This wraps one of them. It is all that Braid needs of a C++
-// front end, and unlike NVIDIA's header-only one it compiles in a second and hides nothing.
+// cuDNN's graph API consists of descriptors with attributes. This wraps one of them. It is all that Braid needs of a
+// C++ front end, and unlike NVIDIA's header-only one it compiles in a second and hides nothing.
 
 #include <cudnn.h>
 
@@ -68,7 +68,7 @@ class Descriptor {
     return set(name, std::span<const T>(&value, 1));
   }
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) { return set(name, value.descriptor_); }
-  /// Device addresses. (A descriptor is a void* too, so the type does not tell.)
+  /// Device addresses. (A descriptor is a void* too, so the type does not distinguish them.)
   Descriptor& set_addresses(cudnnBackendAttributeName_t name, std::span<void* const> addresses) {
     BRAID_CUDA(cudnnBackendSetAttribute(descriptor_, name, CUDNN_TYPE_VOID_PTR,
                                         static_cast<std::int64_t>(addresses.size()), addresses.data()));

@@ -16,7 +16,7 @@ std::vector<int> relabel(const Dataset& dataset, const std::vector<int>& classes
     BRAID_CHECK(classes[i] >= 0 && classes[i] < dataset.classes(), ConfigError, "[class_subset] ", dataset.name(),
                 " has classes 0 to ", dataset.classes() - 1, ", got class ", classes[i]);
     int& label = labels[static_cast<std::size_t>(classes[i])];
-    BRAID_CHECK(label == kLeftOut, ConfigError, "[class_subset] class ", classes[i], " is named twice");
+    BRAID_CHECK(label == kLeftOut, ConfigError, "[class_subset] class ", classes[i], " is listed twice");
     label = static_cast<int>(i);
   }
   return labels;

@@ -12,7 +12,7 @@ namespace braid {
 class ClassSubset final : public Dataset {
  public:
   /// Samples keep their order; class `classes[i]` gets the label i. Throws ConfigError if the dataset has no such class
-  /// or one is named twice, DataError if no sample is of these classes.
+  /// or one is listed twice, DataError if no sample is of these classes.
   ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vector<int>& classes);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }

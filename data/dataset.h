@@ -17,7 +17,7 @@ struct Batch {
   std::int64_t size() const { return labels.size(); }
 };
 
-/// Which part of a dataset: the one to learn from or the one to be judged by.
+/// The part of a dataset for training or the one for testing.
 enum class Split { train, test };
 
 /// Labelled images of one size. Every method may be called from several threads at once.

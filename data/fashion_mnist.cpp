@@ -17,7 +17,7 @@ constexpr int kClasses = 10;
 std::filesystem::path find(const std::filesystem::path& root, const std::string& name) {
   for (const char* ending : {"", ".gz"}) {
     const std::filesystem::path path = root / (name + ending);
-    std::error_code ignored;  // a folder that cannot be searched holds nothing for us
+    std::error_code ignored;  // a folder that cannot be searched counts as empty
     if (std::filesystem::exists(path, ignored)) return path;
   }
   throw DataError(message("[fashion_mnist] found neither ", name, " nor ", name, ".gz in ", root.string(),

@@ -52,7 +52,7 @@ Bytes decompress(Bytes& raw, const std::string& name, std::uint32_t max_bytes) {
     stream.avail_out = static_cast<uInt>(content.size() - done);
     status = inflate(&stream, Z_NO_FLUSH);
   }
-  // Z_BUF_ERROR: no progress is possible, for want of input or of room.
+  // Z_BUF_ERROR: no progress is possible, for lack of input or space.
   BRAID_CHECK(status != Z_BUF_ERROR || stream.avail_in == 0, DataError, name, ": byte ", stream.total_in,
               ": decompresses to more than the limit of ", plural(max_bytes, "byte"));
   BRAID_CHECK(status != Z_BUF_ERROR, DataError, name, ": truncated: the gzip stream is not complete at byte ",

@@ -1,6 +1,6 @@
 #pragma once
-// The IDX format of MNIST and its kin: two zero bytes, the element type, the rank, the dimensions as big-endian 32-bit
-// numbers, then the elements with the last dimension fastest.
+// The IDX format of MNIST and similar datasets: two zero bytes, the element type, the rank, the dimensions as
+// big-endian 32-bit numbers, then the elements with the last dimension fastest.
 
 #include <cstdint>
 #include <string>

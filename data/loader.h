@@ -48,7 +48,7 @@ class Loader {
   /// Leaves the current epoch, wherever it is, and begins this one. Epochs count from 0.
   void start_epoch(std::int64_t epoch);
   /// Waits for the next batch; false at the end of the epoch. The arrays belong to the caller: the loader keeps no
-  /// reference to them. Throws what loading this batch threw; the next call then goes on with the batch after it.
+  /// reference to them. Throws what loading this batch threw; the next call then continues with the batch after it.
   bool next(Batch& batch);
 
   /// Starts the next epoch (the first time: epoch 0).
@@ -76,7 +76,7 @@ class Loader {
 
   std::mutex mutex_;                       ///< guards what follows, workers_ excepted
   std::condition_variable arrived_;        ///< a batch is in loaded_
-  std::condition_variable room_;           ///< a batch was taken, or the workers shall stop
+  std::condition_variable room_;           ///< a batch was taken, or the workers must stop
   std::map<std::int64_t, Loaded> loaded_;  ///< by number
   std::int64_t claimed_ = 0;               ///< batches that workers have begun
   std::int64_t taken_ = 0;                 ///< batches that the caller has got

@@ -1,6 +1,6 @@
 #pragma once
-// A dataset out of thin air, for tests, examples and benchmarks: each class has a random pattern of 4×4-pixel blocks,
-// each image is the pattern of its class plus noise. A small network learns it in a few steps.
+// A synthetic dataset for tests, examples and benchmarks: each class has a random pattern of 4×4-pixel blocks, each
+// image is the pattern of its class plus noise. A small network learns it in a few steps.
 
 #include <cstdint>
 #include <memory>

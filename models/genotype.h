@@ -12,12 +12,12 @@ namespace braid::models {
 struct PathGrid {
   int layers = 3;    ///< L
   int modules = 10;  ///< M: modules of a layer
-  int active = 3;    ///< N: a path uses at most so many modules of a layer
+  int active = 3;    ///< N: a path uses at most this many modules of a layer
   friend bool operator==(const PathGrid&, const PathGrid&) = default;
 };
 
-/// L layers of N numbers of modules, from 0 to M - 1. A number that is there twice counts once, so a path may use fewer
-/// than N modules of a layer.
+/// L layers of N numbers of modules, from 0 to M - 1. Repeated numbers count once, so a path may use fewer than N
+/// modules of a layer.
 struct Genotype {
   std::vector<std::vector<int>> layers;
 

@@ -2,8 +2,7 @@
 // The layers that models are made of: parameters with their initialisation, and the ops that use them.
 //
 // Parameters are f32. What a layer computes in is the type of its input: with f16 or bf16 it casts its weights first,
-// and so their gradients come back as f32. A model is thus trained in mixed precision by casting its images, nothing
-// else.
+// and so their gradients come back as f32. So casting its images is enough to train a model in mixed precision.
 
 #include "models/module.h"
 #include "models/options.h"
@@ -34,7 +33,7 @@ class ConvLayer final : public Module {
  public:
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
             Bias bias = Bias::no, Init init = Init::he_fan_out);
-  /// Draws weights and bias anew, from the random state in force as the constructor does.
+  /// Draws weights and bias again, from the random state in force as the constructor does.
   void initialise();
   Tensor forward(const Tensor& x) override;
 
@@ -95,7 +94,7 @@ class ConvNormLayer final : public Module {
 class LinearLayer final : public Module {
  public:
   LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform);
-  /// Draws weights and bias anew, from the random state in force as the constructor does.
+  /// Draws weights and bias again, from the random state in force as the constructor does.
   void initialise();
   Tensor forward(const Tensor& x) override;
 

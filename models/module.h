@@ -18,23 +18,24 @@ struct Head {
 };
 
 /// Σ weight·cross_entropy(logits, labels), from the first head to the last → scalar. A single head of weight 1 gives
-/// its cross entropy and no node more. Throws Error if there is no head.
+/// its cross entropy and adds no node. Throws Error if there is no head.
 Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing = 0);
 
 class Module {
  public:
   /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
   explicit Module(Context& context);
-  /// Releases the module's tensors. To happen before the context ends, and not between recording a step and running it.
+  /// Releases the module's tensors. Must happen before the context is destroyed, and not between recording a step and
+  /// running it.
   virtual ~Module() { context_.release(tensors_); }
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   /// Records the ops on the current step and returns the result.
   virtual Tensor forward(const Tensor& x) = 0;
-  /// The same; the tape knows the nodes as this module's.
+  /// The same; the tape marks the nodes as this module's.
   Tensor operator()(const Tensor& x);
-  /// What training looks at: the result, and in training mode those of auxiliary classifiers if there are any.
+  /// The outputs used in training: the result, and in training mode those of auxiliary classifiers if there are any.
   virtual std::vector<Head> heads(const Tensor& x) { return {{(*this)(x)}}; }
 
   /// Trained tensors of this module and its children, in order of creation.

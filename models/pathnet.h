@@ -1,7 +1,7 @@
 #pragma once
 // PathNet (Fernando et al., 2017): layers of many small modules, of which a path uses a few. The outputs of a layer's
 // modules on the path are summed; only these modules are recorded, so another path is another step graph. Each task has
-// a last layer of its own. Which path is good is the business of evolution (train/pathnet/evolution.h).
+// a last layer of its own. Evolution finds good paths (train/pathnet/evolution.h).
 
 #include "models/genotype.h"
 #include "models/layers.h"
@@ -38,13 +38,13 @@ class PathNet final : public Module {
  public:
   /// Throws Error if an option is below 1, or if pooling leaves nothing of the image.
   PathNet(Context& context, const PathNetOptions& options);
-  /// Has the modules of one path only, for ordinary training. Throws Error if it is no path of this grid, too.
+  /// Has the modules of one path only, for ordinary training. Also throws Error if it is not a path of this grid.
   PathNet(Context& context, const PathNetOptions& options, const Genotype& path);
 
   /// Makes the last layer of one more task, and returns the task's number. The name becomes a part of its parameters'
   /// names.
   int add_task(std::string_view name, std::int64_t classes);
-  /// images [N,H,W,C] → logits [N,classes]. Throws Error if the path is none of this net.
+  /// images [N,H,W,C] → logits [N,classes]. Throws Error if it is not a path of this net.
   Tensor forward(const Tensor& x, const Genotype& path, int task);
   /// The same along the path that use() set.
   Tensor forward(const Tensor& x) override { return forward(x, path_, task_); }

@@ -33,7 +33,7 @@ Stem stem_of(const ModelOptions& options) {
   return large ? Stem::image : Stem::small_image;
 }
 
-/// What all convolutional networks are told.
+/// The options of all convolutional networks.
 template <class Options>
 Options network_options(const ModelOptions& options) {
   Options result;
@@ -45,7 +45,7 @@ Options network_options(const ModelOptions& options) {
   return result;
 }
 
-/// A network that is told just that.
+/// A network with these options only.
 template <class Network, class Options>
 std::unique_ptr<Module> network(Context& context, const ModelOptions& options) {
   return std::make_unique<Network>(context, network_options<Options>(options));

@@ -1,12 +1,12 @@
 #pragma once
-// Models by name, as configs ask for them.
+// Models by their names in configs.
 
 #include "models/module.h"
 
 namespace braid::models {
 
-/// What models can be told. model_option_names says which of the options from `zero_init_residual` on a model has; the
-/// others are ignored by it.
+/// The options of models. model_option_names says which of the options from `zero_init_residual` on a model has; it
+/// ignores the others.
 struct ModelOptions {
   std::int64_t classes = 10;
   Shape image_shape{32, 32, 3};                   ///< [H,W,C]
@@ -21,7 +21,7 @@ struct ModelOptions {
 /// Throws Error with the list of names if there is no such model.
 std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options);
 std::vector<std::string> model_names();
-/// A line that says what the model is. Throws Error with the list of names if there is no such model.
+/// A description of the model in one line. Throws Error with the list of names if there is no such model.
 std::string_view model_description(std::string_view model);
 /// Which of zero_init_residual, stem, width, auxiliary, graph_seed and hidden the model has. Throws Error with the list
 /// of names if there is no such model.

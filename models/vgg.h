@@ -2,7 +2,7 @@
 // VGG-16 (Simonyan and Zisserman, 2015; configuration D), without or with batch normalisation.
 //
 // The image form pools to 7x7 and has hidden layers of 4096 units, as published. The form for small images pools to one
-// pixel and has hidden layers of 512 units; its max pools round up, so that 28x28 pixels last for all five.
+// pixel and has hidden layers of 512 units; its max pools round up, so that 28x28 pixels are enough for all five.
 //
 // Convolutions start with He's initialisation, linear layers normal with deviation 0.01, biases at zero.
 

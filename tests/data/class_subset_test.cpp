@@ -36,7 +36,7 @@ TEST_CASE("a class subset refuses classes that the dataset does not have, twins 
   };
   CHECK(contains(error({0, 5}), "synthetic has classes 0 to 4, got class 5"));
   CHECK(contains(error({-1}), "got class -1"));
-  CHECK(contains(error({2, 0, 2}), "class 2 is named twice"));
+  CHECK(contains(error({2, 0, 2}), "class 2 is listed twice"));
   CHECK(contains(error_of<DataError>([&] { ClassSubset(whole, {3, 4}); }), "synthetic[3,4] has no samples"));
   CHECK_THROWS_AS(ClassSubset(whole, {}), DataError);
 }

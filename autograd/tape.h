@@ -71,7 +71,7 @@ class Tape {
   ValueId record_parameter(Parameter& parameter);
   /// Applies an op; returns the first output, the others follow.
   ValueId record(OpPtr op, std::span<const ValueId> inputs);
-  /// The value as another floating type. Recorded once in a step however often it is asked for, so a parameter that is
+  /// The value as another floating type. Recorded once in a step however often it is requested, so a parameter that is
   /// used several times is cast once in each of its versions.
   ValueId record_cast(ValueId value, DType dtype);
   /// The number of the step as an i32 scalar input, of the random state in force (core/context.h).

@@ -32,7 +32,7 @@ struct DeviceError : Error {
   using Error::Error;
 };
 
-/// A device has less memory free than was asked for.
+/// A device has less free memory than requested.
 struct OutOfMemory : DeviceError {
   using DeviceError::DeviceError;
 };

@@ -5,9 +5,9 @@
 // Stem: for small images the first convolution and the stage of 24 channels keep the image's size, so that 32x32 pixels
 // become 4x4 in the end.
 //
-// The width follows the paper's code: channels become multiples of 8, never less than 90 % of what was asked for, and
-// the last convolution keeps at least 1280. Convolutions start with He's initialisation, the classifier normal with
-// deviation 0.01.
+// The width follows the paper's code: channels become multiples of 8, never less than 90 % of the request, and the last
+// convolution keeps at least 1280. Convolutions start with He's initialisation, the classifier normal with deviation
+// 0.01.
 
 #include "models/layers.h"
 

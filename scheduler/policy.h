@@ -23,7 +23,7 @@ struct Schedule {
   std::vector<Placement> placements;  ///< per node
   /// All nodes but views in a topological order; the nodes of one stream run in the order they have here.
   std::vector<NodeId> order;
-  /// Pairs (before, after) to be kept in order although no data asks for it, so that nodes that together ask for more
+  /// Pairs (before, after) to be kept in order although no data requires it, so that nodes that together ask for more
   /// than the capacity do not run at once.
   std::vector<std::pair<NodeId, NodeId>> resource_edges;
   double makespan = 0;  ///< microseconds
@@ -41,8 +41,8 @@ Schedule memory_order(const Problem& problem);
 
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
 /// path ahead starts at the width that finishes it first; a wide start must not delay more important ready nodes. The
-/// best of several sharing rules is improved by local search. Where the hardware shares its units, the times are those
-/// of the simulator. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
+/// best of several sharing rules is improved by local search. Where the hardware oversubscribes, the times are those of
+/// the simulator. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
 Schedule critical_path(const Problem& problem);
 
 /// Breadth first: the nodes of each level, dealt over the streams in turn.

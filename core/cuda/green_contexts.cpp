@@ -47,7 +47,7 @@ GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
       CUdevResource part{}, remaining{};
       unsigned groups = 1;
       const CUresult status = split(&part, &groups, &rest, &remaining, 0, static_cast<unsigned>(count));
-      BRAID_CHECK(status == CUDA_SUCCESS && groups == 1, DeviceError, "[cuda] a stream asks for ", plural(count, "SM"),
+      BRAID_CHECK(status == CUDA_SUCCESS && groups == 1, DeviceError, "[cuda] a stream requests ", plural(count, "SM"),
                   ", but ", all - given, " of ", all, " are left; they are given out in groups");
       given += part.sm.smCount;
       rest = remaining;

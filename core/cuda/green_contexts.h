@@ -12,8 +12,8 @@ namespace braid::cuda {
 class GreenContexts {
  public:
   /// One context of at least partition[i] SMs each; none if the partition is empty. The hardware hands out SMs in
-  /// groups (of eight on Hopper), so a context may get more than it asked for.
-  /// Throws DeviceError if the driver lacks green contexts or the device has not as many SMs.
+  /// groups (of eight on Hopper), so a context may get more than requested. Throws DeviceError if the driver lacks
+  /// green contexts or the device has not as many SMs.
   GreenContexts(int device, const std::vector<int>& partition);
   ~GreenContexts();
   GreenContexts(const GreenContexts&) = delete;

@@ -40,7 +40,7 @@ inline StreamHandle make_stream() {
   return StreamHandle(stream);
 }
 
-/// Without timing unless asked for, as an event that only orders is cheaper.
+/// Without timing unless requested, as an event that only orders is cheaper.
 inline EventHandle make_event(unsigned flags = cudaEventDisableTiming) {
   cudaEvent_t event = nullptr;
   BRAID_CUDA(cudaEventCreateWithFlags(&event, flags));

@@ -107,7 +107,7 @@ bool is_aligned(const T* address) {
   return reinterpret_cast<std::uintptr_t>(address) % alignof(Packed<T, kWidth>) == 0;
 }
 
-/// Threads of a block wherever nothing else asks for another number.
+/// Threads of a block, unless a kernel needs another number.
 inline constexpr int kThreads = 256;
 
 /// Blocks for a grid whose threads take `per_block` items at a time and stride on: no more than fill the device twice,

@@ -24,8 +24,8 @@ class Verifier {
 
   std::vector<std::string> run() {
     // Each check relies on the ones before it.
-    if (check_sizes() && check_commands() && check_counts() && play()) {
-      check_extra_edges();
+    if (check_sizes() && check_commands() && check_counts() && replay()) {
+      check_resource_edges();
       check_reads();
       collect_accesses();
       check_versions();
@@ -109,7 +109,7 @@ class Verifier {
   // Order
 
   /// Advances all streams as far as they go. False if some are stuck.
-  bool play() {
+  bool replay() {
     using Clock = std::vector<std::int32_t>;  // per stream: how many of its nodes have finished
     const std::size_t streams = plan_.commands.streams.size();
     std::vector<Clock> stream_clock(streams, Clock(streams)), event_clock(plan_.commands.events);
@@ -154,7 +154,7 @@ class Verifier {
     return clock_[b * plan_.commands.streams.size() + plan_.placements[a].stream] > position_[a];
   }
 
-  void check_extra_edges() {
+  void check_resource_edges() {
     for (const auto& [a, b] : plan_.resource_edges) {
       if (std::min(a, b) < 0 || std::max(a, b) >= graph_.node_count() || position_[a] < 0 || position_[b] < 0) {
         fault("The resource edge from node ", a, " to node ", b, " refers to a node that is not launched.");

@@ -68,7 +68,7 @@ double compute_rate(DType dtype, const DeviceInfo& device, bool tf32) {
   return device.flops_per_unit;
 }
 
-/// The one implementation of a node on a device that shares its units.
+/// The one implementation of a node on a device that oversubscribes.
 Cost occupying_cost(const Work& work, std::span<const ValueDesc> inputs, const DeviceInfo& device, bool tf32) {
   const int units = spread_units(work, device);
   const double rate = compute_rate(inputs.empty() ? DType::f32 : inputs[0].dtype, device, tf32);

@@ -23,7 +23,7 @@ DeviceInfo changed_device(DeviceInfo device, const WhatIf& change) {
   return device;
 }
 
-/// The analytic model, asked for single durations.
+/// The analytic model, for single durations.
 class Model {
  public:
   Model(const StepGraph& graph, DeviceInfo device, const std::vector<int>& widths, bool tf32)
@@ -32,7 +32,7 @@ class Model {
     costs_ = analytic_costs(graph, device_, widths_, tf32);
   }
 
-  /// Microseconds of computing; a device that shares its units has one width for a node, whatever `width` is.
+  /// Microseconds of computing; a device that oversubscribes has one width for a node, whatever `width` is.
   double work(NodeId node, int width) const {
     const Cost& cost = costs_.of(node, index(node, width));
     return std::max(0.0, cost.duration - launch_microseconds(device_, cost.width));

@@ -1,6 +1,6 @@
 #pragma once
-// What would a step cost on a device a little different from the one at hand: with more or fewer units, or with cheaper
-// launches? The analytic model says by how much each duration changes; measured ones change in the same ratio.
+// What a step would cost on a slightly different device: with more or fewer units, or with cheaper launches. The
+// analytic model says by how much each duration changes; measured ones change in the same ratio.
 
 #include "scheduler/costs/costs.h"
 

@@ -2,7 +2,7 @@
 // that is free at that time. There always is one, as no more nodes run at once than there are streams. The choice
 // affects only how many waits are needed. They are counted as scheduler/lowering/waits.cpp will find them: by vector
 // clocks, which say what every stream's past already orders. A node whose result nothing reads may also move behind the
-// next node of its stream, if that one waits for what it needs.
+// next node of its stream, if the waits of that one cover its own.
 
 #include <algorithm>
 #include <tuple>

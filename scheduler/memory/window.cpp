@@ -25,7 +25,7 @@ ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> ord
     add_node(node, inputs);
   }
   problem_ = with_graph(problem, std::move(graph_), original_);
-  // The problem may ask for more order than its graph.
+  // The problem may require more order than its graph.
   std::vector<std::vector<NodeId>> predecessors(original_.size());
   for (const NodeId node : order) {
     auto& before = predecessors[reordered_[node]];

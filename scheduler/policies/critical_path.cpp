@@ -27,7 +27,7 @@ constexpr double kMostRounds = 800;
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;         // forward and backward
-constexpr std::size_t kKept = 12;  // schedules, where they are to be run before one is chosen
+constexpr std::size_t kKept = 12;  // schedules, where they are simulated before one is chosen
 constexpr double kAsLong = 1.001;  // smaller differences are ties: prefer fewer waits and less memory
 /// A gain within rounding does not count: the simpler schedule stays.
 constexpr double kMakespanRounding = 1e-9;
@@ -74,13 +74,13 @@ class Search {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
       attempt(
-          std::move(changed), [&] { return message("local search, schedule ", round + 1); }, Tell::if_kept);
+          std::move(changed), [&] { return message("local search, schedule ", round + 1); }, Logged::if_kept);
     }
     return std::move(best_);
   }
 
  private:
-  enum class Tell { always, if_kept };
+  enum class Logged { always, if_kept };
 
   bool optimal() const { return best_.front().schedule.makespan <= bound_ * (1 + kMakespanRounding); }
 
@@ -101,7 +101,7 @@ class Search {
           oversubscribed.oversubscription = oversubscription;
           oversubscribed.fitted_streams = fitted;
           attempt(
-              oversubscribed, [&] { return name_of(oversubscribed); }, Tell::if_kept);
+              oversubscribed, [&] { return name_of(oversubscribed); }, Logged::if_kept);
         }
       }
     }
@@ -123,11 +123,11 @@ class Search {
 
   /// Schedules by these rules. They stay if they are as good as the ones before. `name()` is what a log calls them.
   template <class Name>
-  Schedule attempt(ListRules rules, const Name& name, Tell tell = Tell::always) {
+  Schedule attempt(ListRules rules, const Name& name, Logged logged = Logged::always) {
     Schedule schedule = list_schedule(problem_, rules);
     if (schedule.order.size() < launched_.size()) return schedule;  // the start orders contradict each other
     const bool kept = remember(schedule);
-    if (problem_.log != nullptr && (kept || tell == Tell::always)) note(rules, name());
+    if (problem_.log != nullptr && (kept || logged == Logged::always)) note(rules, name());
     if (schedule.makespan <= least_) {
       least_ = schedule.makespan;
       rules_ = std::move(rules);
@@ -206,8 +206,8 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
     double makespan;
     int waits;
   };
-  Problem untold = problem;
-  untold.log = nullptr;
+  Problem unlogged = problem;
+  unlogged.log = nullptr;
   const auto run = [](const Problem& p, const Candidate& candidate, Schedule& schedule) {
     schedule = candidate.found->schedule;
     assign_streams(p, schedule, candidate.preference);
@@ -221,7 +221,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
       if (preference == StreamPreference::on_time && !problem.searches(SearchStage::on_time_streams)) continue;
       if (preference == StreamPreference::late_updates && !problem.searches(SearchStage::late_updates)) continue;
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
-      candidate.waits = run(untold, candidate, schedule);
+      candidate.waits = run(unlogged, candidate, schedule);
       candidate.makespan = schedule.makespan;
     }
   }

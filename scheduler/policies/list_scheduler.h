@@ -22,8 +22,8 @@ constexpr int kAnyImplementation = -1;
 /// The rules of one run of the list scheduler.
 struct ListRules {
   Sharing sharing = Sharing::balanced;
-  /// How much of the capacity nodes may ask for together, at least 1. More than 1 only where the hardware shares its
-  /// units: nodes that together ask for more than there is slow each other down in proportion.
+  /// How much of the capacity nodes may ask for together, at least 1. More than 1 only where the hardware
+  /// oversubscribes: nodes that together ask for more than there is slow each other down in proportion.
   double oversubscription = 1;
   /// The last this many free streams go to the ready node that comes closest to filling the free units, so that narrow
   /// nodes run beside wide ones.

@@ -9,7 +9,7 @@
 namespace braid::scheduler {
 
 /// The implementation of a node if every stream gets an equal share of the capacity: the fastest implementation at most
-/// capacity / streams wide, or the narrowest if all are wider. Where the hardware shares its units, the fastest
+/// capacity / streams wide, or the narrowest if all are wider. Where the hardware oversubscribes, the fastest
 /// implementation.
 int equal_share(const Problem& problem, NodeId node);
 

@@ -71,7 +71,7 @@ std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
   return nodes;
 }
 
-// ---- telling it
+// ---- the text
 
 std::string number(double value) { return fixed(value, 1); }
 std::string microseconds(double value) { return number(value) + " us"; }
@@ -86,17 +86,17 @@ class ExplanationText {
         edges_(graph_.edges()),
         levels_(bottom_levels(edges_, view_.problem.costs)) {}
 
-  std::string tell() {
+  std::string write() {
     out_ << view_.title << "\non " << view_.device << ", " << units(view_.problem.capacity) << ", "
          << plural(view_.plan.commands.streams.size(), "stream") << '\n';
-    tell_tape();
-    tell_graph();
-    tell_costs();
-    tell_picks();
-    tell_streams();
-    tell_waits();
-    tell_memory();
-    tell_result();
+    write_tape();
+    write_graph();
+    write_costs();
+    write_picks();
+    write_streams();
+    write_waits();
+    write_memory();
+    write_result();
     return out_.str();
   }
 
@@ -114,7 +114,7 @@ class ExplanationText {
     out_ << '\n' << step << ". " << title << "\n   " << idea << "\n\n";
   }
 
-  void tell_tape() {
+  void write_tape() {
     heading(1, "The tape",
             "Nodes in the order in which they were recorded, and what they read: a node's result is "
             "named after the node.");
@@ -135,7 +135,7 @@ class ExplanationText {
     return v.producer != kNoNode ? std::to_string(v.producer) : v.slot < 0 ? "input" : std::string(name_of(v.kind));
   }
 
-  void tell_graph() {
+  void write_graph() {
     heading(2, "The graph", "What a node must wait for, and what waits for it. Nothing else is ordered.");
     Cells cells{{"node", "after", "before"}};
     for (NodeId node = 0; node < graph_.node_count(); ++node) {
@@ -151,7 +151,7 @@ class ExplanationText {
     return text.empty() ? "-" : text;
   }
 
-  void tell_costs() {
+  void write_costs() {
     heading(
         3, "Costs and bottom levels",
         "How long a node takes alone, for each implementation; and its bottom level: the longest path from its start "
@@ -180,7 +180,7 @@ class ExplanationText {
     return text;
   }
 
-  void tell_picks() {
+  void write_picks() {
     heading(4, "List scheduling",
             "Whenever capacity is free, the most urgent ready node starts. Several sharing "
             "rules compete:");
@@ -189,21 +189,21 @@ class ExplanationText {
            << (i == log_.kept ? ", kept\n" : "\n");
     }
     if (log_.attempts.empty()) return;
-    const ScheduleLog::Attempt* told = &log_.attempts[log_.kept];
-    if (told->picks.empty()) {  // show how the best of the others would have gone
-      told = &*std::ranges::min_element(log_.attempts, {}, [](const auto& attempt) {
+    const ScheduleLog::Attempt* shown = &log_.attempts[log_.kept];
+    if (shown->picks.empty()) {  // show how the best of the others would have gone
+      shown = &*std::ranges::min_element(log_.attempts, {}, [](const auto& attempt) {
         return attempt.picks.empty() ? std::numeric_limits<double>::infinity() : attempt.makespan;
       });
       out_ << "   No rule gains anything over one stream. The picks of the best:\n";
     } else {
       out_ << "   Its picks:\n";
     }
-    for (std::size_t i = 0; i < told->picks.size(); ++i) {
-      const ScheduleLog::Pick& pick = told->picks[i];
-      const bool first = i == 0 || pick.time != told->picks[i - 1].time;
-      if (first) tell_ready(pick);
+    for (std::size_t i = 0; i < shown->picks.size(); ++i) {
+      const ScheduleLog::Pick& pick = shown->picks[i];
+      const bool first = i == 0 || pick.time != shown->picks[i - 1].time;
+      if (first) write_ready(pick);
       if (pick.started) {
-        tell_start(pick, first);
+        write_start(pick, first);
       } else if (pick.implementation >= 0) {
         const int width = view_.problem.costs.of(pick.node, pick.implementation).width;
         out_ << "     " << label(pick.node) << " waits until " << microseconds(pick.start) << ", when " << units(width)
@@ -213,25 +213,25 @@ class ExplanationText {
       } else {
         // One line for this and those after it.
         std::vector<NodeId> passed_over{pick.node};
-        for (; i + 1 < told->picks.size(); ++i) {
-          const ScheduleLog::Pick& next = told->picks[i + 1];
+        for (; i + 1 < shown->picks.size(); ++i) {
+          const ScheduleLog::Pick& next = shown->picks[i + 1];
           if (next.time != pick.time || next.started || next.implementation >= 0) break;
           passed_over.push_back(next.node);
         }
         out_ << "     not now: " << list(passed_over) << ", which would not finish by "
-             << microseconds(told->picks[i].reserved) << '\n';
+             << microseconds(shown->picks[i].reserved) << '\n';
       }
     }
   }
 
-  void tell_ready(const ScheduleLog::Pick& pick) {
+  void write_ready(const ScheduleLog::Pick& pick) {
     out_ << "\n   " << microseconds(pick.time) << ": " << units(pick.free_units) << " and "
          << plural(pick.free_streams, "stream") << " free; ready:";
     for (const auto& [node, level] : pick.ready) out_ << ' ' << node << " (" << number(level) << ')';
     out_ << '\n';
   }
 
-  void tell_start(const ScheduleLog::Pick& pick, bool first) {
+  void write_start(const ScheduleLog::Pick& pick, bool first) {
     out_ << "     " << label(pick.node) << " starts, until " << microseconds(pick.finish) << "\n       "
          << why_it(pick, first) << "; " << why_width(pick) << '\n';
   }
@@ -254,7 +254,7 @@ class ExplanationText {
   }
 
   /// The streams of the kept schedule, in the order in which they were chosen.
-  void tell_streams() {
+  void write_streams() {
     std::vector<NodeId> nodes = view_.problem.graph.launched_nodes();
     if (log_.stream_picks.empty()) return;
     std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
@@ -271,7 +271,7 @@ class ExplanationText {
     return (pick.waits == 0 ? "where it needs no wait" : message("where it needs ", plural(pick.waits, "wait"))) + last;
   }
 
-  void tell_waits() {
+  void write_waits() {
     heading(5, "Waits",
             "An order between streams is kept by an event that one records and the other waits for, "
             "unless another order implies it.");
@@ -304,7 +304,7 @@ class ExplanationText {
     return std::ranges::binary_search(edges_.predecessors(after), before);
   }
 
-  void tell_memory() {
+  void write_memory() {
     constexpr std::int64_t kShownBytes = 4096;
     heading(6, "Memory",
             "Every result has an address before anything runs. Bytes are reused once the last reader "
@@ -337,7 +337,7 @@ class ExplanationText {
                    value.kept ? ", kept" : "");
   }
 
-  void tell_result() {
+  void write_result() {
     const Simulation& simulation = view_.simulation;
     const std::vector<std::string> faults = verify(graph_, view_.problem.costs, view_.plan);
     heading(
@@ -400,6 +400,6 @@ std::string list_blocks(const PlanView& step) {
   return text_table(cells, "lr");
 }
 
-std::string to_text(const Explanation& explanation) { return ExplanationText(explanation).tell(); }
+std::string to_text(const Explanation& explanation) { return ExplanationText(explanation).write(); }
 
 }  // namespace braid::scheduler

@@ -59,7 +59,7 @@ struct Problem {
   memory::desc any_filter() const { return {w, memory::data_type::f32, memory::format_tag::any}; }
   memory::desc bias() const { return {{y[1]}, memory::data_type::f32, memory::format_tag::x}; }
 
-  /// Backward primitives ask for the description of the forward one that they belong to.
+  /// Backward primitives need the description of the forward one that they belong to.
   auto forward(const memory::desc& filter, const dnnl::primitive_attr& attributes = user_scratchpad()) const {
     return describe<dnnl::convolution_forward>(attributes, prop_kind::forward_training, algorithm::convolution_direct,
                                                nhwc(x), filter, nhwc(y), stride, dilation, padding, padding_end);

@@ -27,7 +27,7 @@ class Interference {
   bool empty() const { return factors_.empty(); }
   /// Per kind, for those that have factors below 1: their least product with up to `others` other nodes.
   std::unordered_map<std::int32_t, double> least_factors(int others) const;
-  /// Of a node in one way; -1 if nothing is known.
+  /// Of a node with one implementation; -1 if nothing is known.
   std::int32_t kind(NodeId node, int implementation) const;
 
  private:

@@ -166,7 +166,7 @@ TEST_CASE("a node off the critical path takes the slower implementation that nee
   CHECK(plan.makespan == 13);
 }
 
-TEST_CASE("a narrow implementation is taken where wide ones interfere") {
+TEST_CASE("a narrow implementation is chosen where wide ones would compete") {
   StepGraph graph;
   const ValueId start = add(graph, {});
   add(graph, {start});

@@ -16,7 +16,7 @@ Schedule listed(const StepGraph& graph, const Costs& costs, int streams, int cap
 
 }  // namespace
 
-TEST_CASE("a wide node waits for capacity, and only what finishes by then may start before it") {
+TEST_CASE("a wide node waits for capacity, and only nodes that finish by then may start before it") {
   StepGraph graph;  // 0: long and narrow; 1 -> 2 -> 3: in the middle a node that is fast only on both cores; 4: filler
   add(graph, {});
   add(graph, {add(graph, {add(graph, {})})});
@@ -51,7 +51,7 @@ TEST_CASE("a node that is held back starts no earlier than the one it waits for"
   CHECK(locked.order.empty());
 }
 
-TEST_CASE("a node runs with the implementation that is given") {
+TEST_CASE("a node runs with the given implementation") {
   StepGraph graph;
   add(graph, {});
   const Costs costs = costs_of({{{1, 3}, {2, 2}}});

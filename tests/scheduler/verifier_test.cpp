@@ -103,7 +103,7 @@ TEST_CASE("launches must be complete, single and on their own stream") {
   }
 }
 
-TEST_CASE("events must be recorded once, and no stream may wait forever") {
+TEST_CASE("events must be recorded exactly once, and no stream may wait forever") {
   Diamond d;
   SUBCASE("dropped") {
     std::erase(d.plan.commands.streams[0], Command{Kind::record, 0});

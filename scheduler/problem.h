@@ -77,8 +77,8 @@ struct LowerBound {
 };
 LowerBound lower_bound(const Problem& problem);
 
-/// Per node and implementation: the least share of the capacity that it takes, in capacity-microseconds. That is width ×
-/// duration, times the least product of factors below 1 that nodes in the other streams can give it.
+/// Per node and implementation: the least share of the capacity that it takes, in capacity-microseconds. That is width
+/// × duration, times the least product of factors below 1 that nodes in the other streams can give it.
 std::vector<std::vector<double>> shared_work(const Problem& problem);
 
 /// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.

@@ -111,7 +111,8 @@ TEST_CASE("a file that is not a profile is refused, with its name and what was e
   const std::string refused = ": is not a profile that 'braid profile' wrote: ";
   CHECK(contains(complaint(""), refused + "line 1, column 1: expected valid JSON, got the end of the text"));
   CHECK(contains(complaint("[1, 2"), refused + "line 1, column 6: expected valid JSON, got the end of the text"));
-  CHECK(contains(complaint("{\n\"a\": 1,\n  b}"), refused + "line 3, column 3: expected valid JSON, got something else"));
+  CHECK(
+      contains(complaint("{\n\"a\": 1,\n  b}"), refused + "line 3, column 3: expected valid JSON, got something else"));
   CHECK(contains(complaint("[]"), refused + "the whole must be an object with a key 'version', got []"));
   CHECK(contains(complaint("{}"), refused + "the whole has no key 'version', got {}"));
   CHECK(contains(complaint(R"({"version": 2})"), "expected version 3, got 2: measure it again"));

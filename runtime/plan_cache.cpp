@@ -165,9 +165,9 @@ PlanCache::Candidate PlanCache::make_candidate(const StepGraph& graph, std::stri
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
-  const scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, streams,
-                                                             profile_.has_value() ? &*profile_ : nullptr, target.tf32);
-  scheduler::LimitedStep step = plan_step(problem, scheduler::find_policy(policy), policy, limit);
+  scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, streams,
+                                                       profile_.has_value() ? &*profile_ : nullptr, target.tf32);
+  scheduler::LimitedStep step = plan_step(std::move(problem), scheduler::find_policy(policy), policy, limit);
   if (step.recomputed.has_value())
     kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
   const std::size_t used = step.plan.commands.streams.size();

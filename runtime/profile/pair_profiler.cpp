@@ -85,8 +85,8 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler:
       NodePair pair{overlap.first, overlap.second,
                     plan.placements[static_cast<std::size_t>(overlap.first)].implementation,
                     plan.placements[static_cast<std::size_t>(overlap.second)].implementation};
-      std::pair key{way_of(signatures, costs, pair.first, pair.first_choice),
-                    way_of(signatures, costs, pair.second, pair.second_choice)};
+      std::pair key{way_of(signatures, costs, pair.first, pair.first_implementation),
+                    way_of(signatures, costs, pair.second, pair.second_implementation)};
       if (key.second < key.first) std::swap(key.first, key.second);
       pairs.try_emplace(std::move(key), pair).first->second.overlap += overlap.microseconds;
     }
@@ -189,8 +189,8 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     };
     PairTimer::Factors factors;
     try {
-      Kernel& first = kernel(pair.first, pair.first_choice);
-      Kernel& second = kernel(pair.second, pair.second_choice);
+      Kernel& first = kernel(pair.first, pair.first_implementation);
+      Kernel& second = kernel(pair.second, pair.second_implementation);
       if (&pair == pairs.data()) {
         profile.wait_microseconds = timer.wait_microseconds(graph, pair.first, first, pair.second, second);
       }
@@ -198,8 +198,8 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
-    const scheduler::NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_choice);
-    const scheduler::NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_choice);
+    const scheduler::NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_implementation);
+    const scheduler::NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_implementation);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
       profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});

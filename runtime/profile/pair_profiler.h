@@ -14,7 +14,7 @@ namespace braid {
 /// Two nodes to be measured together, each in one of its ways.
 struct NodePair {
   NodeId first = kNoNode, second = kNoNode;
-  int first_choice = 0, second_choice = 0;
+  int first_implementation = 0, second_implementation = 0;
   double overlap = 0;  ///< microseconds in which they, or others like them, run at once
 };
 

@@ -30,11 +30,11 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
 
 }  // namespace
 
-LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
-  LimitedStep best{make_plan(problem, policy, policy_name), problem, std::nullopt};
-  if (limit == 0 || best.plan.arena_bytes <= limit) return best;
+LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
+  Plan plan = make_plan(problem, policy, policy_name);
+  if (limit == 0 || plan.arena_bytes <= limit) return {std::move(plan), std::move(problem), std::nullopt};
   LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
-  best = {limited.plan, problem, std::nullopt, limited.traded, limited.fits};
+  LimitedStep best{limited.plan, problem, std::nullopt, limited.traded, limited.fits};
 
   std::vector<ValueId> chosen;
   Recomputation current = recompute(problem.graph, chosen);

@@ -19,7 +19,7 @@ struct LimitedStep {
 
 /// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
 /// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
-LimitedStep plan_step(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
+LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 /// For steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);

@@ -39,20 +39,19 @@ class Family {
     add(policy(problem), name, {});
     for (int streams = problem.streams; streams >= 2; streams /= 2) {
       std::vector<std::string> traded;
-      Problem narrower = problem;
-      narrower.streams = streams;
       if (streams < problem.streams) {
         traded.push_back(message("concurrency: ", plural(streams, "stream"), " instead of ", problem.streams));
-        add(policy(narrower), name, traded);
+        add(policy(with_streams(problem, streams)), name, traded);
       }
+      const Problem reordered = lean.problem(streams);
       for (const int window : kWindows) {
         if (window >= static_cast<int>(one_by_one.order.size())) continue;
         if (!problem.searches(SearchStage::limited_windows)) break;
         auto more = traded;
         more.push_back(message("concurrency: at most ", plural(window, "node"), " in flight"));
-        Schedule schedule = schedule_within_window(lean.problem(streams), policy, window);
+        Schedule schedule = schedule_within_window(reordered, policy, window);
         add(lean.restore(schedule), name, more);
-        add_window_edges(lean.problem(streams), window, schedule);
+        add_window_edges(reordered, window, schedule);
         more.back() += " by added waits";
         add(lean.restore(schedule), name, std::move(more));
       }

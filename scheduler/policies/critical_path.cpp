@@ -108,7 +108,7 @@ class Search {
   }
 
   void schedule_forward_and_backward() {
-    if (!problem_.searches(SearchStage::forward_backward)) return;
+    if (optimal() || !problem_.searches(SearchStage::forward_backward)) return;
     const Problem backward = with_edges(problem_, {problem_.edges.successor_begin, problem_.edges.predecessor_begin,
                                                    problem_.edges.successor, problem_.edges.predecessor});
     ListRules rules = rules_;
@@ -206,12 +206,11 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
     double makespan;
     int waits;
   };
-  Problem unlogged = problem;
-  unlogged.log = nullptr;
-  const auto run = [](const Problem& p, const Candidate& candidate, Schedule& schedule) {
+  // The last run is that of the best candidate, and its log stays.
+  const auto run = [&](const Candidate& candidate, Schedule& schedule) {
     schedule = candidate.found->schedule;
-    assign_streams(p, schedule, candidate.preference);
-    return simulate_schedule(p, schedule);
+    assign_streams(problem, schedule, candidate.preference);
+    return simulate_schedule(problem, schedule);
   };
   std::vector<Candidate> candidates;
   Schedule schedule;
@@ -221,14 +220,14 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
       if (preference == StreamPreference::on_time && !problem.searches(SearchStage::on_time_streams)) continue;
       if (preference == StreamPreference::late_updates && !problem.searches(SearchStage::late_updates)) continue;
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
-      candidate.waits = run(unlogged, candidate, schedule);
+      candidate.waits = run(candidate, schedule);
       candidate.makespan = schedule.makespan;
     }
   }
   const double least = std::ranges::min(candidates, {}, &Candidate::makespan).makespan;
   std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.makespan > least * kAsLong; });
   const Candidate best = std::ranges::min(candidates, {}, &Candidate::waits);
-  run(problem, best, schedule);
+  run(best, schedule);
   return {std::move(schedule), best.found->attempt};
 }
 

@@ -52,8 +52,8 @@ PlanRow row_of(const scheduler::LimitedStep& planned, double plan_seconds) {
 /// Plans the step and adds the row of the plan.
 void add_row(const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
-  const scheduler::Problem problem = with_streams(report.problem, streams);
-  scheduler::LimitedStep planned = plan_step(problem, scheduler::find_policy(policy), policy, report.memory_limit);
+  scheduler::LimitedStep planned =
+      plan_step(with_streams(report.problem, streams), scheduler::find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   PlanRow& row = report.rows.emplace_back(row_of(planned, seconds.count()));
   if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');

@@ -163,7 +163,7 @@ void Trainer::balance(Progress& progress) {
     entries[i]->steps_per_turn = balanced[i];
     const char* separator = i == 0 ? "" : ", ";
     steps += message(separator, entries[i]->result.name, ' ', balanced[i]);
-    times += separator + fixed(seconds[i] * 1e3, 1);
+    times += message(separator, fixed(seconds[i] * 1e3, 1));
   }
   if (entries.size() == 1) return;
   progress.print(message("steps per turn: ", steps, " (a step alone takes ", times, " ms)"));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "scheduler/lowering/implementations.h"
 
 namespace braid::scheduler {
 
@@ -11,7 +10,6 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   check_problem(problem);
   Plan plan = plan_commands(problem, policy(problem), policy_name);
   plan.bound = lower_bound(problem);
-  improve_implementations(problem, plan);
   plan_memory(problem.graph, problem.costs, plan);
   require_safe(problem, plan);
   return plan;

@@ -23,13 +23,11 @@ enum class SearchStage : std::uint8_t {
   late_updates,      ///< updates of weights behind other nodes of their stream
   simulated_choice,  ///< the best schedules are simulated before one is chosen
   lean_window,       ///< a schedule within a window over the memory order
-  implementations,   ///< the joint search for implementations
   limited_windows,   ///< smaller windows, under a memory limit
 };
 inline constexpr std::string_view kSearchStages[] = {
-    "equal shares",     "balanced shares", "fastest widths",  "oversubscription", "fitted streams",
-    "forward–backward", "local search",    "on-time streams", "late updates",     "simulated choice",
-    "lean window",      "implementations", "limited windows"};
+    "equal shares", "balanced shares", "fastest widths", "oversubscription", "fitted streams", "forward–backward",
+    "local search", "on-time streams", "late updates",   "simulated choice", "lean window",    "limited windows"};
 
 /// The machine as the scheduler sees it, and how to search.
 struct Machine {

@@ -14,17 +14,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 /// Up to this many combinations of implementations, the search is exhaustive.
 constexpr double kExhaustive = 4096;
-/// Simulations per combination of slices.
-constexpr int kLeafBudget = 8;
-/// A gain within rounding does not count.
-constexpr double kGain = 1 - 1e-9;
 
 std::int64_t workspace(const Cost& cost) {
   return align_up(static_cast<std::int64_t>(cost.workspace_bytes), kArenaAlignment);
 }
-
-/// Effort that grows with the number of nodes is kept about equal for all sizes of graphs.
-int budget(std::int32_t nodes, int work, int least, int most) { return std::clamp(work / (nodes + 1), least, most); }
 
 class ImplementationChooser {
  public:
@@ -44,17 +37,6 @@ class ImplementationChooser {
   bool has_choice() const { return !flexible_.empty(); }
 
   double bound() const { return std::max(longest_path(), total_work() / problem_.capacity); }
-
-  bool improve() {
-    if (flexible_.empty()) return false;
-    const Simulation before = simulate(problem_, plan_, order_);
-    best_makespan_ = std::min(before.makespan, plan_.makespan);
-    if (bound() >= best_makespan_ * kGain) return false;
-    const double makespan = search_locally(before, budget(problem_.graph.node_count(), 60000, 4, 100));
-    if (makespan >= best_makespan_ * kGain) return false;
-    accept(makespan);
-    return true;
-  }
 
   bool fit(std::int64_t limit) {
     limit_ = limit;
@@ -177,48 +159,6 @@ class ImplementationChooser {
     best_ = plan_;
   }
 
-  /// Tries other implementations of the nodes on the critical path and those beside them, one node at a time, and keeps
-  /// improvements.
-  double search_locally(Simulation now, int simulations) {
-    for (bool better = true; better;) {
-      better = false;
-      for (const NodeId node : neighbourhood(now)) {
-        int& own = plan_.placements[node].implementation;
-        for (const int implementation : implementations_[node]) {
-          const int before = own;
-          if (implementation == before || workspace(cost(node, implementation)) > limits_[stream(node)]) continue;
-          if (simulations-- == 0) return now.makespan;
-          own = implementation;
-          Simulation next = simulate(problem_, plan_, order_);
-          if (next.makespan < now.makespan * kGain) {
-            now = std::move(next);
-            better = true;
-          } else {
-            own = before;
-          }
-        }
-        if (better) break;  // the critical path has changed
-      }
-    }
-    return now.makespan;
-  }
-
-  /// Flexible nodes that are on the critical path or run while a node on it is slowed down by others.
-  std::vector<NodeId> neighbourhood(const Simulation& now) const {
-    std::vector<bool> near(problem_.graph.node_count());
-    for (const NodeId critical : now.critical_path) {
-      near[critical] = true;
-      const auto& [start, finish] = now.runs[critical];
-      if (finish - start <= cost(critical).duration / kGain) continue;
-      for (const NodeId node : flexible_) {
-        if (now.runs[node].start < finish && now.runs[node].finish > start) near[node] = true;
-      }
-    }
-    std::vector<NodeId> list;
-    std::ranges::copy_if(flexible_, std::back_inserter(list), [&](NodeId node) { return near[node]; });
-    return list;
-  }
-
   /// Tries every combination except those that need too much memory or cannot beat the best so far.
   void try_all(std::size_t index, const std::vector<std::int64_t>& slices) {
     if (sum(slices) > limit_ || bound() >= best_makespan_) return;
@@ -260,7 +200,8 @@ class ImplementationChooser {
       levels_[s] = useful(static_cast<int>(s), sizes);
       if (levels_[s].size() > 1) ++active;
     }
-    const int leaves = budget(problem_.graph.node_count(), 200000, 16, 256);
+    // The effort grows with the number of nodes. Keep it about equal for all sizes of graphs.
+    const int leaves = std::clamp(200000 / (problem_.graph.node_count() + 1), 16, 256);
     const auto most = static_cast<std::size_t>(std::max(2.0, std::pow(leaves, 1.0 / std::max(active, 1))));
     std::size_t combinations = 1;
     for (auto& levels : levels_) {
@@ -313,8 +254,7 @@ class ImplementationChooser {
     if (s == static_cast<int>(levels_.size())) {
       const std::vector<Placement> own = plan_.placements;
       for (const NodeId node : nodes_) plan_.placements[node].implementation = pick(node, limits_[stream(node)]);
-      accept(search_locally(simulate(problem_, plan_, order_),
-                            problem_.searches(SearchStage::implementations) ? kLeafBudget : 0));
+      accept(simulate(problem_, plan_, order_).makespan);
       plan_.placements = own;
       return;
     }
@@ -344,14 +284,6 @@ class ImplementationChooser {
 };
 
 }  // namespace
-
-bool improve_implementations(const Problem& problem, Plan& plan) {
-  if (!problem.searches(SearchStage::implementations)) return false;
-  ImplementationChooser chooser(problem, plan);
-  if (!chooser.improve()) return false;
-  plan = chooser.best();
-  return true;
-}
 
 std::int64_t least_workspace_bytes(const Problem& problem, const Plan& plan) {
   return ImplementationChooser(problem, plan).least_workspace();

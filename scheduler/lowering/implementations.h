@@ -1,9 +1,9 @@
 #pragma once
-// Chooses an implementation for every node of a scheduled step, jointly: what counts is the simulated makespan of the
-// whole, not the sum of times in isolation. A node off the critical path may take a slower kernel that needs less
-// workspace, and one that runs beside others a narrower one, without making the step longer. After Oyama et al.,
-// "Accelerating deep learning frameworks with micro-batches" (2018), who choose the algorithms of all convolutions
-// under one workspace limit.
+// Chooses an implementation for every node of a scheduled step under a limit of workspace, jointly: what counts is the
+// simulated makespan of the whole step, not the sum of times in isolation. A node off the critical path may take a
+// slower kernel that needs less workspace, without making the step longer. After Oyama et al., "Accelerating deep
+// learning frameworks with micro-batches" (2018), who choose the algorithms of all convolutions under one workspace
+// limit.
 //
 // Streams, order and waits stay as they are. Where concurrent nodes are kept apart by edges (Problem::oversubscribes is
 // false), no node becomes wider than in the plan, as there might be no room for it.
@@ -13,11 +13,6 @@
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {
-
-/// Changes implementations while that lowers the simulated makespan: a local search around the nodes on the critical
-/// path and those that run at the same time, of bounded effort. Never raises the makespan. Returns whether anything
-/// changed; then times are the simulator's, and workspaces need to be planned again.
-bool improve_implementations(const Problem& problem, Plan& plan);
 
 /// The least that the workspaces of all streams can need together, in bytes of the arena.
 std::int64_t least_workspace_bytes(const Problem& problem, const Plan& plan);

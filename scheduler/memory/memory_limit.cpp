@@ -93,7 +93,6 @@ class Family {
       return other.plan.commands.streams == candidate.plan.commands.streams;
     };
     if (std::ranges::any_of(candidates_, same)) return;  // its nodes are within the window anyway
-    improve_implementations(problem_, candidate.plan);
     take_simulated_times(problem_, candidate.plan);
     candidate.bound = implementations_bound(problem_, candidate.plan);
     candidates_.push_back(std::move(candidate));

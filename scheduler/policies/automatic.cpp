@@ -3,7 +3,6 @@
 // stream in simulation.
 
 #include "scheduler/check/simulator.h"
-#include "scheduler/lowering/implementations.h"
 
 namespace braid::scheduler {
 namespace {
@@ -17,8 +16,6 @@ struct Contender {
 Contender candidate(const Problem& problem, const NamedPolicy& named) {
   Contender result{.schedule = named.policy(problem)};
   Plan plan = plan_commands(problem, result.schedule, named.name);
-  improve_implementations(problem, plan);
-  result.schedule.placements = plan.placements;
   result.schedule.kept = named.name;
   result.makespan = simulate(problem, plan).makespan;
   result.waits = plan.commands.waits();

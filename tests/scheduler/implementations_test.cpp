@@ -122,24 +122,6 @@ TEST_CASE("implementations of many nodes keep to the limit, and a larger limit n
   }
 }
 
-TEST_CASE(
-    "free implementation of implementations never makes a plan slower, and often faster where nodes share units") {
-  int better = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Case step(seed, 60, 4, seed % 2 == 0);
-    Plan improved = step.plan;
-    const bool changed = improve_implementations(step.problem, improved);
-    INFO("seed ", seed);
-    REQUIRE(changed == (improved != step.plan));
-    if (!changed) continue;
-    REQUIRE(improved.makespan < step.plan.makespan);
-    REQUIRE(improved.makespan == simulate(step.problem, improved).makespan);
-    REQUIRE(improved.commands.streams == step.plan.commands.streams);
-    ++better;
-  }
-  CHECK(better > 20);
-}
-
 TEST_CASE("a node off the critical path takes the slower implementation that needs less workspace") {
   StepGraph graph;  // a long node and a short one, side by side
   const ValueId start = add(graph, {});
@@ -164,30 +146,6 @@ TEST_CASE("a node off the critical path takes the slower implementation that nee
   CHECK(plan.makespan == 11);
   REQUIRE(fit_implementations(problem, plan, 2559));
   CHECK(plan.makespan == 13);
-}
-
-TEST_CASE("a narrow implementation is chosen where wide ones would compete") {
-  StepGraph graph;
-  const ValueId start = add(graph, {});
-  add(graph, {start});
-  add(graph, {start});
-  Costs costs;
-  const Cost first{.width = 1, .duration = 1};
-  const Cost implementations[] = {{.width = 4, .duration = 12}, {.width = 8, .duration = 10}};
-  costs.add({&first, 1});
-  costs.add(implementations);
-  costs.add(implementations);
-  Problem problem = make_problem(graph, costs, 2, 8);
-  problem.oversubscribes = true;
-  Schedule schedule = serial(problem);
-  schedule.placements[2].stream = 1;
-  Plan plan = plan_commands(problem, schedule, "side by side");
-  take_simulated_times(problem, plan);
-  CHECK(plan.makespan == doctest::Approx(21));  // both at once, each at half its speed
-  CHECK(improve_implementations(problem, plan));
-  CHECK(plan.makespan == doctest::Approx(13));
-  CHECK(plan.placements[1].implementation == 0);
-  CHECK(plan.placements[2].implementation == 0);
 }
 
 }  // namespace braid::scheduler::testing

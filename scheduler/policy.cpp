@@ -1,28 +1,10 @@
 #include "scheduler/policy.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/suggestion.h"
 
 namespace braid::scheduler {
-namespace {
-
-constexpr std::int32_t kAnySize = std::numeric_limits<std::int32_t>::max();
-constexpr NamedPolicy kPolicies[] = {
-    {"serial", serial, kAnySize},
-    {"critical_path", critical_path, kAnySize},
-    {"round_robin", round_robin, kAnySize},
-    {"matching", matching, kAnySize},
-    {"stages", stages, kAnySize},
-    {"resource_order", resource_order, kAnySize},
-    {"exhaustive", exhaustive, kMostExhaustiveNodes},
-    {"auto", automatic, kAnySize},
-};
-
-}  // namespace
-
-std::span<const NamedPolicy> policies() { return kPolicies; }
 
 Policy find_policy(std::string_view name) {
   const auto* found = std::ranges::find(kPolicies, name, &NamedPolicy::name);

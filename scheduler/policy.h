@@ -2,6 +2,7 @@
 // A policy turns graph and costs into a schedule: for every node its stream, its place in it, and its implementation.
 // Policies are interchangeable functions, one file each in scheduler/policies/.
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,9 +90,18 @@ Schedule automatic(const Problem& problem);
 struct NamedPolicy {
   std::string_view name;  ///< in configs
   Policy policy;
-  std::int32_t max_nodes;  ///< it cannot plan larger steps
+  std::int32_t max_nodes = std::numeric_limits<std::int32_t>::max();  ///< it cannot plan larger steps
 };
-std::span<const NamedPolicy> policies();
+inline constexpr NamedPolicy kPolicies[] = {
+    {"serial", serial},
+    {"critical_path", critical_path},
+    {"round_robin", round_robin},
+    {"matching", matching},
+    {"stages", stages},
+    {"resource_order", resource_order},
+    {"exhaustive", exhaustive, kMostExhaustiveNodes},
+    {"auto", automatic},
+};
 
 /// A policy by its name in configs. Throws Error with the list of names if there is none.
 Policy find_policy(std::string_view name);

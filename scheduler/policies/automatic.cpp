@@ -31,8 +31,8 @@ bool better(const Contender& a, const Contender& b) {
 }  // namespace
 
 Schedule automatic(const Problem& problem) {
-  Contender best = candidate(problem, policies().front());
-  for (const NamedPolicy& named : policies().subspan(1)) {
+  Contender best = candidate(problem, kPolicies[0]);
+  for (const NamedPolicy& named : std::span(kPolicies).subspan(1)) {
     if (named.policy == automatic || problem.graph.node_count() > named.max_nodes) continue;
     Contender next = candidate(problem, named);
     if (better(next, best)) best = std::move(next);

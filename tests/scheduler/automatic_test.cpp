@@ -18,7 +18,7 @@ TEST_CASE("the automatic policy is as fast as the best of the others, and names 
     const RandomStep step = random_step(seed, 30);
     const Problem problem = make_problem(step.graph, step.costs, 3, step.capacity, seed % 2 == 0);
     double best = std::numeric_limits<double>::infinity();
-    for (const NamedPolicy& named : policies()) {
+    for (const NamedPolicy& named : kPolicies) {
       if (named.name == "auto" || step.graph.node_count() > named.max_nodes) continue;
       best = std::min(best, makespan(problem, named));
     }

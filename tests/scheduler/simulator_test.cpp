@@ -250,7 +250,7 @@ TEST_CASE("on random steps, what is simulated is what was scheduled, or shorter,
     CAPTURE(seed);
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
-    for (const auto& [policy, function, most_nodes] : policies()) {
+    for (const auto& [policy, function, most_nodes] : kPolicies) {
       CAPTURE(policy);
       if (step.graph.node_count() > most_nodes) continue;
       const int streams = 1 + static_cast<int>(seed % 5);

@@ -65,7 +65,7 @@ void add_row(const std::string& policy, int streams, bool configured, PlanReport
 /// Policies that can plan a step of this size.
 std::vector<std::string> suitable_policies(std::int32_t nodes) {
   std::vector<std::string> names;
-  for (const scheduler::NamedPolicy& named : scheduler::policies()) {
+  for (const scheduler::NamedPolicy& named : scheduler::kPolicies) {
     if (nodes <= named.max_nodes) names.emplace_back(named.name);
   }
   return names;

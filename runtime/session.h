@@ -14,7 +14,7 @@ namespace braid {
 struct SessionOptions {
   std::string device = "auto";  ///< auto, cpu, cuda, cuda:<index>
   int streams = 0;              ///< streams to schedule on; 0 (auto): the fastest of serial and concurrent plans
-  /// CUDA: streams with so many SMs of their own each, instead of `streams` that share all; empty for none.
+  /// CUDA: streams with this number of SMs of their own, instead of `streams` that share all; empty for none.
   std::vector<int> partition = {};
   std::string policy = "critical_path";  ///< how nodes are placed on streams
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each

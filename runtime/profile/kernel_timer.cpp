@@ -10,7 +10,7 @@ namespace braid {
 
 namespace {
 
-/// The fastest of so many runs counts; the first one warms caches and libraries.
+/// Runs of which the fastest counts; the first one warms caches and libraries.
 constexpr int kTimedRuns = 4;
 constexpr double kUnknown = -1;
 

@@ -32,7 +32,7 @@ std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
   return signatures;
 }
 
-/// So many launches of one kernel after another.
+/// Launches one kernel several times in a row.
 std::vector<Command> launches(int first, int times) {
   std::vector<Command> list;
   for (int i = 0; i < times; ++i) list.push_back({Command::Kind::launch, first + i});

@@ -18,8 +18,8 @@ struct NodePair {
   double overlap = 0;  ///< microseconds in which they, or others like them, run at once
 };
 
-/// The pairs that simulated runs of critical_path on so many streams overlap, pairs of equal kinds once, the longest
-/// overlap first.
+/// The pairs that simulated runs of critical_path on this number of streams overlap, pairs of equal kinds once, the
+/// longest overlap first.
 std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                                         std::span<const int> streams, bool tf32);
 

@@ -60,7 +60,7 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
 
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit) {
   return message("[memory] the step does not fit into the memory limit of ", mebibytes(limit),
-                 ": the smallest arena found takes ", mebibytes(arena_bytes), traded.empty() ? "" : ", after trading ",
+                 ": the smallest arena found takes ", mebibytes(arena_bytes), traded.empty() ? "" : ", with ",
                  join(traded));
 }
 

@@ -187,7 +187,7 @@ TEST_CASE("recording without a step, mixing sessions and stale tensors are error
     old = w;
     CHECK_THROWS_AS(a.step(), Error);
   }
-  CHECK_THROWS_AS(old.item(), Error);  // its step is over
+  CHECK_THROWS_AS(old.item(), Error);  // its step has ended
   Step step_a = a.step();
   CHECK_THROWS_AS(old.shape(), Error);
   const Tensor x = w;

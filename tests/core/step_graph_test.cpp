@@ -110,7 +110,7 @@ TEST_CASE("an old version can be neither read nor overwritten, and only persiste
                        "[test] expected a parameter or state to overwrite, got an input of shape [4]", ShapeError);
 }
 
-TEST_CASE("graphs are told apart by their hashes, and one by one where these are equal") {
+TEST_CASE("graphs differ by their hashes, and are compared in full where these are equal") {
   const auto build = [](std::int64_t attribute, std::int64_t extent, bool swap, std::int32_t slot, bool keep,
                         bool order = false) {
     StepGraph graph;

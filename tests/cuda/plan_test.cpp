@@ -60,7 +60,7 @@ std::size_t check_session(Session& session, const std::vector<int>& streams, Rec
   return waits;
 }
 
-TEST_CASE("launches, records and waits are the plan's, one by one and captured") {
+TEST_CASE("launches, records and waits are the plan's, launched singly and captured") {
   std::size_t waits = 0;
   for (const int streams : {1, 2, 4}) {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {

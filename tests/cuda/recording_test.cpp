@@ -199,7 +199,7 @@ TEST_CASE_FIXTURE(Fixture, "a call that is illegal within a capture invalidates 
     cudaEventRecord(event, a);
     CHECK(cudaEventSynchronize(event) == cudaErrorCapturedEvent);
   }));
-  CHECK(cudaStreamWaitEvent(b, event, 0) == cudaErrorCapturedEvent);  // its capture is over
+  CHECK(cudaStreamWaitEvent(b, event, 0) == cudaErrorCapturedEvent);  // its capture has ended
   cudaGetLastError();
 }
 

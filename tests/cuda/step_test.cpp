@@ -247,7 +247,7 @@ TEST_CASE("a slot of staging memory is filled again only after the copies out of
   }
 }
 
-/// Device work of a log with vector clocks: how much work of each stream is over when it starts.
+/// Device work of a log with vector clocks: how much work of each stream has finished when it starts.
 struct Work {
   const Call* call;
   int position;  // in its stream, from 1

@@ -52,7 +52,7 @@ class Case:
     make: typing.Callable[[tuple[int, int, int]], nn.Module]
     images: tuple[int, int, int]  # how many, height, width
     auxiliary: dict[str, float] = dataclasses.field(default_factory=dict)  # output: its share of the loss
-    # Linear layers that read a flattened map of so many rows and columns. Flattened, PyTorch's [C,H,W] has another
+    # Linear layers that read a flattened map of these rows and columns. Flattened, PyTorch's [C,H,W] has another
     # order than Braid's [H,W,C].
     flattened: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 

@@ -91,7 +91,7 @@ GPU_TEST_CASE("20 steps in bf16 are bitwise equal with 1 and 4 streams") {
   }
 }
 
-GPU_TEST_CASE("a replayed CUDA graph gives the bits of launches one by one") {
+GPU_TEST_CASE("a replayed CUDA graph gives the same bits as single launches") {
   for (const std::string_view model : kModels) {
     CAPTURE(model);
     SessionOptions uncaptured = on_gpu(4);

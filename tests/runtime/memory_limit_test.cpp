@@ -131,7 +131,7 @@ TEST_CASE("a limit that cannot be kept is an error with the numbers, and the ses
       CAPTURE(text);
       CHECK(text.find("[memory] the step does not fit into the memory limit of 1.00 MiB: the smallest arena found "
                       "takes ") == 0);
-      CHECK(text.find(" MiB, after trading ") != std::string::npos);
+      CHECK(text.find(" MiB, with ") != std::string::npos);
       CHECK(text.find("recomputation: ") != std::string::npos);
     }
   }

@@ -68,7 +68,7 @@ TEST_CASE("nodes that share units slow each other in proportion, and all of the 
   CHECK(apart.makespan == 10);
   const Schedule together = listed(graph, costs, 2, 10, {.oversubscription = 2}, true);
   CHECK(together.placements[2].start == 0);
-  // Until 0 is over both run at 10/16 of their speed. Then 1 and 2 fit together.
+  // Until 0 finishes both run at 10/16 of their speed. Then 1 and 2 fit together.
   CHECK(together.placements[0].finish == doctest::Approx(3 * 1.6));
   CHECK(together.placements[1].finish == doctest::Approx(3 * 1.6 + 1));
   CHECK(together.makespan == doctest::Approx(3 * 1.6 + 3));

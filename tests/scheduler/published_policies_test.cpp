@@ -20,7 +20,7 @@ std::vector<int> streams_of(const Schedule& schedule) {
 using Set = std::uint32_t;  // nodes, a bit each
 
 /// The least time of a sequence of stages, by trying all: a stage is a set of at most `streams` connected groups of at
-/// most three nodes, and is over before the next begins.
+/// most three nodes, and finishes before the next begins.
 double best_stages(const Edges& edges, const Costs& costs, int streams, Set set, std::map<Set, double>& known) {
   if (set == 0) return 0;
   if (const auto it = known.find(set); it != known.end()) return it->second;

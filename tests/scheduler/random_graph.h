@@ -33,7 +33,7 @@ class TestOp final : public OpWith<TestOp, TestAttributes> {
 inline ValueDesc bytes_desc(std::int64_t bytes) { return {DType::u8, Shape{bytes}}; }
 inline OutputDesc bytes_output(std::int64_t bytes) { return {.dtype = DType::u8, .shape = Shape{bytes}}; }
 
-/// Adds a node with one output of so many bytes. Returns the output.
+/// Adds a node with one output of this size in bytes. Returns the output.
 inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::int64_t bytes = 256) {
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
 }

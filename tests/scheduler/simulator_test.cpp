@@ -122,7 +122,7 @@ TEST_CASE("a record before everything else lets others start at once") {
 TEST_CASE("nodes that ask for more than the capacity slow each other in proportion") {
   const StepGraph graph = independent(2);
   const Plan plan = on_streams(graph, {0, 1});
-  // Together they ask for 6 of 4: two thirds of the speed until the first is over.
+  // Together they ask for 6 of 4: two thirds of the speed until the first finishes.
   const Costs costs = choices_of({{.width = 2, .duration = 4}, {.width = 4, .duration = 8}});
   const Simulation simulation = simulate_on(graph, costs, plan, 4);
   CHECK(ran(simulation, 0, 0, 6));

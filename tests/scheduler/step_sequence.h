@@ -27,7 +27,7 @@ struct Access {
   std::int64_t bytes() const { return end - begin; }
 };
 
-/// Queue 0 is the host itself, which is over with one operation before it begins the next; streams count from 1.
+/// Queue 0 is the host itself, which finishes one operation before it begins the next; streams count from 1.
 inline constexpr int kHost = 0;
 
 struct Operation {

@@ -8,7 +8,7 @@
 namespace braid::scheduler::testing {
 namespace {
 
-/// A schedule of so many microseconds each, with streams assigned.
+/// A schedule with these starts and finishes, with streams assigned.
 Schedule assigned(const StepGraph& graph, const std::vector<std::pair<double, double>>& times, int streams,
                   StreamPreference preference = StreamPreference::few_waits) {
   const Costs costs = unit_costs(graph);
@@ -43,7 +43,7 @@ TEST_CASE("a node follows the predecessor that saves it a wait, and leaves other
 }
 
 TEST_CASE("a node held for lack of units follows one that gives some back, if it is to start on time") {
-  StepGraph graph;  // 0 -> 3, which starts late; 1 is over just then
+  StepGraph graph;  // 0 -> 3, which starts late; 1 finishes just then
   const ValueId a = add(graph, {});
   add(graph, {});
   add(graph, {});

@@ -24,7 +24,7 @@ struct Point {
   std::size_t position = 0;
 };
 
-/// What a captured stream has in front of it: so many nodes of each captured stream.
+/// What a captured stream has in front of it: a number of nodes of each captured stream.
 using Clock = std::map<CUstream_st*, int>;
 
 struct Capture {

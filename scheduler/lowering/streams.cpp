@@ -1,15 +1,13 @@
 // From times to streams: interval colouring. Nodes are taken in the order of their starts, and each goes to a stream
 // that is free at that time. There always is one, as no more nodes run at once than there are streams. The choice
-// affects only how many waits are needed. They are counted as scheduler/lowering/waits.cpp will find them: by vector
-// clocks, which say what every stream's past already orders. A node whose result nothing reads may also move behind the
-// next node of its stream, if the waits of that one cover its own.
+// affects only how many waits are needed (scheduler/lowering/stream_clocks.h). A node whose result nothing reads may
+// also move behind the next node of its stream, if the waits of that one cover its own.
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-#include "scheduler/policy.h"
-#include "scheduler/schedule_log.h"
+#include "scheduler/lowering/stream_clocks.h"
 
 namespace braid::scheduler {
 namespace {
@@ -21,11 +19,9 @@ class StreamAssigner {
         schedule_(schedule),
         preference_(preference),
         streams_(problem.streams),
-        last_(problem.streams, kNoNode),
+        clocks_(schedule.placements.size(), problem.streams),
         free_since_(problem.streams, 0),
         postponed_(problem.streams),
-        clocks_(schedule.placements.size() * problem.streams),
-        position_(schedule.placements.size(), -1),
         waiting_(schedule.placements.size()) {
     for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
       waiting_[node] = static_cast<int>(problem.edges.successors(node).size());
@@ -38,7 +34,7 @@ class StreamAssigner {
     if (problem_.log != nullptr) problem_.log->stream_picks.assign(schedule_.placements.size(), {});
     for (const NodeId node : std::exchange(schedule_.order, {})) {
       for (const NodeId before : problem_.edges.predecessors(node)) {
-        if (!is_placed(before)) place(before, placement(before).stream);
+        if (!clocks_.is_placed(before)) place(before, placement(before).stream);
       }
       const int stream = choose_stream(node);
       BRAID_CHECK(stream >= 0, PlanError, "[streams] no stream of ", streams_, " is free when node ", node, " starts");
@@ -50,13 +46,13 @@ class StreamAssigner {
       }
       place(node, stream);
       for (const NodeId late : postponed_[stream]) {
-        if (!is_placed(late) && waits(late, stream) == 0) place(late, stream);
+        if (!clocks_.is_placed(late) && waits(late, stream) == 0) place(late, stream);
       }
-      std::erase_if(postponed_[stream], [&](NodeId late) { return is_placed(late); });
+      std::erase_if(postponed_[stream], [&](NodeId late) { return clocks_.is_placed(late); });
     }
     for (int stream = 0; stream < streams_; ++stream) {
       for (const NodeId late : postponed_[stream]) {
-        if (!is_placed(late)) place(late, stream);
+        if (!clocks_.is_placed(late)) place(late, stream);
       }
     }
   }
@@ -85,7 +81,9 @@ class StreamAssigner {
   }
 
   const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
-  bool is_placed(NodeId node) const { return position_[node] >= 0; }
+  std::size_t waits(NodeId node, int stream) {
+    return clocks_.waits(node, problem_.edges.predecessors(node), stream).size();
+  }
   bool is_free(int stream, double time) const { return free_since_[stream] <= time; }
   bool follows(NodeId node, NodeId before) const {
     return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
@@ -105,10 +103,10 @@ class StreamAssigner {
     if (width > 1 && !problem_.oversubscribes && is_free(0, place.start)) return 0;
     const bool held = preference_ == StreamPreference::on_time && was_held(node);
     int best = -1;
-    std::tuple<bool, int, int, double> least;
+    std::tuple<bool, std::size_t, int, double> least;
     for (int stream = 0; stream < streams_; ++stream) {
       if (!is_free(stream, place.start)) continue;
-      const NodeId last = last_[stream];
+      const NodeId last = clocks_.last(stream);
       const bool early = held && free_since_[stream] < place.start;
       const int lost =
           last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
@@ -121,38 +119,12 @@ class StreamAssigner {
     return best;
   }
 
-  std::span<std::int32_t> clock(NodeId node) {
-    return std::span(clocks_).subspan(static_cast<std::size_t>(node) * streams_, streams_);
-  }
-  bool covers(std::span<const std::int32_t> clock, NodeId node) const {
-    return clock[placement(node).stream] > position_[node];
-  }
-
-  /// How many waits a node needs on a stream. Fills now_ with what has finished when it starts.
-  int waits(NodeId node, int stream) {
-    now_.assign(streams_, 0);
-    if (last_[stream] != kNoNode) std::ranges::copy(clock(last_[stream]), now_.begin());
-    latest_.assign(streams_, kNoNode);
-    for (const NodeId before : problem_.edges.predecessors(node)) {
-      NodeId& other = latest_[placement(before).stream];
-      if (covers(now_, before)) continue;
-      if (other == kNoNode || position_[before] > position_[other]) other = before;
-    }
-    int count = 0;
-    for (const NodeId before : latest_) {
-      if (before == kNoNode) continue;
-      count += std::ranges::none_of(
-          latest_, [&](NodeId other) { return other != kNoNode && other != before && covers(clock(other), before); });
-    }
-    return count;
-  }
-
   void note(NodeId node, int stream) {
     const Placement& place = placement(node);
     ScheduleLog::StreamPick pick{
         .wide = problem_.costs.of(node, place.implementation).width > 1 && !problem_.oversubscribes,
-        .waits = waits(node, stream),
-        .last = last_[stream]};
+        .waits = static_cast<int>(waits(node, stream)),
+        .last = clocks_.last(stream)};
     pick.wide &= stream == 0;
     for (int other = 0; other < streams_; ++other) pick.free_streams += is_free(other, place.start);
     problem_.log->stream_picks[node] = pick;
@@ -162,14 +134,7 @@ class StreamAssigner {
     if (problem_.log != nullptr) note(node, stream);
     schedule_.placements[node].stream = stream;
     schedule_.order.push_back(node);
-    waits(node, stream);
-    for (const NodeId before : latest_) {
-      if (before == kNoNode) continue;
-      std::ranges::transform(now_, clock(before), now_.begin(), [](auto a, auto b) { return std::max(a, b); });
-    }
-    position_[node] = now_[stream]++;
-    std::ranges::copy(now_, clock(node).begin());
-    last_[stream] = node;
+    clocks_.place(node, problem_.edges.predecessors(node), stream);
     for (const NodeId before : problem_.edges.predecessors(node)) --waiting_[before];
   }
 
@@ -177,15 +142,11 @@ class StreamAssigner {
   Schedule& schedule_;
   const StreamPreference preference_;
   const int streams_;
-  std::vector<NodeId> last_;                    // per stream
+  StreamClocks clocks_;
   std::vector<double> free_since_;              // per stream: when the last node assigned to it finishes
   std::vector<std::vector<NodeId>> postponed_;  // per stream: nodes without a place in it yet
   std::vector<bool> may_be_late_;               // per node, if any may
-  std::vector<std::int32_t> clocks_;            // node × stream: how many nodes of the stream finish before it does
-  std::vector<std::int32_t> position_;          // per node: in its stream; -1 before it has a place
   std::vector<int> waiting_;                    // per node: successors that have not started
-  std::vector<std::int32_t> now_;               // scratch of waits
-  std::vector<NodeId> latest_;                  // likewise: per stream, the predecessor that has not finished
 };
 
 }  // namespace

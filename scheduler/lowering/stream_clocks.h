@@ -1,0 +1,45 @@
+#pragma once
+// Which waits a node needs, as nodes are placed on streams one after another, in a topological order. Every node has a
+// vector clock (Mattern, "Virtual time and global states of distributed systems", 1989): how many nodes of each stream
+// have finished when it has. A predecessor needs a wait only if neither the stream's own past nor another wait of the
+// same node covers it. Since streams are in order, that leaves at most one wait per other stream, and no wait can be
+// left out: this is the transitive reduction of the graph with the streams' own order added.
+
+#include <span>
+#include <vector>
+
+#include "scheduler/schedule_log.h"
+
+namespace braid::scheduler {
+
+class StreamClocks {
+ public:
+  StreamClocks(std::size_t nodes, int streams);
+
+  bool is_placed(NodeId node) const { return position_[node] >= 0; }
+  /// The node placed last on a stream; kNoNode if there is none.
+  NodeId last(int stream) const { return last_[stream]; }
+
+  /// The nodes that this one must wait for if it comes next on `stream`. All predecessors are placed. A log records
+  /// what orders each of them. Valid until the next call.
+  std::span<const NodeId> waits(NodeId node, std::span<const NodeId> predecessors, int stream,
+                                ScheduleLog* log = nullptr);
+  /// Places a node behind those on `stream`, and returns its waits.
+  std::span<const NodeId> place(NodeId node, std::span<const NodeId> predecessors, int stream,
+                                ScheduleLog* log = nullptr);
+
+ private:
+  std::span<std::int32_t> clock(NodeId node) {
+    return std::span(clocks_).subspan(static_cast<std::size_t>(node) * last_.size(), last_.size());
+  }
+  bool covers(std::span<const std::int32_t> clock, NodeId node) const { return clock[stream_[node]] > position_[node]; }
+
+  std::vector<NodeId> last_;                     // per stream
+  std::vector<std::int32_t> clocks_;             // node × stream
+  std::vector<std::int32_t> stream_, position_;  // per node; the position is -1 before it is placed
+  // Scratch: what has finished when the node starts; per stream, the last predecessor that has not; those to wait for
+  std::vector<std::int32_t> now_;
+  std::vector<NodeId> latest_, waits_;
+};
+
+}  // namespace braid::scheduler

@@ -57,7 +57,7 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
     if (!recomputed.is_repeated(id)) {
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
-      // What is cheap enough to be repeated can be run in one way at every width.
+      // Ops that are cheap enough to repeat have one kernel per width.
       for (const scheduler::Cost& cost : costs.of(id)) {
         list.push_back(std::move(implementations(recomputed.graph, id, target, cost.width).front().kernel));
       }
@@ -145,9 +145,10 @@ Array Executable::read(ValueId recorded, const Context& context) const {
   const Value& v = graph_.value(value);
   BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
               " was overwritten in this step: read its newest version");
-  BRAID_CHECK(v.slot >= 0 || graph_.value(v.root).kept, Error, "[tensor] the value of shape ", v.desc.shape,
-              " was not kept: its memory served other values later in the step. Call keep() on the tensor before the "
-              "step runs");
+  BRAID_CHECK(
+      v.slot >= 0 || graph_.value(v.root).kept, Error, "[tensor] the value of shape ", v.desc.shape,
+      " was not kept: other values reused its memory later in the step. Call keep() on the tensor before the step "
+      "runs");
   Array array(v.desc.dtype, v.desc.shape);
   context.backend().copy_to_host(array.data(), address(value, context), array.bytes());
   return array;

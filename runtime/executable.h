@@ -14,57 +14,57 @@
 
 namespace braid {
 
-/// Kernels for every implementation of every node, until a plan has picked one each.
+/// Per node, a kernel for each implementation. A plan picks one of them.
 using NodeKernels = std::vector<std::vector<std::unique_ptr<Kernel>>>;
 
-/// The device that kernels are built for, and what they must keep to. See KernelSpec.
+/// The device that kernels are built for, and their limits. See KernelSpec.
 struct KernelTarget {
   Device device;
   const DeviceInfo& info;
   bool tf32 = false;
   bool deterministic = true;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
-  bool partial = false;  ///< leave out ops that the device has no kernel for: enough to plan, not to run
+  bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run
 };
 
-/// Builds the kernels of all nodes in all ways that the device has, at every width that costs offer. Afterwards costs
-/// have one implementation for each, with its workspace, by width and then as the device ranks them.
+/// Builds all kernels that the device has for all nodes, at every width in `costs`. Afterwards `costs` has one
+/// implementation per kernel, with its workspace, ordered by width and then by the device's ranking.
 NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, scheduler::Costs& costs);
 
-/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the nodes that are
-/// repeated. `costs` are those of the graph with recomputation.
+/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the repeated nodes. `costs`
+/// belong to the graph with recomputation.
 NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs);
 
 class Executable {
  public:
-  /// Takes the chosen kernels out of `kernels`. The recorded graph must outlive the executable. Plan, kernels and costs
-  /// are of the graph with recomputation if there is any.
+  /// Moves the chosen kernels out of `kernels`. The recorded graph must outlive the executable. With recomputation,
+  /// plan, kernels and costs belong to the graph that contains it.
   Executable(const StepGraph& recorded, std::optional<scheduler::Recomputation> recomputed, scheduler::Plan plan,
              NodeKernels kernels, const scheduler::Costs& costs);
 
   const scheduler::Plan& plan() const { return plan_; }
-  /// The graph that is planned: the recorded one, or that with recomputation.
+  /// The planned graph: the recorded one, or the one with recomputation.
   const StepGraph& graph() const { return graph_; }
   /// The recorded node that a node of the planned graph is, or repeats.
   NodeId recorded_node(NodeId node) const {
     return recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)] : node;
   }
-  /// The way that the plan runs a node.
+  /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
-  /// Binds all kernels to an arena and the persistent tensors; cheap if nothing has moved.
+  /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved.
   void bind(void* arena, const Context& context);
   /// Forgets the arena, which has moved.
   void unbind();
-  /// Sends the inputs of a step into the arena, ahead of the next launch. Values are those of the recorded graph, in
+  /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
   /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
-  /// Whether it has run often enough since it was bound for a capture to be worth its time.
+  /// Whether it has run often enough since it was bound to make a capture worthwhile.
   bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
-  /// Makes later launches a replay of the whole. False on devices that know no such thing.
+  /// Captures the program, so that later launches replay it as a whole. False on devices that cannot.
   bool capture(StreamGroup& streams);
-  /// Starts all streams: as one replay if there is one, else launch by launch.
+  /// Starts all streams: replays the capture if there is one, else issues every launch.
   void launch(StreamGroup& streams);
   /// Runs all streams once and waits. See StreamGroup::measure.
   std::vector<LaunchTime> measure(StreamGroup& streams) const { return streams.measure(program_); }
@@ -76,7 +76,7 @@ class Executable {
   static constexpr int kRunsBeforeCapture = 2;
 
   void* address(ValueId value, const Context& context) const;
-  /// A value of the recorded graph in the planned one.
+  /// The value of the planned graph that stands for one of the recorded graph.
   ValueId planned(ValueId recorded) const {
     return recomputed_.has_value() ? recomputed_->values[static_cast<std::size_t>(recorded)] : recorded;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// From a step that ran to something to look at: the plan as it was meant, beside the times that it really took.
+// Views of a step that ran: the plan with its predicted and its measured times.
 
 #include <string>
 #include <vector>
@@ -12,14 +12,14 @@ namespace braid {
 /// The layer of every node on the tape.
 std::vector<std::string> layers_of(const Tape& tape);
 
-/// The plan that a step ran by, of step.graph(). Of all the ways to run a node it knows the one that was chosen.
+/// The plan of a step, of step.graph(). Its costs contain only the chosen implementation of each node.
 struct PlanInUse {
   scheduler::Plan plan;
   scheduler::Costs costs;
 };
 PlanInUse plan_in_use(const Step& step);
 
-/// The view of a step that Step::measure() has run, with these times. Title is the caller's.
+/// The view of a step that Step::measure() has run, with these times. The caller sets the title.
 scheduler::PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times);
 
 }  // namespace braid

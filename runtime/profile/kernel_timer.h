@@ -1,6 +1,6 @@
 #pragma once
-// Times the ways to run a node on the device: cuDNN's algorithms for a convolution, which its heuristics only rank, or
-// a kernel's widths on CPU, whose durations the analytic model only guesses. Like torch.backends.cudnn.benchmark.
+// Times the implementations of a node on the device: cuDNN's algorithms for a convolution, which its heuristics only
+// rank, or a kernel's widths on CPU, which the analytic model only estimates. Like torch.backends.cudnn.benchmark.
 
 #include <map>
 
@@ -13,9 +13,9 @@ class KernelTimer {
  public:
   KernelTimer(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
 
-  /// Replaces the durations of all nodes that can be run in several ways by what they take alone, on tensors of zeros.
-  /// What was timed before, in any graph, is not timed again. Nothing may be running. Where memory is too short for a
-  /// node's tensors, its durations stay as they are.
+  /// For all nodes with several implementations, replaces the durations by those measured alone, on tensors of zeros.
+  /// Nothing is timed twice, even in different graphs. Nothing else may be running. If memory is too short for a node's
+  /// tensors, its durations stay as they are.
   void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32);
 
  private:

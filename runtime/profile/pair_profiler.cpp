@@ -14,8 +14,8 @@ namespace braid {
 
 namespace {
 
-/// Runs that warm up; rounds of measuring the two alone and together, more where other programs keep them apart; how
-/// long a round repeats them at least, and how often at most.
+/// Warm-up runs; rounds of measuring the two alone and together, more if other programs keep them apart; the least
+/// duration of a round, and the most repetitions.
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
 
@@ -45,7 +45,7 @@ std::vector<double> durations(const std::vector<LaunchTime>& times) {
   return list;
 }
 
-/// The launches of one stream that ran while the other was busy, but for a moment.
+/// The launches of one stream that ran while the other was busy, except for a moment.
 std::vector<LaunchTime> beside(const std::vector<LaunchTime>& times, int stream) {
   constexpr double kShare = 0.95;
   double begin = std::numeric_limits<double>::infinity(), end = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Measures how much nodes hinder each other that run at once. Not every pair: those that plans of the step overlap.
+// Measures interference: how much concurrent nodes slow each other down. Only pairs that plans of the step overlap.
 
 #include <functional>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// Two nodes to be measured together, each in one of its ways.
+/// Two nodes to measure together, each with one implementation.
 struct NodePair {
   NodeId first = kNoNode, second = kNoNode;
   int first_implementation = 0, second_implementation = 0;
@@ -23,7 +23,7 @@ struct NodePair {
 std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                                         std::span<const int> streams, bool tf32);
 
-/// Runs two kernels beside each other, again and again, on two streams.
+/// Runs two kernels side by side, repeatedly, on two streams.
 class PairTimer {
  public:
   explicit PairTimer(Backend& backend) : backend_(backend), streams_(backend.make_streams({.count = 2})) {}
@@ -32,8 +32,8 @@ class PairTimer {
     double factor = 1;  ///< time beside the other over time alone; medians
     int samples = 0;
   };
-  /// How many times as long as alone each takes. Empty for a kernel so long that the other cannot be repeated often
-  /// enough to run beside it all the time. The nodes must be two. Throws OutOfMemory.
+  /// How many times as long as alone each takes. Empty if one kernel is so long that the other cannot be repeated often
+  /// enough to run beside it all the time. The two nodes must differ. Throws OutOfMemory.
   struct Factors {
     std::optional<Factor> first, second;
   };
@@ -56,8 +56,8 @@ struct PairProgress {
 };
 
 /// Measures up to `most` pairs of the step that the session has recorded and that has not run, planned with the
-/// profile's durations, and what a wait takes. They take the place of the profile's pairs. Pairs for which memory is
-/// too short are left out.
+/// profile's durations, and the time of a wait. They replace the profile's pairs. Pairs that do not fit into memory are
+/// left out.
 void profile_pairs(Session& session, std::span<const int> streams, std::size_t most,
                    const std::function<void(PairProgress)>& on_progress, scheduler::Profile& profile);
 

@@ -9,8 +9,8 @@
 
 namespace braid {
 
-/// Options of a session for measuring: one stream, so that nodes run alone, and one width for all of them, which must
-/// be one that the device has (widths).
+/// Options of a session for measuring: one stream, so that nodes run alone, and the same width for all nodes. The
+/// device must have this width (widths).
 SessionOptions profiling_options(SessionOptions options, int width);
 
 class Profiler {
@@ -18,9 +18,9 @@ class Profiler {
   /// Throws Error unless the session has such options. The session must outlive the profiler.
   explicit Profiler(Session& session);
 
-  /// Runs a recorded step, in place of step.run(), and notes the time of every node.
+  /// Runs a recorded step instead of step.run(), and records the time of every node.
   void run(Step& step);
-  /// Medians of what was noted. Equal nodes of a step count as samples of one.
+  /// Medians of the recorded times. Equal nodes of a step are samples of one.
   scheduler::Profile profile() const;
 
  private:

@@ -24,9 +24,9 @@ class Scratch {
   std::size_t workspace_ = 0;
 };
 
-/// Makes `buffer` at least so large, and all zeros: a kernel may find fault with what another has left there, as labels
-/// out of range, and reading memory that was never written may be reading one page of zeros, out of the cache. Nothing
-/// may be running in it. Throws OutOfMemory.
+/// Makes `buffer` at least this large and fills it with zeros. Otherwise a kernel could reject what another has left,
+/// such as labels out of range; and reading memory that was never written may read one cached page of zeros. Nothing
+/// may be using the buffer. Throws OutOfMemory.
 void clear_scratch(Backend& backend, Buffer& buffer, std::size_t bytes);
 
 }  // namespace braid

@@ -57,14 +57,14 @@ std::unique_ptr<Kernel> function_kernel(Run run) {
   return std::make_unique<FunctionKernel<Run>>(0, std::move(run));
 }
 
-/// Calls make(T{}) with T = float or double according to dtype, the types that CPU kernels compute in. Throws Error for
-/// any other type.
+/// Calls make.operator()<T>() with T = float or double according to dtype, the types that CPU kernels compute in.
+/// Throws Error for any other type.
 template <class Make>
 auto for_float_type(const KernelSpec& spec, DType dtype, const Make& make) {
-  if (dtype == DType::f32) return make(float{});
+  if (dtype == DType::f32) return make.template operator()<float>();
   BRAID_CHECK(dtype == DType::f64, Error, "[", spec.op.name(), "] computes in f32 or f64 on CPU, got ", dtype,
               ": cast its inputs");
-  return make(double{});
+  return make.template operator()<double>();
 }
 
 }  // namespace braid

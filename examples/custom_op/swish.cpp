@@ -7,8 +7,7 @@ namespace {
 constexpr std::int64_t kGrain = 16384;  // elements that a thread takes at a time
 
 std::unique_ptr<braid::Kernel> make_swish(const braid::KernelSpec& spec) {
-  return braid::for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return braid::for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const SwishFormula<T> formula{static_cast<T>(spec.attributes<Swish>().beta)};
     return braid::function_kernel(
         [=, size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
@@ -22,8 +21,7 @@ std::unique_ptr<braid::Kernel> make_swish(const braid::KernelSpec& spec) {
 }
 
 std::unique_ptr<braid::Kernel> make_swish_backward(const braid::KernelSpec& spec) {
-  return braid::for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return braid::for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const SwishGradientFormula<T> formula{static_cast<T>(spec.attributes<SwishBackward>().beta)};
     return braid::function_kernel(
         [=, size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {

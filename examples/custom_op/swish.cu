@@ -26,8 +26,7 @@ void launch(const braid::LaunchContext& context, std::int64_t size, Formula form
 }
 
 std::unique_ptr<braid::Kernel> make_swish(const braid::KernelSpec& spec) {
-  return braid::for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return braid::for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const SwishFormula<T> formula{static_cast<T>(spec.attributes<Swish>().beta)};
     return braid::function_kernel(
         [=, size = spec.inputs[0].shape.size()](const braid::LaunchContext& context, auto inputs, auto outputs) {
@@ -37,8 +36,7 @@ std::unique_ptr<braid::Kernel> make_swish(const braid::KernelSpec& spec) {
 }
 
 std::unique_ptr<braid::Kernel> make_swish_backward(const braid::KernelSpec& spec) {
-  return braid::for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return braid::for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const SwishGradientFormula<T> formula{static_cast<T>(spec.attributes<SwishBackward>().beta)};
     return braid::function_kernel(
         [=, size = spec.inputs[0].shape.size()](const braid::LaunchContext& context, auto inputs, auto outputs) {

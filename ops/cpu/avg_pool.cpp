@@ -59,8 +59,7 @@ struct PaddedSize {
 /// The mean over each window.
 template <class Axis, class Size>
 std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
@@ -85,8 +84,7 @@ std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g,
 
 template <class Axis, class Size>
 std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T* dy = at<const T>(inputs, 0);
       T* dx = at<T>(outputs, 0);
@@ -135,8 +133,7 @@ Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
 }
 
 Implementations make_global_avg_pool(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Shape& x_shape = spec.inputs[0].shape;
     const std::int64_t images = x_shape[0], pixels = x_shape[1] * x_shape[2], channels = x_shape[3];
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
@@ -154,8 +151,7 @@ Implementations make_global_avg_pool(const KernelSpec& spec) {
 }
 
 Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Shape& x_shape = spec.outputs[0].shape;
     const std::int64_t images = x_shape[0], pixels = x_shape[1] * x_shape[2], channels = x_shape[3];
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {

@@ -150,8 +150,7 @@ Implementations make_conv2d(const KernelSpec& spec) {
     if (auto kernel = winograd::conv2d(spec)) return kernel;
     if (auto kernel = onednn::conv2d(spec)) return kernel;
   }
-  return for_float_type(spec, dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, dtype, [&]<class T>() {
     const Shape &x_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
     const Geometry g(spec.attributes<ops::Conv2d>(), x_shape, filter_shape, spec.outputs[0].shape);
     const std::size_t bytes = static_cast<std::size_t>(filter_shape.size()) * sizeof(T);
@@ -173,8 +172,7 @@ Implementations make_conv2d_backward_data(const KernelSpec& spec) {
     if (auto kernel = winograd::conv2d_backward_data(spec)) return kernel;
     if (auto kernel = onednn::conv2d_backward_data(spec)) return kernel;
   }
-  return for_float_type(spec, dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, dtype, [&]<class T>() {
     const Shape &y_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
     const Geometry g(spec.attributes<ops::Conv2dBackwardData>().options, spec.outputs[0].shape, filter_shape, y_shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
@@ -194,8 +192,7 @@ Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
     if (auto kernel = winograd::conv2d_backward_filter(spec)) return kernel;
     if (auto kernel = onednn::conv2d_backward_filter(spec)) return kernel;
   }
-  return for_float_type(spec, dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, dtype, [&]<class T>() {
     const Geometry g(spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape, spec.outputs[0].shape,
                      spec.inputs[1].shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {

@@ -46,8 +46,7 @@ double softmax_row(std::int64_t classes, const T* logits, std::int32_t label, co
 }  // namespace
 
 Implementations make_cross_entropy(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const LogitRows shape(spec.inputs[0]);
     const arithmetic::SmoothedTarget target{spec.attributes<ops::CrossEntropy>().label_smoothing,
                                             static_cast<double>(shape.classes)};
@@ -72,8 +71,7 @@ Implementations make_cross_entropy(const KernelSpec& spec) {
 }
 
 Implementations make_cross_entropy_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[1].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[1].dtype, [&]<class T>() {
     const LogitRows shape(spec.inputs[1]);
     const arithmetic::SmoothedTarget target{spec.attributes<ops::CrossEntropyBackward>().label_smoothing,
                                             static_cast<double>(shape.classes)};
@@ -95,8 +93,7 @@ Implementations make_cross_entropy_backward(const KernelSpec& spec) {
 }
 
 Implementations make_accuracy(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const LogitRows shape(spec.inputs[0]);
     return function_kernel([=, k = spec.attributes<ops::Accuracy>().k](auto inputs, auto outputs) {
       const T* logits = at<const T>(inputs, 0);

@@ -24,8 +24,7 @@ BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int3
 }  // namespace
 
 Implementations make_dropout(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
     const arithmetic::DropoutScale<T> scale{static_cast<float>(p)};
     return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(), width = spec.width](

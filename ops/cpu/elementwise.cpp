@@ -24,17 +24,13 @@ std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
 /// y = F(x).
 template <template <class> class F>
 std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return unary<T>(spec, F<T>{});
-  });
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, F<T>{}); });
 }
 
 /// y = F(a, b).
 template <template <class> class F>
 std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
       T* y = at<T>(outputs, 0);
@@ -79,15 +75,12 @@ Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arit
 
 Implementations make_scale(const KernelSpec& spec) {
   const double factor = spec.attributes<ops::Scale>().factor;
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return unary<T>(spec, arithmetic::Scale<T>{static_cast<T>(factor)});
-  });
+  return for_float_type(spec, spec.inputs[0].dtype,
+                        [&]<class T>() { return unary<T>(spec, arithmetic::Scale<T>{static_cast<T>(factor)}); });
 }
 
 Implementations make_scale_by(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
@@ -98,8 +91,7 @@ Implementations make_scale_by(const KernelSpec& spec) {
 }
 
 Implementations make_sum(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       T* y = at<T>(outputs, 0);
       const auto x = [&](std::size_t i) { return at<const T>(inputs, i); };
@@ -122,10 +114,8 @@ Implementations make_sum(const KernelSpec& spec) {
 }
 
 Implementations make_cast(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto from) {
-    return for_any_float(spec.outputs[0].dtype, [&](auto to) -> std::unique_ptr<Kernel> {
-      using From = decltype(from);
-      using To = decltype(to);
+  return for_any_float(spec.inputs[0].dtype, [&]<class From>() {
+    return for_any_float(spec.outputs[0].dtype, [&]<class To>() {
       return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
         const From* x = at<const From>(inputs, 0);
         To* y = at<To>(outputs, 0);
@@ -137,8 +127,7 @@ Implementations make_cast(const KernelSpec& spec) {
 
 Implementations make_fill(const KernelSpec& spec) {
   const double value = spec.attributes<ops::Fill>().value;
-  return for_any_float(spec.outputs[0].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
-    using T = decltype(zero);
+  return for_any_float(spec.outputs[0].dtype, [&]<class T>() {
     return function_kernel([value, size = spec.outputs[0].shape.size(), width = spec.width](auto, auto outputs) {
       T* y = at<T>(outputs, 0);
       const T element = convert<T>(value);

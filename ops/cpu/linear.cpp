@@ -12,8 +12,7 @@ Implementations make_linear(const KernelSpec& spec) {
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = onednn::linear(spec)) return kernel;
   }
-  return for_float_type(spec, dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, dtype, [&]<class T>() {
     const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[0];
     const std::size_t bytes = static_cast<std::size_t>(k * c) * sizeof(T);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
@@ -42,8 +41,7 @@ Implementations make_linear_backward_data(const KernelSpec& spec) {
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = onednn::linear_backward_data(spec)) return kernel;
   }
-  return for_float_type(spec, dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, dtype, [&]<class T>() {
     const std::int64_t n = spec.inputs[0].shape[0], k = spec.inputs[0].shape[1], c = spec.inputs[1].shape[1];
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T *dy = at<const T>(inputs, 0), *w = at<const T>(inputs, 1);
@@ -61,8 +59,7 @@ Implementations make_linear_backward_filter(const KernelSpec& spec) {
   if (!spec.portable && dtype == DType::f32) {
     if (auto kernel = onednn::linear_backward_filter(spec)) return kernel;
   }
-  return for_float_type(spec, dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, dtype, [&]<class T>() {
     const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[1];
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);
@@ -76,8 +73,7 @@ Implementations make_linear_backward_filter(const KernelSpec& spec) {
 }
 
 Implementations make_channel_sum(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const ChannelRows rows(spec.inputs[0].shape);
     return function_kernel(sum_channels_bytes<1, T>(rows), [=, threads = spec.width](auto inputs, auto outputs,
                                                                                      void* workspace) {

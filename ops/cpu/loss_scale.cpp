@@ -27,8 +27,7 @@ Implementations make_loss_scale_update(const KernelSpec& spec) {
   const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};
-  return for_float_type(spec, spec.inputs[kStates].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[kStates].dtype, [&]<class T>() {
     return function_kernel([sizes, step, width = spec.width](auto inputs, auto outputs) {
       std::atomic<bool> finite = true;
       for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -200,8 +200,7 @@ BRAID_TARGET_CLONES void add_where(const Run& run, std::int64_t channels, std::i
 }  // namespace
 
 Implementations make_max_pool2d(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
     const Geometry<WindowAxis> g = windows(options, spec.inputs[0].shape, spec.outputs[0].shape);
     return function_kernel([g, runs = window_runs(g.w), width = spec.width](auto inputs, auto outputs) {
@@ -231,8 +230,7 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
 }
 
 Implementations make_max_pool2d_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;
     const Geometry<WindowAxis> g = windows(options, spec.outputs[0].shape, spec.inputs[0].shape);
     return function_kernel([g, runs = input_runs(g.w), width = spec.width](auto inputs, auto outputs) {

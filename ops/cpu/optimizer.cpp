@@ -58,8 +58,7 @@ void with_gradient(const float* factor, const Update& update) {
 Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
-  return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.attributes(),
                             scalars, stride, width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::SgdStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)));
@@ -82,8 +81,7 @@ Implementations make_sgd_update(const KernelSpec& spec) {
 Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars());
-  return for_float_type(spec, spec.inputs[scalars].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([parameters = ParameterList(spec.inputs, scalars, 4), options = op.attributes(), scalars,
                             width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)),

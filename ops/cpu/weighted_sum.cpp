@@ -52,8 +52,7 @@ void backward_block(std::span<void* const> inputs, std::span<void* const> output
 }  // namespace
 
 Implementations make_weighted_sum(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.outputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       const T* weights = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
@@ -73,8 +72,7 @@ Implementations make_weighted_sum(const KernelSpec& spec) {
 }
 
 Implementations make_weighted_sum_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t size = spec.inputs[0].shape.size(), pieces = (size + kElementGrain - 1) / kElementGrain;
     const std::size_t terms = spec.inputs.size() - 2;
     const std::size_t bytes = static_cast<std::size_t>(pieces) * terms * sizeof(double);

@@ -54,8 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Axis, class Size>
 std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([g, window_size, name = spec.op.name(), units = spec.info->capacity](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
@@ -74,8 +73,7 @@ std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g,
 
 template <class Axis, class Size>
 std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([g, window_size, name = spec.op.name(), units = spec.info->capacity](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
@@ -162,8 +160,7 @@ Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
 }
 
 Implementations make_global_avg_pool(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const Shape& shape = spec.inputs[0].shape;
     return function_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3]](
                                const StreamHandles& stream, auto inputs, auto outputs) {
@@ -180,8 +177,7 @@ Implementations make_global_avg_pool(const KernelSpec& spec) {
 }
 
 Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const Shape& shape = spec.outputs[0].shape;
     return function_kernel([images = shape[0], pixels = shape[1] * shape[2], channels = shape[3],
                             units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {

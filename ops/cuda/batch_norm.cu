@@ -462,19 +462,19 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
 }  // namespace
 
 Implementations make_batch_norm(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return forward<decltype(zero)>(spec); });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return forward<T>(spec); });
 }
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return inference<decltype(zero)>(spec); });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return inference<T>(spec); });
 }
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return apply<decltype(zero)>(spec); });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return apply<T>(spec); });
 }
 
 Implementations make_batch_norm_backward(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) { return backward<decltype(zero)>(spec); });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return backward<T>(spec); });
 }
 
 }  // namespace braid::cuda

@@ -30,8 +30,7 @@ struct AddBias {
 void add_bias(const StreamHandles& stream, int units, void* y, const void* bias, Activation activation,
               std::int64_t rows, std::int64_t channels, DType dtype) {
   BRAID_CHECK(is_floating(dtype), Error, "[bias] expected a floating dtype, got ", dtype);
-  for_any_float(dtype, [&](auto zero) {
-    using T = decltype(zero);
+  for_any_float(dtype, [&]<class T>() {
     constexpr int kWidth = kVectorWidth<T>;
     const AddBias<T> body{static_cast<T*>(y), static_cast<const T*>(bias), activation == Activation::relu, channels};
     for_each_element<kWidth>(stream, units, rows * channels, is_aligned<kWidth>(body.y), body);

@@ -34,8 +34,7 @@ struct WriteSum {
 }  // namespace
 
 Implementations make_channel_sum(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     using C = Compute<T>;
     constexpr int kWidth = kVectorWidth<T>, kRows = 4;
     const Shape& shape = spec.inputs[0].shape;

@@ -150,8 +150,7 @@ Implementations make_channel_slice(const KernelSpec& spec) {
 }
 
 Implementations make_slice_sum(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
     std::vector<std::int64_t> pitches;
     for (const ValueDesc& input : spec.inputs) pitches.push_back(input.shape[input.shape.rank() - 1]);

@@ -149,8 +149,7 @@ std::size_t row_values_bytes(const LogitRows& logits) { return static_cast<std::
 }  // namespace
 
 Implementations make_cross_entropy(const KernelSpec& spec) {
-  return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_computed_float(spec, spec.inputs[0].dtype, [&]<class T>() {
     const LogitRows logits(spec.inputs[0]);
     const auto target = target_for(logits, spec.attributes<ops::CrossEntropy>().label_smoothing);
     return function_kernel(
@@ -167,8 +166,7 @@ Implementations make_cross_entropy(const KernelSpec& spec) {
 }
 
 Implementations make_cross_entropy_backward(const KernelSpec& spec) {
-  return for_computed_float(spec, spec.inputs[1].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_computed_float(spec, spec.inputs[1].dtype, [&]<class T>() {
     const LogitRows logits(spec.inputs[1]);
     const auto target = target_for(logits, spec.attributes<ops::CrossEntropyBackward>().label_smoothing);
     return function_kernel([=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
@@ -179,8 +177,7 @@ Implementations make_cross_entropy_backward(const KernelSpec& spec) {
 }
 
 Implementations make_accuracy(const KernelSpec& spec) {
-  return for_computed_float(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_computed_float(spec, spec.inputs[0].dtype, [&]<class T>() {
     const LogitRows logits(spec.inputs[0]);
     return function_kernel(
         row_values_bytes(logits), [=, k = spec.attributes<ops::Accuracy>().k, units = spec.info->capacity](

@@ -40,8 +40,7 @@ struct Dropout {
 }  // namespace
 
 Implementations make_dropout(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
     const arithmetic::DropoutScale<Compute<T>> scale{static_cast<float>(p)};
     return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(),

@@ -129,11 +129,11 @@ void for_row_groups(std::string_view op, std::int64_t rows, std::int64_t row_siz
   for (std::int64_t first = 0; first < rows; first += group) launch_rows(first, std::min(group, rows - first));
 }
 
-/// Calls make(T{}) with float or double. Throws Error for f16 and bf16.
+/// Calls make.operator()<T>() with T = float or double. Throws Error for f16 and bf16.
 template <class Make>
 auto for_computed_float(const KernelSpec& spec, DType dtype, const Make& make) {
   BRAID_CHECK(computed_in(dtype) == dtype, Error, "[", spec.op.name(), "] expected f32 or f64, got ", dtype);
-  return dtype == DType::f64 ? make(double{}) : make(float{});
+  return dtype == DType::f64 ? make.template operator()<double>() : make.template operator()<float>();
 }
 
 }  // namespace braid::cuda

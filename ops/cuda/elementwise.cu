@@ -106,16 +106,12 @@ std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
 
 template <template <class> class F>
 std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return unary<T>(spec, F<Compute<T>>{});
-  });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, F<Compute<T>>{}); });
 }
 
 template <template <class> class F>
 std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
@@ -135,15 +131,13 @@ Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arit
 
 Implementations make_scale(const KernelSpec& spec) {
   const double factor = spec.attributes<ops::Scale>().factor;
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     return unary<T>(spec, arithmetic::Scale<Compute<T>>{static_cast<Compute<T>>(factor)});
   });
 }
 
 Implementations make_scale_by(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
@@ -154,8 +148,7 @@ Implementations make_scale_by(const KernelSpec& spec) {
 }
 
 Implementations make_sum(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t size = spec.inputs[0].shape.size();
     return function_kernel(
         TermTable<T>::workspace_bytes(spec.inputs.size(), size),
@@ -171,10 +164,8 @@ Implementations make_sum(const KernelSpec& spec) {
 }
 
 Implementations make_cast(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto from) {
-    return for_any_float(spec.outputs[0].dtype, [&](auto to) {
-      using From = decltype(from);
-      using To = decltype(to);
+  return for_any_float(spec.inputs[0].dtype, [&]<class From>() {
+    return for_any_float(spec.outputs[0].dtype, [&]<class To>() {
       return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
                                  const StreamHandles& stream, auto inputs, auto outputs) {
         constexpr int kWidth = std::min(kVectorWidth<From>, kVectorWidth<To>);
@@ -187,8 +178,7 @@ Implementations make_cast(const KernelSpec& spec) {
 
 Implementations make_fill(const KernelSpec& spec) {
   const double value = spec.attributes<ops::Fill>().value;
-  return for_any_float(spec.outputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.outputs[0].dtype, [&]<class T>() {
     return function_kernel([value, size = spec.outputs[0].shape.size(), units = spec.info->capacity](
                                const StreamHandles& stream, auto, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;

@@ -50,8 +50,7 @@ Implementations make_loss_scale_update(const KernelSpec& spec) {
   const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};
-  return for_computed_float(spec, spec.inputs[kStates].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_computed_float(spec, spec.inputs[kStates].dtype, [&]<class T>() {
     return function_kernel(static_cast<std::size_t>(pieces) * sizeof(int), [=](const StreamHandles& stream, auto inputs,
                                                                                auto outputs, void* workspace) {
       int* const verdicts = static_cast<int*>(workspace);

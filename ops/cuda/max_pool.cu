@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 Implementations make_max_pool2d(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
     const auto g = windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape);
     return function_kernel([g, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
@@ -85,8 +84,7 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
 }
 
 Implementations make_max_pool2d_backward(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;
     const auto g = windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape);
     return function_kernel([g, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {

@@ -109,17 +109,14 @@ std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
 
 Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
-  return for_computed_float(spec, spec.inputs[static_cast<std::size_t>(op.scalars())].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return op.stride() == 3 ? sgd<T, 1>(spec) : sgd<T, 0>(spec);
-  });
+  return for_computed_float(spec, spec.inputs[static_cast<std::size_t>(op.scalars())].dtype,
+                            [&]<class T>() { return op.stride() == 3 ? sgd<T, 1>(spec) : sgd<T, 0>(spec); });
 }
 
 Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars());
-  return for_computed_float(spec, spec.inputs[scalars].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_computed_float(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([=, options = op.attributes(), sizes = sizes_of(spec, scalars, 4)](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       const auto add = [&](TensorList<4>& list, std::size_t i) {

@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 Implementations make_weighted_sum(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t size = spec.outputs[0].shape.size();
     const std::size_t bytes = TermTable<T>::workspace_bytes(spec.inputs.size() - 1, size);
     return function_kernel(bytes, [size, units = spec.info->capacity](const StreamHandles& stream, auto inputs,
@@ -128,8 +127,7 @@ Implementations make_weighted_sum(const KernelSpec& spec) {
 }
 
 Implementations make_weighted_sum_backward(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t size = spec.inputs[0].shape.size();
     const std::size_t count = spec.inputs.size() - 2;
     const unsigned blocks = blocks_for(size, kTile<kVectorWidth<T>>, spec.info->capacity, 8);

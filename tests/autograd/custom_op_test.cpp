@@ -52,8 +52,7 @@ T product(T x, int exponent) {
 }
 
 std::unique_ptr<Kernel> make_power(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([exponent = spec.attributes<Power>().exponent, size = spec.inputs[0].shape.size(),
                             width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
@@ -66,8 +65,7 @@ std::unique_ptr<Kernel> make_power(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_power_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const int exponent = spec.attributes<PowerBackward>().exponent;
     return function_kernel([exponent, size = spec.inputs[0].shape.size()](auto inputs, auto outputs) {
       const T *dy = at<const T>(inputs, 0), *x = at<const T>(inputs, 1);

@@ -37,8 +37,7 @@ class Shift final : public OpWith<Shift<kLetter>, ShiftAttributes> {
 
 template <char kLetter>
 std::unique_ptr<Kernel> make_shift(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const T by = static_cast<T>(spec.attributes<Shift<kLetter>>().by);
     return function_kernel([by, size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);

@@ -67,7 +67,8 @@ class Op {
   virtual void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const = 0;
   /// Default: no arithmetic, every input read and every output written once.
   virtual Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const;
-  /// Emits the nodes that compute the gradients of the inputs. Default: throws, for ops that have none.
+  /// Emits the nodes that compute the gradients of the inputs. Called only if at least one input needs one. Default:
+  /// throws, for ops that have none.
   virtual void gradient(GradientContext& context) const;
   /// For ops that cost little more than moving their operands, never a convolution, a matrix product or a loss: how to
   /// compute the outputs again where memory is short, instead of keeping them. Default: never.

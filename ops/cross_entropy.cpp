@@ -31,7 +31,6 @@ void CrossEntropy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
 }
 
 void CrossEntropy::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   context.set_input_gradient(0, context.emit(std::make_shared<CrossEntropyBackward>(attributes()),
                                              {context.output_gradient(0), context.output(1), context.input(1)}));
 }

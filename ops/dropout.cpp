@@ -17,7 +17,6 @@ void Dropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 }
 
 void Dropout::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   context.set_input_gradient(0,
                              context.emit(std::make_shared<Dropout>(attributes_.p, attributes_.seed, attributes_.layer),
                                           {context.output_gradient(0), context.input(1)}));

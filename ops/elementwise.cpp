@@ -28,7 +28,6 @@ void Relu::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 }
 
 void Relu::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   context.set_input_gradient(
       0, before_activation(context, Activation::relu, context.output_gradient(0), context.output(0)));
 }
@@ -42,7 +41,6 @@ void Relu6::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 }
 
 void Relu6::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   context.set_input_gradient(
       0, before_activation(context, Activation::relu6, context.output_gradient(0), context.output(0)));
 }
@@ -64,7 +62,6 @@ void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 }
 
 void Scale::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   context.set_input_gradient(0, context.emit(std::make_shared<Scale>(attributes()), {context.output_gradient(0)}));
 }
 
@@ -77,7 +74,6 @@ void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 
 void ScaleBy::gradient(GradientContext& context) const {
   BRAID_CHECK(!context.needs(1), Error, "[scale_by] has no gradient for its factor: use a state, which is not trained");
-  if (!context.needs(0)) return;
   context.set_input_gradient(0,
                              context.emit(std::make_shared<ScaleBy>(), {context.output_gradient(0), context.input(1)}));
 }
@@ -107,7 +103,6 @@ void Cast::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 }
 
 void Cast::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   const DType from = context.desc(context.input(0)).dtype;
   context.set_input_gradient(0, context.emit(std::make_shared<Cast>(from), {context.output_gradient(0)}));
 }

@@ -45,7 +45,6 @@ void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 void MaxPool2d::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(0, context.emit(std::make_shared<MaxPool2dBackward>(attributes(), x),
                                              {context.output_gradient(0), context.output(1)}));
@@ -67,7 +66,6 @@ void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 void AvgPool2d::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
       0, context.emit(std::make_shared<AvgPool2dBackward>(attributes(), x), {context.output_gradient(0)}));
@@ -93,7 +91,6 @@ void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<Out
 }
 
 void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
       0, context.emit(std::make_shared<AdaptiveAvgPool2dBackward>(x), {context.output_gradient(0)}));
@@ -115,7 +112,6 @@ void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
 }
 
 void GlobalAvgPool::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(0, context.emit(std::make_shared<GlobalAvgPoolBackward>(x), {context.output_gradient(0)}));
 }

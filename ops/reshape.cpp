@@ -13,7 +13,6 @@ void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 }
 
 void Reshape::gradient(GradientContext& context) const {
-  if (!context.needs(0)) return;
   const Shape shape = context.desc(context.input(0)).shape;
   context.set_input_gradient(0, context.emit(std::make_shared<Reshape>(shape), {context.output_gradient(0)}));
 }

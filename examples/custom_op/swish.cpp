@@ -43,7 +43,6 @@ void Swish::infer(std::span<const braid::ValueDesc> inputs, std::vector<braid::O
 }
 
 void Swish::gradient(braid::GradientContext& context) const {
-  if (!context.needs(0)) return;
   context.set_input_gradient(
       0, context.emit(std::make_shared<SwishBackward>(attributes()), {context.output_gradient(0), context.input(0)}));
 }

@@ -18,16 +18,10 @@ void check_batch_norm(std::string_view op, const BatchNormOptions& options, std:
   const ValueDesc& x = inputs[0];
   check_floating(op, "an input", x);
   BRAID_CHECK(x.shape.rank() >= 2, ShapeError, "[", op, "] expected an input of shape [N,...,C], got ", x.shape);
-  const Shape channels{x.shape[x.shape.rank() - 1]};
+  const ValueDesc per_channel{computed_in(x.dtype), {x.shape[x.shape.rank() - 1]}};
   const std::string_view names[] = {"", "a scale", "a shift", statistics[0], statistics[1]};
-  for (std::size_t i = 1; i < 5; ++i) {
-    check_shape(op, names[i], inputs[i], channels);
-    check_dtype(op, names[i], inputs[i], computed_in(x.dtype));
-  }
-  if (options.add) {
-    check_shape(op, "a residual", inputs[5], x.shape);
-    check_dtype(op, "a residual", inputs[5], x.dtype);
-  }
+  for (std::size_t i = 1; i < 5; ++i) check_value(op, names[i], inputs[i], per_channel);
+  if (options.add) check_value(op, "a residual", inputs[5], x);
 }
 
 }  // namespace
@@ -41,8 +35,7 @@ void BatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
               "[batch_norm] expected more than one element per channel in training, got an input of shape ", x.shape);
   // y may take the residual's place, never x's: the backward pass needs x.
   outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = attributes_.add ? 5 : -1});
-  outputs.push_back({.dtype = statistics, .shape = {channels}});
-  outputs.push_back({.dtype = statistics, .shape = {channels}});
+  outputs.insert(outputs.end(), 2, {.dtype = statistics, .shape = {channels}});
   outputs.push_back({.dtype = statistics, .shape = {channels}, .overwrites = 3});
   outputs.push_back({.dtype = statistics, .shape = {channels}, .overwrites = 4});
 }
@@ -101,19 +94,13 @@ void BatchNormApply::infer(std::span<const ValueDesc> inputs, std::vector<Output
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, activates(attributes_) ? 6 : 5);
   const ValueDesc& dy = inputs[0];
-  const DType statistics = computed_in(dy.dtype);
-  const Shape channels{dy.shape[dy.shape.rank() - 1]};
-  const auto check = [&](std::size_t i, std::string_view what, const Shape& shape, DType dtype) {
-    check_shape(name(), what, inputs[i], shape);
-    check_dtype(name(), what, inputs[i], dtype);
-  };
-  check(1, "an input", dy.shape, dy.dtype);
-  for (std::size_t i = 2; i < 5; ++i) check(i, "a scale, mean or deviation", channels, statistics);
-  if (activates(attributes_) && attributes_.add) check(5, "an output", dy.shape, dy.dtype);
-  if (activates(attributes_) && !attributes_.add) check(5, "a shift", channels, statistics);
+  const ValueDesc per_channel{computed_in(dy.dtype), {dy.shape[dy.shape.rank() - 1]}};
+  check_value(name(), "an input", inputs[1], dy);
+  for (std::size_t i = 2; i < 5; ++i) check_value(name(), "a scale, mean or deviation", inputs[i], per_channel);
+  if (activates(attributes_) && attributes_.add) check_value(name(), "an output", inputs[5], dy);
+  if (activates(attributes_) && !attributes_.add) check_value(name(), "a shift", inputs[5], per_channel);
   outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 1});
-  outputs.push_back({.dtype = statistics, .shape = channels});
-  outputs.push_back({.dtype = statistics, .shape = channels});
+  outputs.insert(outputs.end(), 2, {.dtype = per_channel.dtype, .shape = per_channel.shape});
   if (attributes_.add && activates(attributes_)) outputs.push_back({.dtype = dy.dtype, .shape = dy.shape, .reuses = 0});
 }
 

@@ -54,10 +54,7 @@ void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   check_rank(name(), "a filter", inputs[1], 4, "[K,R,S,C/groups]");
   check_floating(name(), "an input", inputs[0]);
   check_dtype(name(), "a filter", inputs[1], inputs[0].dtype);
-  if (inputs.size() == 3) {
-    check_shape(name(), "a bias", inputs[2], {inputs[1].shape[0]});
-    check_dtype(name(), "a bias", inputs[2], inputs[0].dtype);
-  }
+  if (inputs.size() == 3) check_value(name(), "a bias", inputs[2], {inputs[0].dtype, {inputs[1].shape[0]}});
   outputs.push_back(
       {.dtype = inputs[0].dtype, .shape = output_shape(name(), attributes_, inputs[0].shape, inputs[1].shape)});
 }
@@ -107,8 +104,8 @@ void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
   check_inputs(name(), inputs, 2);
   check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
   const auto& [options, w] = attributes();
-  check_shape(name(), "an output gradient", inputs[1], output_shape(name(), options, inputs[0].shape, w));
-  check_dtype(name(), "an output gradient", inputs[1], inputs[0].dtype);
+  check_value(name(), "an output gradient", inputs[1],
+              {inputs[0].dtype, output_shape(name(), options, inputs[0].shape, w)});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = w});
 }
 

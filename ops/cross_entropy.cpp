@@ -10,8 +10,7 @@ void check_logits_and_labels(std::string_view op, const ValueDesc& logits, const
   check_rank(op, "logits", logits, 2, "[N,K]");
   check_floating(op, "logits", logits);
   check_dtype(op, "logits", logits, computed_in(logits.dtype));
-  check_dtype(op, "labels", labels, DType::i32);
-  check_shape(op, "labels", labels, {logits.shape[0]});
+  check_value(op, "labels", labels, {DType::i32, {logits.shape[0]}});
   BRAID_CHECK(logits.shape[0] > 0 && logits.shape[1] > 0, ShapeError, "[", op,
               "] expected at least one row and one class, got logits of shape ", logits.shape);
 }

@@ -11,8 +11,7 @@ Dropout::Dropout(double p, std::uint64_t seed, std::uint32_t layer) : OpWith(p, 
 void Dropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
   check_floating(name(), "an input", inputs[0]);
-  check_shape(name(), "a step number", inputs[1], {});
-  check_dtype(name(), "a step number", inputs[1], DType::i32);
+  check_value(name(), "a step number", inputs[1], {DType::i32, {}});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 

@@ -16,8 +16,7 @@ void infer_unary(std::string_view op, std::span<const ValueDesc> inputs, std::ve
 void infer_activation_gradient(std::string_view op, std::span<const ValueDesc> inputs,
                                std::vector<OutputDesc>& outputs) {
   check_inputs(op, inputs, 2);
-  check_shape(op, "an output", inputs[1], inputs[0].shape);
-  check_dtype(op, "an output", inputs[1], inputs[0].dtype);
+  check_value(op, "an output", inputs[1], inputs[0]);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
@@ -67,8 +66,7 @@ void Scale::gradient(GradientContext& context) const {
 
 void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
-  check_shape(name(), "a factor", inputs[1], {});
-  check_dtype(name(), "a factor", inputs[1], computed_in(inputs[0].dtype));
+  check_value(name(), "a factor", inputs[1], {computed_in(inputs[0].dtype), {}});
   infer_unary(name(), inputs.first(1), outputs);
 }
 
@@ -82,8 +80,7 @@ void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outp
   BRAID_CHECK(!inputs.empty(), ShapeError, "[sum] expected at least one input");
   for (const ValueDesc& input : inputs) {
     check_floating(name(), "an input", input);
-    check_shape(name(), "an input", input, inputs[0].shape);
-    check_dtype(name(), "an input", input, inputs[0].dtype);
+    check_value(name(), "an input", input, inputs[0]);
   }
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }

@@ -27,10 +27,7 @@ void Linear::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   const Shape& w = inputs[1].shape;
   BRAID_CHECK(x[1] == w[1], ShapeError, "[linear] expected ", w[1], " input features (weight is ", w, "), got ", x[1],
               " (input is ", x, ")");
-  if (inputs.size() == 3) {
-    check_shape(name(), "a bias", inputs[2], {w[0]});
-    check_dtype(name(), "a bias", inputs[2], inputs[0].dtype);
-  }
+  if (inputs.size() == 3) check_value(name(), "a bias", inputs[2], {inputs[0].dtype, {w[0]}});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], w[0]}});
 }
 

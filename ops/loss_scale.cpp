@@ -19,8 +19,7 @@ void LossScaleUpdate::infer(std::span<const ValueDesc> inputs, std::vector<Outpu
               " states and at least one gradient, got ", inputs.size(), " inputs");
   for (std::size_t i = 0; i < kStates; ++i) {
     const auto& [what, dtype] = kState[i];
-    check_shape(name(), what, inputs[i], {});
-    check_dtype(name(), what, inputs[i], dtype);
+    check_value(name(), what, inputs[i], {dtype, {}});
     outputs.push_back({.dtype = dtype, .shape = {}, .overwrites = static_cast<int>(i)});
   }
   for (const ValueDesc& gradient : inputs.subspan(kStates)) {

@@ -13,19 +13,14 @@ void infer_updates(std::string_view op, bool scaled, int scalar_count, int input
   const auto scalars = static_cast<std::size_t>(scalar_count), stride = static_cast<std::size_t>(inputs_per_parameter);
   BRAID_CHECK(inputs.size() > scalars && (inputs.size() - scalars) % stride == 0, ShapeError, "[", op, "] expected ",
               scalars, " scalars and ", stride, " inputs per parameter, got ", inputs.size(), " inputs");
-  check_shape(op, "a learning rate", inputs[0], {});
-  check_dtype(op, "a learning rate", inputs[0], DType::f32);
-  if (scaled) {
-    check_shape(op, "a gradient's factor", inputs[scalars - 1], {});
-    check_dtype(op, "a gradient's factor", inputs[scalars - 1], DType::f32);
-  }
+  check_value(op, "a learning rate", inputs[0], {DType::f32, {}});
+  if (scaled) check_value(op, "a gradient's factor", inputs[scalars - 1], {DType::f32, {}});
   for (std::size_t first = scalars; first < inputs.size(); first += stride) {
     const ValueDesc& parameter = inputs[first];
     check_floating(op, "a parameter", parameter);
     check_dtype(op, "a parameter", parameter, computed_in(parameter.dtype));
     for (std::size_t i = first; i < first + stride; ++i) {
-      check_shape(op, "a gradient or moment", inputs[i], parameter.shape);
-      check_dtype(op, "a gradient or moment", inputs[i], parameter.dtype);
+      check_value(op, "a gradient or moment", inputs[i], parameter);
       if (i == first + 1) continue;
       outputs.push_back({.dtype = parameter.dtype, .shape = parameter.shape, .overwrites = static_cast<int>(i)});
     }
@@ -39,10 +34,7 @@ void SgdUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  if (inputs.size() > 1) {
-    check_shape(name(), "a step number", inputs[1], {});
-    check_dtype(name(), "a step number", inputs[1], DType::i32);
-  }
+  if (inputs.size() > 1) check_value(name(), "a step number", inputs[1], {DType::i32, {}});
   infer_updates(name(), attributes_.scaled, scalars(), 4, inputs, outputs);
 }
 

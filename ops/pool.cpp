@@ -55,8 +55,7 @@ void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
   const auto& [options, x] = attributes();
   const Shape y = pooled_shape(name(), options, x);
   check_shape(name(), "an output gradient", inputs[0], y);
-  check_shape(name(), "places of maxima", inputs[1], y);
-  check_dtype(name(), "places of maxima", inputs[1], DType::u8);
+  check_value(name(), "places of maxima", inputs[1], {DType::u8, y});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
 }
 

@@ -11,12 +11,8 @@ void check_terms(std::string_view op, const ValueDesc& like, std::span<const Val
   const ValueDesc& weights = weights_and_terms[0];
   const auto terms = weights_and_terms.subspan(1);
   check_floating(op, "an input", like);
-  check_shape(op, "weights", weights, {static_cast<std::int64_t>(terms.size())});
-  check_dtype(op, "weights", weights, like.dtype);
-  for (const ValueDesc& x : terms) {
-    check_shape(op, "an input", x, like.shape);
-    check_dtype(op, "an input", x, like.dtype);
-  }
+  check_value(op, "weights", weights, {like.dtype, {static_cast<std::int64_t>(terms.size())}});
+  for (const ValueDesc& x : terms) check_value(op, "an input", x, like);
 }
 
 /// `per_term` operations for every element of every term; the first `others` inputs are no terms.

@@ -49,8 +49,7 @@ void Swish::gradient(braid::GradientContext& context) const {
 
 void SwishBackward::infer(std::span<const braid::ValueDesc> inputs, std::vector<braid::OutputDesc>& outputs) const {
   braid::check_inputs(name(), inputs, 2);
-  braid::check_shape(name(), "an input", inputs[1], inputs[0].shape);
-  braid::check_dtype(name(), "an input", inputs[1], inputs[0].dtype);
+  braid::check_value(name(), "an input", inputs[1], inputs[0]);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});  // dx may take the place of dy
 }
 

@@ -25,6 +25,12 @@ inline void check_dtype(std::string_view op, std::string_view what, const ValueD
   BRAID_CHECK(desc.dtype == dtype, ShapeError, "[", op, "] expected ", what, " of ", dtype, ", got ", desc.dtype);
 }
 
+/// Throws ShapeError unless shape and dtype are those of `expected`.
+inline void check_value(std::string_view op, std::string_view what, const ValueDesc& desc, const ValueDesc& expected) {
+  check_shape(op, what, desc, expected.shape);
+  check_dtype(op, what, desc, expected.dtype);
+}
+
 inline void check_floating(std::string_view op, std::string_view what, const ValueDesc& desc) {
   BRAID_CHECK(is_floating(desc.dtype), ShapeError, "[", op, "] expected ", what, " of a floating type, got ",
               desc.dtype);

@@ -139,9 +139,7 @@ void PathNet::keep_active(const Genotype& path) {
 void PathNet::freeze(const Genotype& path) {
   check(path);
   for (int layer = 0; layer < options_.grid.layers; ++layer) {
-    for (const int i : path.modules(layer)) {
-      module(layer, i).freeze();
-    }
+    for (const int i : path.modules(layer)) module(layer, i).freeze();
   }
 }
 

@@ -89,9 +89,7 @@ void ModelConfig::declare(const Keys& keys) {
     keys("width", options.width, {.above = 0, .max = 16},
          "multiplies the channels of all layers but the classifier's outputs");
   }
-  if (has("auxiliary")) {
-    keys("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
-  }
+  if (has("auxiliary")) keys("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
   if (has("graph_seed")) keys("graph_seed", options.graph_seed, {}, "seed of its random graphs");
   if (has("hidden")) {
     keys("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");

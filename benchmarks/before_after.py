@@ -12,9 +12,8 @@ import statistics
 import subprocess
 import sys
 
-from program import Program, relative
+from program import ROOT, Program, bench, relative, running_programs, take_turns
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # of `bench_planning nets`
 
 
@@ -46,17 +45,14 @@ def compare_plans(builds, turns):
 def compare_steps(builds, turns, seconds):
     print("\n| network | before, median | after / before, median (quartiles) |\n|---|---|---|")
     for config in sorted((ROOT / "benchmarks/configs").glob("*.yaml")):
-        programs = [Program(str(build), [build / "bin/braid", "bench", config, "--serve"], stop=True) for build in builds]
-        try:
+        with running_programs() as programs:
+            for build in builds:
+                programs.append(Program(str(build), bench(build / "bin/braid", config), stop=True))
             for program in programs:
                 program.wait_until_ready()
-            for turn in range(turns):
-                for program in programs if turn % 2 == 0 else reversed(programs):
-                    program.take_turn(seconds)
+            for _ in take_turns(programs, turns, seconds):
+                pass
             before, after = (program.step_seconds for program in programs)
-        finally:
-            for program in programs:
-                program.close()
         lower, median, upper = relative(after, before)
         print(f"| {config.stem} | {1e3 * statistics.median(before):.1f} ms | {median:.3f} ({lower:.3f}–{upper:.3f}) |", flush=True)
 

@@ -14,9 +14,8 @@ import statistics
 import subprocess
 import sys
 
-from program import Program, ProgramFailed
+from program import ROOT, Program, ProgramFailed, bench
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 SETTINGS = {
     "default": {},
     "one core": {"threads": 1},
@@ -25,13 +24,6 @@ SETTINGS = {
 }
 LOADS = ("quiet", "busy loop", "second training")
 CHOOSING_STEPS = 60  # until `streams: auto` has kept a plan
-
-
-def command(braid, config, settings, arguments):
-    words = [braid, "bench", config, "--serve", "--set", "device=cpu", "--set", f"train.batch_size={arguments.batch_size}"]
-    for key, value in settings.items():
-        words += ["--set", f"{key}={value}"]
-    return words
 
 
 @contextlib.contextmanager
@@ -57,7 +49,7 @@ def measure(config, arguments):
     try:
         for braid in arguments.braid:
             for name, settings in SETTINGS.items():
-                words = command(braid, config, settings, arguments)
+                words = bench(braid, config, {"device": "cpu", "train.batch_size": arguments.batch_size, **settings})
                 programs[braid, name] = (Program(name, words, stop=True), words)
                 programs[braid, name][0].wait_until_ready()
         for kind in LOADS:

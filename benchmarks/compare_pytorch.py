@@ -22,11 +22,10 @@ import subprocess
 import sys
 import time
 
-from program import START_LIMIT, Program, ProgramFailed, relative
+from program import ROOT, START_LIMIT, Program, ProgramFailed, bench, relative, running_programs, take_turns
 from pytorch_worker import OWN_MODELS
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-WORKER = pathlib.Path(__file__).resolve().parent / "pytorch_worker.py"
+WORKER = ROOT / "benchmarks/pytorch_worker.py"
 CONFIGS = {
     "cpu": [ROOT / f"benchmarks/configs/{name}.yaml"
             for name in ("resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0")],
@@ -93,28 +92,23 @@ def compare_on_cpu(config, arguments):
     if arguments.compile:
         variants.append(("PyTorch, compiled", {"mode": "compiled", "fused": arguments.fused}))
 
-    command = [arguments.braid, "bench", config, "--set", f"threads={arguments.threads}", "--serve"]
-    programs = [Program("Braid", command, stop=True)]
-    programs[0].wait_until_ready()
-    for name, changes in variants:
-        programs.append(worker(name, options, stop=True, **changes))
-        programs[-1].wait_until_ready()
-    check_same_network(config, programs[0], programs[1:])
+    with running_programs() as programs:
+        programs.append(Program("Braid", bench(arguments.braid, config, {"threads": arguments.threads}), stop=True))
+        programs[0].wait_until_ready()
+        for name, changes in variants:
+            programs.append(worker(name, options, stop=True, **changes))
+            programs[-1].wait_until_ready()
+        check_same_network(config, programs[0], programs[1:])
 
-    for program in programs:
-        program.warm_up(arguments.warm_up)
-    for turn in range(arguments.turns):
-        for program in programs if turn % 2 == 0 else reversed(programs):
-            program.take_turn(arguments.seconds)
-        print(f"{config.name}: turn {turn + 1} of {arguments.turns}: " +
-              ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs),
-              file=sys.stderr)
-    result = {"config": config.stem, "options": options, "setting": programs[0].setting(),
-              "pytorch": programs[1].greeting["version"],
-              "programs": [{**program.result(), "peak_bytes": program.peak_bytes()} for program in programs]}
-    for program in programs:
-        program.close()
-    return result
+        for program in programs:
+            program.warm_up(arguments.warm_up)
+        for turn in take_turns(programs, arguments.turns, arguments.seconds):
+            print(f"{config.name}: turn {turn + 1} of {arguments.turns}: " +
+                  ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs),
+                  file=sys.stderr)
+        return {"config": config.stem, "options": options, "setting": programs[0].setting(),
+                "pytorch": programs[1].greeting["version"],
+                "programs": [{**program.result(), "peak_bytes": program.peak_bytes()} for program in programs]}
 
 
 def cpu_table(results):
@@ -173,15 +167,12 @@ def start_all(config, batch, precision, suite, arguments):
     settings = {"device": suite.device, "precision": precision, "deterministic": "false", "benchmark": "true",
                 "threads": arguments.threads, "train.batch_size": batch, "data.size": batch,
                 **({"data.image_size": size, "model.stem": "image"} if size else {})}
-    command = [arguments.braid, "bench", config, "--serve"]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
     options = {**pytorch_options(config, arguments), **changes}
 
     def braid(streams):
         name = "Braid, auto" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}"
         policy = "serial" if streams == "1" else "critical_path"
-        return Program(name, [*command, "--set", f"streams={streams}", "--set", f"policy={policy}"])
+        return Program(name, bench(arguments.braid, config, {**settings, "streams": streams, "policy": policy}))
 
     programs, failed = [], []
 
@@ -210,9 +201,8 @@ def compare_on_gpu(config, batch, precision, suite, arguments):
         others = [program for program in programs if program.name.startswith(BASELINE)]
         if own:
             check_same_network(config, own[0], others)
-        for turn in range(arguments.turns):
-            for program in programs if turn % 2 == 0 else reversed(programs):
-                program.take_turn(arguments.seconds, unread=True)
+        for _ in take_turns(programs, arguments.turns, arguments.seconds, unread=True):
+            pass
         settings = {program.name: program.setting() for program in programs}
     except ProgramFailed as error:
         failed.append(str(error))

@@ -12,36 +12,23 @@ import pathlib
 import statistics
 import sys
 
-from program import Program, ProgramFailed, relative
+from program import ROOT, Program, ProgramFailed, bench, relative, running_programs, take_turns
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = "_fashion_mnist"
 
 
-def start(config, arguments, streams, policy):
-    settings = {"streams": streams, "policy": policy, "device": "cpu", "threads": arguments.threads,
-                "train.batch_size": arguments.batch_size}
-    command = [arguments.braid, "bench", config, "--serve"]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
-    return Program(policy, command, stop=True)
-
-
 def compare(config, arguments):
-    programs = []
-    try:
+    with running_programs() as programs:
         for streams, policy in (("1", "serial"), ("auto", "auto")):
-            programs.append(start(config, arguments, streams, policy))
+            settings = {"streams": streams, "policy": policy, "device": "cpu", "threads": arguments.threads,
+                        "train.batch_size": arguments.batch_size}
+            programs.append(Program(policy, bench(arguments.braid, config, settings), stop=True))
             programs[-1].wait_until_ready()
-        for turn in range(arguments.turns):
-            for program in programs if turn % 2 == 0 else reversed(programs):
-                program.take_turn(arguments.seconds)
+        for _ in take_turns(programs, arguments.turns, arguments.seconds):
+            pass
         serial, auto = programs
         return {"config": config.stem.removesuffix(NAME), "choice": auto.setting()["choice_report"],
                 "serial_seconds": serial.step_seconds, "auto_seconds": auto.step_seconds}
-    finally:
-        for program in programs:
-            program.close()
 
 
 def relative_time(result):

@@ -7,11 +7,11 @@ Plans are for one stream. Nothing runs: arenas and times come from the plans, so
 """
 import argparse
 import json
-import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from program import ROOT
+
 MODELS = ["resnet20", "resnet50", "densenet121", "googlenet", "inception_v3", "mobilenet_v2", "randwire", "vgg16"]
 IMAGES = {"resnet20": (128, 32), "inception_v3": (32, 299)}  # batch and size; otherwise --batch-size and the model's default
 MIB = 1 << 20

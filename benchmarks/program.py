@@ -1,4 +1,5 @@
 """Processes that run training steps on request, so that several can take turns on one machine."""
+import contextlib
 import json
 import math
 import os
@@ -8,7 +9,18 @@ import signal
 import statistics
 import subprocess
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_LIMIT = 300  # seconds until a program must be ready
+
+
+def overrides(settings):
+    """Values of a config's keys as options of braid."""
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def bench(braid, config, settings={}):
+    """The command that runs training steps of a config, or of a model, with some of its keys overridden."""
+    return [braid, "bench", config, "--serve", *overrides(settings)]
 
 
 def relative(times, others):
@@ -16,6 +28,25 @@ def relative(times, others):
     median and upper quartile."""
     ratios = [time / other for time, other in zip(times, others, strict=True)]
     return statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+
+
+@contextlib.contextmanager
+def running_programs():
+    """A list of programs; those in it end with the block."""
+    programs = []
+    try:
+        yield programs
+    finally:
+        for program in programs:
+            program.close()
+
+
+def take_turns(programs, turns, seconds, unread=False):
+    """Lets the programs run one after another, every other turn in reverse order. Yields after each turn."""
+    for turn in range(turns):
+        for program in programs if turn % 2 == 0 else reversed(programs):
+            program.take_turn(seconds, unread)
+        yield turn
 
 
 class ProgramFailed(Exception):

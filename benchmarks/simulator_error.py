@@ -14,33 +14,28 @@ import statistics
 import subprocess
 import tempfile
 
-from program import Program
+from program import ROOT, Program, bench, overrides, running_programs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ["mlp", "lenet5", "alexnet", "vgg16", "vgg16_bn", "resnet18", "resnet20", "resnet50", "resnext50_32x4d",
           "googlenet", "inception_v3", "squeezenet1_0", "squeezenet1_1", "densenet121", "mobilenet_v2", "randwire",
           "nasnet_a_mobile", "pathnet_linear", "pathnet_conv"]
 
 
-def overrides(settings):
-    return [word for setting in settings for word in ("--set", setting)]
-
-
 def measure(model, arguments):
-    settings = [f"data.image_size={arguments.image_size}", "data.classes=10", f"data.size={arguments.batch_size}",
-                f"train.batch_size={arguments.batch_size}", *arguments.set]
-    plans = {"serial": ["streams=1", "policy=serial"],
-             f"critical_path, {arguments.streams} streams": [f"streams={arguments.streams}", "policy=critical_path"]}
+    settings = {"data.image_size": arguments.image_size, "data.classes": 10, "data.size": arguments.batch_size,
+                "train.batch_size": arguments.batch_size}
+    own = [word for setting in arguments.set for word in ("--set", setting)]
+    plans = {"serial": {"streams": 1, "policy": "serial"},
+             f"critical_path, {arguments.streams} streams": {"streams": arguments.streams, "policy": "critical_path"}}
     with tempfile.TemporaryDirectory() as folder:
         costs = f"{folder}/costs.json"
         subprocess.run([arguments.braid, "profile", model, "-o", costs, "--streams", str(arguments.streams),
-                        "--pairs", str(arguments.pairs), "--runs", str(arguments.runs), *overrides(settings)],
+                        "--pairs", str(arguments.pairs), "--runs", str(arguments.runs), *overrides(settings), *own],
                        check=True, stdout=subprocess.DEVNULL)
-        programs, results = [], []
-        try:
+        results = []
+        with running_programs() as programs:
             for name, plan in plans.items():
-                command = [arguments.braid, "bench", model, "--serve", *overrides([*settings, f"costs={costs}", *plan])]
-                programs.append(Program(name, command))
+                programs.append(Program(name, bench(arguments.braid, model, {**settings, "costs": costs, **plan}) + own))
                 programs[-1].wait_until_ready()
             seconds = {program.name: [] for program in programs}
             for _ in range(arguments.turns):
@@ -52,9 +47,6 @@ def measure(model, arguments):
                 results.append({"model": model, "plan": program.name, "used_streams": setting["streams"],
                                 "predicted_seconds": predicted, "measured_seconds": measured,
                                 "turns": seconds[program.name], "error": predicted / measured - 1})
-        finally:
-            for program in programs:
-                program.close()
         return results
 
 

@@ -38,7 +38,7 @@ class Registry {
     const std::shared_lock lock(mutex_);
     const auto found = kernels_.find(op);
     if (found != kernels_.end()) return found->second;
-    BRAID_CHECK(!kernels_.empty(), DeviceError, "[", op, "] built without CUDA: use device 'cpu'");
+    BRAID_CHECK(has_own_, DeviceError, "[", op, "] built without CUDA: use device 'cpu'");
     throw Error(message("[", op, "] has no ", name(), " kernel: register one with braid::register_kernel"));
   }
 
@@ -50,12 +50,13 @@ class Registry {
   }
 
  private:
-  Registry(DeviceType device, std::span<const OwnKernel> own) : device_(device) {
+  Registry(DeviceType device, std::span<const OwnKernel> own) : device_(device), has_own_(!own.empty()) {
     for (const auto& [op, factory, traits] : own) add(std::string(op), factory, traits);
   }
   std::string_view name() const { return device_ == DeviceType::cpu ? "CPU" : "CUDA"; }
 
   DeviceType device_;
+  bool has_own_;  // Braid's kernels; false without CUDA, whatever a program has registered
   mutable std::shared_mutex mutex_;
   std::map<std::string, Registered, std::less<>> kernels_;
 };

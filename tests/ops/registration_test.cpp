@@ -76,6 +76,19 @@ TEST_CASE("an op without a kernel is an error that says what to do") {
                        "[test_shift_b] has no CPU kernel: register one with braid::register_kernel", Error);
 }
 
+TEST_CASE("a build without CUDA says so, even if a program has registered a CUDA kernel") {
+  register_kernel(DeviceType::cuda, "test_shift_e", make_shift<'e'>);
+  const bool with_cuda = std::ranges::binary_search(kernel_names(DeviceType::cuda), "relu");
+  const ValueDesc desc{DType::f32, {3}};
+  const auto make = [&] {
+    make_kernel(DeviceType::cuda, {.op = Shift<'f'>(1.0), .inputs = {&desc, 1}, .outputs = {&desc, 1}});
+  };
+  CHECK_THROWS_WITH_AS(make(),
+                       with_cuda ? "[test_shift_f] has no CUDA kernel: register one with braid::register_kernel"
+                                 : "[test_shift_f] built without CUDA: use device 'cpu'",
+                       Error);
+}
+
 TEST_CASE("a second kernel for an op and a device is refused, whether the first is Braid's or not") {
   register_kernel(DeviceType::cpu, "test_shift_c", make_shift<'c'>);
   CHECK_THROWS_WITH_AS(register_kernel(DeviceType::cpu, "test_shift_c", make_shift<'c'>),

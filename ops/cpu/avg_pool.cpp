@@ -139,12 +139,8 @@ Implementations make_global_avg_pool(const KernelSpec& spec) {
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
-      const std::int64_t grain =
-          std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, pixels * channels));
-      parallel_for(width, images, grain, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          mean_of_rows(pixels, channels, x + i * pixels * channels, y + i * channels);
-        }
+      parallel_for_rows(width, images, 1, pixels * channels, [=](auto image, auto, auto) {
+        mean_of_rows(pixels, channels, x + image * pixels * channels, y + image * channels);
       });
     });
   });
@@ -158,14 +154,10 @@ Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
       const T* dy = at<const T>(inputs, 0);
       T* dx = at<T>(outputs, 0);
       const T scale = T(1) / static_cast<T>(pixels);
-      const std::int64_t grain =
-          std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, pixels * channels));
-      parallel_for(width, images, grain, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const T* from = dy + i * channels;
-          for_each_in_rows(i * pixels * channels, pixels, channels,
-                           [=](std::int64_t e, std::int64_t c) { dx[e] = scale * from[c]; });
-        }
+      parallel_for_rows(width, images, 1, pixels * channels, [=](auto image, auto, auto) {
+        const T* from = dy + image * channels;
+        for_each_in_rows(image * pixels * channels, pixels, channels,
+                         [=](std::int64_t e, std::int64_t c) { dx[e] = scale * from[c]; });
       });
     });
   });

@@ -46,12 +46,6 @@ struct ChannelRows {
   }
 };
 
-/// Writes the channels side by side, as often as a wide row holds them.
-template <class T>
-void repeat_channels(const ChannelRows& rows, const T* channels, T* wide) {
-  for (std::int64_t i = 0; i < rows.repeat; ++i) std::copy_n(channels, rows.channels, wide + i * rows.channels);
-}
-
 /// What one element adds to the sums of its channel.
 template <class T>
 struct Addends {

@@ -57,28 +57,12 @@ struct Geometry {
   }
 };
 
-/// [K,R,S,C/groups] → [R,S,C/groups,K], so that the innermost loop can run over output channels.
-template <class T>
-void transpose_filter(int width, const Geometry& g, const T* filter, T* transposed) {
-  const std::int64_t taps = g.r * g.s * g.group_c;
-  parallel_for(width, taps, 64, [=, k = g.k](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < k; ++j) transposed[i * k + j] = filter[j * taps + i];
-    }
-  });
-}
-
-/// One output row [Q,K]. The bias is null or [K].
+/// One output row [Q,K]. The filter is [R,S,C/groups,K], so that the innermost loop can run over output channels. The
+/// bias is null or [K].
 template <class T>
 void forward_row(const Geometry& g, std::int64_t image, std::int64_t out, const T* x, const T* transposed,
                  const T* bias, T* y) {
-  for (std::int64_t q = 0; q < g.q; ++q) {
-    if (bias == nullptr) {
-      std::fill_n(y + q * g.k, g.k, T(0));
-    } else {
-      std::copy_n(bias, g.k, y + q * g.k);
-    }
-  }
+  for (std::int64_t q = 0; q < g.q; ++q) start_from(bias, g.k, y + q * g.k);
   for (std::int64_t r = 0; r < g.r; ++r) {
     const std::int64_t row = g.input_row(out, r);
     if (row < 0 || row >= g.h) continue;
@@ -144,20 +128,15 @@ void backward_filter_row(const Geometry& g, std::int64_t k, std::int64_t r, cons
 }  // namespace
 
 Implementations make_conv2d(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  if (!spec.portable && dtype == DType::f32) {
-    if (auto kernel = depthwise::conv2d(spec)) return kernel;
-    if (auto kernel = winograd::conv2d(spec)) return kernel;
-    if (auto kernel = onednn::conv2d(spec)) return kernel;
-  }
-  return for_float_type(spec, dtype, [&]<class T>() {
+  if (auto kernel = fast_kernel(spec, {depthwise::conv2d, winograd::conv2d, onednn::conv2d})) return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Shape &x_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
     const Geometry g(spec.attributes<ops::Conv2d>(), x_shape, filter_shape, spec.outputs[0].shape);
     const std::size_t bytes = static_cast<std::size_t>(filter_shape.size()) * sizeof(T);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
       const T *x = at<const T>(inputs, 0), *bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
       T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
-      transpose_filter(width, g, at<const T>(inputs, 1), transposed);
+      transpose(width, g.k, g.r * g.s * g.group_c, at<const T>(inputs, 1), transposed);
       parallel_for(width, g.n * g.p, 1, [=](std::int64_t i, std::int64_t) {
         forward_row(g, i / g.p, i % g.p, x, transposed, bias, y + i * g.q * g.k);
       });
@@ -166,13 +145,10 @@ Implementations make_conv2d(const KernelSpec& spec) {
 }
 
 Implementations make_conv2d_backward_data(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  if (!spec.portable && dtype == DType::f32) {
-    if (auto kernel = depthwise::conv2d_backward_data(spec)) return kernel;
-    if (auto kernel = winograd::conv2d_backward_data(spec)) return kernel;
-    if (auto kernel = onednn::conv2d_backward_data(spec)) return kernel;
-  }
-  return for_float_type(spec, dtype, [&]<class T>() {
+  if (auto kernel = fast_kernel(
+          spec, {depthwise::conv2d_backward_data, winograd::conv2d_backward_data, onednn::conv2d_backward_data}))
+    return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Shape &y_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
     const Geometry g(spec.attributes<ops::Conv2dBackwardData>().options, spec.outputs[0].shape, filter_shape, y_shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
@@ -186,13 +162,10 @@ Implementations make_conv2d_backward_data(const KernelSpec& spec) {
 }
 
 Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  if (!spec.portable && dtype == DType::f32) {
-    if (auto kernel = depthwise::conv2d_backward_filter(spec)) return kernel;
-    if (auto kernel = winograd::conv2d_backward_filter(spec)) return kernel;
-    if (auto kernel = onednn::conv2d_backward_filter(spec)) return kernel;
-  }
-  return for_float_type(spec, dtype, [&]<class T>() {
+  if (auto kernel = fast_kernel(
+          spec, {depthwise::conv2d_backward_filter, winograd::conv2d_backward_filter, onednn::conv2d_backward_filter}))
+    return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Geometry g(spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape, spec.outputs[0].shape,
                      spec.inputs[1].shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {

@@ -8,28 +8,16 @@
 namespace braid::cpu {
 
 Implementations make_linear(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  if (!spec.portable && dtype == DType::f32) {
-    if (auto kernel = onednn::linear(spec)) return kernel;
-  }
-  return for_float_type(spec, dtype, [&]<class T>() {
+  if (auto kernel = fast_kernel(spec, {onednn::linear})) return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[0];
     const std::size_t bytes = static_cast<std::size_t>(k * c) * sizeof(T);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
-      const T *x = at<const T>(inputs, 0), *w = at<const T>(inputs, 1);
-      const T* bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
+      const T *x = at<const T>(inputs, 0), *bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
       T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
-      parallel_for(width, c, 64, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          for (std::int64_t j = 0; j < k; ++j) transposed[i * k + j] = w[j * c + i];
-        }
-      });
+      transpose(width, k, c, at<const T>(inputs, 1), transposed);
       parallel_for(width, n, 1, [=](std::int64_t i, std::int64_t) {
-        if (bias != nullptr) {
-          std::copy_n(bias, k, y + i * k);
-        } else {
-          std::fill_n(y + i * k, k, T(0));
-        }
+        start_from(bias, k, y + i * k);
         multiply_add(k, c, x + i * c, 1, transposed, k, y + i * k);
       });
     });
@@ -37,11 +25,8 @@ Implementations make_linear(const KernelSpec& spec) {
 }
 
 Implementations make_linear_backward_data(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  if (!spec.portable && dtype == DType::f32) {
-    if (auto kernel = onednn::linear_backward_data(spec)) return kernel;
-  }
-  return for_float_type(spec, dtype, [&]<class T>() {
+  if (auto kernel = fast_kernel(spec, {onednn::linear_backward_data})) return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t n = spec.inputs[0].shape[0], k = spec.inputs[0].shape[1], c = spec.inputs[1].shape[1];
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T *dy = at<const T>(inputs, 0), *w = at<const T>(inputs, 1);
@@ -55,11 +40,8 @@ Implementations make_linear_backward_data(const KernelSpec& spec) {
 }
 
 Implementations make_linear_backward_filter(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  if (!spec.portable && dtype == DType::f32) {
-    if (auto kernel = onednn::linear_backward_filter(spec)) return kernel;
-  }
-  return for_float_type(spec, dtype, [&]<class T>() {
+  if (auto kernel = fast_kernel(spec, {onednn::linear_backward_filter})) return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[1];
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);

@@ -6,6 +6,7 @@
 #include "ops/conv2d.h"
 #include "ops/cpu/depthwise/vectors.h"
 #include "ops/cpu/loops.h"
+#include "ops/cpu/multiply_add.h"
 #include "ops/cpu/onednn/onednn.h"
 
 // Along each axis, outputs fall into runs that see the same taps of the filter: inside the image all of them, near an
@@ -191,11 +192,7 @@ void fill_unseen(const Region& region, const float* bias, bool relu) {
     for (std::int64_t p = 0; p < region.count[1]; ++p) {
       for (std::int64_t q = 0; q < region.count[2]; ++q) {
         float* y = region.y + n * region.y_step[0] + p * region.y_step[1] + q * region.y_step[2];
-        if (bias == nullptr) {
-          std::fill_n(y, region.channels, 0.0f);
-        } else {
-          std::copy_n(bias, region.channels, y);
-        }
+        start_from(bias, region.channels, y);
         if (relu) std::transform(y, y + region.channels, y, arithmetic::Relu<float>{});
       }
     }

@@ -48,7 +48,7 @@ Implementations make_dropout(const KernelSpec& spec) {
       constexpr int kWidth = std::max(4, kVectorWidth<T>);  // draws come in fours
       const Dropout<T> body{
           at<const T>(inputs, 0), at<const std::int32_t>(inputs, 1), at<T>(outputs, 0), seed, layer, scale};
-      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
     });
   });
 }

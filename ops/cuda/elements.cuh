@@ -101,10 +101,10 @@ __device__ void for_lanes(const F& f) {
   for (int i = 0; i < kWidth; ++i) f(i);
 }
 
-/// Whether kWidth elements of T may be moved at once from this address.
-template <int kWidth, class T>
-bool is_aligned(const T* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % alignof(Packed<T, kWidth>) == 0;
+/// Whether kWidth elements may be moved at once from each of these addresses.
+template <int kWidth, class... T>
+__host__ __device__ bool is_aligned(const T*... addresses) {
+  return ((reinterpret_cast<std::uintptr_t>(addresses) % alignof(Packed<T, kWidth>) == 0) && ...);
 }
 
 /// Threads of a block, unless a kernel needs another number.

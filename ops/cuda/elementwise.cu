@@ -100,7 +100,7 @@ std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
                              const StreamHandles& stream, auto inputs, auto outputs) {
     constexpr int kWidth = kVectorWidth<T>;
     const Unary<T, F> body{at<const T>(inputs, 0), at<T>(outputs, 0), f};
-    for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+    for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
   });
 }
 
@@ -116,8 +116,7 @@ std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
       const Binary<T, F<Compute<T>>> body{at<const T>(inputs, 0), at<const T>(inputs, 1), at<T>(outputs, 0), {}};
-      const bool aligned = is_aligned<kWidth>(body.a) && is_aligned<kWidth>(body.b) && is_aligned<kWidth>(body.y);
-      for_each_element<kWidth>(stream, units, size, aligned, body);
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.a, body.b, body.y), body);
     });
   });
 }
@@ -142,7 +141,7 @@ Implementations make_scale_by(const KernelSpec& spec) {
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
       const ScaleBy<T> body{at<const T>(inputs, 0), at<const Compute<T>>(inputs, 1), at<T>(outputs, 0)};
-      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
     });
   });
 }
@@ -170,7 +169,7 @@ Implementations make_cast(const KernelSpec& spec) {
                                  const StreamHandles& stream, auto inputs, auto outputs) {
         constexpr int kWidth = std::min(kVectorWidth<From>, kVectorWidth<To>);
         const Convert<From, To> body{at<const From>(inputs, 0), at<To>(outputs, 0)};
-        for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x) && is_aligned<kWidth>(body.y), body);
+        for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
       });
     });
   });

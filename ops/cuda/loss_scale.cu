@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads)
   const TensorPiece piece(list, static_cast<int>(blockIdx.x));
   const T* const gradient = static_cast<const T*>(list.address[0][piece.tensor]);
   int finite = 1;
-  for_each_in_piece<kWidth>(piece, is_aligned_here<kWidth>(gradient), [&]<int kLanes>(std::int64_t e) {
+  for_each_in_piece<kWidth>(piece, is_aligned<kWidth>(gradient), [&]<int kLanes>(std::int64_t e) {
     const auto lanes = load<kLanes>(gradient + e);
     for_lanes<kLanes>([&](int i) { finite &= arithmetic::is_finite(lanes[i]) ? 1 : 0; });
   });

@@ -71,8 +71,7 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
       std::uint8_t* places = at<std::uint8_t>(outputs, 1);
-      const bool vectors =
-          g.channels % kWidth == 0 && is_aligned<kWidth>(x) && is_aligned<kWidth>(y) && is_aligned<kWidth>(places);
+      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(x, y, places);
       for_image_groups("max_pool2d", g, [&](const Pool& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t size = std::int64_t{pool.images} * g.h.output * g.w.output * g.channels;
         launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
@@ -92,8 +91,7 @@ Implementations make_max_pool2d_backward(const KernelSpec& spec) {
       const T* dy = at<const T>(inputs, 0);
       const std::uint8_t* places = at<const std::uint8_t>(inputs, 1);
       T* dx = at<T>(outputs, 0);
-      const bool vectors =
-          g.channels % kWidth == 0 && is_aligned<kWidth>(dy) && is_aligned<kWidth>(dx) && is_aligned<kWidth>(places);
+      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(dy, dx, places);
       for_image_groups("max_pool2d_backward", g, [&](const Pool& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t size = std::int64_t{pool.images} * g.h.input * g.w.input * g.channels;
         launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},

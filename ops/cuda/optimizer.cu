@@ -27,8 +27,7 @@ __global__ void __launch_bounds__(kThreads)
   T* const p = static_cast<T*>(list.address[0][piece.tensor]);
   const T* const gradient = static_cast<const T*>(list.address[1][piece.tensor]);
   T* const m = static_cast<T*>(list.address[1 + kMoments][piece.tensor]);  // the gradient, unread, without momentum
-  const bool aligned = is_aligned_here<kWidth>(p) && is_aligned_here<kWidth>(gradient) && is_aligned_here<kWidth>(m);
-  for_each_in_piece<kWidth>(piece, aligned, [&]<int kLanes>(std::int64_t e) {
+  for_each_in_piece<kWidth>(piece, is_aligned<kWidth>(p, gradient, m), [&]<int kLanes>(std::int64_t e) {
     auto parameters = load<kLanes>(p + e);
     const auto gradients = load<kLanes>(gradient + e);
     if constexpr (kMoments == 0) {
@@ -60,9 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   const T* const gradient = static_cast<const T*>(list.address[1][piece.tensor]);
   T* const m = static_cast<T*>(list.address[2][piece.tensor]);
   T* const v = static_cast<T*>(list.address[3][piece.tensor]);
-  const bool aligned = is_aligned_here<kWidth>(p) && is_aligned_here<kWidth>(gradient) && is_aligned_here<kWidth>(m) &&
-                       is_aligned_here<kWidth>(v);
-  for_each_in_piece<kWidth>(piece, aligned, [&]<int kLanes>(std::int64_t e) {
+  for_each_in_piece<kWidth>(piece, is_aligned<kWidth>(p, gradient, m, v), [&]<int kLanes>(std::int64_t e) {
     auto parameters = load<kLanes>(p + e), first = load<kLanes>(m + e), second = load<kLanes>(v + e);
     const auto gradients = load<kLanes>(gradient + e);
     for_lanes<kLanes>([&](int i) {

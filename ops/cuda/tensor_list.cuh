@@ -69,11 +69,6 @@ __device__ void for_each_in_piece(const TensorPiece& piece, bool aligned, const 
   for (std::int64_t e = rest + threadIdx.x; e < piece.end; e += kThreads) f.template operator()<1>(e);
 }
 
-template <int kWidth, class T>
-__device__ bool is_aligned_here(const T* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % alignof(Packed<T, kWidth>) == 0;
-}
-
 /// Calls launch_list(list, pieces of the lists before it) for lists that hold all tensors; add(list, i) adds tensor i.
 template <int kPointers, class Add, class LaunchList>
 void for_tensor_lists(std::size_t tensors, const Add& add, const LaunchList& launch_list) {

@@ -21,70 +21,51 @@ struct WindowSize {
   }
 };
 
-template <int kWidth, class T, class Axis, class Size>
+/// The mean of x over each window; or, backward, the sum of dy over the windows that contain the pixel, each divided by
+/// its size.
+template <bool kBackward, int kWidth, class T, class Axis, class Size>
 __global__ void __launch_bounds__(kThreads)
-    average_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* x, T* y) {
-  for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels,
-                         [&](int image, int p, int q, int channel) {
-                           const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
-                           Lanes<Compute<T>, kWidth> mean = {};
-                           for_rectangle(pool.h.inside(p), pool.w.inside(q), [&](int row, int column) {
-                             const auto lanes = load<kWidth>(x + pool.input(image, row, column, channel));
-                             for_lanes<kWidth>([&](int i) { mean[i] += weight * lanes[i]; });
-                           });
-                           store<kWidth>(y + pool.output(image, p, q, channel), mean);
-                         });
-}
-
-/// dx = the sum of dy over the windows that contain the pixel, each divided by its size.
-template <int kWidth, class T, class Axis, class Size>
-__global__ void __launch_bounds__(kThreads)
-    average_backward_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* dy, T* dx) {
-  for_each_pixel<kWidth>(pool.images, pool.h.input, pool.w.input, pool.channels,
-                         [&](int image, int row, int column, int channel) {
-                           Lanes<Compute<T>, kWidth> sum = {};
-                           for_rectangle(pool.h.outputs_over(row), pool.w.outputs_over(column), [&](int p, int q) {
+    average_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* from, T* to) {
+  if constexpr (!kBackward) {
+    for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels,
+                           [&](int image, int p, int q, int channel) {
                              const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
-                             const auto lanes = load<kWidth>(dy + pool.output(image, p, q, channel));
-                             for_lanes<kWidth>([&](int i) { sum[i] += weight * lanes[i]; });
+                             Lanes<Compute<T>, kWidth> mean = {};
+                             for_rectangle(pool.h.inside(p), pool.w.inside(q), [&](int row, int column) {
+                               const auto lanes = load<kWidth>(from + pool.input(image, row, column, channel));
+                               for_lanes<kWidth>([&](int i) { mean[i] += weight * lanes[i]; });
+                             });
+                             store<kWidth>(to + pool.output(image, p, q, channel), mean);
                            });
-                           store<kWidth>(dx + pool.input(image, row, column, channel), sum);
-                         });
+  } else {
+    for_each_pixel<kWidth>(pool.images, pool.h.input, pool.w.input, pool.channels,
+                           [&](int image, int row, int column, int channel) {
+                             Lanes<Compute<T>, kWidth> sum = {};
+                             for_rectangle(pool.h.outputs_over(row), pool.w.outputs_over(column), [&](int p, int q) {
+                               const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
+                               const auto lanes = load<kWidth>(from + pool.output(image, p, q, channel));
+                               for_lanes<kWidth>([&](int i) { sum[i] += weight * lanes[i]; });
+                             });
+                             store<kWidth>(to + pool.input(image, row, column, channel), sum);
+                           });
+  }
 }
 
-template <class Axis, class Size>
+template <bool kBackward, class Axis, class Size>
 std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([g, window_size, name = spec.op.name(), units = spec.info->capacity](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(x) && is_aligned<kWidth>(y);
+      const T* from = at<const T>(inputs, 0);
+      T* to = at<T>(outputs, 0);
+      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(from, to);
       for_image_groups(name, g, [&](const PoolShape<Axis>& pool, std::int64_t input, std::int64_t output) {
-        const std::int64_t size = std::int64_t{pool.images} * g.h.output * g.w.output * g.channels;
+        const std::int64_t pixels = kBackward ? g.h.input * g.w.input : g.h.output * g.w.output;
+        const std::int64_t size = pool.images * pixels * g.channels;
         launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
-               vectors ? average_kernel<kWidth, T, Axis, Size> : average_kernel<1, T, Axis, Size>, pool, window_size,
-               x + input, y + output);
-      });
-    });
-  });
-}
-
-template <class Axis, class Size>
-std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([g, window_size, name = spec.op.name(), units = spec.info->capacity](
-                               const StreamHandles& stream, auto inputs, auto outputs) {
-      constexpr int kWidth = kVectorWidth<T>;
-      const T* dy = at<const T>(inputs, 0);
-      T* dx = at<T>(outputs, 0);
-      const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(dy) && is_aligned<kWidth>(dx);
-      for_image_groups(name, g, [&](const PoolShape<Axis>& pool, std::int64_t input, std::int64_t output) {
-        const std::int64_t size = std::int64_t{pool.images} * g.h.input * g.w.input * g.channels;
-        launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
-               vectors ? average_backward_kernel<kWidth, T, Axis, Size> : average_backward_kernel<1, T, Axis, Size>,
-               pool, window_size, dy + output, dx + input);
+               vectors ? average_kernel<kBackward, kWidth, T, Axis, Size> : average_kernel<kBackward, 1, T, Axis, Size>,
+               pool, window_size, from + (kBackward ? output : input), to + (kBackward ? input : output));
       });
     });
   });
@@ -137,26 +118,26 @@ __global__ void __launch_bounds__(kThreads)
 
 Implementations make_avg_pool2d(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
-  return average(spec, windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape),
-                 WindowSize{options.count_include_pad});
+  return average<false>(spec, windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape),
+                        WindowSize{options.count_include_pad});
 }
 
 Implementations make_avg_pool2d_backward(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
-  return average_backward(spec, windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape),
-                          WindowSize{options.count_include_pad});
+  return average<true>(spec, windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape),
+                       WindowSize{options.count_include_pad});
 }
 
 Implementations make_adaptive_avg_pool2d(const KernelSpec& spec) {
   const auto g = adaptive_windows<int>(spec.inputs[0].shape, spec.outputs[0].shape);
   check_adaptive(spec, g);
-  return average(spec, g, InsideSize{});
+  return average<false>(spec, g, InsideSize{});
 }
 
 Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
   const auto g = adaptive_windows<int>(spec.outputs[0].shape, spec.inputs[0].shape);
   check_adaptive(spec, g);
-  return average_backward(spec, g, InsideSize{});
+  return average<true>(spec, g, InsideSize{});
 }
 
 Implementations make_global_avg_pool(const KernelSpec& spec) {
@@ -167,7 +148,7 @@ Implementations make_global_avg_pool(const KernelSpec& spec) {
       constexpr int kWidth = kVectorWidth<T>;
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
-      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(x) && is_aligned<kWidth>(y);
+      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(x, y);
       ChannelTiles tiles(pixels, channels, vectors ? kWidth : 1, 32, 1, 1);
       tiles.row_blocks = static_cast<unsigned>(images);
       launch(stream, tiles.launch_shape(), vectors ? global_average_kernel<kWidth, T> : global_average_kernel<1, T>,
@@ -184,7 +165,7 @@ Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
       constexpr int kWidth = kVectorWidth<T>;
       const T* dy = at<const T>(inputs, 0);
       T* dx = at<T>(outputs, 0);
-      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(dy) && is_aligned<kWidth>(dx);
+      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(dy, dx);
       for_row_groups(
           "global_avg_pool_backward", images, pixels * channels, [&](std::int64_t first, std::int64_t count) {
             const std::int64_t size = count * pixels * channels;

@@ -72,12 +72,15 @@ class ConvolutionKernel final : public Kernel {
   void* y_ = nullptr;
 };
 
-/// The problem of a node, but for its tensors.
-ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const Conv2dOptions& options) {
+ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const Conv2dOptions& options,
+                              const ValueDesc& x, const ValueDesc& w, const ValueDesc& y) {
   BRAID_CHECK(spec.info != nullptr, Error, "[", spec.op.name(), "] a CUDA kernel needs to know its device");
   ConvolutionProblem problem;
   problem.direction = direction;
-  problem.dtype = spec.inputs[0].dtype;
+  problem.dtype = x.dtype;
+  problem.x = x.shape;
+  problem.w = w.shape;
+  problem.y = y.shape;
   problem.options = options;
   problem.tf32 = spec.tf32;
   problem.deterministic = spec.deterministic;
@@ -118,10 +121,8 @@ Implementations make_conv2d(const KernelSpec& spec) {
   if (is_empty(spec)) return zeros(spec);
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const bool bias = spec.inputs.size() == 3, activates = options.activation != Activation::none;
-  ConvolutionProblem problem = problem_of(spec, Direction::forward, options);
-  problem.x = spec.inputs[0].shape;
-  problem.w = spec.inputs[1].shape;
-  problem.y = spec.outputs[0].shape;
+  ConvolutionProblem problem =
+      problem_of(spec, Direction::forward, options, spec.inputs[0], spec.inputs[1], spec.outputs[0]);
   problem.bias = bias;
   problem.relu = activates;
   const ConvolutionPlans whole = convolution_plans(problem);
@@ -139,22 +140,16 @@ Implementations make_conv2d(const KernelSpec& spec) {
 
 Implementations make_conv2d_backward_data(const KernelSpec& spec) {
   if (is_empty(spec)) return zeros(spec);
-  ConvolutionProblem problem =
-      problem_of(spec, Direction::backward_data, spec.attributes<ops::Conv2dBackwardData>().options);
-  problem.x = spec.outputs[0].shape;
-  problem.w = spec.inputs[1].shape;
-  problem.y = spec.inputs[0].shape;
-  return gradient(problem, {kY, kW, kX});
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
+  const auto &dx = spec.outputs[0], &w = spec.inputs[1], &dy = spec.inputs[0];
+  return gradient(problem_of(spec, Direction::backward_data, options, dx, w, dy), {kY, kW, kX});
 }
 
 Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
   if (is_empty(spec)) return zeros(spec);
-  ConvolutionProblem problem =
-      problem_of(spec, Direction::backward_filter, spec.attributes<ops::Conv2dBackwardFilter>().options);
-  problem.x = spec.inputs[0].shape;
-  problem.w = spec.outputs[0].shape;
-  problem.y = spec.inputs[1].shape;
-  return gradient(problem, {kX, kY, kW});
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
+  const auto &x = spec.inputs[0], &dw = spec.outputs[0], &dy = spec.inputs[1];
+  return gradient(problem_of(spec, Direction::backward_filter, options, x, dw, dy), {kX, kY, kW});
 }
 
 }  // namespace braid::cuda

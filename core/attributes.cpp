@@ -2,7 +2,7 @@
 
 #include <charconv>
 #include <cmath>
-#include <iomanip>
+#include <nlohmann/json.hpp>
 
 namespace braid::attribute {
 
@@ -19,21 +19,12 @@ void print(std::ostream& out, double number, Notation notation) {
 }
 
 void print(std::ostream& out, std::string_view text, Notation notation) {
+  using nlohmann::json;
   if (notation == Notation::plain) {
     out << text;
-    return;
+  } else {
+    out << json(text).dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  out << '"';
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      out << "\\u00" << kDigits[static_cast<std::size_t>(c) >> 4] << kDigits[static_cast<std::size_t>(c) & 15];
-    } else {
-      if (c == '"' || c == '\\') out << '\\';
-      out << c;
-    }
-  }
-  out << '"';
 }
 
 }  // namespace braid::attribute

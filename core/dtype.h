@@ -2,39 +2,29 @@
 // Element types. f32 and f64 are computed in; f16 and bf16 are storage types; i32 holds labels and counts; u8 holds
 // small indices, such as the place of a maximum inside its pooling window.
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <ostream>
 #include <string_view>
+#include <type_traits>
 
 namespace braid {
 
+// Names, sizes and C++ types below are in this order.
 enum class DType : std::uint8_t { f32, f64, f16, bf16, i32, u8 };
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 8;
-    case DType::f32:
-    case DType::i32: return 4;
-    case DType::f16:
-    case DType::bf16: return 2;
-    case DType::u8: return 1;
-  }
-  return 0;
+  constexpr std::size_t kBytes[] = {4, 8, 2, 2, 4, 1};
+  return kBytes[static_cast<std::size_t>(dtype)];
 }
 
 constexpr std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::f64: return "f64";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
-    case DType::i32: return "i32";
-    case DType::u8: return "u8";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"f32", "f64", "f16", "bf16", "i32", "u8"};
+  return kNames[static_cast<std::size_t>(dtype)];
 }
 
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8; }
@@ -62,30 +52,13 @@ struct BFloat16 {
 
 /// The DType of a C++ element type.
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::f32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::f64;
-}
-template <>
-constexpr DType dtype_of<Half>() {
-  return DType::f16;
-}
-template <>
-constexpr DType dtype_of<BFloat16>() {
-  return DType::bf16;
-}
-template <>
-constexpr DType dtype_of<std::int32_t>() {
-  return DType::i32;
-}
-template <>
-constexpr DType dtype_of<std::uint8_t>() {
-  return DType::u8;
+constexpr DType dtype_of() {
+  constexpr bool kIs[] = {std::is_same_v<T, float>,        std::is_same_v<T, double>,
+                          std::is_same_v<T, Half>,         std::is_same_v<T, BFloat16>,
+                          std::is_same_v<T, std::int32_t>, std::is_same_v<T, std::uint8_t>};
+  constexpr auto place = std::ranges::find(kIs, true) - kIs;
+  static_assert(place < std::ssize(kIs), "no DType has elements of this type");
+  return static_cast<DType>(place);
 }
 
 inline BFloat16::BFloat16(float value) {

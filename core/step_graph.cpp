@@ -27,14 +27,8 @@ std::ostream& operator<<(std::ostream& out, const Op& op) {
 }
 
 std::string_view name_of(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::input: return "input";
-    case ValueKind::parameter: return "parameter";
-    case ValueKind::state: return "state";
-    case ValueKind::activation: return "activation";
-    case ValueKind::gradient: return "gradient";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"input", "parameter", "state", "activation", "gradient"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // A backend makes memory and streams on one device. Everything above it — tape, scheduler, memory plan, executor — is
 // the same for all of them.
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,13 @@ struct LaunchTime {
   double start = 0;
   double finish = 0;
 };
+
+/// Sorts by start and counts from the first one, as StreamGroup::measure promises.
+inline void count_from_first_start(std::vector<LaunchTime>& times) {
+  std::ranges::sort(times, {}, &LaunchTime::start);
+  const double first = times.empty() ? 0 : times.front().start;
+  for (LaunchTime& time : times) time.start -= first, time.finish -= first;
+}
 
 /// Sees every kernel of a run start and end, from the thread that runs it. For traces, measuring and tests.
 class LaunchObserver {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/launch_times.h"
 #include "core/start_thread.h"
 
 namespace braid::cpu {

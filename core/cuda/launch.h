@@ -10,11 +10,10 @@
 
 namespace braid::cuda {
 
-/// Grid and block of a launch, and bytes of dynamic shared memory.
+/// Grid and block of a launch.
 struct LaunchShape {
   dim3 grid = 1;
   dim3 block = 1;
-  std::size_t shared_bytes = 0;
 };
 
 /// Enqueues kernel<<<shape>>>(arguments…) in the stream. Throws DeviceError if the launch is refused. An empty grid
@@ -26,7 +25,6 @@ void launch(const StreamHandles& stream, const LaunchShape& shape, void (*kernel
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
-  config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream.stream;
   BRAID_CUDA(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
 }

@@ -6,7 +6,6 @@
 #include <new>
 
 #include "core/error.h"
-#include "core/launch_times.h"
 #include "core/text.h"
 
 namespace braid::cuda {

@@ -4,19 +4,8 @@ namespace braid::models {
 
 namespace {
 
-/// The identity, or a strided 1x1 projection where a block changes the shape.
-class Shortcut final : public Module {
- public:
-  Shortcut(Context& context, std::int64_t in, std::int64_t out, std::int64_t stride)
-      : Module(context),
-        conv_(add<ConvLayer>("0", in, out, 1, Conv2dOptions{.stride = stride})),
-        norm_(add<BatchNormLayer>("1", out)) {}
-  Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
-
- private:
-  ConvLayer& conv_;
-  BatchNormLayer& norm_;
-};
+/// Of a shortcut where a block changes the shape: a strided 1x1 projection.
+constexpr NormOptions kShortcut{.activation = Activation::none, .conv_name = "0", .norm_name = "1"};
 
 /// The extents of a block.
 struct BlockShape {
@@ -39,7 +28,8 @@ class BasicBlock final : public Module {
         conv2_(add<ConvLayer>("conv2", s.inner, s.out, 3, Conv2dOptions{.padding = 1})),
         norm2_(add<BatchNormLayer>("bn2", s.out, Activation::relu)) {
     if (s.zero_init) norm2_.zero_scale();
-    if (s.projects()) shortcut_ = &add<Shortcut>("downsample", s.in, s.out, s.stride);
+    if (s.projects())
+      shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = conv2_(norm1_(conv1_(x)));
@@ -51,7 +41,7 @@ class BasicBlock final : public Module {
   BatchNormLayer& norm1_;
   ConvLayer& conv2_;
   BatchNormLayer& norm2_;
-  Shortcut* shortcut_ = nullptr;
+  ConvNormLayer* shortcut_ = nullptr;
 };
 
 /// 1x1, 3x3 and 1x1 convolutions beside a shortcut; the 3x3 one may be grouped.
@@ -67,7 +57,8 @@ class Bottleneck final : public Module {
         conv3_(add<ConvLayer>("conv3", s.inner, s.out, 1)),
         norm3_(add<BatchNormLayer>("bn3", s.out, Activation::relu)) {
     if (s.zero_init) norm3_.zero_scale();
-    if (s.projects()) shortcut_ = &add<Shortcut>("downsample", s.in, s.out, s.stride);
+    if (s.projects())
+      shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = conv3_(norm2_(conv2_(norm1_(conv1_(x)))));
@@ -81,7 +72,7 @@ class Bottleneck final : public Module {
   BatchNormLayer& norm2_;
   ConvLayer& conv3_;
   BatchNormLayer& norm3_;
-  Shortcut* shortcut_ = nullptr;
+  ConvNormLayer* shortcut_ = nullptr;
 };
 
 /// What a depth means: blocks per stage, the width of the first stage (each next one doubles), and the block.

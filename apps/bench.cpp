@@ -11,7 +11,7 @@
 
 namespace braid::apps {
 
-void add_bench(CLI::App& app, int& exit_code) {
+void add_bench(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     std::int64_t steps = 30;
@@ -19,8 +19,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("bench", "Time training steps on one batch");
-  arguments->config.add_to(*command);
-  command->get_option("config")->description(kConfigOrModel);
+  arguments->config.add_to(*command, kConfigOrModel);
   command->add_option("--steps", arguments->steps, "Steps to time; with several jobs, turns")
       ->type_name("N")
       ->check(in_range(1, 1000000))
@@ -31,10 +30,9 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->footer(
       "With several jobs, compares training them together with training them one after\nanother.\n\n"
       "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     warn_of_oversubscription(config.jobs.front().training.session);  // nothing is loaded
-    exit_code = kOk;
     if (config.together) {
       BRAID_CHECK(!arguments->serve, ConfigError, "--serve expects the config of a single job, got a list of jobs");
       JointBench bench(config);

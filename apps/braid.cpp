@@ -43,16 +43,16 @@ int main(int argc, char** argv) {
       "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
   app.require_subcommand(1);
   add_train(app, exit_code);
-  add_eval(app, exit_code);
-  add_bench(app, exit_code);
-  add_summary(app, exit_code);
-  add_profile(app, exit_code);
+  add_eval(app);
+  add_bench(app);
+  add_summary(app);
+  add_profile(app);
   add_plan(app, exit_code);
-  add_explain(app, exit_code);
-  add_config(app, exit_code);
-  add_devices(app, exit_code);
-  add_models(app, exit_code);
-  add_datasets(app, exit_code);
+  add_explain(app);
+  add_config(app);
+  add_devices(app);
+  add_models(app);
+  add_datasets(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->group("Commands");
     for (CLI::Option* option : command->get_options()) {

@@ -5,7 +5,7 @@
 
 namespace braid::apps {
 
-void add_config(CLI::App& app, int& exit_code) {
+void add_config(CLI::App& app) {
   const auto what = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("config", "Print the keys of configs as a JSON Schema or as tables");
   command->add_option("what", *what, "schema: a JSON Schema for editors; table: the tables of docs/configuration.md")
@@ -15,10 +15,7 @@ void add_config(CLI::App& app, int& exit_code) {
         return word == "schema" || word == "table" ? "" : "expected schema or table, got '" + word + '\'';
       });
   command->footer("Example:\n  braid config schema > braid.schema.json");
-  command->callback([what, &exit_code] {
-    std::cout << (*what == "schema" ? config_schema() : config_tables());
-    exit_code = kOk;
-  });
+  command->callback([what] { std::cout << (*what == "schema" ? config_schema() : config_tables()); });
 }
 
 }  // namespace braid::apps

@@ -30,15 +30,14 @@ void print(const Device& device, std::string_view unit) {
 
 }  // namespace
 
-void add_devices(CLI::App& app, int& exit_code) {
+void add_devices(CLI::App& app) {
   const auto json = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("devices", "List the devices to train on and to plan for");
   command->add_option("--json", *json, "Print one device as JSON, to plan for it on another machine")
       ->type_name("DEVICE");
   command->footer(
       "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json");
-  command->callback([json, &exit_code] {
-    exit_code = kOk;
+  command->callback([json] {
     if (!json->empty()) {
       std::cout << scheduler::to_json(complete_info(*json)) << '\n';
       return;

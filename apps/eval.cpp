@@ -10,20 +10,19 @@ namespace braid::apps {
 
 namespace fs = std::filesystem;
 
-void add_eval(CLI::App& app, int& exit_code) {
+void add_eval(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     std::string checkpoint;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on the test set");
-  arguments->config.add_to(*command);
-  command->get_option("config")->description("Folder of a run, or a config file");
+  arguments->config.add_to(*command, "Folder of a run, or a config file");
   command
       ->add_option("--checkpoint", arguments->checkpoint, "Checkpoint file; default: model.braid in the run's folder")
       ->type_name("FILE");
   command->footer("Example:\n  braid eval runs/lenet5-1");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments] {
     const fs::path path = arguments->config.path;
     const bool is_folder = fs::is_directory(path);
     const fs::path folder = is_folder ? path : path.parent_path();
@@ -41,7 +40,6 @@ void add_eval(CLI::App& app, int& exit_code) {
       const Evaluation result = evaluate_checkpoint(job.training, checkpoint);
       std::cout << (config.together ? job.training.name + ": " : "") << to_string(result) << std::endl;
     }
-    exit_code = kOk;
   });
 }
 

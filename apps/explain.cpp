@@ -11,7 +11,7 @@
 
 namespace braid::apps {
 
-void add_explain(CLI::App& app, int& exit_code) {
+void add_explain(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     PlanRequest request;
@@ -22,8 +22,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("explain", "Explain step by step how a block of a network is scheduled");
   PlanRequest& request = arguments->request;
   request.policy = "critical_path";  // the policy that logs its decisions
-  arguments->config.add_to(*command);
-  command->get_option("config")->description(kConfigOrModel);
+  arguments->config.add_to(*command, kConfigOrModel);
   CLI::Option* block = command
                            ->add_option("--block", arguments->block,
                                         "Explain this layer and the layers within it; default: list the blocks")
@@ -45,10 +44,9 @@ void add_explain(CLI::App& app, int& exit_code) {
       "Example:\n  braid explain googlenet\n"
       "  braid explain configs/googlenet_fashion_mnist.yaml --block inception4a \\\n"
       "    --batch-size 4 --device docs/two-cores.json");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     const scheduler::PlanView step = view_of(report_plan(config, arguments->request));
-    exit_code = kOk;
     if (arguments->block.empty()) {
       std::cout << step.title << "\nBlocks for --block:\n\n" << list_blocks(step);
       return;

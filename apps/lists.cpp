@@ -44,27 +44,24 @@ std::string to_text(const std::vector<Item>& items) {
   return text_table(cells, "ll");
 }
 
-CLI::App* add_list(CLI::App& app, const std::string& name, const std::string& description, std::vector<Item> (*items)(),
-                   int& exit_code) {
+CLI::App* add_list(CLI::App& app, const std::string& name, const std::string& description,
+                   std::vector<Item> (*items)()) {
   const auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(name, description);
   command->add_flag("--json", *json, "Print one line of JSON");
-  command->callback([json, items, &exit_code] {
-    std::cout << (*json ? to_json(items()) : to_text(items()));
-    exit_code = kOk;
-  });
+  command->callback([json, items] { std::cout << (*json ? to_json(items()) : to_text(items())); });
   return command;
 }
 
 }  // namespace
 
-void add_models(CLI::App& app, int& exit_code) {
-  add_list(app, "models", "List the models that configs and commands can name", models, exit_code)
+void add_models(CLI::App& app) {
+  add_list(app, "models", "List the models that configs and commands can name", models)
       ->footer("Example:\n  braid models\n  braid summary resnet18");
 }
 
-void add_datasets(CLI::App& app, int& exit_code) {
-  add_list(app, "datasets", "List the datasets that configs can name", datasets, exit_code)
+void add_datasets(CLI::App& app) {
+  add_list(app, "datasets", "List the datasets that configs can name", datasets)
       ->footer("Example:\n  braid datasets\n  braid train configs/resnet18_synthetic.yaml --set data.size=64");
 }
 

@@ -51,8 +51,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("plan", "Plan a training step without running it, for a device you may not have");
   PlanRequest& request = arguments->request;
-  arguments->config.add_to(*command);
-  command->get_option("config")->description(kConfigOrModel);
+  arguments->config.add_to(*command, kConfigOrModel);
   command
       ->add_option("--device", request.device,
                    message("auto, cpu, cuda, cuda:N, a known device (", comma_list(scheduler::known_device_names()),

@@ -89,12 +89,11 @@ void profile(const Arguments& arguments) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, int& exit_code) {
+void add_profile(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       app.add_subcommand("profile", "Measure the nodes of a training step, for plans with real durations");
-  arguments->config.add_to(*command);
-  command->get_option("config")->description(kConfigOrModel);
+  arguments->config.add_to(*command, kConfigOrModel);
   command->add_option("-o,--output", arguments->output, "Profile to write (JSON); adds to an existing file")
       ->type_name("FILE")
       ->required();
@@ -119,10 +118,7 @@ void add_profile(CLI::App& app, int& exit_code) {
       ->check(in_range(1, 64));
   command->footer(
       "Example:\n  braid profile resnet18 -o costs.json --batch-size 8\n  braid plan resnet18 --costs costs.json");
-  command->callback([arguments, &exit_code] {
-    profile(*arguments);
-    exit_code = kOk;
-  });
+  command->callback([arguments] { profile(*arguments); });
 }
 
 }  // namespace braid::apps

@@ -9,7 +9,7 @@
 
 namespace braid::apps {
 
-void add_summary(CLI::App& app, int& exit_code) {
+void add_summary(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     int depth = 0;
@@ -17,20 +17,18 @@ void add_summary(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       app.add_subcommand("summary", "Show the layers of a model and the average parallelism of its training step");
-  arguments->config.add_to(*command);
-  command->get_option("config")->description(kConfigOrModel);
+  arguments->config.add_to(*command, kConfigOrModel);
   command->add_option("--depth", arguments->depth, "Show layers down to N levels; default: all")
       ->type_name("N")
       ->check(in_range(1, 100));
   command->footer("Example:\n  braid summary googlenet --depth 1");
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     for (const JobConfig& job : config.jobs) {
       if (&job != config.jobs.data()) std::cout << '\n';
       if (config.together) std::cout << "job " << job.training.name << ": ";
       std::cout << to_text(summarize(job.training, arguments->depth));
     }
-    exit_code = kOk;
   });
 }
 

@@ -54,7 +54,6 @@ void add_train(CLI::App& app, int& exit_code) {
     const auto pathnet = read_pathnet_config(tree, overrides);
     if (arguments->print_config) {
       std::cout << (pathnet ? to_yaml(*pathnet) : to_yaml(read_run_config(tree, overrides)));
-      exit_code = kOk;
       return;
     }
     if (pathnet) {

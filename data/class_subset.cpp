@@ -41,7 +41,7 @@ ClassSubset::ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vect
 }
 
 const ClassSubset::Sample& ClassSubset::at(std::int64_t index) const {
-  BRAID_CHECK(index >= 0 && index < size(), DataError, "[", name_, "] sample ", index, " is outside 0 to ", size() - 1);
+  check_index(index);
   return samples_[static_cast<std::size_t>(index)];
 }
 

@@ -34,6 +34,13 @@ class Dataset {
   /// Raw pixels, u8 [H,W,C]; valid as long as the dataset. 0 <= index < size().
   virtual std::span<const std::uint8_t> image(std::int64_t index) const = 0;
   virtual int label(std::int64_t index) const = 0;
+
+ protected:
+  /// Throws DataError if there is no such sample.
+  void check_index(std::int64_t index) const {
+    BRAID_CHECK(index >= 0 && index < size(), DataError, "[", name(), "] sample ", index, " is outside 0 to ",
+                size() - 1);
+  }
 };
 
 }  // namespace braid

@@ -25,17 +25,13 @@ MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int cla
 }
 
 std::span<const std::uint8_t> MemoryDataset::image(std::int64_t index) const {
-  check(index);
+  check_index(index);
   return std::span(pixels_).subspan(static_cast<std::size_t>(index) * image_bytes_, image_bytes_);
 }
 
 int MemoryDataset::label(std::int64_t index) const {
-  check(index);
+  check_index(index);
   return labels_[static_cast<std::size_t>(index)];
-}
-
-void MemoryDataset::check(std::int64_t index) const {
-  BRAID_CHECK(index >= 0 && index < size(), DataError, "[", name_, "] sample ", index, " is outside 0 to ", size() - 1);
 }
 
 }  // namespace braid

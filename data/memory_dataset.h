@@ -26,8 +26,6 @@ class MemoryDataset : public Dataset {
   int label(std::int64_t index) const override;
 
  private:
-  void check(std::int64_t index) const;
-
   std::string name_;
   Shape image_shape_;
   int classes_;

@@ -40,7 +40,7 @@ std::string read_file(const std::filesystem::path& path, std::string_view what, 
   std::size_t bytes = 0;
   while (true) {
     if (bytes == content.size()) {
-      content.resize(std::max({kLeast, static_cast<std::size_t>(status.st_size) + 1, 2 * bytes}));
+      content.resize(std::max({kLeast, std::min(static_cast<std::size_t>(status.st_size), most) + 1, 2 * bytes}));
     }
     const ssize_t got = read(descriptor, content.data() + bytes, content.size() - bytes);
     if (got < 0 && errno == EINTR) continue;

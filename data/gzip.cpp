@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "core/cpu/free_memory.h"
 #include "core/error.h"
+#include "core/read_file.h"
 #include "core/text.h"
 
 namespace braid {
@@ -20,27 +20,12 @@ constexpr std::size_t kFirstGuess = 64 * 1024;
 
 using Bytes = std::vector<std::uint8_t>;
 
-Bytes read_raw(const std::filesystem::path& path, std::uint32_t max_bytes) {
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  BRAID_CHECK(!error, DataError, path.string(), ": cannot be read: ", error.message());
-  BRAID_CHECK(bytes <= max_bytes, DataError, path.string(), ": expected at most ", plural(max_bytes, "byte"),
-              ", the file has ", bytes);
-  Bytes raw(bytes);
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(raw.data()), static_cast<std::streamsize>(bytes));
-  BRAID_CHECK(file, DataError, path.string(), ": cannot be read: got ", file.gcount(), " of ", plural(bytes, "byte"));
-  return raw;
-}
-
-bool is_gzip(const Bytes& raw) { return raw.size() >= 2 && raw[0] == 0x1f && raw[1] == 0x8b; }
-
-Bytes decompress(Bytes& raw, const std::string& name, std::uint32_t max_bytes) {
+Bytes decompress(std::string& raw, const std::string& name, std::uint32_t max_bytes) {
   z_stream stream{};
   const int started = inflateInit2(&stream, 16 + MAX_WBITS);  // 16: a gzip header and checksum, nothing else
   BRAID_CHECK(started == Z_OK, DataError, name, ": zlib could not start (error ", started, ")");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> guard(&stream, inflateEnd);
-  stream.next_in = raw.data();
+  stream.next_in = reinterpret_cast<Bytef*>(raw.data());
   stream.avail_in = static_cast<uInt>(raw.size());
 
   Bytes content;
@@ -69,8 +54,8 @@ Bytes decompress(Bytes& raw, const std::string& name, std::uint32_t max_bytes) {
 
 std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::uint32_t max_bytes) {
   try {
-    Bytes raw = read_raw(path, max_bytes);
-    return is_gzip(raw) ? decompress(raw, path.string(), max_bytes) : raw;
+    std::string raw = read_file(path, "the data", max_bytes);
+    return raw.starts_with("\x1f\x8b") ? decompress(raw, path.string(), max_bytes) : Bytes(raw.begin(), raw.end());
   } catch (const std::bad_alloc&) {
     std::error_code ignored;
     cpu::throw_out_of_memory(path.string(), std::filesystem::file_size(path, ignored));

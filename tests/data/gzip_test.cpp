@@ -34,8 +34,9 @@ TEST_CASE("a gzip file is decompressed whatever its name") {
 
 TEST_CASE("a missing file and a folder are errors that name the path") {
   const TemporaryFolder folder;
-  CHECK(contains(error_from(folder.path() + "/absent.gz"), "absent.gz: cannot be read: No such file"));
-  CHECK(contains(error_from(folder.path()), folder.path() + ": cannot be read"));
+  CHECK(contains(error_from(folder.path() + "/absent.gz"), "absent.gz: cannot read the data: No such file"));
+  CHECK(
+      contains(error_from(folder.path()), folder.path() + ": cannot read the data: expected a file, this is a folder"));
 }
 
 TEST_CASE("a gzip file cut at any byte is reported as truncated there") {
@@ -89,5 +90,6 @@ TEST_CASE("content up to the limit is read and one byte more is an error") {
   CHECK(read_data_file(folder.write("fits.gz", gzip(Bytes(limit, 0))), limit).size() == limit);
   CHECK(read_data_file(folder.write("fits", Bytes(limit, 0)), limit).size() == limit);
   CHECK(contains(error_from(folder.write("bomb.gz", gzip(Bytes(limit + 1, 0))), limit), "more than the limit"));
-  CHECK(contains(error_from(folder.write("large", Bytes(limit + 1, 0)), limit), "expected at most 100000 bytes"));
+  CHECK(contains(error_from(folder.write("large", Bytes(limit + 1, 0)), limit),
+                 "cannot read the data: it is larger than 100000 bytes"));
 }

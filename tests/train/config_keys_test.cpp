@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/data/files.h"
+#include "tests/train/single_job.h"
 #include "train/config/config.h"
 #include "train/config/similar_keys.h"
 #include "train/pathnet/config.h"

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "tests/data/files.h"
+#include "tests/train/single_job.h"
 #include "train/config/tree.h"
 #include "train/pathnet/config.h"
 

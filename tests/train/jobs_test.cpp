@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/data/files.h"
+#include "tests/train/single_job.h"
 #include "train/inspect/joint_bench.h"
 #include "train/run/balance.h"
 #include "train/run/checkpoint.h"

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "tests/data/files.h"
+#include "tests/train/single_job.h"
 #include "train/pathnet/config.h"
 
 using namespace braid;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/data/files.h"
+#include "tests/train/single_job.h"
 
 using namespace braid;
 using namespace braid::testing;

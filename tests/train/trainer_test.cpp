@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/data/files.h"
+#include "tests/train/single_job.h"
 #include "train/inspect/bench.h"
 #include "train/inspect/profiling.h"
 #include "train/run/checkpoint.h"

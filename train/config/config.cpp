@@ -64,11 +64,6 @@ class Sharing {
   std::set<const ConfigNode::Entry*> used_;
 };
 
-TrainConfig single_job(const RunConfig& run, const std::string& source) {
-  BRAID_CHECK(!run.together, ConfigError, source, ": expected the config of a single job, got a list of jobs");
-  return run.jobs.front().training;
-}
-
 }  // namespace
 
 void ModelConfig::declare(const Keys& keys) {
@@ -172,15 +167,6 @@ RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overr
 
 RunConfig read_run_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   return read_run_config(read_config_file(path), overrides);
-}
-
-TrainConfig parse_train_config(std::string_view text, const std::string& source,
-                               const std::vector<std::string>& overrides) {
-  return single_job(read_run_config(parse_config(text, source), overrides), source);
-}
-
-TrainConfig read_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return single_job(read_run_config(path, overrides), path.string());
 }
 
 ConfigKinds config_kinds() { return {keys_of<TrainConfig>(), keys_of<RunConfig>(), keys_of<PathNetConfig>()}; }

@@ -207,11 +207,6 @@ std::string_view precision_name(const SessionOptions& session, DType dtype);
 RunConfig read_run_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 /// Does the same for a tree (train/config/tree.h).
 RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
-/// Does the same for a single job.
-TrainConfig read_train_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
-/// Does the same for a text; `source` is its name in messages.
-TrainConfig parse_train_config(std::string_view text, const std::string& source,
-                               const std::vector<std::string>& overrides = {});
 
 /// The config as YAML, defaults included; reading it gives the same config.
 std::string to_yaml(TrainConfig config);

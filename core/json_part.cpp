@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.h"
+
 namespace braid {
 
 using Json = nlohmann::ordered_json;
@@ -22,9 +24,7 @@ Json parse_json(std::string_view text) {
 }
 
 void JsonPart::fail(std::string_view expected) const {
-  constexpr std::size_t kShown = 60;
-  std::string found = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (found.size() > kShown) found = found.substr(0, kShown) + "…";
+  const std::string found = shortened(json.dump(-1, ' ', true, Json::error_handler_t::replace), 61);
   throw JsonError(message(path.empty() ? "the whole" : "'" + path + "'", ' ', expected, ", got ", found));
 }
 

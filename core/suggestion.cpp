@@ -49,10 +49,4 @@ std::string suggestion(std::string_view text, std::span<const std::string> candi
   return name.empty() ? "" : message(" (did you mean '", name, "'?)");
 }
 
-std::string comma_list(std::span<const std::string> names) {
-  std::string list;
-  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
-  return list;
-}
-
 }  // namespace braid

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace braid {
 
@@ -13,7 +15,12 @@ std::string_view nearest(std::string_view text, std::span<const std::string> can
 /// " (did you mean 'batch_size'?)" if a candidate is close to the text; else nothing.
 std::string suggestion(std::string_view text, std::span<const std::string> candidates);
 
-/// "a, b, c".
-std::string comma_list(std::span<const std::string> names);
+/// "a, b, c", of anything that can be streamed.
+template <class List>
+std::string comma_list(const List& items) {
+  std::ostringstream out;
+  for (const char* separator = ""; const auto& item : items) out << std::exchange(separator, ", ") << item;
+  return out.str();
+}
 
 }  // namespace braid

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/suggestion.h"
+#include "core/text.h"
 #include "train/config/similar_keys.h"
 
 namespace braid {
@@ -38,16 +39,15 @@ std::string joined(std::string_view path, std::string_view key) {
 
 /// A short description of the node for messages.
 std::string describe(const ConfigNode& node) {
-  constexpr std::size_t kMaxLength = 40;
+  constexpr std::size_t kMaxLength = 41;
   switch (node.kind) {
     case NodeKind::null: return "nothing";
     case NodeKind::list: return node.items.empty() ? "an empty list" : "a list";
     case NodeKind::map: return "a map";
     case NodeKind::scalar: break;
   }
-  std::string text = node.text.substr(0, kMaxLength);
+  std::string text = shortened(node.text, kMaxLength);
   std::ranges::replace(text, '\n', ' ');
-  if (node.text.size() > kMaxLength) text += "…";
   return message(node.quoted ? "the quoted text '" : "'", text, "'");
 }
 

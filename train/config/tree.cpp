@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/text.h"
 
 namespace braid {
 
@@ -35,7 +36,7 @@ class Locator {
 };
 
 /// Bytes of the UTF-8 character at the start of the text; 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
+std::size_t character_bytes(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t length = lead < 0x80                    ? 1
                              : lead >= 0xc2 && lead <= 0xdf ? 2
@@ -54,7 +55,7 @@ void check_characters(std::string_view text, const Locator& locate) {
   int line = 0, column = 0;
   bool indenting = true;
   for (std::size_t i = 0; i < text.size(); ++column) {
-    const std::size_t length = utf8_length(text.substr(i));
+    const std::size_t length = character_bytes(text.substr(i));
     BRAID_CHECK(length > 0, ConfigError, locate(line, column), ": this is not UTF-8 text");
     const auto c = static_cast<unsigned char>(text[i]);
     i += length;
@@ -188,12 +189,6 @@ ConfigNode parse(std::string_view text, const Locator& locate) {
   return root;
 }
 
-/// Shortens an override for messages.
-std::string shortened(const std::string& assignment) {
-  constexpr std::size_t kMaxLength = 200;
-  return assignment.size() <= kMaxLength ? assignment : assignment.substr(0, kMaxLength) + "…";
-}
-
 /// The item of a list that has a key 'name' of this value, or this index.
 ConfigNode& item_of(ConfigNode& list, const std::string& key, const std::string& location) {
   for (std::size_t i = 0; i < list.items.size(); ++i) {
@@ -237,7 +232,8 @@ ConfigNode read_config_file(const std::filesystem::path& path) {
 }
 
 void apply_override(ConfigNode& root, const std::string& assignment) {
-  const std::string location = "--set " + shortened(assignment);
+  constexpr std::size_t kMostShown = 201;  // characters
+  const std::string location = "--set " + shortened(assignment, kMostShown);
   const std::size_t equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
   const bool valid = equals != std::string::npos && !path.empty() && path.front() != '.' && path.back() != '.' &&

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/suggestion.h"
+
 namespace braid {
 
 namespace {
@@ -123,12 +125,6 @@ class Panel {
   Point corner_;
 };
 
-std::string list(const std::vector<int>& numbers) {
-  std::string text;
-  for (const int number : numbers) text.append(text.empty() ? "" : ", ").append(std::to_string(number));
-  return text;
-}
-
 void draw_header(std::ostream& out, const PathNetConfig& config) {
   const auto note = [&](int x, int y, std::string_view words) {
     out << "  <text x=\"" << x << "\" y=\"" << y << "\" class=\"note\">" << words << "</text>\n";
@@ -143,8 +139,8 @@ void draw_header(std::ostream& out, const PathNetConfig& config) {
   out << "  <text x=\"" << kMargin << "\" y=\"36\" class=\"title\">The paths that PathNet found</text>\n";
   const bool always = config.frozen_path == FrozenPath::always_active;
   note(kMargin, 56,
-       message("Task A: classes ", list(config.task_a), " of ", config.data.name, ". Then task B: classes ",
-               list(config.task_b), ". The outputs of a layer's modules on a path are summed.",
+       message("Task A: classes ", comma_list(config.task_a), " of ", config.data.name, ". Then task B: classes ",
+               comma_list(config.task_b), ". The outputs of a layer's modules on a path are summed.",
                always ? " In task B, A's path stays active." : ""));
   sample(kMargin, 84, "a", "a", "on A's path, frozen for task B");
   sample(kMargin + 265, 84, "a", "b", "on both: B's path reuses it");

@@ -71,24 +71,18 @@ void ModelConfig::declare(const Keys& keys) {
        {.words = models::model_names(), .required = true, .synonyms = {"arch", "architecture", "model_name"}},
        "the network: see [models.md](models.md), or `braid models`");
   const std::vector<std::string> own = name.empty() ? std::vector<std::string>{} : models::model_option_names(name);
-  const auto has = [&](std::string_view key) { return std::ranges::find(own, key) != own.end(); };
-  if (has("zero_init_residual")) {
-    keys("zero_init_residual", options.zero_init_residual, {},
+  const auto option = [&](std::string_view key, auto& target, const KeyRule& rule, std::string_view text) {
+    if (std::ranges::find(own, key) != own.end()) keys(key, target, rule, text);
+  };
+  option("zero_init_residual", options.zero_init_residual, {},
          "`resnet…`, `resnext…`: the last batch norm of each block starts at scale 0");
-  }
-  if (has("stem")) {
-    keys("stem", options.stem, {.words = {"auto", "image", "small_image"}},
+  option("stem", options.stem, {.words = {"auto", "image", "small_image"}},
          "networks for ImageNet: as published, or for images of about 32×32; `auto` takes `image` from 128 pixels on");
-  }
-  if (has("width")) {
-    keys("width", options.width, {.above = 0, .max = 16},
+  option("width", options.width, {.above = 0, .max = 16},
          "multiplies the channels of all layers but the classifier's outputs");
-  }
-  if (has("auxiliary")) keys("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
-  if (has("graph_seed")) keys("graph_seed", options.graph_seed, {}, "seed of its random graphs");
-  if (has("hidden")) {
-    keys("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
-  }
+  option("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
+  option("graph_seed", options.graph_seed, {}, "seed of its random graphs");
+  option("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
 }
 
 void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,

@@ -1,48 +1,89 @@
 #pragma once
-// Which of several plans to keep, by the times of their runs. No clock, no device: the numbers that decide are those
-// that the report prints.
+// Which of several plans a step runs. It is told times and knows neither clock nor device. The plans take turns; one
+// that is clearly slower than the fastest leaves early. Afterwards the kept plan is watched, and the plans are compared
+// again when its time changes, and at growing intervals in any case.
 
-#include <span>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "core/median.h"
-
 namespace braid {
 
-/// Turns that each plan gets before one is kept. The first turn warms caches and libraries and does not count.
-inline constexpr std::size_t kMeasuredTurns = 7;
-/// Runs of a turn. The first, which finds caches and threads as another plan has left them, does not count either.
+/// Turns of each plan until one is kept. The first turn warms caches and libraries and does not count.
+inline constexpr std::size_t kMostTurns = 7;
+/// Runs of a turn. The first, which finds caches and threads as another plan has left them, does not count either. If
+/// it takes kLongRun seconds, that does not matter, and it is the whole turn.
 inline constexpr std::size_t kRunsPerTurn = 3;
-/// A plan is kept in place of the serial one only if it saves so much of its time: what is less may be noise.
+inline constexpr double kLongRun = 0.2;
+/// A plan replaces another only if it saves this part of its time: less may be noise.
 inline constexpr double kLeastGain = 0.02;
+/// Seconds that a comparison may lose against running the fastest plan all the time. Beyond, it ends with the round.
+inline constexpr double kMostLoss = 5;
+/// Part of the time that comparing again may lose.
+inline constexpr double kLossShare = 0.05;
+/// Seconds from one comparison to the next.
+inline constexpr double kShortestWait = 5, kLongestWait = 300;
+/// The time of a step has changed if the median of this many steps has changed by this factor.
+inline constexpr std::size_t kWatchedSteps = 16;
+inline constexpr double kChange = 1.25;
 
-/// All runs of one plan so far, turn after turn.
-struct PlanRuns {
-  std::string name;                  ///< as "critical_path on 2 streams"
-  std::vector<double> seconds = {};  ///< uncounted runs included
-};
-
-/// How the other plans compare with the first one, which is the serial one unless memory is too short for it.
-struct PlanChoice {
-  struct Rival {
+class PlanChoice {
+ public:
+  struct Plan {
     std::string name;
-    /// Its time over that of the first plan in the same turn, rounded to thousandths. A ratio within a turn is as fair
-    /// to both on a machine whose speed drifts.
-    Quartiles relative;
+    double least_gain = kLeastGain;  ///< it must save this part of the time of the plan that it replaces
+    std::vector<double> turns = {};  ///< seconds of a run, turn by turn
+    bool dropped = false;
   };
-  std::string first;
-  double seconds = 0;     ///< of a run of the first plan: median over the turns
-  std::size_t turns = 0;  ///< that count
-  std::vector<Rival> rivals;
 
-  /// The plan to keep: 0 for the first one, i + 1 for rivals[i].
-  std::size_t kept() const;
-  /// As "serial: 27.8 ms; relative to it, …; kept serial, as no other plan saves 2 % of its time".
-  std::string report() const;
+  /// One or more plans. The first is the one to beat; when plans are compared again, the kept one is.
+  explicit PlanChoice(std::vector<Plan> plans);
+
+  /// Whether plans are being compared: then the run of next() is timed on its own, for add_run.
+  bool comparing() const { return !running_.empty(); }
+  /// The plan to run next: while comparing, the one whose turn it is, else the one that is kept.
+  std::size_t next() const;
+  /// The run of next() took this long, with nothing beside it. Throws Error unless comparing.
+  void add_run(double seconds);
+  /// Seconds from the start of a run of the kept plan to the start of the next one. They contain what the host does
+  /// between steps, which changes little, and may contain pauses, which the median ignores. Allocates nothing unless it
+  /// starts a comparison.
+  void add_interval(double seconds);
+  /// The plan cannot be run or need not be: memory is short, or it repeats another. Turns begin anew.
+  void drop(std::size_t plan);
+  /// Plans that have not been dropped. If there are none, only this may be called.
+  std::size_t left() const;
+
+  /// What the last comparison found and what was kept, as "serial: 27.8 ms; relative to it, …; kept serial, as no other
+  /// saves enough". Empty if nothing was compared.
+  const std::string& report() const { return report_; }
+
+ private:
+  void start();
+  void end_round();
+  void keep();
+  std::size_t fastest() const;
+  /// Seconds that the comparison has taken beyond those of its fastest plan.
+  double lost() const;
+
+  std::vector<Plan> plans_;
+  std::size_t kept_ = 0;
+  std::string report_;
+
+  // The comparison.
+  std::vector<std::size_t> running_;  // plans that have not left, the one to beat first; empty if none is compared
+  std::vector<double> runs_;          // of this turn
+  double compared_seconds_ = 0;       // of all runs
+  std::size_t compared_runs_ = 0;
+  std::string why_;  // plans are compared again, for the report
+
+  // Watching the kept plan.
+  std::array<double, kWatchedSteps> intervals_{};  // the last ones
+  double usual_interval_ = 0;                      // the first median; 0 until it is known
+  std::size_t watched_steps_ = 0;
+  double watched_seconds_ = 0;
+  double wait_ = 0, wait_if_changed_ = 0;  // seconds until plans are compared again
 };
-
-/// Compares plans that have had kMeasuredTurns turns each. Throws Error if they have not.
-PlanChoice compare(std::span<const PlanRuns> plans);
 
 }  // namespace braid

@@ -1,6 +1,6 @@
 #include "runtime/session.h"
 
-#include <chrono>
+#include <utility>
 
 namespace braid {
 
@@ -32,7 +32,9 @@ Session::Session(const SessionOptions& options)
       options_(with_partition(options)),
       streams_(
           backend().make_streams({.count = stream_count(options_, backend().info()), .partition = options_.partition})),
-      cache_(*this, *streams_, options_),
+      planner_(*this, *streams_, options_),
+      arena_(backend(), *streams_),
+      cache_(*streams_, planner_),
       tape_(*this) {}
 
 Session::~Session() {
@@ -63,6 +65,11 @@ void Session::set_observer(LaunchObserver* observer) {
   streams_->set_observer(observer);
 }
 
+Executable& Session::find_plan() {
+  plans_ = &cache_.find(tape_.graph());
+  return plans_->ready(arena_, *this);
+}
+
 void Session::capture(Executable& executable) {
   const auto start = std::chrono::steady_clock::now();
   if (!executable.capture(*streams_)) return;
@@ -74,10 +81,10 @@ SessionStats Session::stats() const {
   SessionStats stats{.steps = steps_,
                      .plans = cache_.plans(),
                      .cache_hits = cache_.hits(),
-                     .arena_bytes = cache_.arena_bytes(),
+                     .arena_bytes = arena_.bytes(),
                      .captures = captures_,
                      .capture_seconds = capture_seconds_};
-  stats.measured = cache_.measured();
+  stats.measured = planner_.measured();
   for (const Parameter* parameter : parameters()) stats.persistent_bytes += parameter->bytes();
   return stats;
 }
@@ -98,7 +105,7 @@ Executable& Step::prepare() {
   Session& s = session_;
   s.tape_.close();
   s.streams_->admit();
-  Executable& executable = s.cache_.find(s.tape_.graph());
+  Executable& executable = s.find_plan();
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
   s.prefetched_.clear();
   return executable;
@@ -106,21 +113,26 @@ Executable& Step::prepare() {
 
 void Step::plan_ahead() {
   session_.tape_.close();
-  session_.cache_.find(session_.tape_.graph());
+  session_.find_plan();
 }
 
 void Step::run() {
   Executable& executable = prepare();
   Session& s = session_;
-  if (s.cache_.measuring()) s.synchronize();  // the time of a plan is that of the plan alone
+  const bool comparing = s.choosing();
+  if (comparing) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = std::chrono::steady_clock::now();
+  const auto since = [](auto begin, auto end) { return std::chrono::duration<double>(end - begin).count(); };
   if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
   executable.launch(*s.streams_);
   executable_ = &executable;
   ++s.steps_;
-  if (!s.cache_.measuring()) return;
-  finish();
-  s.cache_.add_measurement(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  if (comparing) {
+    finish();
+    s.plans_->choice().add_run(since(start, std::chrono::steady_clock::now()));
+  } else if (s.device().type == DeviceType::cpu) {  // elsewhere, another plan may compute other bits
+    s.plans_->choice().add_interval(since(std::exchange(s.started_, start), start));
+  }
 }
 
 std::vector<LaunchTime> Step::measure() {

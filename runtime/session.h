@@ -2,6 +2,7 @@
 // A session owns a device's streams, the persistent tensors of its models, and the plans of the steps it has seen. A
 // step is recorded eagerly, then planned as a whole (or found in the plan cache) and executed on all streams.
 
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <string>
@@ -106,24 +107,30 @@ class Session : public Context {
   const SessionOptions& options() const { return options_; }
   SessionStats stats() const;
   /// Why the plan in use was kept (PlanChoice::report); empty unless plans were compared.
-  const std::string& choice_report() const { return cache_.choice_report(); }
+  std::string choice_report() const { return plans_ == nullptr ? "" : plans_->choice_report(); }
 
   /// What the plan in use gave up to fit into memory; empty if nothing.
-  const std::string& memory_report() const { return cache_.memory_report(); }
+  std::string memory_report() const { return plans_ == nullptr ? "" : plans_->memory_report(); }
 
   /// Whether the plan of the last step is still being compared with others.
-  bool choosing() const { return cache_.measuring(); }
+  bool choosing() const { return plans_ != nullptr && plans_->choice().comparing(); }
 
   /// See StreamGroup::set_observer.
   void set_observer(LaunchObserver* observer);
 
  private:
   friend class Step;
+  /// Finds or makes the plan of the recorded step.
+  Executable& find_plan();
   void capture(Executable& executable);
 
   SessionOptions options_;
   std::unique_ptr<StreamGroup> streams_;
+  Planner planner_;
+  Arena arena_;
   PlanCache cache_;
+  StepPlans* plans_ = nullptr;                     // of the last step
+  std::chrono::steady_clock::time_point started_;  // the last step whose plan was not compared
   Tape tape_;
   bool recording_ = false;
   std::vector<Array> prefetched_;  // kept until the next step has taken them

@@ -27,7 +27,7 @@ class Run:
     """A training on a terminal. After each drawing, the screen must show messages and below them the block. Every
     `frames` drawings the terminal gets the next of `widths`; after the last one, Ctrl-C."""
 
-    def __init__(self, test, arguments, columns, height=24, reflows=True, frames=30, widths=()):
+    def __init__(self, test, arguments, columns, height=24, reflows=True, frames=80, widths=()):
         self.test, self.blocks, self.frames, self.stopped = test, [], frames, False
         self.widths, self.seen = list(widths), 0
         self.screen = Screen(columns, height, reflows, self.check_frame)
@@ -114,7 +114,7 @@ class Terminal(unittest.TestCase):
     def test_jobs_have_a_block_below_all_messages_at_any_width(self):
         for columns in (40, 60, 80, 200):
             with self.subTest(columns=columns):
-                run = Run(self, self.ENDLESS_JOBS, columns, frames=60)
+                run = Run(self, self.ENDLESS_JOBS, columns, frames=160)
                 lines = run.finish()
                 for label in ("small", "wide"):
                     self.check_epochs(lines, f"{label}: ")

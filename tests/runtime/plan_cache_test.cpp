@@ -18,19 +18,28 @@ StepGraph scaled(double factor, std::int64_t size = 4, bool keep = false) {
   return graph;
 }
 
-TEST_CASE("graphs whose hashes are equal by accident get plans of their own, and find them again") {
-  Session session({.device = "cpu", .streams = 1});
-  const auto streams = session.backend().make_streams({.count = 1});
+/// A cache with what it needs, in which all hashes are equal.
+struct EqualHashes {
   const SessionOptions options{.device = "cpu", .streams = 1};
-  PlanCache cache(session, *streams, options, [](const StepGraph&) { return Hash{}; });
+  Session session{options};
+  std::unique_ptr<StreamGroup> streams = session.backend().make_streams({.count = 1});
+  Planner planner{session, *streams, options};
+  Arena arena{session.backend(), *streams};
+  PlanCache cache{*streams, planner, [](const StepGraph&) { return Hash{}; }};
+
+  Executable& find(const StepGraph& graph) { return cache.find(graph).ready(arena, session); }
+};
+
+TEST_CASE_FIXTURE(EqualHashes,
+                  "graphs whose hashes are equal by accident get plans of their own, and find them again") {
   const StepGraph graphs[] = {scaled(3), scaled(5), scaled(3, 7), scaled(3, 4, true)};
   std::vector<const Executable*> plans;
-  for (const StepGraph& graph : graphs) plans.push_back(&cache.find(graph));
+  for (const StepGraph& graph : graphs) plans.push_back(&find(graph));
   CHECK(cache.plans() == 4);
   CHECK(cache.hits() == 0);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) CHECK(plans[i] != plans[j]);
-    const Executable& found = cache.find(graphs[i]);
+    const Executable& found = find(graphs[i]);
     CHECK(found.graph().covers(graphs[i]));
     if (i > 0) CHECK(&found == plans[i]);  // the first may also be given the last, which keeps more
   }
@@ -38,15 +47,11 @@ TEST_CASE("graphs whose hashes are equal by accident get plans of their own, and
   CHECK(cache.hits() == 4);
 }
 
-TEST_CASE("the plan that a step gets computes with its own attributes, whatever the hash") {
-  Session session({.device = "cpu", .streams = 1});
-  const auto streams = session.backend().make_streams({.count = 1});
-  const SessionOptions options{.device = "cpu", .streams = 1};
-  PlanCache cache(session, *streams, options, [](const StepGraph&) { return Hash{}; });
+TEST_CASE_FIXTURE(EqualHashes, "the plan that a step gets computes with its own attributes, whatever the hash") {
   const Array x = Array::from<float>({1, 2, 3, 4}, {4});
   for (const double factor : {3.0, 5.0, 3.0}) {
     const StepGraph graph = scaled(factor);
-    Executable& executable = cache.find(graph);
+    Executable& executable = find(graph);
     const std::vector<std::pair<ValueId, Array>> inputs{{0, x}};
     executable.upload_inputs(inputs, *streams);
     executable.launch(*streams);

@@ -264,22 +264,77 @@ TEST_CASE("a session may end while a step is running") {
   }
 }
 
-TEST_CASE("with automatic streams the fastest plan is measured and kept") {
-  Session session({.device = "cpu", .threads = 2});
-  models::ResNet model(session, 20, {});
-  train(session, model, 60);
-  const std::string& report = session.choice_report();
-  CHECK(report.starts_with("serial: "));
-  CHECK(report.find("critical_path on 2 streams: ") != std::string::npos);
-  CHECK(report.find("; kept ") != std::string::npos);
+/// Makes launches take long: all of them, so that plans with several streams win, or those of other streams than the
+/// first, so that plans with one stream do.
+class Delays final : public LaunchObserver {
+ public:
+  void before_launch(int stream, std::int32_t) override {
+    if (everywhere || stream > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  void after_launch(int, std::int32_t) override {}
+
+  bool everywhere = true;
+};
+
+/// Two chains that have nothing to do with each other, where concurrency is easy. Returns the streams in use.
+std::size_t run_two_chains(Session& session) {
+  Step step = session.step();
+  std::vector<Tensor> ends;
+  for (const std::uint64_t seed : {1U, 2U}) {
+    Tensor y = linear(random_images({64, 256}, seed), random_images({256, 256}, seed + 2));
+    for (int i = 0; i < 4; ++i) y = linear(y, random_images({256, 256}, seed + 2));
+    ends.push_back(y);
+  }
+  step.run();
+  session.synchronize();
+  return step.plan().commands.used_streams();
 }
 
-TEST_CASE("with the automatic policy the best plan on the given streams is measured against the serial one") {
-  Session session({.device = "cpu", .streams = 2, .policy = "auto", .width = 1, .threads = 2});
-  models::ResNet model(session, 20, {});
-  train(session, model, 60);
-  CHECK_MESSAGE(session.choice_report().starts_with("serial: "), session.choice_report());
-  CHECK_MESSAGE(session.choice_report().find("auto (") != std::string::npos, session.choice_report());
+TEST_CASE("the plan whose steps take the least time is kept") {
+  for (const bool concurrent : {true, false}) {
+    CAPTURE(concurrent);
+    Session session({.device = "cpu", .threads = 2});
+    Delays delays;
+    delays.everywhere = concurrent;
+    session.set_observer(&delays);
+    CHECK(run_two_chains(session) == 1);
+    bool tried_both = false;
+    for (int steps = 1; session.choosing(); ++steps) {
+      REQUIRE(steps < 200);
+      if (run_two_chains(session) == 2) tried_both = true;
+    }
+    CHECK(tried_both);
+    CHECK(run_two_chains(session) == (concurrent ? 2 : 1));
+    const std::string report = session.choice_report();
+    CAPTURE(report);
+    CHECK((report.find(" on 2 streams", report.find("; kept ")) != std::string::npos) == concurrent);
+  }
+}
+
+TEST_CASE("which plan is kept, and comparing itself, changes no bit") {
+  const auto losses = [](const SessionOptions& options) {
+    Session session(options);
+    models::ResNet model(session, 20, {});
+    return train(session, model, 100);
+  };
+  const std::vector<float> expected = losses({.device = "cpu", .streams = 1, .width = 1});
+  CHECK(losses({.device = "cpu", .threads = 2}) == expected);
+  CHECK(losses({.device = "cpu", .policy = "auto", .threads = 4}) == expected);
+}
+
+TEST_CASE("plans are made when their turn comes, each only once") {
+  Session session({.device = "cpu", .threads = 2});
+  // One chain: whatever the policy, there is one plan for all cores and one for a single core, or just one if the nodes
+  // are too small for two.
+  const auto run = [&] {
+    Step step = session.step();
+    relu(relu(random_images({8}, 1)));
+    step.run();
+  };
+  for (int i = 0; i < 100; ++i) run();
+  CHECK_FALSE(session.choosing());
+  CHECK_MESSAGE(session.choice_report().find("streams") == std::string::npos, session.choice_report());
+  CHECK(session.stats().plans == 1);
 }
 
 TEST_CASE("with one core there is a single candidate") {

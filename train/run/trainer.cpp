@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "core/median.h"
@@ -109,9 +110,9 @@ void Trainer::open_folders(Progress& progress) {
 
 void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
   if (entries_.size() > 1) measure_alone(progress, stop);
-  std::size_t jobs = 0;  // in the last turn
-  bool reported = false;
-  std::string traded;  // for memory, as last printed
+  std::size_t jobs = 0;           // in the last turn
+  std::set<std::string> reports;  // on the choice of plans, as printed
+  std::string traded;             // for memory, as last printed
   while (!stop()) {
     const std::vector<Entry*> entries = running();
     if (entries.empty()) return;
@@ -120,10 +121,8 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     jobs = entries.size();
     const Turn turn = take_turn(entries, progress, stop);
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
-    reported = reported && !changed;
-    if (!reported && !session_.choosing() && !session_.choice_report().empty()) {
-      progress.print("plans measured: " + session_.choice_report());
-      reported = true;
+    if (const std::string report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
+      if (!report.empty()) progress.print("plans measured: " + report);
     }
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();

@@ -1,0 +1,30 @@
+#pragma once
+// The memory that all plans of a session share: as large as the largest plan needs, and for one run at a time.
+
+#include "core/backend.h"
+
+namespace braid {
+
+class Arena {
+ public:
+  Arena(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
+
+  /// Makes it at least this large. May wait for what is running and move it; its content is lost then. Throws
+  /// OutOfMemory, and is empty afterwards.
+  void reserve(std::int64_t bytes) {
+    const auto needed = static_cast<std::size_t>(bytes);
+    if (buffer_.data() != nullptr && buffer_.bytes() >= needed) return;
+    streams_.synchronize();
+    buffer_ = {};  // first release, then allocate: both together may not fit
+    buffer_ = backend_.allocate(needed);
+  }
+  void* data() const { return buffer_.data(); }
+  std::size_t bytes() const { return buffer_.bytes(); }
+
+ private:
+  Backend& backend_;
+  StreamGroup& streams_;
+  Buffer buffer_;
+};
+
+}  // namespace braid

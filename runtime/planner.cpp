@@ -1,0 +1,89 @@
+#include "runtime/planner.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "runtime/session.h"
+
+namespace braid {
+
+StepGraph with_kept_results(StepGraph graph) {
+  std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
+  for (const Node& node : graph.nodes()) {
+    if (node.is_view) continue;
+    for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
+  }
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(id);
+    const bool result = value.producer != kNoNode && !read[static_cast<std::size_t>(value.root)];
+    if (value.slot < 0 && value.root == id && (result || value.desc.shape.size() == 1)) graph.keep(id);
+  }
+  return graph;
+}
+
+KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
+  return {.device = context.device(),
+          .info = context.backend().info(),
+          .tf32 = options.tf32,
+          .deterministic = options.deterministic,
+          .workspace_limit = options.workspace_limit};
+}
+
+std::vector<int> widths(int fixed, int max_width) {
+  if (fixed > 0) return {std::min(fixed, max_width)};
+  std::vector<int> list;
+  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
+  list.push_back(max_width);
+  return list;
+}
+
+std::string PlanSetting::name() const {
+  std::string name = policy;
+  if (streams > 1) name += " on " + plural(static_cast<std::size_t>(streams), "stream");
+  if (width == 1) name += streams > 1 ? " of one core each" : " on one core";
+  return name;
+}
+
+Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& options)
+    : context_(context), streams_(streams), options_(options), timer_(context.backend(), streams) {
+  if (options.costs.empty()) return;
+  const DeviceInfo& device = context.backend().info();
+  profile_ = scheduler::read_profile(options.costs);
+  check_device(*profile_, options.costs, device.name, device.capacity);
+}
+
+std::vector<PlanSetting> Planner::settings() const {
+  const int width = options_.width;
+  if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
+  const DeviceInfo& device = context_.backend().info();
+  std::vector<PlanSetting> settings{{"serial", 1, width}};
+  if (device.capacity == 1) return settings;
+  for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
+    if (streams <= streams_.size()) settings.push_back({options_.policy, streams, width});
+  }
+  if (device.oversubscribes || width > 0) return settings;
+  settings.push_back({"serial", 1, 1});
+  settings.push_back({options_.policy, settings[1].streams, 1});
+  return settings;
+}
+
+PlannedStep Planner::plan(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit) {
+  const DeviceInfo& device = context_.backend().info();
+  const KernelTarget target = kernel_target(context_, options_);
+  scheduler::Costs costs =
+      scheduler::analytic_costs(graph, device, widths(setting.width, device.max_width), target.tf32);
+  NodeKernels kernels = make_kernels(graph, target, costs);
+  if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
+  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
+  scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, setting.streams,
+                                                       profile_.has_value() ? &*profile_ : nullptr, target.tf32);
+  scheduler::LimitedStep step =
+      plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
+  if (step.recomputed.has_value())
+    kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
+  return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
+                                                     std::move(kernels), step.problem.costs),
+          .traded = std::move(step.traded)};
+}
+
+}  // namespace braid

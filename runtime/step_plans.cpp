@@ -1,0 +1,106 @@
+#include "runtime/step_plans.h"
+
+#include "runtime/session.h"
+
+namespace braid {
+
+namespace {
+
+/// A plan that is predicted to take this many times as long as another is not tried: other programs rarely take so much
+/// of the machine that fewer cores are that much better.
+constexpr double kHopeless = 3;
+
+/// What a plan must save that uses fewer cores: it does not become faster once they are free again, so that this is
+/// noticed only when plans are compared again.
+constexpr double kLeastNarrowGain = 0.1;
+
+}  // namespace
+
+StepPlans::StepPlans(const StepGraph& recorded, Planner& planner)
+    : graph_(with_kept_results(recorded)), planner_(planner), choice_(std::vector<PlanChoice::Plan>(1)) {
+  start(planner.settings());
+}
+
+void StepPlans::start(std::vector<PlanSetting> settings) {
+  settings_ = std::move(settings);
+  plans_.clear();
+  plans_.resize(settings_.size());
+  current_ = 0;
+  std::vector<PlanChoice::Plan> plans;
+  for (const PlanSetting& setting : settings_) {
+    const bool narrower = setting.width != settings_.front().width;
+    plans.push_back({.name = setting.name(), .least_gain = narrower ? kLeastNarrowGain : kLeastGain});
+  }
+  choice_ = PlanChoice(std::move(plans));
+}
+
+Executable& StepPlans::ready(Arena& arena, const Context& context) {
+  while (true) {
+    current_ = choice_.next();
+    PlannedStep& current = plans_[current_];
+    if (!choice_.comparing()) {  // from now on, nobody can read values of the last compared run
+      for (PlannedStep& plan : plans_) {
+        if (&plan != &current) plan = {};
+      }
+    }
+    if (current.executable == nullptr) current = make(settings_[current_]);
+    if (current.executable == nullptr) {
+      choice_.drop(current_);
+      continue;
+    }
+    Executable& executable = *current.executable;
+    const std::int64_t needed = executable.plan().arena_bytes;
+    try {
+      arena.reserve(needed);
+      executable.bind(arena.data(), context);
+      return executable;
+    } catch (const OutOfMemory&) {
+      if (use_less_memory(needed)) continue;
+      start(planner_.settings());  // the next step may find more memory
+      throw;
+    }
+  }
+}
+
+PlannedStep StepPlans::make(const PlanSetting& setting) {
+  const std::int64_t limit = planner_.options().memory_limit;
+  PlannedStep made = planner_.plan(graph_, setting, limit);
+  const scheduler::Plan& plan = made.executable->plan();
+  const bool fits = limit == 0 || plan.arena_bytes <= limit;
+  bool first = true, pointless = setting.policy != "serial" && plan.commands.used_streams() == 1;
+  for (const PlannedStep& other : plans_) {
+    if (other.executable == nullptr) continue;
+    first = false;
+    const scheduler::Plan& its = other.executable->plan();
+    const bool repeats = plan.placements == its.placements && plan.commands.streams == its.commands.streams;
+    pointless = pointless || repeats || plan.makespan > kHopeless * its.makespan;
+  }
+  if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(plan.arena_bytes, made.traded, limit));
+  return first || (fits && !pointless) ? std::move(made) : PlannedStep{};
+}
+
+bool StepPlans::use_less_memory(std::int64_t bytes) {
+  const auto too_large = [&](const PlannedStep& plan) { return plan.executable->plan().arena_bytes >= bytes; };
+  bool left = false;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (plans_[i].executable == nullptr) continue;
+    if (!too_large(plans_[i])) {
+      left = true;
+      continue;
+    }
+    plans_[i] = {};
+    choice_.drop(i);
+  }
+  if (!left) {
+    // How much the device has is not known: it is searched for in steps of an eighth.
+    const PlanSetting serial;
+    PlannedStep smaller = planner_.plan(graph_, serial, bytes - bytes / 8);
+    if (too_large(smaller)) return false;
+    start({serial});
+    plans_.front() = std::move(smaller);
+  }
+  shortage_ = message("plans that need ", bytes, " bytes or more do not fit into memory");
+  return true;
+}
+
+}  // namespace braid

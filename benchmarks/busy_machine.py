@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Times training steps on the CPU while other programs compete for it.
 
-    benchmarks/busy_machine.py [CONFIG ...] [--braid FILE ...] [--batch-size N] [--turns N] [--json FILE]
+    benchmarks/busy_machine.py [CONFIG ...] [--braid FILE ...] [--batch-size N] [--turns N] [--settle SECONDS] [--json FILE]
 
-The script makes the load itself: none, one loop that never sleeps, or a second training with the same settings. Under each
-load, the settings take turns, and all but one of their processes are stopped. Several --braid compare builds.
+The script makes the load itself: none, one loop that never sleeps, a second training with the same settings, and none again,
+while the processes of all settings live on. Under each load, the default first runs for --settle seconds, in which it may
+compare its plans again. Then the settings take turns, and all but one of their processes are stopped. The last row of each
+build compares the default with the best fixed setting; the goal is 1.15. Several --braid compare builds.
 """
 import argparse
 import contextlib
@@ -22,14 +24,13 @@ SETTINGS = {
     "one stream, two cores": {"streams": 1, "width": 2, "threads": 2},
     "two streams, a core each": {"streams": 2, "width": 1, "threads": 2},
 }
-LOADS = ("quiet", "busy loop", "second training")
-CHOOSING_STEPS = 60  # until `streams: auto` has kept a plan
+LOADS = ("quiet", "busy loop", "second training", "quiet again")
 
 
 @contextlib.contextmanager
 def load(kind, words):
     """Keeps the machine busy while the block runs."""
-    if kind == "quiet":
+    if kind.startswith("quiet"):
         yield
         return
     busy = words if kind == "second training" else [sys.executable, "-c", "while True: pass"]
@@ -53,17 +54,17 @@ def measure(config, arguments):
                 programs[braid, name] = (Program(name, words, stop=True), words)
                 programs[braid, name][0].wait_until_ready()
         for kind in LOADS:
-            for program, words in programs.values():  # the default chooses its plan under the first load
-                program.step_seconds.clear()
+            for (_, name), (program, words) in programs.items():
                 with load(kind, words):
-                    program.warm_up(CHOOSING_STEPS if kind == LOADS[0] else 3)
+                    program.take_turn(arguments.settle if name == "default" else 0)
+                program.step_seconds.clear()
             for _ in range(arguments.turns):
                 for program, words in programs.values():
                     with load(kind, words):
                         program.take_turn(arguments.seconds)
             for (braid, name), (program, _) in programs.items():
                 results.append({"config": config.stem, "braid": str(braid), "setting": name, "load": kind,
-                                "seconds": list(program.step_seconds)})
+                                "seconds": list(program.step_seconds), "choice": program.setting()["choice_report"]})
     finally:
         for program, _ in programs.values():
             program.close()
@@ -71,13 +72,16 @@ def measure(config, arguments):
 
 
 def table(results):
-    rows = {}
+    medians = {}
     for result in results:
-        rows.setdefault((result["config"], result["braid"], result["setting"]), {})[result["load"]] = result["seconds"]
-    lines = ["| network | build | setting | " + " | ".join(f"{kind}, ms" for kind in LOADS) + " |", "|---" * 6 + "|"]
-    for (config, braid, setting), row in rows.items():
-        times = " | ".join(f"{1e3 * statistics.median(row[kind]):.1f}" for kind in LOADS)
-        lines.append(f"| {config} | {pathlib.Path(braid).name} | {setting} | {times} |")
+        build = medians.setdefault((result["config"], pathlib.Path(result["braid"]).name), {})
+        build.setdefault(result["setting"], {})[result["load"]] = 1e3 * statistics.median(result["seconds"])
+    lines = ["| network | build | setting | " + " | ".join(f"{kind}, ms" for kind in LOADS) + " |", "|---" * 7 + "|"]
+    for (config, braid), settings in medians.items():
+        rows = {setting: [f"{times[kind]:.1f}" for kind in LOADS] for setting, times in settings.items()}
+        best = {kind: min(times[kind] for setting, times in settings.items() if setting != "default") for kind in LOADS}
+        rows["default / best other"] = [f"{settings['default'][kind] / best[kind]:.2f}" for kind in LOADS]
+        lines += [f"| {config} | {braid} | {setting} | {' | '.join(cells)} |" for setting, cells in rows.items()]
     return "\n".join(lines)
 
 
@@ -88,6 +92,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
+    parser.add_argument("--settle", type=float, default=30.0, help="seconds for the default to notice another load")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     try:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "core/median.h"
@@ -31,13 +32,20 @@ Quartiles relative(const std::vector<double>& turns, const std::vector<double>& 
 
 }  // namespace
 
-PlanChoice::PlanChoice(std::vector<Plan> plans) : plans_(std::move(plans)) {
+PlanChoice::PlanChoice(std::vector<Plan> plans, std::int64_t expected_runs)
+    : plans_(std::move(plans)),
+      most_lost_runs_(expected_runs == 0 ? std::numeric_limits<double>::infinity()
+                                         : kMostLossShare * static_cast<double>(expected_runs)) {
   BRAID_CHECK(!plans_.empty(), Error, "[plan choice] expected at least one plan, got none");
   start();
 }
 
 std::size_t PlanChoice::left() const {
   return static_cast<std::size_t>(std::ranges::count(plans_, false, &Plan::dropped));
+}
+
+bool PlanChoice::worth_comparing() const {
+  return left() > 1 && static_cast<double>(kRunsPerTurn * (left() - 1)) <= most_lost_runs_;
 }
 
 std::size_t PlanChoice::next() const {
@@ -53,7 +61,7 @@ void PlanChoice::start() {
   }
   std::ranges::stable_partition(running_, [&](std::size_t i) { return i == kept_; });
   if (!running_.empty()) kept_ = running_.front();
-  if (running_.size() == 1) running_.clear();
+  if (!worth_comparing()) running_.clear();
   runs_.clear();
   compared_seconds_ = 0;
   compared_runs_ = 0;
@@ -88,7 +96,9 @@ void PlanChoice::end_round() {
   const std::vector<double>& best = plans_[fastest()].turns;
   const auto slower = [&](double mine, double its) { return mine > (1 + 1 / static_cast<double>(turns)) * its; };
   std::erase_if(running_, [&](std::size_t i) { return std::ranges::equal(plans_[i].turns, best, slower); });
-  if (turns == kMostTurns || running_.size() == 1 || lost() > kMostLoss) keep();
+  const double most_lost = std::min(kMostLoss, most_lost_runs_ * median(best));
+  const double lost_after_next = lost() * static_cast<double>(turns + 1) / static_cast<double>(turns);
+  if (turns == kMostTurns || running_.size() == 1 || lost_after_next > most_lost) keep();
 }
 
 void PlanChoice::keep() {
@@ -120,7 +130,7 @@ void PlanChoice::keep() {
 }
 
 void PlanChoice::add_interval(double seconds) {
-  if (comparing() || left() == 1) return;
+  if (comparing() || !worth_comparing()) return;
   intervals_[watched_steps_++ % kWatchedSteps] = seconds;
   if (watched_steps_ % kWatchedSteps != 0) return;
   const auto middle = intervals_.begin() + kWatchedSteps / 2;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,12 @@ inline constexpr std::size_t kRunsPerTurn = 3;
 inline constexpr double kLongRun = 0.2;
 /// A plan replaces another only if it saves this part of its time: less may be noise.
 inline constexpr double kLeastGain = 0.02;
-/// Seconds that a comparison may lose against running the fastest plan all the time. Beyond, it ends with the round.
+/// Seconds that a comparison may lose against running the fastest plan all the time. It ends before a round would lose
+/// more.
 inline constexpr double kMostLoss = 5;
+/// The same as a part of a training whose length is known. If that allows less than a turn for each plan, the first
+/// plan is kept without a comparison.
+inline constexpr double kMostLossShare = 0.02;
 /// Part of the time that comparing again may lose.
 inline constexpr double kLossShare = 0.05;
 /// Seconds from one comparison to the next.
@@ -37,8 +42,9 @@ class PlanChoice {
     bool dropped = false;
   };
 
-  /// One or more plans. The first is the one to beat; when plans are compared again, the kept one is.
-  explicit PlanChoice(std::vector<Plan> plans);
+  /// One or more plans. The first is the one to beat; when plans are compared again, the kept one is. `expected_runs`
+  /// is the length of the training in runs; 0 if unknown.
+  explicit PlanChoice(std::vector<Plan> plans, std::int64_t expected_runs = 0);
 
   /// Whether plans are being compared: then the run of next() is timed on its own, for add_run.
   bool comparing() const { return !running_.empty(); }
@@ -60,6 +66,8 @@ class PlanChoice {
   const std::string& report() const { return report_; }
 
  private:
+  /// Whether there is a choice, and the training long enough for a comparison.
+  bool worth_comparing() const;
   void start();
   void end_round();
   void keep();
@@ -68,6 +76,7 @@ class PlanChoice {
   double lost() const;
 
   std::vector<Plan> plans_;
+  double most_lost_runs_;  // infinite if the length of the training is unknown
   std::size_t kept_ = 0;
   std::string report_;
 

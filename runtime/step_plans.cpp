@@ -31,7 +31,7 @@ void StepPlans::start(std::vector<PlanSetting> settings) {
     const bool narrower = setting.width != settings_.front().width;
     plans.push_back({.name = setting.name(), .least_gain = narrower ? kLeastNarrowGain : kLeastGain});
   }
-  choice_ = PlanChoice(std::move(plans));
+  choice_ = PlanChoice(std::move(plans), planner_.expected_steps);
 }
 
 Executable& StepPlans::ready(Arena& arena, const Context& context) {

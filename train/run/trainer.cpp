@@ -45,6 +45,9 @@ Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config
       entry.result.failure = std::current_exception();
     }
   }
+  std::int64_t most_steps = 0;
+  for (const Entry& entry : entries_) most_steps = std::max(most_steps, entry.job ? entry.job->total_steps() : 0);
+  session_.expect_steps(most_steps);
 }
 
 RunResult Trainer::run(Progress& progress) {

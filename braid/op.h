@@ -1,5 +1,5 @@
 #pragma once
-// Everything that an op of one's own needs: its definition, its kernels, their registration, and apply_op.
+// Everything that your own op needs: its definition, its kernels, their registration, and apply_op.
 
 #include "autograd/functions.h"
 #include "core/op.h"

@@ -96,9 +96,9 @@ void PlanChoice::end_round() {
   const std::vector<double>& best = plans_[fastest()].turns;
   const auto slower = [&](double mine, double its) { return mine > (1 + 1 / static_cast<double>(turns)) * its; };
   std::erase_if(running_, [&](std::size_t i) { return std::ranges::equal(plans_[i].turns, best, slower); });
-  const double most_lost = std::min(kMostLoss, most_lost_runs_ * median(best));
   const double lost_after_next = lost() * static_cast<double>(turns + 1) / static_cast<double>(turns);
-  if (turns == kMostTurns || running_.size() == 1 || lost_after_next > most_lost) keep();
+  const bool too_short = turns > 2 && lost_after_next > most_lost_runs_ * median(best);  // the first turn is cold
+  if (turns == kMostTurns || running_.size() == 1 || lost_after_next > kMostLoss || too_short) keep();
 }
 
 void PlanChoice::keep() {

@@ -224,7 +224,7 @@ TEST_CASE("slow plans leave early, so that a comparison loses a few steps' time 
   }
 }
 
-TEST_CASE("a comparison loses at most 2 % of a training of known length, or does not take place") {
+TEST_CASE("a comparison loses about 2 % of a training of known length, or does not take place") {
   const std::vector<double> times{10, 11, 15, 18};
   std::size_t longest = 0;
   for (const std::int64_t expected : {1, 100, 449, 450, 468, 700, 1000, 100000}) {
@@ -233,12 +233,19 @@ TEST_CASE("a comparison loses at most 2 % of a training of known length, or does
     CHECK(choice.comparing() == (expected >= 450));  // 2 % are three runs of three plans
     const Runs runs = compare(choice, [&](std::size_t plan, auto, auto) { return times[plan]; });
     CHECK(choice.next() == 0);
-    CHECK(runs.milliseconds - 10 * static_cast<double>(runs.all()) <= 0.02 * 10 * static_cast<double>(expected));
+    CHECK(runs.milliseconds - 10 * static_cast<double>(runs.all()) <= 0.023 * 10 * static_cast<double>(expected));
     CHECK(runs.all() >= longest);
     longest = runs.all();
     for (int i = 0; i < 100 && expected < 450; ++i) choice.add_interval(i < 50 ? 1 : 100);
     CHECK_FALSE(choice.comparing());
   }
+}
+
+TEST_CASE("a short comparison does not decide by the first turn, which is cold") {
+  PlanChoice choice({{kNames[0]}, {kNames[1]}, {kNames[2]}, {kNames[3]}}, 468);
+  const std::vector<double> times{60, 65, 110, 75};
+  compare(choice, [&](std::size_t plan, std::size_t, std::size_t run) { return run == 0 ? 400 : times[plan]; });
+  CHECK(choice.next() == 0);
 }
 
 TEST_CASE("runs that take long need no company, and a comparison loses a few seconds at most") {

@@ -73,7 +73,7 @@ void reset();
 /// The calls since the last reset() or clear().
 std::vector<Call> calls();
 void clear();
-/// Adds a mark of one's own to the log.
+/// Adds a mark of the test's to the log.
 void mark(std::string_view text, int stream, int index);
 
 /// What CUDA lets pass but no program should do, as sentences: a wait for an event that was never recorded, a handle

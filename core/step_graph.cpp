@@ -16,7 +16,8 @@ Work Op::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outp
 }
 
 void Op::gradient(GradientContext&) const {
-  throw Error(message("[", name(), "] has no gradient: override Op::gradient, or record it while a braid::NoGrad lives"));
+  throw Error(
+      message("[", name(), "] has no gradient: override Op::gradient, or record it while a braid::NoGrad lives"));
 }
 
 std::ostream& operator<<(std::ostream& out, const Op& op) {

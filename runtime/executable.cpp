@@ -94,7 +94,9 @@ void* Executable::address(ValueId value, const Context& context) const {
 
 void Executable::bind(void* arena, const Context& context) {
   if (bound_ && arena_ == arena) return;
-  unbind();
+  bound_ = false;
+  replay_.reset();
+  runs_ = 0;
   arena_ = arena;
   std::vector<void*> inputs, outputs;
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
@@ -109,12 +111,6 @@ void Executable::bind(void* arena, const Context& context) {
                  static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
   }
   bound_ = true;
-}
-
-void Executable::unbind() {
-  bound_ = false;
-  replay_.reset();
-  runs_ = 0;
 }
 
 void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {

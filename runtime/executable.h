@@ -55,8 +55,6 @@ class Executable {
 
   /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved.
   void bind(void* arena, const Context& context);
-  /// Forgets the arena, which has moved.
-  void unbind();
   /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
   /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);

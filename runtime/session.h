@@ -107,7 +107,10 @@ class Session : public Context {
   const SessionOptions& options() const { return options_; }
   SessionStats stats() const;
   /// Why the plan in use was kept (PlanChoice::report); empty unless plans were compared.
-  std::string choice_report() const { return plans_ == nullptr ? "" : plans_->choice_report(); }
+  const std::string& choice_report() const {
+    static const std::string none;
+    return plans_ == nullptr ? none : plans_->choice_report();
+  }
 
   /// What the plan in use gave up to fit into memory; empty if nothing.
   std::string memory_report() const { return plans_ == nullptr ? "" : plans_->memory_report(); }

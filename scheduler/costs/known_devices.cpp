@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/json_part.h"
+#include "core/suggestion.h"
 
 namespace braid::scheduler {
 namespace {
@@ -80,12 +81,10 @@ class Reader {
 }  // namespace
 
 DeviceInfo known_device(std::string_view name) {
-  std::string known;
   for (const Named& device : kDevices) {
     if (device.name == name) return device.make();
-    known += (known.empty() ? "" : ", ") + std::string(device.name);
   }
-  throw Error(message("[device] expected one of ", known, ", got '", name, "'"));
+  throw Error(message("[device] expected one of ", comma_list(known_device_names()), ", got '", name, "'"));
 }
 
 std::vector<std::string> known_device_names() {

@@ -124,7 +124,7 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     jobs = entries.size();
     const Turn turn = take_turn(entries, progress, stop);
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
-    if (const std::string report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
+    if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
       if (!report.empty()) progress.print("plans measured: " + report);
     }
     if (session_.memory_report() != traded) {

@@ -31,7 +31,7 @@ bool is_sticky(cudaError_t status) {
   }
 }
 
-void check(cudaError_t status, const char* call) {
+void check_cuda(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // a failure that is reported once must not be found again by the next check
   const std::string text = message("[cuda] ", function_of(call), " failed: ", cudaGetErrorString(status), " (",
@@ -43,7 +43,7 @@ void check(cudaError_t status, const char* call) {
   throw DeviceError(text);
 }
 
-void check(cudnnStatus_t status, const char* call) {
+void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   char detail[512] = "";
   cudnnGetLastErrorString(detail, sizeof detail);
@@ -51,7 +51,7 @@ void check(cudnnStatus_t status, const char* call) {
                             *detail == '\0' ? "" : ": ", detail));
 }
 
-void check(cublasStatus_t status, const char* call) {
+void check_cublas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw DeviceError(message("[cublas] ", function_of(call), " failed: ", cublasLtGetStatusString(status)));
 }

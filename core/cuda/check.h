@@ -9,9 +9,9 @@ namespace braid::cuda {
 
 /// Throw DeviceError (OutOfMemory for cudaErrorMemoryAllocation) unless the status is success. `call` is the text of
 /// the call.
-void check(cudaError_t status, const char* call);
-void check(cudnnStatus_t status, const char* call);
-void check(cublasStatus_t status, const char* call);
+void check_cuda(cudaError_t status, const char* call);
+void check_cudnn(cudnnStatus_t status, const char* call);
+void check_cublas(cublasStatus_t status, const char* call);
 
 /// Whether an error has destroyed the device's context: no further call can succeed in this process until the device is
 /// reset.
@@ -19,4 +19,6 @@ bool is_sticky(cudaError_t status);
 
 }  // namespace braid::cuda
 
-#define BRAID_CUDA(call) ::braid::cuda::check((call), #call)
+#define BRAID_CUDA(call) ::braid::cuda::check_cuda((call), #call)
+#define BRAID_CUDNN(call) ::braid::cuda::check_cudnn((call), #call)
+#define BRAID_CUBLAS(call) ::braid::cuda::check_cublas((call), #call)

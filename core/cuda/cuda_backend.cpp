@@ -97,7 +97,7 @@ class CudaBackend final : public Backend {
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, std::max<std::size_t>(bytes, 1));
     if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
-    check(status, "cudaMalloc");
+    check_cuda(status, "cudaMalloc");
     Buffer buffer(data, bytes, [](void* p, std::size_t) { static_cast<void>(cudaFree(p)); });
     BRAID_CUDA(cudaMemsetAsync(data, 0, bytes, stream_));
     BRAID_CUDA(cudaStreamSynchronize(stream_));

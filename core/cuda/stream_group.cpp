@@ -75,11 +75,11 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
   }
   own.stream = StreamHandle(stream);
   cudnnHandle_t cudnn = nullptr;
-  BRAID_CUDA(cudnnCreate(&cudnn));
+  BRAID_CUDNN(cudnnCreate(&cudnn));
   own.cudnn = CudnnHandle(cudnn);
-  BRAID_CUDA(cudnnSetStream(cudnn, stream));
+  BRAID_CUDNN(cudnnSetStream(cudnn, stream));
   cublasLtHandle_t cublas = nullptr;
-  BRAID_CUDA(cublasLtCreate(&cublas));
+  BRAID_CUBLAS(cublasLtCreate(&cublas));
   own.cublas = CublasHandle(cublas);
   own.joined = make_event();
 
@@ -134,7 +134,7 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
   }
   const cudaError_t status = cudaStreamEndCapture(streams_[0].stream, &captured);
   const GraphHandle graph(captured);
-  check(status, "cudaStreamEndCapture");
+  check_cuda(status, "cudaStreamEndCapture");
   cudaGraphExec_t executable = nullptr;
   BRAID_CUDA(cudaGraphInstantiate(&executable, graph, 0));
   auto replay = std::make_unique<GraphReplay>(executable);

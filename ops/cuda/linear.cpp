@@ -55,8 +55,8 @@ cublasComputeType_t compute_type(DType dtype, bool tf32) {
 
 MatrixLayout layout(const Matrix& matrix, DType dtype) {
   cublasLtMatrixLayout_t raw = nullptr;
-  BRAID_CUDA(cublasLtMatrixLayoutCreate(&raw, data_type(dtype), static_cast<std::uint64_t>(matrix.rows),
-                                        static_cast<std::uint64_t>(matrix.columns), matrix.rows));
+  BRAID_CUBLAS(cublasLtMatrixLayoutCreate(&raw, data_type(dtype), static_cast<std::uint64_t>(matrix.rows),
+                                          static_cast<std::uint64_t>(matrix.columns), matrix.rows));
   return MatrixLayout(raw);
 }
 
@@ -75,8 +75,8 @@ class MatmulKernel final : public Kernel {
         b_layout_(layout(product.b, dtype_)),
         d_layout_(layout(product.d, dtype_)) {
     cublasLtMatmulDesc_t raw = nullptr;
-    BRAID_CUDA(cublasLtMatmulDescCreate(&raw, compute_type(dtype_, spec.tf32),
-                                        dtype_ == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
+    BRAID_CUBLAS(cublasLtMatmulDescCreate(&raw, compute_type(dtype_, spec.tf32),
+                                          dtype_ == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
     matmul_ = MatmulDescriptor(raw);
     set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -101,8 +101,8 @@ class MatmulKernel final : public Kernel {
     const bool wide = dtype_ == DType::f64;
     const void* one = wide ? static_cast<const void*>(&kOne64) : &kOne32;
     const void* zero = wide ? static_cast<const void*>(&kZero64) : &kZero32;
-    BRAID_CUDA(cublasLtMatmul(stream.cublas, matmul_, one, a_, a_layout_, b_, b_layout_, zero, d_, d_layout_, d_,
-                              d_layout_, &*algorithm_, workspace_, workspace_bytes_, stream.stream));
+    BRAID_CUBLAS(cublasLtMatmul(stream.cublas, matmul_, one, a_, a_layout_, b_, b_layout_, zero, d_, d_layout_, d_,
+                                d_layout_, &*algorithm_, workspace_, workspace_bytes_, stream.stream));
   }
 
  private:
@@ -111,17 +111,17 @@ class MatmulKernel final : public Kernel {
 
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    BRAID_CUDA(cublasLtMatmulDescSetAttribute(matmul_, attribute, &value, sizeof value));
+    BRAID_CUBLAS(cublasLtMatmulDescSetAttribute(matmul_, attribute, &value, sizeof value));
   }
 
   /// The first choice of cuBLASLt's heuristics on the current device. Sums that are split over k are either joined in
   /// the compute type and a fixed order or, if bitwise equal results are not required, in any order.
   cublasLtMatmulAlgo_t choose_algorithm() const {
     cublasLtMatmulPreference_t raw = nullptr;
-    BRAID_CUDA(cublasLtMatmulPreferenceCreate(&raw));
+    BRAID_CUBLAS(cublasLtMatmulPreferenceCreate(&raw));
     const MatmulPreference preference(raw);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      BRAID_CUDA(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+      BRAID_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes_});
     if (deterministic_) {
@@ -133,13 +133,13 @@ class MatmulKernel final : public Kernel {
       prefer(attribute, kAlignment);
     }
     cublasLtHandle_t handle = nullptr;  // streams' own handles are theirs alone
-    BRAID_CUDA(cublasLtCreate(&handle));
+    BRAID_CUBLAS(cublasLtCreate(&handle));
     const CublasHandle owner(handle);
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, matmul_, a_layout_, b_layout_, d_layout_,
                                                                  d_layout_, preference, 1, &result, &found);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     BRAID_CHECK(found > 0, DeviceError, "[", name_, "] cuBLASLt has no ", deterministic_ ? "deterministic " : "",
                 "algorithm for a ", dtype_, " product with an output of ", product_.d.columns, 'x', product_.d.rows,
                 " within ", workspace_bytes_, " bytes of workspace: allow more workspace",

@@ -178,7 +178,7 @@ unsigned lane() { return current % kWarp; }
 
 namespace braid::cuda {
 
-void check(cudaError_t status, const char* call) {
+void check_cuda(cudaError_t status, const char* call) {
   if (status != cudaSuccess) throw std::logic_error(call);
 }
 

@@ -55,7 +55,7 @@ class ConvolutionKernel final : public Kernel {
 
   void launch(const LaunchContext& context) override {
     const StreamHandles& stream = handles(context);
-    BRAID_CUDA(cudnnBackendExecute(stream.cudnn, plan_->plan.get(), pack_.get()));
+    BRAID_CUDNN(cudnnBackendExecute(stream.cudnn, plan_->plan.get(), pack_.get()));
     if (finish_) add_bias(stream, units_, y_, bias_, activation_, rows_, channels_, dtype_);
   }
 

@@ -43,7 +43,7 @@ class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
-    BRAID_CUDA(cudnnBackendCreateDescriptor(type, &descriptor_));
+    BRAID_CUDNN(cudnnBackendCreateDescriptor(type, &descriptor_));
   }
   ~Descriptor() {
     if (descriptor_ != nullptr) cudnnBackendDestroyDescriptor(descriptor_);
@@ -59,8 +59,8 @@ class Descriptor {
 
   template <class T>
   Descriptor& set(cudnnBackendAttributeName_t name, std::span<const T> values) {
-    BRAID_CUDA(cudnnBackendSetAttribute(descriptor_, name, AttributeType<T>::value,
-                                        static_cast<std::int64_t>(values.size()), values.data()));
+    BRAID_CUDNN(cudnnBackendSetAttribute(descriptor_, name, AttributeType<T>::value,
+                                         static_cast<std::int64_t>(values.size()), values.data()));
     return *this;
   }
   template <class T>
@@ -70,13 +70,13 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) { return set(name, value.descriptor_); }
   /// Device addresses. (A descriptor is a void* too, so the type does not distinguish them.)
   Descriptor& set_addresses(cudnnBackendAttributeName_t name, std::span<void* const> addresses) {
-    BRAID_CUDA(cudnnBackendSetAttribute(descriptor_, name, CUDNN_TYPE_VOID_PTR,
-                                        static_cast<std::int64_t>(addresses.size()), addresses.data()));
+    BRAID_CUDNN(cudnnBackendSetAttribute(descriptor_, name, CUDNN_TYPE_VOID_PTR,
+                                         static_cast<std::int64_t>(addresses.size()), addresses.data()));
     return *this;
   }
   /// No attribute may be set afterwards.
   Descriptor& finalize() {
-    BRAID_CUDA(cudnnBackendFinalize(descriptor_));
+    BRAID_CUDNN(cudnnBackendFinalize(descriptor_));
     return *this;
   }
 
@@ -84,7 +84,7 @@ class Descriptor {
   T get(cudnnBackendAttributeName_t name) const {
     T value{};
     std::int64_t count = 0;
-    BRAID_CUDA(cudnnBackendGetAttribute(descriptor_, name, AttributeType<T>::value, 1, &count, &value));
+    BRAID_CUDNN(cudnnBackendGetAttribute(descriptor_, name, AttributeType<T>::value, 1, &count, &value));
     return value;
   }
   /// All values of an attribute that has several; at most `most`.
@@ -92,7 +92,7 @@ class Descriptor {
   std::vector<T> get_all(cudnnBackendAttributeName_t name, std::int64_t most) const {
     std::vector<T> values(static_cast<std::size_t>(most));
     std::int64_t count = 0;
-    BRAID_CUDA(cudnnBackendGetAttribute(descriptor_, name, AttributeType<T>::value, most, &count, values.data()));
+    BRAID_CUDNN(cudnnBackendGetAttribute(descriptor_, name, AttributeType<T>::value, most, &count, values.data()));
     values.resize(static_cast<std::size_t>(std::min(count, most)));
     return values;
   }
@@ -103,7 +103,7 @@ class Descriptor {
     std::vector<cudnnBackendDescriptor_t> raw;
     for (std::int64_t i = 0; i < most; ++i) raw.push_back(owned.emplace_back(type).get());
     std::int64_t count = 0;
-    BRAID_CUDA(cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, raw.data()));
+    BRAID_CUDNN(cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, raw.data()));
     owned.resize(static_cast<std::size_t>(std::min(count, most)));
     return owned;
   }
@@ -113,7 +113,7 @@ class Descriptor {
   std::int64_t count(cudnnBackendAttributeName_t name,
                      cudnnBackendAttributeType_t type = CUDNN_TYPE_BACKEND_DESCRIPTOR) const {
     std::int64_t count = 0;
-    BRAID_CUDA(cudnnBackendGetAttribute(descriptor_, name, type, 0, &count, nullptr));
+    BRAID_CUDNN(cudnnBackendGetAttribute(descriptor_, name, type, 0, &count, nullptr));
     return count;
   }
 

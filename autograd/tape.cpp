@@ -169,9 +169,10 @@ Array Tensor::array() const {
   return reader->read_value(id_);
 }
 
-double Tensor::item() const {
-  BRAID_CHECK(shape().size() == 1, ShapeError, "[tensor] item() expects a single element, got shape ", shape());
-  const Array value = array();
+namespace {
+
+double only_element(const Array& value) {
+  BRAID_CHECK(value.size() == 1, ShapeError, "[tensor] item() expects a single element, got shape ", value.shape());
   switch (value.dtype()) {
     case DType::f32: return static_cast<double>(value.as<float>()[0]);
     case DType::f64: return value.as<double>()[0];
@@ -182,5 +183,30 @@ double Tensor::item() const {
   }
   return 0;
 }
+
+}  // namespace
+
+double Tensor::item() const {
+  BRAID_CHECK(shape().size() == 1, ShapeError, "[tensor] item() expects a single element, got shape ", shape());
+  return only_element(array());
+}
+
+Fetched Tensor::fetch() const {
+  ValueReader* reader = tape().reader();
+  BRAID_CHECK(reader != nullptr, Error, "[tensor] the step of this tensor has ended");
+  return Fetched(reader->fetch_value(id_));
+}
+
+Array Fetched::array() const {
+  BRAID_CHECK(delivery_ != nullptr, Error, "[tensor] nothing was fetched: call fetch() on a tensor");
+  while (!delivery_->arrived && delivery_->fault == nullptr) {
+    const std::function<void()> wait = delivery_->wait;  // running the step replaces it
+    wait();
+  }
+  if (delivery_->fault != nullptr) std::rethrow_exception(delivery_->fault);
+  return delivery_->array;
+}
+
+double Fetched::item() const { return only_element(array()); }
 
 }  // namespace braid

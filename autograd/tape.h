@@ -2,6 +2,8 @@
 // The tape of one step: the step graph, and what differentiation needs beside it. Recording appends to flat arrays; the
 // structural hash rolls along, so an unchanged step finds its plan at once.
 
+#include <exception>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +13,20 @@
 
 namespace braid {
 
+/// What Tensor::fetch() asked for: the elements, or why they will never come.
+struct Delivery {
+  Array array;
+  std::exception_ptr fault;
+  bool arrived = false;
+  std::function<void()> wait;  ///< until they have arrived, or there is a fault
+};
+
 /// Brings values back to the host. Implemented by the step that runs the tape.
 class ValueReader {
  public:
   virtual ~ValueReader() = default;
   virtual Array read_value(ValueId value) = 0;
+  virtual std::shared_ptr<Delivery> fetch_value(ValueId value) = 0;
 };
 
 class Tape {

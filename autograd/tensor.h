@@ -2,6 +2,7 @@
 // A tensor is a name for a value on the tape. Using it records; its elements exist once the step has run.
 
 #include <cstdint>
+#include <memory>
 
 #include "core/array.h"
 #include "core/context.h"
@@ -9,6 +10,22 @@
 namespace braid {
 
 class Tape;
+struct Delivery;
+
+/// Elements that a step brings to the host when it ends. They stay readable while later steps run.
+class Fetched {
+ public:
+  Fetched() = default;
+  explicit Fetched(std::shared_ptr<Delivery> delivery) : delivery_(std::move(delivery)) {}
+
+  /// The elements; waits for their step, but not for later ones. Throws what went wrong in it, Error if it never ran.
+  Array array() const;
+  /// The only element, as double. Throws ShapeError if there is not exactly one.
+  double item() const;
+
+ private:
+  std::shared_ptr<Delivery> delivery_;
+};
 
 class Tensor {
  public:
@@ -32,6 +49,8 @@ class Tensor {
   Array array() const;
   /// The only element, as double. Throws ShapeError if there is not exactly one.
   double item() const;
+  /// Asks for the elements before the step runs, so that the next step can be launched before they are read.
+  Fetched fetch() const;
 
  private:
   Tape* tape_ = nullptr;

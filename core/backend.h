@@ -27,6 +27,13 @@ struct Upload {
   std::size_t bytes = 0;
 };
 
+/// Device bytes to copy to the host.
+struct Download {
+  void* target = nullptr;
+  const void* source = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// When a launch ran on its device, microseconds from the first start of its program.
 struct LaunchTime {
   std::int32_t index = 0;
@@ -55,9 +62,9 @@ class StreamGroup {
  public:
   virtual ~StreamGroup() = default;
   virtual int size() const = 0;
-  /// Returns once the next program may be prepared: when nothing runs any more (CPU), or when at most one program is
-  /// still running (CUDA). Throws what earlier programs threw.
-  virtual void admit() = 0;
+  /// Returns once the next program may be prepared, and how many programs may still be running: none on CPU, the last
+  /// one on CUDA. Throws what earlier programs threw.
+  virtual int admit() = 0;
   /// Copies host data to the device, after everything launched before and ahead of the next launch. The sources may be
   /// reused at once. On CUDA the transfer itself overlaps with what is running.
   virtual void upload(std::span<const Upload> uploads) = 0;
@@ -71,6 +78,9 @@ class StreamGroup {
   virtual std::unique_ptr<Replay> capture(const Program&) { return nullptr; }
   /// Launches what capture() made, like launch(program).
   virtual void launch(Replay&) {}
+  /// Copies device data to the host, after the last launch and ahead of the next. The targets hold it once admit() or
+  /// synchronize() finds that the program has finished, also if that throws. Once per launch.
+  virtual void download(std::span<const Download> downloads) = 0;
   /// Runs a program once and returns when each launch ran on the device, by start. Nothing else may be running.
   virtual std::vector<LaunchTime> measure(const Program& program) = 0;
   /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last

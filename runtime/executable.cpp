@@ -136,7 +136,7 @@ void Executable::launch(StreamGroup& streams) {
   ++runs_;
 }
 
-Array Executable::read(ValueId recorded, const Context& context) const {
+const void* Executable::source(ValueId recorded, const Context& context) const {
   const ValueId value = planned(recorded);
   const Value& v = graph_.value(value);
   BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
@@ -145,8 +145,14 @@ Array Executable::read(ValueId recorded, const Context& context) const {
       v.slot >= 0 || graph_.value(v.root).kept, Error, "[tensor] the value of shape ", v.desc.shape,
       " was not kept: other values reused its memory later in the step. Call keep() on the tensor before the step "
       "runs");
-  Array array(v.desc.dtype, v.desc.shape);
-  context.backend().copy_to_host(array.data(), address(value, context), array.bytes());
+  return address(value, context);
+}
+
+Array Executable::read(ValueId value, const Context& context) const {
+  const ValueDesc& desc = graph_.value(planned(value)).desc;
+  const void* from = source(value, context);
+  Array array(desc.dtype, desc.shape);
+  context.backend().copy_to_host(array.data(), from, array.bytes());
   return array;
 }
 

@@ -40,7 +40,7 @@ Session::Session(const SessionOptions& options)
 Session::~Session() {
   // The streams finish before what they run goes away. A fault that nobody asked for has nowhere to go.
   try {
-    streams_->synchronize();
+    synchronize();
   } catch (...) {
   }
 }
@@ -51,7 +51,38 @@ Step Session::step() {
   return Step(*this);
 }
 
-void Session::synchronize() { streams_->synchronize(); }
+void Session::synchronize() {
+  try {
+    streams_->synchronize();
+  } catch (...) {
+    settle(0, std::current_exception());
+    throw;
+  }
+  settle(0);
+}
+
+void Session::admit() {
+  int running = 0;
+  try {
+    running = streams_->admit();
+  } catch (...) {
+    settle(0, std::current_exception());
+    throw;
+  }
+  settle(running);
+}
+
+void Session::settle(std::int64_t running, const std::exception_ptr& fault) {
+  if (fault != nullptr) {  // copies to the arrays may still be running
+    for (const Underway& item : underway_) item.delivery->fault = fault;
+    return;
+  }
+  std::erase_if(underway_, [&](const Underway& item) {
+    if (item.step > steps_ - running) return false;
+    item.delivery->arrived = true;
+    return true;
+  });
+}
 
 void Session::prefetch(std::span<const Array> arrays) {
   std::vector<Upload> uploads;
@@ -96,6 +127,9 @@ Step::Step(Session& session) : session_(session), guard_(session.tape_) {
 }
 
 Step::~Step() {
+  for (auto& [value, delivery] : fetched_) {
+    delivery->fault = std::make_exception_ptr(Error("[tensor] the step that was to bring these elements never ran"));
+  }
   session_.tape_.end_step();
   session_.recording_ = false;
 }
@@ -104,7 +138,7 @@ Executable& Step::prepare() {
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
   Session& s = session_;
   s.tape_.close();
-  s.streams_->admit();
+  s.admit();
   Executable& executable = s.find_plan();
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
   s.prefetched_.clear();
@@ -127,6 +161,7 @@ void Step::run() {
   executable.launch(*s.streams_);
   executable_ = &executable;
   ++s.steps_;
+  send_fetched();
   if (comparing) {
     finish();
     s.plans_->choice().add_run(since(start, std::chrono::steady_clock::now()));
@@ -140,11 +175,30 @@ std::vector<LaunchTime> Step::measure() {
   executable_ = &executable;
   ++session_.steps_;
   try {
-    return executable.measure(*session_.streams_);
+    std::vector<LaunchTime> times = executable.measure(*session_.streams_);
+    send_fetched();
+    return times;
   } catch (...) {
     fault_ = std::current_exception();
     throw;
   }
+}
+
+void Step::send_fetched() {
+  std::vector<Download> downloads;
+  for (auto& [value, delivery] : fetched_) {
+    const ValueDesc& desc = session_.tape_.graph().value(value).desc;
+    const void* source = executable_->source(value, session_);
+    delivery->array = Array(desc.dtype, desc.shape);
+    downloads.push_back({delivery->array.data(), source, delivery->array.bytes()});
+  }
+  if (downloads.empty()) return;
+  session_.streams_->download(downloads);
+  for (auto& [value, delivery] : fetched_) {
+    delivery->wait = [&s = session_, step = session_.steps_] { step == s.steps_ ? s.synchronize() : s.admit(); };
+    session_.underway_.push_back({session_.steps_, std::move(delivery)});
+  }
+  fetched_.clear();
 }
 
 const Executable& Step::executable() const {
@@ -161,6 +215,18 @@ Array Step::read_value(ValueId value) {
   if (executable_ == nullptr) run();
   finish();
   return executable_->read(value, session_);
+}
+
+std::shared_ptr<Delivery> Step::fetch_value(ValueId value) {
+  auto delivery = std::make_shared<Delivery>();
+  if (executable_ != nullptr) {
+    delivery->array = read_value(value);
+    delivery->arrived = true;
+    return delivery;
+  }
+  if (session_.tape_.graph().value(value).desc.shape.size() != 1) session_.tape_.keep(value);
+  delivery->wait = [this] { run(); };
+  return fetched_.emplace_back(value, std::move(delivery)).second;
 }
 
 void Step::finish() {

@@ -71,6 +71,7 @@ class Step final : public ValueReader {
   /// The recorded node that a node of that graph is, or repeats. Throws Error before run().
   NodeId recorded_node(NodeId node) const;
   Array read_value(ValueId value) override;
+  std::shared_ptr<Delivery> fetch_value(ValueId value) override;
 
  private:
   friend class Session;
@@ -78,6 +79,8 @@ class Step final : public ValueReader {
   /// Finds or makes the plan and sends the inputs: all that comes before the launch.
   Executable& prepare();
   const Executable& executable() const;
+  /// Sends what was fetched to the host, after the launch.
+  void send_fetched();
   /// Waits for the step. Throws its fault, again and again.
   void finish();
 
@@ -85,6 +88,7 @@ class Step final : public ValueReader {
   Tape::Guard guard_;
   Executable* executable_ = nullptr;
   std::exception_ptr fault_;  // of this step; every read throws it
+  std::vector<std::pair<ValueId, std::shared_ptr<Delivery>>> fetched_;
 };
 
 class Session : public Context {
@@ -129,6 +133,16 @@ class Session : public Context {
   /// Finds or makes the plan of the recorded step.
   Executable& find_plan();
   void capture(Executable& executable);
+  /// Waits as StreamGroup::admit does.
+  void admit();
+  /// What was fetched from all steps but the last few has arrived, or has met with a fault.
+  void settle(std::int64_t running, const std::exception_ptr& fault = nullptr);
+
+  /// On its way from a step that was launched.
+  struct Underway {
+    std::int64_t step;
+    std::shared_ptr<Delivery> delivery;
+  };
 
   SessionOptions options_;
   std::unique_ptr<StreamGroup> streams_;
@@ -140,6 +154,7 @@ class Session : public Context {
   Tape tape_;
   bool recording_ = false;
   std::vector<Array> prefetched_;  // kept until the next step has taken them
+  std::vector<Underway> underway_;
   std::int64_t steps_ = 0;
   std::int64_t captures_ = 0;
   double capture_seconds_ = 0;

@@ -76,6 +76,10 @@ void CpuStreamGroup::upload(std::span<const Upload> uploads) {
   }
 }
 
+void CpuStreamGroup::download(std::span<const Download> downloads) {
+  downloads_.assign(downloads.begin(), downloads.end());
+}
+
 void CpuStreamGroup::launch(const Program& program) {
   BRAID_CHECK(static_cast<int>(program.commands.streams.size()) <= size(), Error, "[cpu] the program uses ",
               program.commands.streams.size(), " streams, there are ", size());
@@ -128,6 +132,8 @@ void CpuStreamGroup::synchronize() {
     }
     runs_.clear();
   }
+  for (const Download& download : downloads_) std::memcpy(download.target, download.source, download.bytes);
+  downloads_.clear();
   if (fault != nullptr) std::rethrow_exception(fault);
 }
 

@@ -21,10 +21,11 @@ class CpuStreamGroup final : public StreamGroup {
   ~CpuStreamGroup() override;
 
   int size() const override { return static_cast<int>(workers_.size()); }
-  void admit() override { synchronize(); }
+  int admit() override { return synchronize(), 0; }
   void upload(std::span<const Upload> uploads) override;
   using StreamGroup::launch;
   void launch(const Program& program) override;
+  void download(std::span<const Download> downloads) override;
   std::vector<LaunchTime> measure(const Program& program) override;
   void synchronize() override;
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
@@ -50,6 +51,7 @@ class CpuStreamGroup final : public StreamGroup {
 
   std::deque<Event> events_;  // grows only while nothing is running
   LaunchObserver* observer_ = nullptr;
+  std::vector<Download> downloads_;  // to copy once nothing is running
 
   std::mutex mutex_;
   std::vector<std::condition_variable> work_arrived_;  // per stream

@@ -50,7 +50,7 @@ CudaStreamGroup::CudaStreamGroup(int device, const StreamOptions& options)
   new (fault) DataFault;
   for (int index = 0; index < count; ++index) streams_.push_back(make_stream(index, count));
   forked_ = make_event();
-  for (EventHandle& finished : finished_) finished = make_event();
+  for (ProgramEnd& end : ends_) end.finished = make_event();
 }
 
 CudaStreamGroup::~CudaStreamGroup() {
@@ -89,10 +89,12 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
   return own;
 }
 
-void CudaStreamGroup::admit() {
+int CudaStreamGroup::admit() {
   use_device();
-  BRAID_CUDA(cudaEventSynchronize(finished_[next_finished_]));  // the program before the last one launched
+  BRAID_CUDA(cudaEventSynchronize(ends_[next_end_].finished));  // the program before the last one launched
+  ends_[next_end_].results.deliver();
   throw_data_fault();
+  return 1;
 }
 
 void CudaStreamGroup::upload(std::span<const Upload> uploads) {
@@ -116,6 +118,13 @@ void CudaStreamGroup::launch(Replay& replay) {
   use_device();
   BRAID_CUDA(cudaGraphLaunch(static_cast<GraphReplay&>(replay).graph(), streams_[0].stream));
   mark_finished();
+}
+
+void CudaStreamGroup::download(std::span<const Download> downloads) {
+  use_device();
+  ProgramEnd& last = ends_[1 - next_end_];
+  last.results.send(downloads, streams_[0].stream);
+  BRAID_CUDA(cudaEventRecord(last.finished, streams_[0].stream));  // again: now the program ends here
 }
 
 std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
@@ -184,6 +193,7 @@ std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
 void CudaStreamGroup::synchronize() {
   use_device();
   BRAID_CUDA(cudaStreamSynchronize(streams_[0].stream));  // all others join it
+  for (ProgramEnd& end : ends_) end.results.deliver();
   throw_data_fault();
 }
 
@@ -276,8 +286,8 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
 }
 
 void CudaStreamGroup::mark_finished() {
-  BRAID_CUDA(cudaEventRecord(finished_[next_finished_], streams_[0].stream));
-  next_finished_ = 1 - next_finished_;
+  BRAID_CUDA(cudaEventRecord(ends_[next_end_].finished, streams_[0].stream));
+  next_end_ = 1 - next_end_;
 }
 
 void CudaStreamGroup::throw_data_fault() {

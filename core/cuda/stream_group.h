@@ -7,6 +7,7 @@
 #include "core/backend.h"
 #include "core/cuda/green_contexts.h"
 #include "core/cuda/kernel_times.h"
+#include "core/cuda/results.h"
 #include "core/cuda/staging.h"
 #include "core/cuda/stream_handles.h"
 
@@ -20,12 +21,13 @@ class CudaStreamGroup final : public StreamGroup {
   ~CudaStreamGroup() override;
 
   int size() const override { return static_cast<int>(streams_.size()); }
-  void admit() override;
+  int admit() override;
   void upload(std::span<const Upload> uploads) override;
   void prefetch(std::span<const Upload> uploads) override;
   void launch(const Program& program) override;
   std::unique_ptr<Replay> capture(const Program& program) override;
   void launch(Replay& replay) override;
+  void download(std::span<const Download> downloads) override;
   std::vector<LaunchTime> measure(const Program& program) override;
   void synchronize() override;
   /// The observer sees kernels being enqueued, not running; a replay shows it nothing.
@@ -38,6 +40,10 @@ class CudaStreamGroup final : public StreamGroup {
     CublasHandle cublas;
     EventHandle joined;
     StreamHandles handles;  ///< the above, as kernels see them
+  };
+  struct ProgramEnd {
+    EventHandle finished;
+    Results results;
   };
   /// Clocks of a program that is being measured: events around every launch, and CUPTI if it is installed, which is
   /// more accurate.
@@ -68,8 +74,8 @@ class CudaStreamGroup final : public StreamGroup {
   std::vector<OwnStream> streams_;
   EventHandle forked_;
   std::vector<EventHandle> events_;  // of programs
-  EventHandle finished_[2];          // ends of the last two programs, in turn
-  int next_finished_ = 0;
+  ProgramEnd ends_[2];               // of the last two programs, in turn
+  int next_end_ = 0;
   Staging staging_;
   Handle<void*, cudaFreeHost> fault_;  // a DataFault that kernels can write
   LaunchObserver* observer_ = nullptr;

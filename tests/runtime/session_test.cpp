@@ -95,6 +95,58 @@ TEST_CASE("every read of a step that failed throws its fault") {
   CHECK_THROWS_AS(other.array(), DataError);
 }
 
+TEST_CASE("fetched elements stay readable while and after later steps run") {
+  Fetched last;
+  {
+    Session session({.device = "cpu", .streams = 2});
+    std::vector<Fetched> fetched;
+    for (int run = 0; run < 5; ++run) {
+      Step step = session.step();
+      const Tensor x = Array::from<float>({1.0f, static_cast<float>(run)}, {2});
+      const Tensor y = relu(x + x);  // not kept otherwise
+      fetched.push_back(y.fetch());
+      relu(y);
+      if (run == 3) {
+        step.measure();
+        CHECK(y.fetch().array().as<float>()[1] == 6);  // asked for afterwards
+      } else {
+        step.run();
+      }
+    }
+    for (int run = 0; run < 5; ++run) {
+      CHECK(fetched[static_cast<std::size_t>(run)].array().as<float>()[1] == static_cast<float>(2 * run));
+    }
+    CHECK_THROWS_AS(fetched.front().item(), ShapeError);
+    Step step = session.step();
+    const Fetched asked_first = (Tensor(Array::scalar(2.0f)) + Tensor(Array::scalar(3.0f))).fetch();
+    CHECK(asked_first.item() == 5);  // runs the step
+    last = (Fetched(asked_first));
+  }
+  CHECK(last.item() == 5);  // when the session is gone
+}
+
+TEST_CASE("what a step that failed or never ran was to bring throws the reason") {
+  Session session({.device = "cpu", .streams = 2});
+  const Array logits = random_images({4, 3}, 1);
+  const auto loss = [&](int label) { return cross_entropy(logits, Array::from<std::int32_t>({0, 1, label, 2}, {4})); };
+  std::vector<Fetched> fetched;
+  for (const int label : {1, 7}) {
+    Step step = session.step();
+    fetched.push_back(loss(label).fetch());
+    step.run();
+  }
+  {
+    Step step = session.step();
+    fetched.push_back(loss(1).fetch());
+    CHECK_THROWS_AS(step.run(), DataError);  // found in the step before
+  }
+  CHECK(fetched[0].item() > 0);
+  CHECK_THROWS_AS(fetched[1].item(), DataError);
+  CHECK_THROWS_AS(fetched[1].item(), DataError);
+  CHECK_THROWS_WITH_AS(fetched[2].item(), doctest::Contains("never ran"), Error);
+  CHECK_THROWS_AS(Fetched().item(), Error);
+}
+
 TEST_CASE("nothing can be recorded once the step has run") {
   Session session({.device = "cpu", .streams = 1});
   Parameter& w = session.add("w", {DType::f32, {}}, ValueKind::parameter);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/read_file.h"
 #include "tests/data/files.h"
 #include "tests/train/single_job.h"
 #include "train/inspect/bench.h"
@@ -203,7 +204,7 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     CAPTURE(signal);
     const TemporaryFolder folder;
     Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
-    // The first line tells of the run, the second is about step 2: there the signal comes.
+    // The first line tells of the run, the second is about step 2: there the signal comes, while step 3 is running.
     class Interrupter : public std::stringbuf {
      public:
       explicit Interrupter(int signal) : signal_(signal) {}
@@ -218,8 +219,11 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     CHECK(run.interrupted == signal);
     const TrainResult& result = run.jobs.front();
     CHECK(result.interrupted);
-    CHECK(result.steps == 2);
-    CHECK(contains(buffer.str(), "\ninterrupted after step 2; the model is saved\n"));
+    CHECK(result.steps == 3);
+    CHECK(contains(buffer.str(), "\ninterrupted after step 3; the model is saved\n"));
+    const TemporaryFolder other;
+    const TrainResult same = train(tiny(other, {"train.max_steps=3", "train.epochs=1000000"}));
+    CHECK(read_file(result.folder / "model.braid", "the model") == read_file(same.folder / "model.braid", "the model"));
     CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.braid"));
   }

@@ -54,28 +54,37 @@ std::vector<double> CandidateTrainer::train(std::span<const Genotype> candidates
 
 bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std::size_t first,
                                       std::vector<double>& fitness, const std::function<bool()>& stop) {
-  std::vector<Tensor> losses(candidates.size()), accuracies(candidates.size());
+  struct Result {
+    Fetched loss, accuracy;
+  };
+  std::vector<Result> last;  // of the last step, read once the next one is running
+  const auto add = [&] {
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const double loss = unsigned_nan(last[i].loss.item());
+      BRAID_CHECK(std::isfinite(loss), Error, "[pathnet] the loss of the path ", to_string(candidates[i]), " is ", loss,
+                  ": training has diverged. A smaller optimizer.lr may help");
+      fitness[first + i] += last[i].accuracy.item();
+    }
+  };
   for (int t = 0; t < options_.batches; ++t) {
     if (stop()) return false;
     Step step = session_.step();
+    std::vector<Result> results;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const Batch& batch = batches_[first + i].current;
       const Tensor logits = net_.forward(cast(batch.images, options_.dtype), candidates[i], task_);
       const Tensor labels = batch.labels;
-      losses[i] = cross_entropy(logits, labels);
-      accuracies[i] = accuracy(logits, labels);
-      backward(loss_scale_ == nullptr ? losses[i] : (*loss_scale_)(losses[i]));
+      const Tensor loss = cross_entropy(logits, labels);
+      results.push_back({loss.fetch(), accuracy(logits, labels).fetch()});
+      backward(loss_scale_ == nullptr ? loss : (*loss_scale_)(loss));
     }
     sgd_.step(loss_scale_.get());
     step.run();
     for (std::size_t i = 0; i < candidates.size(); ++i) batches_[first + i].advance();  // while the step runs
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const double loss = unsigned_nan(losses[i].item());
-      BRAID_CHECK(std::isfinite(loss), Error, "[pathnet] the loss of the path ", to_string(candidates[i]), " is ", loss,
-                  ": training has diverged. A smaller optimizer.lr may help");
-      fitness[first + i] += accuracies[i].item();
-    }
+    add();
+    last = std::move(results);
   }
+  add();
   return true;
 }
 

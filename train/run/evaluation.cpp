@@ -59,18 +59,28 @@ Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype
   loader.start_epoch(0);
   Batch batch;
   bool more = loader.next(batch);
+  struct Running {
+    std::int64_t samples = 0;
+    Fetched loss, top1, top5;
+  } last;
+  const auto add = [&] {  // what the last step found, once the next one is running
+    if (last.samples == 0) return;
+    const auto n = static_cast<double>(last.samples);
+    sums.samples += last.samples;
+    sums.loss += n * last.loss.item();
+    sums.top1 += std::round(n * last.top1.item());  // exact: a count
+    sums.top5 += std::round(n * last.top5.item());
+  };
   while (more && !(stop && stop())) {
     Step step = session.step();
     const Recorded recorded = record(model, batch, dtype);
+    Running running{batch.size(), recorded.loss.fetch(), recorded.top1.fetch(), recorded.top5.fetch()};
     within_memory(batch, [&] { step.run(); });
-    const std::int64_t size = batch.size();
     more = loader.next(batch);  // while the step runs
-    const auto n = static_cast<double>(size);
-    sums.samples += size;
-    sums.loss += n * recorded.loss.item();
-    sums.top1 += std::round(n * recorded.top1.item());  // exact: a count
-    sums.top5 += std::round(n * recorded.top5.item());
+    add();
+    last = std::move(running);
   }
+  add();
   BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is no batch to evaluate");
   const double n = std::max(1.0, static_cast<double>(sums.samples));
   return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};

@@ -60,11 +60,14 @@ void Job::begin_epoch() {
 
 void Job::record(std::int64_t steps) {
   if (!in_epoch_) begin_epoch();
+  newest_ = 0;
   load_ahead(steps);
   for (const Batch& batch : batches_) {
     const double lr = schedule_.at(learner_.steps());
     learner_.optimizer().set_lr(lr);
-    pending_.push_back({learner_.record(batch), batch.size(), lr});
+    const Learner::Recorded recorded = learner_.record(batch);
+    pending_.push_back({recorded.loss.fetch(), recorded.top1.fetch(), batch.size(), lr});
+    ++newest_;
   }
   batches_.clear();
 }
@@ -82,9 +85,11 @@ void Job::list_loaded(std::vector<Array>& arrays) const {
   for (const Batch& batch : batches_) arrays.insert(arrays.end(), {batch.images, batch.labels});
 }
 
-void Job::collect(RunFolder& folder, Progress& progress, std::size_t row) {
-  for (const Pending& step : pending_) {
-    const double loss = unsigned_nan(step.recorded.loss.item());  // waits for the step
+void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool all) {
+  const std::size_t left = all ? 0 : newest_;
+  for (; pending_.size() > left; pending_.pop_front()) {
+    const Pending& step = pending_.front();
+    const double loss = unsigned_nan(step.loss.item());  // waits for the step
     ++result_.steps;
     BRAID_CHECK(std::isfinite(loss), Error, "[train] the loss is ", loss, " at step ", result_.steps, " (epoch ",
                 epoch_.number, ", learning rate ", step.lr,
@@ -93,12 +98,11 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row) {
     const auto images = static_cast<double>(step.images);
     epoch_.images += step.images;
     epoch_.loss_sum += loss * images;
-    epoch_.hits += step.recorded.top1.item() * images;
+    epoch_.hits += step.top1.item() * images;
     result_.train_loss = epoch_.loss();
     result_.losses.steps.push_back(loss);
     report_step(step.lr, folder, progress, row);
   }
-  pending_.clear();
 }
 
 bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop) {

@@ -3,6 +3,7 @@
 // job records its steps on the session's current step; the caller decides what else that step contains.
 
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -48,8 +49,10 @@ class Job {
   void load_ahead(std::int64_t steps);
   /// Appends the arrays of the batches that load_ahead() has loaded.
   void list_loaded(std::vector<Array>& arrays) const;
-  /// Reads the losses. Throws Error if one is no longer finite; the message names the step.
-  void collect(RunFolder& folder, Progress& progress, std::size_t row);
+  /// Reads the losses of the steps that record() has recorded, in this turn only if `all`: those of the turn before are
+  /// read while this one runs, so that the device never waits for the host. Throws Error if one is no longer finite;
+  /// the message names the step.
+  void collect(RunFolder& folder, Progress& progress, std::size_t row, bool all);
 
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
@@ -77,7 +80,7 @@ class Job {
   };
   /// A recorded step whose loss has not been read.
   struct Pending {
-    Learner::Recorded recorded;
+    Fetched loss, top1;
     std::int64_t images;
     double lr;
   };
@@ -95,7 +98,8 @@ class Job {
   LearningRate schedule_;
   Learner learner_;
   std::vector<Batch> batches_;  // loaded, not yet recorded
-  std::vector<Pending> pending_;
+  std::deque<Pending> pending_;
+  std::size_t newest_ = 0;  // of them, those of the last turn
   Epoch epoch_;
   bool in_epoch_ = false;
   bool more_ = false;  // the loader may have more batches of this epoch

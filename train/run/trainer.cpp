@@ -56,6 +56,7 @@ RunResult Trainer::run(Progress& progress) {
   try {
     open_folders(progress);
     train(progress, stop);
+    collect(progress, true);
   } catch (const std::exception&) {
     fail_all(progress);
     throw;
@@ -145,6 +146,7 @@ void Trainer::measure_alone(Progress& progress, const std::function<bool()>& sto
       seconds.push_back(turn.seconds);
       entry.arena_bytes = turn.arena_bytes;
     }
+    collect(progress, true);
     if (seconds.empty()) continue;
     const std::ptrdiff_t counted = std::min<std::ptrdiff_t>(kCounted, std::ssize(seconds));
     entry.seconds = median({seconds.end() - counted, seconds.end()});
@@ -219,15 +221,27 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     Step step = session_.step();
     owners_.clear();
     for (Entry* entry : entries) {
-      attempt(*entry, progress, [&] { entry->job->record(entry->steps_per_turn); });
+      attempt(*entry, progress, [&] {
+        try {
+          entry->job->record(entry->steps_per_turn);
+        } catch (...) {
+          entry->job->collect(*entry->folder, progress, row(*entry), false);
+          throw;
+        }
+      });
       owners_.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(row(*entry)));
     }
+    std::exception_ptr fault;  // in this step or in the one before: a failure of all jobs
+    try {
+      if (running().empty()) return turn;
+      run_step(step, entries.size() == running().size());
+      turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
+    } catch (const std::exception&) {
+      fault = std::current_exception();
+    }
     for (Entry* entry : entries) {
-      // The first job runs the step for all. An error in it is a failure of all jobs.
       attempt(*entry, progress, [&] {
-        if (turn.arena_bytes > 0) return;
-        run_step(step, entries.size() == running().size());
-        turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
+        if (fault != nullptr) std::rethrow_exception(fault);
       });
     }
     for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
@@ -236,9 +250,9 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       if (entry->job != nullptr) entry->job->list_loaded(loaded);
     }
     session_.prefetch(loaded);
-    for (Entry* entry : entries) {
-      attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry)); });
-    }
+    // Losses are read one turn late, unless something is due before the next turn.
+    collect(progress,
+            std::ranges::any_of(entries, [](Entry* e) { return e->job != nullptr && e->job->epoch_ended(); }));
   }
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bool news = shown() && !shown_before;
@@ -249,6 +263,12 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
   }
   if (news) show();
   return turn;
+}
+
+void Trainer::collect(Progress& progress, bool all) {
+  for (Entry& entry : entries_) {
+    attempt(entry, progress, [&] { entry.job->collect(*entry.folder, progress, row(entry), all); });
+  }
 }
 
 void Trainer::show() {

@@ -68,6 +68,8 @@ class Trainer {
   /// Shows the measured step, if there is one, with the losses so far.
   void show();
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
+  /// Reads the losses of the turn before, or all that have not been read.
+  void collect(Progress& progress, bool all);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
   void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
   /// Calls an action of a job; the job fails if the action throws.

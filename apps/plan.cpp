@@ -67,6 +67,8 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--batch-size", request.batch_size, "Batch size of every job; default: the config's")
       ->type_name("N")
       ->check(in_range(1, 1 << 20));
+  command->add_flag("--forward", request.forward,
+                    "Plan the forward pass alone, in evaluation mode: no loss, gradients or update");
   command
       ->add_option_function<std::int64_t>(
           "--memory-limit", [&request](std::int64_t mebibytes) { request.memory_limit = mebibytes << 20; },

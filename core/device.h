@@ -34,7 +34,8 @@ struct DeviceInfo {
   double launch_seconds = 0;         ///< fixed cost of a node
   double fork_seconds = 0;           ///< extra fixed cost of a node wider than one unit
   int max_width = 1;  ///< widest that can be chosen for a node: all cores on CPU; 1 where the kernel decides (CUDA)
-  double matrix_flops_per_unit = 0;  ///< the same with tensor cores, in bf16; 0: no faster than f32
+  double matrix_flops_per_unit = 0;  ///< the same with tensor cores, in f16 and bf16; 0: no faster than f32
+  bool matrix_f16_only = false;      ///< as in GPUs before Ampere, whose tensor cores take neither bf16 nor tf32
   /// Whether the hardware interleaves more work than there are units at no cost, as a GPU does with thread blocks.
   bool oversubscribes = false;
   /// Thread blocks of one of Braid's own kernels that one unit of a GPU holds at once.

@@ -59,6 +59,7 @@ DeviceInfo describe(int device) {
   constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
   info.flops_per_unit = kComputeShare * 2 * rates.lanes * clock;
   info.matrix_flops_per_unit = kComputeShare * rates.matrix_flops * clock;
+  info.matrix_f16_only = properties.major < 8;
   info.bytes_per_second = kMemoryShare * 2 * memory_clock * bus_bytes;
   info.bytes_per_second_unit = 3 * info.bytes_per_second / info.capacity;  // a third of the SMs saturates the memory
   info.launch_seconds = 2e-6;                                              // a kernel within a CUDA graph

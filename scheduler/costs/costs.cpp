@@ -60,12 +60,12 @@ int occupied_units(const Work& work, const DeviceInfo& device, int units, double
   return static_cast<int>(std::clamp(std::ceil(std::max(slots, bandwidth)), 1.0, double(device.capacity)));
 }
 
-/// FLOP/s of one unit. Tensor cores take f16 and bf16, and tf32 at half the rate.
+/// FLOP/s of one unit. Tensor cores take f16 and, from Ampere on, bf16, and tf32 at half the rate.
 double compute_rate(DType dtype, const DeviceInfo& device, bool tf32) {
-  const bool half = dtype == DType::f16 || dtype == DType::bf16;
-  if (half && device.matrix_flops_per_unit > 0) return device.matrix_flops_per_unit;
-  if (dtype == DType::f32 && tf32) return std::max(device.flops_per_unit, device.matrix_flops_per_unit / 2);
-  return device.flops_per_unit;
+  const double matrix = device.matrix_flops_per_unit, later = device.matrix_f16_only ? 0 : matrix;
+  if (dtype == DType::f16) return std::max(device.flops_per_unit, matrix);
+  if (dtype == DType::bf16) return std::max(device.flops_per_unit, later);
+  return std::max(device.flops_per_unit, dtype == DType::f32 && tf32 ? later / 2 : 0.0);
 }
 
 /// The one implementation of a node on a device that oversubscribes.

@@ -21,31 +21,52 @@ constexpr std::string_view kH200Properties = R"({
   "maxBlockSize": [1024, 1024, 64], "maxGridSize": [2147483647, 65535, 65535], "isTccDriver": 0, "supportCoopLaunch": 1
 })";
 
-/// The part of a GPU's peaks that good kernels reach; profiles replace these round figures.
-constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
-
-/// 67 TFLOP/s in f32, 989 in dense bf16, 141 GB at 4.8 TB/s (NVIDIA, H200 data sheet).
-DeviceInfo h200() {
-  constexpr int kMultiprocessors = 132;
-  constexpr double kBandwidth = kMemoryShare * 4.8e12;
-  return {.name = "NVIDIA H200",
-          .capacity = kMultiprocessors,
-          .memory_bytes = 150754820096,
-          .flops_per_unit = kComputeShare * 67e12 / kMultiprocessors,
-          .bytes_per_second = kBandwidth,
-          .bytes_per_second_unit = 3 * kBandwidth / kMultiprocessors,  // a third of the SMs saturates the memory
-          .launch_seconds = 2e-6,                                      // a kernel within a CUDA graph
-          .matrix_flops_per_unit = kComputeShare * 989e12 / kMultiprocessors,
-          .oversubscribes = true,
-          .blocks_per_unit = 5,  // core/cuda/occupancy.h
-          .properties = std::string(kH200Properties)};
-}
-
-struct Named {
-  std::string_view name;
-  DeviceInfo (*make)();
+/// What NVIDIA publishes about a GPU: its data sheet and the whitepaper on its architecture.
+struct PublicFigures {
+  std::string_view key, name;
+  int multiprocessors;
+  double gigabytes, bytes_per_second;  ///< of memory
+  double flops;                        ///< in f32, at the boost clock
+  double matrix_flops;                 ///< in f16, dense, with f32 sums
+  bool matrix_f16_only;                ///< before Ampere: neither bf16 nor tf32
+  int blocks_per_unit;                 ///< by core/cuda/occupancy.h
+  std::string_view properties = {};    ///< for cuDNN
 };
-constexpr Named kDevices[] = {{"h200", h200}};
+
+constexpr PublicFigures kDevices[] = {
+    // "NVIDIA Tesla P100" whitepaper (WP-08019), table 1: SXM2. Its f16 units do two operations in a lane; there are no
+    // tensor cores.
+    {"p100", "NVIDIA P100", 56, 16, 732e9, 10.6e12, 21.2e12, true, 5},
+    // "NVIDIA Tesla V100 GPU architecture" whitepaper (WP-08608), table 1: SXM2, 16 GB.
+    {"v100", "NVIDIA V100", 80, 16, 900e9, 15.7e12, 125e12, true, 5},
+    // "NVIDIA Turing GPU architecture" whitepaper (WP-09183), table 1: reference clock. An SM holds 1024 threads, half
+    // as many as that of a V100.
+    {"rtx2080ti", "NVIDIA GeForce RTX 2080 Ti", 68, 11, 616e9, 13.4e12, 53.8e12, true, 4},
+    // "NVIDIA A100 Tensor Core GPU architecture" whitepaper, table 4: SXM4, 40 GB.
+    {"a100", "NVIDIA A100", 108, 40, 1555e9, 19.5e12, 312e12, false, 5},
+    // "NVIDIA H100 Tensor Core GPU architecture" whitepaper and data sheet: SXM5.
+    {"h100", "NVIDIA H100", 132, 80, 3.35e12, 66.9e12, 989.4e12, false, 5},
+    // "NVIDIA H200 Tensor Core GPU" data sheet: SXM.
+    {"h200", "NVIDIA H200", 132, 150.754820096, 4.8e12, 67e12, 989e12, false, 5, kH200Properties},
+};
+
+DeviceInfo describe(const PublicFigures& gpu) {
+  // The part of a GPU's peaks that good kernels reach; profiles replace these round figures.
+  constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
+  const double bandwidth = kMemoryShare * gpu.bytes_per_second;
+  return {.name = std::string(gpu.name),
+          .capacity = gpu.multiprocessors,
+          .memory_bytes = static_cast<std::size_t>(std::llround(1e9 * gpu.gigabytes)),
+          .flops_per_unit = kComputeShare * gpu.flops / gpu.multiprocessors,
+          .bytes_per_second = bandwidth,
+          .bytes_per_second_unit = 3 * bandwidth / gpu.multiprocessors,  // a third of the SMs saturates the memory
+          .launch_seconds = 2e-6,                                        // a kernel within a CUDA graph
+          .matrix_flops_per_unit = kComputeShare * gpu.matrix_flops / gpu.multiprocessors,
+          .matrix_f16_only = gpu.matrix_f16_only,
+          .oversubscribes = true,
+          .blocks_per_unit = gpu.blocks_per_unit,
+          .properties = std::string(gpu.properties)};
+}
 
 /// Removes the keys that it reads from an object, so that any key left at the end is unknown.
 class Reader {
@@ -72,6 +93,11 @@ class Reader {
                 kMost, ", got ", value);
     return static_cast<int>(value);
   }
+  bool flag(const char* key) {
+    const Json value = take(key);
+    BRAID_CHECK(value.is_boolean(), Error, "[device] '", key, "' must be true or false, got ", value.dump());
+    return value.get<bool>();
+  }
   void finish() const { BRAID_CHECK(json_.empty(), Error, "[device] unknown key '", json_.begin().key(), "'"); }
 
  private:
@@ -81,15 +107,15 @@ class Reader {
 }  // namespace
 
 DeviceInfo known_device(std::string_view name) {
-  for (const Named& device : kDevices) {
-    if (device.name == name) return device.make();
+  for (const PublicFigures& gpu : kDevices) {
+    if (gpu.key == name) return describe(gpu);
   }
   throw Error(message("[device] expected one of ", comma_list(known_device_names()), ", got '", name, "'"));
 }
 
 std::vector<std::string> known_device_names() {
   std::vector<std::string> names;
-  for (const Named& device : kDevices) names.emplace_back(device.name);
+  for (const PublicFigures& gpu : kDevices) names.emplace_back(gpu.key);
   return names;
 }
 
@@ -99,6 +125,7 @@ std::string to_json(const DeviceInfo& device) {
                {"memory_bytes", device.memory_bytes},
                {"flops_per_unit", device.flops_per_unit},
                {"matrix_flops_per_unit", device.matrix_flops_per_unit},
+               {"matrix_f16_only", device.matrix_f16_only},
                {"bytes_per_second", device.bytes_per_second},
                {"bytes_per_second_unit", device.bytes_per_second_unit},
                {"launch_seconds", device.launch_seconds},
@@ -114,11 +141,8 @@ std::string to_json(const DeviceInfo& device) {
 DeviceInfo device_from_json(std::string_view text) {
   Reader reader(text);
   DeviceInfo device;
-  const Json name = reader.take("name"), oversubscribes = reader.take("oversubscribes"),
-             properties = reader.take("properties");
+  const Json name = reader.take("name"), properties = reader.take("properties");
   BRAID_CHECK(name.is_string(), Error, "[device] 'name' must be a string, got ", name.dump());
-  BRAID_CHECK(oversubscribes.is_boolean(), Error, "[device] 'oversubscribes' must be true or false, got ",
-              oversubscribes.dump());
   BRAID_CHECK(properties.is_object() || properties.is_null(), Error,
               "[device] 'properties' must be an object or null, got ", properties.dump());
   device.name = name.get<std::string>();
@@ -131,7 +155,8 @@ DeviceInfo device_from_json(std::string_view text) {
   device.launch_seconds = reader.number("launch_seconds", 0);
   device.fork_seconds = reader.number("fork_seconds", 0);
   device.max_width = reader.units("max_width");
-  device.oversubscribes = oversubscribes.get<bool>();
+  device.matrix_f16_only = reader.flag("matrix_f16_only");
+  device.oversubscribes = reader.flag("oversubscribes");
   device.blocks_per_unit = reader.units("blocks_per_unit");
   if (properties.is_object()) device.properties = properties.dump();
   reader.finish();

@@ -663,8 +663,17 @@ class CommandLine(unittest.TestCase):
         for command in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
             message = self.fails(*command, "b200")
             self.assertIn("there is no device 'b200' (did you mean 'h200'?)", message)
-            self.assertIn("a known device (h200), or a file *.json", message)
+            self.assertIn("a known device (p100, v100, rtx2080ti, a100, h100, h200), or a file *.json", message)
         self.assertIn("to plan for it: braid plan --device h200", self.fails("train", "tiny.yaml", "--set", "device=h200"))
+
+    def test_plan_of_the_forward_pass_has_no_gradients_and_no_update(self):
+        plan = self.plan("resnet20", "--set", "data.image_size=32", "--device", "v100", "--forward")
+        self.assertEqual((plan["device"], plan["capacity"], plan["has_kernels"]), ("NVIDIA V100", 80, False))
+        self.assertEqual(plan["convolutions"], 21)
+        self.assertEqual((plan["memory"]["gradient_bytes"], plan["jobs"][0]["model"]), (0, "resnet20"))
+        training = self.plan("resnet20", "--set", "data.image_size=32", "--device", "v100")
+        self.assertLess(2 * plan["nodes"], training["nodes"])
+        self.assertLess(plan["memory"]["persistent_bytes"], 0.6 * training["memory"]["persistent_bytes"])  # no momentum
 
     def test_plan_for_several_numbers_of_streams(self):
         plan = self.plan("tiny.yaml", "--device", "h200", "--streams", "1..3")

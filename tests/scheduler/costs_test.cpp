@@ -105,6 +105,10 @@ TEST_CASE("tensor cores take f16 and bf16, tf32 at half the rate if it is allowe
   CHECK(microseconds(DType::f32, true) == doctest::Approx(2));
   CHECK(microseconds(DType::f32, false) == doctest::Approx(8));
   CHECK(microseconds(DType::f64, true) == doctest::Approx(8));
+  gpu.matrix_f16_only = true;
+  CHECK(microseconds(DType::f16, false) == doctest::Approx(1));
+  CHECK(microseconds(DType::bf16, false) == doctest::Approx(8));
+  CHECK(microseconds(DType::f32, true) == doctest::Approx(8));
   gpu.matrix_flops_per_unit = 0;
   CHECK(microseconds(DType::bf16, true) == doctest::Approx(8));
   CHECK(microseconds(DType::f32, true) == doctest::Approx(8));

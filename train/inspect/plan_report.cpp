@@ -162,7 +162,7 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   PlanReport report;
   report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
-  report.step = record_step(config, request.batch_size);
+  report.step = record_step(config, request.batch_size, request.forward);
   report.costs = target_costs(report.step.graph, report.target, options);
   const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
   report.problem = scheduler::make_problem(report.step.graph, std::move(report.costs.costs), report.target.info,

@@ -19,6 +19,7 @@ struct PlanRequest {
   std::vector<int> streams;        ///< numbers to plan for; empty: the config's, or 4 for `auto`
   std::string policy;              ///< the only one to compare with serial; empty: all if `streams` is one number
   std::int64_t batch_size = 0;     ///< of every job; 0: the config's
+  bool forward = false;            ///< only the forward pass, as for inference
   std::int64_t memory_limit = 0;   ///< bytes of the arena; 0: the config's
   scheduler::WhatIf what_if = {};  ///< changes of the device
 };
@@ -51,7 +52,7 @@ struct PlanReport {
   std::int64_t memory_limit = 0;   ///< 0: none
 };
 
-/// Records one training step of all jobs and plans it. Throws Error if there is no such device, policy or model.
+/// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device, policy or model.
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
 
 /// The configured plan, for drawing.

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-RecordedStep record_step(const RunConfig& config, std::int64_t batch_size) {
+RecordedStep record_step(const RunConfig& config, std::int64_t batch_size, bool forward) {
   SessionOptions options = config.jobs.front().training.session;
   options.device = "cpu";  // nothing runs
   options.costs.clear();   // they belong to the device that the step is planned for
@@ -28,7 +28,15 @@ RecordedStep record_step(const RunConfig& config, std::int64_t batch_size) {
   const Step step = session.step();
   for (std::size_t i = 0; i < learners.size(); ++i) {
     // The content of the images does not matter.
-    learners[i].record({Array(DType::f32, recorded.inputs[i]), Array(DType::i32, {recorded.inputs[i][0]})});
+    const Batch batch{Array(DType::f32, recorded.inputs[i]), Array(DType::i32, {recorded.inputs[i][0]})};
+    if (forward) {
+      const NoGrad no_grad;
+      Module& model = learners[i].model();
+      model.eval();
+      model(cast(batch.images, config.jobs[i].training.dtype));
+    } else {
+      learners[i].record(batch);
+    }
     recorded.owners.resize(static_cast<std::size_t>(session.tape().graph().node_count()), static_cast<int>(i));
   }
   recorded.graph = with_kept_results(session.tape().graph());

@@ -42,6 +42,9 @@ struct DeviceInfo {
   int blocks_per_unit = 1;
   /// CUDA: the device as cuDNN describes it (JSON), to plan for it on other machines; or empty.
   std::string properties = {};
+
+  /// Whether tensor cores take f32 operands, rounded to tf32.
+  bool has_tf32() const { return matrix_flops_per_unit > 0 && !matrix_f16_only; }
 };
 
 }  // namespace braid

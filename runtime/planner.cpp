@@ -24,7 +24,7 @@ StepGraph with_kept_results(StepGraph graph) {
 KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
   return {.device = context.device(),
           .info = context.backend().info(),
-          .tf32 = options.tf32,
+          .tf32 = rounds_to_tf32(options, context.backend().info()),
           .deterministic = options.deterministic,
           .workspace_limit = options.workspace_limit};
 }

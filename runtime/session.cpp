@@ -27,6 +27,10 @@ SessionOptions with_partition(SessionOptions options) {
 
 }  // namespace
 
+bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& device) {
+  return device.has_tf32() && options.tf32.value_or(true);
+}
+
 Session::Session(const SessionOptions& options)
     : Context(make_backend(Device::parse(options.device), options.threads), options.seed),
       options_(with_partition(options)),

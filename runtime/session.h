@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "autograd/tape.h"
@@ -26,10 +27,14 @@ struct SessionOptions {
   /// Time the ways to run a node (algorithms, widths) when a plan is made, instead of trusting estimates of them.
   bool benchmark = false;
   std::int64_t memory_limit = 0;  ///< bytes that the arena of a plan may take; 0: whatever the device has
-  bool tf32 = false;  ///< f32 convolutions and matrix products may round operands to tf32 on CUDA; no effect on CPU
+  /// Whether f32 convolutions and matrix products may round operands to tf32, on a GPU that has it. Empty: they may.
+  std::optional<bool> tf32 = {};
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
   std::string costs = {};     ///< file of measured durations to plan with (scheduler/costs/profile.h)
 };
+
+/// Whether f32 convolutions and matrix products do round operands to tf32 on a device with these options.
+bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& device);
 
 /// What a session did so far.
 struct SessionStats {

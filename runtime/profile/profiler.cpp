@@ -20,10 +20,11 @@ Profiler::Profiler(Session& session) : session_(session) {
 }
 
 void Profiler::run(Step& step) {
+  const bool tf32 = rounds_to_tf32(session_.options(), session_.backend().info());
   const std::vector<LaunchTime> times = step.measure();
   for (const LaunchTime& time : times) {
     const scheduler::Cost& chosen = step.chosen(time.index);
-    scheduler::NodeImplementation way{scheduler::node_signature(step.graph(), time.index, session_.options().tf32),
+    scheduler::NodeImplementation way{scheduler::node_signature(step.graph(), time.index, tf32),
                                       chosen.width, chosen.algorithm};
     microseconds_[std::move(way)].push_back(time.finish - time.start);
   }

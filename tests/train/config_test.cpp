@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "scheduler/costs/known_devices.h"
 #include "tests/data/files.h"
 #include "tests/train/single_job.h"
 #include "train/config/tree.h"
@@ -83,7 +84,7 @@ TEST_CASE("a minimal config is enough and the rest has defaults") {
   CHECK(config.optimizer.lr == 0.1);
   CHECK(config.schedule.name == "constant");
   CHECK(config.dtype == DType::f32);
-  CHECK_FALSE(config.session.tf32);
+  CHECK(config.session.tf32 == std::nullopt);
   CHECK(config.session.deterministic);
   CHECK(parse_train_config(kMinimal + "optimizer: {name: adam}", "x").optimizer.lr == 0.001);
 }
@@ -96,15 +97,31 @@ TEST_CASE("the precision sets the models' dtype, and tf32 is a setting of the se
   CHECK(parsed("bf16").dtype == DType::bf16);
   CHECK(parsed("f16").dtype == DType::f16);
   CHECK(parsed("tf32").dtype == DType::f32);
-  CHECK(parsed("tf32").session.tf32);
   for (const std::string precision : {"f32", "tf32", "bf16", "f16"}) {
     CHECK(parsed(precision).session.tf32 == (precision == "tf32"));
     CHECK(contains(to_yaml(parsed(precision)), "\nprecision: " + precision + "\n"));
   }
-  CHECK(error_with("precision: f64") == "x.yaml:5:12: precision: expected one of f32, tf32, bf16, f16, got 'f64'");
-  CHECK(error_with("precision: fp16").starts_with("x.yaml:5:12: precision: expected one of f32, tf32, bf16, f16, got"));
+  CHECK(error_with("precision: f64") ==
+        "x.yaml:5:12: precision: expected one of auto, f32, tf32, bf16, f16, got 'f64'");
+  CHECK(error_with("precision: fp16")
+            .starts_with("x.yaml:5:12: precision: expected one of auto, f32, tf32, bf16, f16, got"));
   CHECK(error_with("precision: [bf16]").starts_with("x.yaml:5:12: precision: expected "));
   CHECK(error_with("deterministic: yes").starts_with("x.yaml:5:16: deterministic: expected "));
+}
+
+TEST_CASE("f32 is computed in tf32 where the hardware has it, unless the config says f32") {
+  const DeviceInfo h200 = scheduler::known_device("h200"), v100 = scheduler::known_device("v100"), cpu;
+  const auto in_use = [](const std::string& precision, const DeviceInfo& device) {
+    return precision_in_use(parse_train_config(kMinimal + precision, "x"), device);
+  };
+  for (const std::string precision : {"", "precision: auto", "precision: tf32"}) {
+    CHECK(in_use(precision, h200) == "tf32");
+    CHECK(in_use(precision, v100) == "f32");
+    CHECK(in_use(precision, cpu) == "f32");
+  }
+  CHECK(in_use("precision: f32", h200) == "f32");
+  CHECK(in_use("precision: bf16", h200) == "bf16");
+  CHECK(contains(to_yaml(parse_train_config(kMinimal, "x")), "\nprecision: auto\n"));
 }
 
 TEST_CASE("unknown keys are errors with a location and a suggestion") {

@@ -72,13 +72,13 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
   CHECK(run.jobs[1].training.dtype == DType::f16);
   const RunConfig tf32 = parse_jobs(kTwoJobs, {"precision=tf32", "jobs.large.precision=bf16"});
   CHECK(tf32.jobs[0].training.dtype == DType::f32);
-  CHECK(tf32.jobs[0].training.session.tf32);
+  CHECK(tf32.jobs[0].training.session.tf32 == true);
   CHECK(tf32.jobs[1].training.dtype == DType::bf16);
   for (const RunConfig& config : {run, tf32}) {
     CHECK(to_yaml(parse_jobs(to_yaml(config))) == to_yaml(config));
     for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse_jobs(to_yaml(job.training))) == to_yaml(job.training));
   }
-  const std::string mixed = ": all f32 jobs share one setting: set f32 or tf32 beside the list of jobs";
+  const std::string mixed = ": all f32 jobs share one setting: set auto, f32 or tf32 beside the list of jobs";
   CHECK(error_in_jobs(kTwoJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
   CHECK(error_in_jobs(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) ==
         "--set jobs.large.precision=f32" + mixed);

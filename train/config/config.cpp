@@ -112,7 +112,7 @@ void JobConfig::declare(const Keys& keys, const SessionOptions& session) {
   declare_seed(keys, training.session.seed);
   declare_precision(keys, training.session, training.dtype);
   keys.check("precision", training.dtype != DType::f32 || training.session.tf32 == session.tf32,
-             "all f32 jobs share one setting: set f32 or tf32 beside the list of jobs");
+             "all f32 jobs share one setting: set auto, f32 or tf32 beside the list of jobs");
   training.session.tf32 = session.tf32;
   SessionOptions shared;
   for (const Key& key : note_keys([&](const Keys& of_session) { declare_session(of_session, shared); })) {

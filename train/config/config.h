@@ -199,8 +199,8 @@ void declare_session(const Keys& keys, SessionOptions& session);
 /// Declares the key "precision", which sets the models' dtype and whether the session computes f32 as tf32.
 void declare_precision(const Keys& keys, SessionOptions& session, DType& dtype);
 void declare_output(const Keys& keys, std::string& root);
-/// The value of the key "precision" that stands for these two.
-std::string_view precision_name(const SessionOptions& session, DType dtype);
+/// In what a model computes on a device: f32, tf32, bf16 or f16.
+std::string_view precision_in_use(const TrainConfig& config, const DeviceInfo& device);
 
 /// Reads a file and applies overrides "key.path=value". Throws ConfigError "file:line:column: key.path: problem" on the
 /// first mistake.

@@ -88,16 +88,18 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "nodes; the scheduler uses them for the nodes in the file");
 }
 
-std::string_view precision_name(const SessionOptions& session, DType dtype) {
-  return dtype == DType::f32 && session.tf32 ? "tf32" : name_of(dtype);
+std::string_view precision_in_use(const TrainConfig& config, const DeviceInfo& device) {
+  return config.dtype == DType::f32 && rounds_to_tf32(config.session, device) ? "tf32" : name_of(config.dtype);
 }
 
 void declare_precision(const Keys& keys, SessionOptions& session, DType& dtype) {
-  std::string precision(precision_name(session, dtype));
+  const std::string_view of_f32 = !session.tf32.has_value() ? "auto" : *session.tf32 ? "tf32" : "f32";
+  std::string precision(dtype == DType::f32 ? of_f32 : name_of(dtype));
   keys("precision", precision,
-       {.words = {"f32", "tf32", "bf16", "f16"}, .synonyms = {"dtype", "amp", "fp16", "bf16", "mixed_precision"}},
+       {.words = {"auto", "f32", "tf32", "bf16", "f16"},
+        .synonyms = {"dtype", "amp", "fp16", "bf16", "mixed_precision"}},
        "number format in which the model computes: [see below](#precision)");
-  session.tf32 = precision == "tf32";
+  session.tf32 = precision == "auto" ? std::nullopt : std::optional(precision == "tf32");
   dtype = precision == "bf16" ? DType::bf16 : precision == "f16" ? DType::f16 : DType::f32;
 }
 

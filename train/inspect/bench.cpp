@@ -173,7 +173,8 @@ double Bench::simulated_makespan() {
   Tensor loss;
   start(step, loss);
   const scheduler::Simulation simulation =
-      simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr, options.tf32);
+      simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr,
+               rounds_to_tf32(options, session_.backend().info()));
   loss.item();
   return simulation.makespan;
 }
@@ -251,7 +252,7 @@ BenchSetting Bench::setting() const {
   BenchSetting setting = plan_;
   setting.model = config_.model.name;
   setting.device = message(session_.device());
-  setting.precision = precision_name(config_.session, config_.dtype);
+  setting.precision = precision_in_use(config_, session_.backend().info());
   setting.batch_size = batch_.size();
   setting.arena_bytes = stats.arena_bytes;
   setting.persistent_bytes = stats.persistent_bytes - images_.bytes() - labels_.bytes();

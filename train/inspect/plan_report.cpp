@@ -163,12 +163,13 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
   report.step = record_step(config, request.batch_size, request.forward);
+  const bool tf32 = rounds_to_tf32(options, report.target.info);
   report.costs = target_costs(report.step.graph, report.target, options);
   const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
   report.problem = scheduler::make_problem(report.step.graph, std::move(report.costs.costs), report.target.info,
-                                           kStreams, profile, options.tf32);
+                                           kStreams, profile, tf32);
   scheduler::Scenario scenario =
-      what_if(report.step.graph, report.problem.costs, report.target.info, request.what_if, options.tf32);
+      what_if(report.step.graph, report.problem.costs, report.target.info, request.what_if, tf32);
   report.target.info = std::move(scenario.device);
   report.problem.costs = std::move(scenario.costs);
   report.problem.capacity = report.target.info.capacity;

@@ -52,7 +52,8 @@ struct PlanReport {
   std::int64_t memory_limit = 0;   ///< 0: none
 };
 
-/// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device, policy or model.
+/// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,
+/// policy or model.
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
 
 /// The configured plan, for drawing.

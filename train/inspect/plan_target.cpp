@@ -57,15 +57,16 @@ PlanTarget find_plan_target(const std::string& name) {
 
 TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const SessionOptions& options) {
   const DeviceInfo& info = target.info;
+  const bool tf32 = rounds_to_tf32(options, info);
   TargetCosts result;
-  result.costs = scheduler::analytic_costs(graph, info, widths(options.width, info.max_width), options.tf32);
+  result.costs = scheduler::analytic_costs(graph, info, widths(options.width, info.max_width), tf32);
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     result.convolutions += graph.node(id).op->name().starts_with("conv2d");
   }
   if (target.has_kernels) {
     const KernelTarget kernel_target{.device = target.device,
                                      .info = info,
-                                     .tf32 = options.tf32,
+                                     .tf32 = tf32,
                                      .deterministic = options.deterministic,
                                      .workspace_limit = options.workspace_limit,
                                      .partial = target.device.type == DeviceType::cuda};
@@ -78,7 +79,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
   if (!options.costs.empty()) {
     const scheduler::Profile& profile = result.profile.emplace(scheduler::read_profile(options.costs));
     check_device(profile, options.costs, info.name, info.capacity);
-    result.measured = apply(profile, graph, result.costs, options.tf32);
+    result.measured = apply(profile, graph, result.costs, tf32);
   }
   return result;
 }

@@ -19,9 +19,9 @@ struct RecordedStep {
       layers;  ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
 };
 
-/// Records forward, backward and update of all jobs; with `forward`, only what inference needs: the models in evaluation
-/// mode, up to the logits. `batch_size`: of every job; 0: the config's. Throws the same errors as Trainer if there is no
-/// such model or data set.
+/// Records forward, backward and update of all jobs; with `forward`, only what inference needs: the models in
+/// evaluation mode, up to the logits. `batch_size`: of every job; 0: the config's. Throws the same errors as Trainer if
+/// there is no such model or data set.
 RecordedStep record_step(const RunConfig& config, std::int64_t batch_size = 0, bool forward = false);
 
 /// The models and their inputs: "resnet20, images [32,28,28,1] and …".

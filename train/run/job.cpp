@@ -46,8 +46,9 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
 }
 
 std::string Job::description() const {
-  return message(config_.model.name, " (", plural(learner_.model().parameter_count(), "parameter"), ") on ",
-                 session_.device(), ", ", train_set_->name(), ", ", plural(total_steps_, "step"));
+  return message(config_.model.name, " (", plural(learner_.model().parameter_count(), "parameter"), ") in ",
+                 precision_in_use(config_, session_.backend().info()), " on ", session_.device(), ", ",
+                 train_set_->name(), ", ", plural(total_steps_, "step"));
 }
 
 void Job::begin_epoch() {

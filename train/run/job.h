@@ -36,7 +36,7 @@ class Job {
   /// OutOfMemory if evaluation will not fit into the memory limit.
   Job(const TrainConfig& config, Session& session, DatasetPool& datasets);
 
-  /// "resnet20 (272474 parameters) on cpu, fashion_mnist, 938 steps"
+  /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return learner_.steps() == total_steps_; }

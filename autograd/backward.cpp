@@ -112,15 +112,21 @@ class BackwardPass final : public GradientContext {
       const Value value = graph().value(static_cast<ValueId>(i));
       const bool leaf = value.slot >= 0 && value.root == static_cast<ValueId>(i);
       if (!leaf || contributions_[i] == kNone) continue;
-      const Parameter& parameter = tape_.context().parameter(value.slot);
+      Parameter& leaf_parameter = tape_.context().parameter(value.slot);
+      Parameter& parameter = leaf_parameter.original() != nullptr ? *leaf_parameter.original() : leaf_parameter;
       BRAID_CHECK(!graph().is_overwritten(static_cast<ValueId>(i)), Error, "[backward] the loss was computed before '",
                   parameter.name(), "' was updated in this step: call backward() before the update");
-      const ValueId gradient = gradient_of(static_cast<ValueId>(i));
-      const ValueId earlier = tape_.gradient(parameter);
-      tape_.set_gradient(parameter,
-                         earlier == kNoValue ? gradient : emit(std::make_shared<ops::Sum>(), {earlier, gradient}),
-                         static_cast<ValueId>(i));
+      const ValueId of = tape_.record_parameter(parameter);
+      ValueId gradient = gradient_of(static_cast<ValueId>(i)), earlier = tape_.gradient(parameter);
+      if (earlier != kNoValue) {
+        const DType dtype = desc(earlier).dtype == desc(gradient).dtype ? desc(gradient).dtype : parameter.desc().dtype;
+        gradient = emit(std::make_shared<ops::Sum>(), {as(earlier, dtype), as(gradient, dtype)});
+      }
+      tape_.set_gradient(parameter, gradient, of);
     }
+  }
+  ValueId as(ValueId value, DType dtype) {
+    return desc(value).dtype == dtype ? value : emit(std::make_shared<ops::Cast>(dtype), {value});
   }
 
   Tape& tape_;

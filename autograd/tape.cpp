@@ -11,6 +11,10 @@ namespace {
 /// Tapes with a live guard; the last one is current. Guards may go in any order.
 thread_local std::vector<Tape*> guarded_tapes;
 
+bool is_trainable(const Parameter& parameter) {
+  return parameter.original() != nullptr ? parameter.original()->trainable : parameter.trainable;
+}
+
 }  // namespace
 
 Tape& Tape::current() {
@@ -74,7 +78,7 @@ ValueId Tape::record_parameter(Parameter& parameter) {
   if (newest_[slot] == kNotYet) {
     check_open();
     newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot());
-    requires_gradient_.push_back(parameter.trainable);
+    requires_gradient_.push_back(is_trainable(parameter));
   }
   return newest_[slot];
 }
@@ -98,13 +102,32 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     } else {
       // A new version of a parameter is a leaf again: gradients do not flow through an update.
       newest_[static_cast<std::size_t>(output.slot)] = id;
-      requires_gradient_.push_back(context_.parameter(output.slot).trainable);
+      requires_gradient_.push_back(is_trainable(context_.parameter(output.slot)));
     }
+  }
+  for (ValueId id = first; id < graph_.value_count(); ++id) {
+    if (graph_.value(id).previous == kNoValue) continue;
+    Parameter& parameter = context_.parameter(graph_.value(id).slot);
+    if (parameter.rounded() == nullptr) continue;
+    const auto copy = static_cast<std::size_t>(parameter.rounded()->slot());
+    const bool updated = copy < newest_.size() && newest_[copy] != kNotYet && newest_[copy] >= first;
+    if (!updated) context_.drop_rounded(parameter);
   }
   return first;
 }
 
+ValueId Tape::rounded_parameter(ValueId value, DType dtype) {
+  const Value& v = graph_.value(value);
+  if (v.slot < 0 || (dtype != DType::f16 && dtype != DType::bf16)) return kNoValue;
+  if (v.kind != ValueKind::parameter || newest_[static_cast<std::size_t>(v.slot)] != value) return kNoValue;
+  Parameter& parameter = context_.parameter(v.slot);
+  if (parameter.rounded() == nullptr && v.previous != kNoValue) return kNoValue;  // it has changed in this step
+  Parameter* copy = context_.rounded(parameter, dtype);
+  return copy == nullptr ? kNoValue : record_parameter(*copy);
+}
+
 ValueId Tape::record_cast(ValueId value, DType dtype) {
+  if (const ValueId copy = rounded_parameter(value, dtype); copy != kNoValue) return copy;
   const auto i = static_cast<std::size_t>(value);
   if (i >= casts_.size()) casts_.resize(i + 1, kNotYet);
   const ValueId known = casts_[i];

@@ -82,8 +82,8 @@ class Tape {
   ValueId record_parameter(Parameter& parameter);
   /// Applies an op; returns the first output, the others follow.
   ValueId record(OpPtr op, std::span<const ValueId> inputs);
-  /// The value as another floating type. Recorded once in a step however often it is requested, so a parameter that is
-  /// used several times is cast once in each of its versions.
+  /// The value as another floating type. Recorded once in a step however often it is requested. A parameter has a copy
+  /// in f16 or bf16 that optimizers update with it (Context::rounded); then nothing is recorded.
   ValueId record_cast(ValueId value, DType dtype);
   /// The number of the step as an i32 scalar input, of the random state in force (core/context.h).
   ValueId step_number();
@@ -94,13 +94,15 @@ class Tape {
 
   bool requires_gradient(ValueId value) const { return requires_gradient_[static_cast<std::size_t>(value)]; }
   /// Gradient with respect to a parameter after backward(); kNoValue if it has none, or if the parameter has been
-  /// updated since.
+  /// updated since. It is f16 or bf16 if the step computed with the parameter's copy of that type.
   ValueId gradient(const Parameter& parameter) const;
 
  private:
   friend class NoGrad;
   friend class BackwardPass;
   ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
+  /// The newest version of a parameter's copy, if the value is the parameter's newest version and there may be one.
+  ValueId rounded_parameter(ValueId value, DType dtype);
   /// The parameter's index. Throws Error if it is another session's, or released.
   std::size_t slot_of(const Parameter& parameter) const;
   void check_open() const;

@@ -1,5 +1,7 @@
 #include "core/context.h"
 
+#include <algorithm>
+
 namespace braid {
 
 Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {
@@ -16,7 +18,9 @@ Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind 
 
 void Context::release(std::span<Parameter* const> parameters) {
   for (Parameter* parameter : parameters) {
-    if (!std::exchange(parameter->released_, true)) released_.push_back(parameter);
+    if (std::exchange(parameter->released_, true)) continue;
+    released_.push_back(parameter);
+    if (Parameter* copy = std::exchange(parameter->rounded_, nullptr)) release({&copy, 1});
   }
 }
 
@@ -40,6 +44,38 @@ void Context::write(Parameter& parameter, const Array& value) {
               ' ', value.shape());
   synchronize();
   backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
+  if (parameter.rounded() != nullptr) write_rounded(parameter, value);
+}
+
+Parameter* Context::rounded(Parameter& parameter, DType dtype) {
+  if (parameter.rounded() == nullptr) {
+    if (!parameter.may_be_rounded_ || parameter.desc().dtype != DType::f32) return nullptr;
+    Parameter& copy = add("", {dtype, parameter.shape()}, ValueKind::state);
+    copy.name_ = message(parameter.name(), '.', dtype);
+    copy.original_ = &parameter;
+    parameter.rounded_ = &copy;
+    write_rounded(parameter, read(parameter));
+  }
+  return parameter.rounded()->desc().dtype == dtype ? parameter.rounded() : nullptr;
+}
+
+void Context::drop_rounded(Parameter& parameter) {
+  parameter.may_be_rounded_ = false;
+  if (Parameter* copy = std::exchange(parameter.rounded_, nullptr)) release({&copy, 1});
+}
+
+void Context::write_rounded(const Parameter& parameter, const Array& value) {
+  Parameter& copy = *parameter.rounded();
+  Array array(copy.desc().dtype, copy.shape());
+  const auto round = [&]<class T>(std::span<T> to) {
+    std::ranges::transform(value.as<float>(), to.begin(), [](float element) { return T(element); });
+  };
+  if (copy.desc().dtype == DType::f16) {
+    round(array.as<Half>());
+  } else {
+    round(array.as<BFloat16>());
+  }
+  backend_->copy_to_device(copy.data(), array.data(), array.bytes());
 }
 
 Generator Context::generator(std::string_view name) const { return Generator(random().seed, Hash{}.add(name).low); }

@@ -27,6 +27,11 @@ class Parameter {
   bool trainable = true;     ///< frozen parameters get no gradient
   bool weight_decay = true;  ///< whether optimizers decay it; by convention false for biases and batch norm
 
+  /// Its copy in f16 or bf16, which layers compute with (Context::rounded); or null. The copy always follows it.
+  Parameter* rounded() const { return rounded_; }
+  /// The parameter that it is a copy of; null for all others.
+  Parameter* original() const { return original_; }
+
  private:
   friend class Context;
   std::string name_;
@@ -34,6 +39,8 @@ class Parameter {
   ValueKind kind_ = ValueKind::parameter;
   std::int32_t slot_ = -1;
   bool released_ = false;
+  bool may_be_rounded_ = true;
+  Parameter *rounded_ = nullptr, *original_ = nullptr;
   Buffer buffer_;
 };
 
@@ -73,6 +80,13 @@ class Context {
   /// Host access, in program order with the steps. Throw ShapeError if dtype or shape differ.
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
+
+  /// The copy of an f32 parameter in f16 or bf16, made by the host when first asked for. From then on, write() and the
+  /// nodes that update the parameter write the copy too, so that no step has to cast it. Null if it has a copy in the
+  /// other dtype already, or was once updated by a node that leaves copies out.
+  Parameter* rounded(Parameter& parameter, DType dtype);
+  /// Gives up a parameter's copy for good: a node will update the parameter alone.
+  void drop_rounded(Parameter& parameter);
 
   /// The generator for initialising a tensor: depends on the seed and the tensor's name alone, so that adding a layer
   /// does not change the initial weights of the others.
@@ -117,6 +131,8 @@ class Context {
   RandomState& own_random() { return own_random_; }
 
  private:
+  void write_rounded(const Parameter& parameter, const Array& value);
+
   std::unique_ptr<Backend> backend_;
   RandomState own_random_;
   RandomState* random_ = &own_random_;

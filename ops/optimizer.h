@@ -12,7 +12,9 @@ struct SgdOptions {
   bool nesterov = false;
   bool decoupled = false;  ///< decay multiplies the parameter by 1 − lr·weight_decay and stays out of the momentum
   bool scaled = false;     ///< gradients belong to a scaled loss (ops/loss_scale.h)
-  static constexpr std::string_view kNames[] = {"momentum", "weight_decay", "nesterov", "decoupled", "scaled"};
+  bool rounded = false;    ///< parameters have copies of their gradients' type, f16 or bf16
+  static constexpr std::string_view kNames[] = {"momentum",  "weight_decay", "nesterov",
+                                                "decoupled", "scaled",       "rounded"};
   friend bool operator==(const SgdOptions&, const SgdOptions&) = default;
 };
 
@@ -23,16 +25,19 @@ struct AdamOptions {
   double weight_decay = 0;
   bool decoupled = false;  ///< AdamW (Loshchilov and Hutter, 2019)
   bool scaled = false;     ///< gradients belong to a scaled loss (ops/loss_scale.h)
-  static constexpr std::string_view kNames[] = {"beta1", "beta2", "epsilon", "weight_decay", "decoupled", "scaled"};
+  bool rounded = false;    ///< parameters have copies of their gradients' type, f16 or bf16
+  static constexpr std::string_view kNames[] = {"beta1",     "beta2",  "epsilon", "weight_decay",
+                                                "decoupled", "scaled", "rounded"};
   friend bool operator==(const AdamOptions&, const AdamOptions&) = default;
 };
 
 namespace ops {
 
-// Parameters, gradients and moments are all f32 or all f64; a model that computes in f16 or bf16 does so with casts of
-// its parameters. With `scaled`, both updates have one more scalar input, the last: a factor (f32) that gradients are
-// multiplied by first. If it is 0, the update is skipped: parameters and moments keep their bits, whatever the
-// gradients are.
+// Parameters, gradients and moments are all f32 or all f64. With `rounded`, gradients may be f16 or bf16 beside f32,
+// and every parameter has one more input and output after its moments: its copy of the gradient's type, with which the
+// model computes (Context::rounded). With `scaled`, both updates have one more scalar input, the last: a
+// factor (f32) that gradients are multiplied by first. If it is 0, the update is skipped: parameters, moments and
+// copies keep their bits, whatever the gradients are.
 
 /// learning rate (f32 scalar), then for every parameter: p, dp and, with momentum, its buffer m
 /// → for every parameter: new p and, with momentum, new m. As torch.optim.SGD with dampening 0 and a zero first m.
@@ -41,8 +46,8 @@ class SgdUpdate final : public OpWith<SgdUpdate, SgdOptions> {
   using OpWith::OpWith;
   /// Inputs before those of the parameters.
   int scalars() const { return attributes_.scaled ? 2 : 1; }
-  /// Inputs per parameter: 3 with momentum, else 2.
-  int stride() const { return attributes_.momentum != 0 ? 3 : 2; }
+  /// Inputs per parameter.
+  int stride() const { return 2 + (attributes_.momentum != 0 ? 1 : 0) + (attributes_.rounded ? 1 : 0); }
   std::string_view name() const override { return "sgd_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
 };
@@ -54,6 +59,8 @@ class AdamUpdate final : public OpWith<AdamUpdate, AdamOptions> {
   using OpWith::OpWith;
   /// Inputs before those of the parameters.
   int scalars() const { return attributes_.scaled ? 3 : 2; }
+  /// Inputs per parameter.
+  int stride() const { return attributes_.rounded ? 5 : 4; }
   std::string_view name() const override { return "adam_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
 };

@@ -39,12 +39,25 @@ AdamOptions update_options(const Adam::Options& options) {
 
 /// The op with weight decay and, if weight decay is on, the op without it.
 template <class Op, class Update, class Options>
-Update make_update(Options options, bool scaled) {
+Update make_update(Options options, bool scaled, bool rounded) {
   options.scaled = scaled;
+  options.rounded = rounded;
   const OpPtr decayed = std::make_shared<Op>(options);
   if (options.weight_decay == 0) return {decayed, decayed};
   options.weight_decay = 0;
   return {decayed, std::make_shared<Op>(options)};
+}
+
+template <class Op, class Rule, class Options>
+Rule make_rule(const Options& options) {
+  using Update = std::remove_all_extents_t<decltype(Rule::updates)>;
+  Rule rule;
+  for (const bool scaled : {false, true}) {
+    for (const bool rounded : {false, true}) {
+      rule.updates[scaled][rounded] = make_update<Op, Update>(options, scaled, rounded);
+    }
+  }
+  return rule;
 }
 
 }  // namespace
@@ -84,20 +97,23 @@ void Optimizer::step(LossScale* scale) {
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
 
-  const Update& update = scale == nullptr ? rule_.update : rule_.scaled;
-  const std::array ops{update.plain, update.decayed};
-  std::array<Bucket, 2> open;
-  for (const Slot* slot : slots) {
-    const std::size_t kind = slot->parameter->weight_decay || update.plain == update.decayed ? 1 : 0;
-    Bucket& bucket = open[kind];
-    const std::int64_t elements = slot->parameter->shape().size();
+  // The parameters of a bucket share an op and the type of their gradients.
+  std::array<Bucket, 2 * kFloatingTypes> open;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Parameter& parameter = *slots[i]->parameter;
+    const DType dtype = tape.graph().value(gradients[i]).desc.dtype;
+    const Update& update = rule_.updates[scale != nullptr][dtype != parameter.desc().dtype];
+    const bool decayed = parameter.weight_decay || update.plain == update.decayed;
+    Bucket& bucket = open[2 * static_cast<std::size_t>(dtype) + (decayed ? 1 : 0)];
+    bucket.op = decayed ? update.decayed : update.plain;
+    const std::int64_t elements = parameter.shape().size();
     if (bucket.elements + elements > kBucketElements || bucket.slots.size() == kBucketParameters) {
-      record(tape, ops[kind], scalars, bucket);
+      record(tape, scalars, bucket);
     }
-    bucket.slots.push_back(slot);
+    bucket.slots.push_back(slots[i]);
     bucket.elements += elements;
   }
-  for (std::size_t kind = 0; kind < open.size(); ++kind) record(tape, ops[kind], scalars, open[kind]);
+  for (Bucket& bucket : open) record(tape, scalars, bucket);
   ++updates_;
 }
 
@@ -124,35 +140,34 @@ void Optimizer::add_moments(Context& context) {
   context_ = &context;
 }
 
-void Optimizer::record(Tape& tape, const OpPtr& op, std::span<const ValueId> scalars, Bucket& bucket) const {
+void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const {
   if (bucket.slots.empty()) return;
   std::vector<ValueId> inputs(scalars.begin(), scalars.end());
   for (const Slot* slot : bucket.slots) {
     inputs.push_back(tape.record_parameter(*slot->parameter));
     inputs.push_back(tape.gradient(*slot->parameter));
     for (Parameter* moment : slot->moments) inputs.push_back(tape.record_parameter(*moment));
+    const DType dtype = tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype;
+    if (dtype != slot->parameter->desc().dtype) inputs.push_back(tape.record_parameter(*slot->parameter->rounded()));
   }
-  tape.record(op, inputs);
-  bucket = {};
+  tape.record(bucket.op, inputs);
+  bucket.slots.clear();
+  bucket.elements = 0;
 }
 
 SGD::SGD(std::vector<Parameter*> parameters, const Options& options)
     : Optimizer(std::move(parameters), options.lr, [&] {
-        const SgdOptions update = update_options(options);
-        Rule rule{.update = make_update<ops::SgdUpdate, Update>(update, false),
-                  .scaled = make_update<ops::SgdUpdate, Update>(update, true),
-                  .moments = {}};
+        Rule rule = make_rule<ops::SgdUpdate, Rule>(update_options(options));
         if (options.momentum != 0) rule.moments = {"momentum"};
         return rule;
       }()) {}
 
 Adam::Adam(std::vector<Parameter*> parameters, const Options& options)
     : Optimizer(std::move(parameters), options.lr, [&] {
-        const AdamOptions update = update_options(options);
-        return Rule{.update = make_update<ops::AdamUpdate, Update>(update, false),
-                    .scaled = make_update<ops::AdamUpdate, Update>(update, true),
-                    .moments = {"mean", "variance"},
-                    .counts_steps = true};
+        Rule rule = make_rule<ops::AdamUpdate, Rule>(update_options(options));
+        rule.moments = {"mean", "variance"};
+        rule.counts_steps = true;
+        return rule;
       }()) {}
 
 AdamW::AdamW(std::vector<Parameter*> parameters, Options options)

@@ -40,8 +40,7 @@ class Optimizer {
   };
   /// The differences between optimizers.
   struct Rule {
-    Update update;
-    Update scaled;                          ///< the update for gradients of a scaled loss
+    Update updates[2][2];                   ///< of gradients [of a scaled loss][in f16 or bf16]
     std::vector<std::string_view> moments;  ///< state per parameter, initially zero
     bool counts_steps = false;              ///< the op reads the number of the update, from 1
   };
@@ -54,6 +53,7 @@ class Optimizer {
     std::vector<Parameter*> moments;
   };
   struct Bucket {
+    OpPtr op;
     std::vector<const Slot*> slots;
     std::int64_t elements = 0;
   };
@@ -61,7 +61,7 @@ class Optimizer {
   void add_moments(Context& context);
   /// The values that an update reads in addition to the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
-  void record(Tape& tape, const OpPtr& op, std::span<const ValueId> scalars, Bucket& bucket) const;
+  void record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const;
 
   std::vector<Slot> slots_;  // in reverse order of creation
   double lr_;

@@ -1,5 +1,6 @@
 #include "ops/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/common/arithmetic.h"
@@ -53,6 +54,12 @@ void with_gradient(const float* factor, const Update& update) {
   }
 }
 
+/// Copies of parameters reach the kernels widened, as all low precision does (ops/cpu/low_precision.h).
+template <class T>
+void update_copy(const T* p, T* copy, std::int64_t begin, std::int64_t end) {
+  std::copy(p + begin, p + end, copy + begin);
+}
+
 }  // namespace
 
 Implementations make_sgd_update(const KernelSpec& spec) {
@@ -66,12 +73,13 @@ Implementations make_sgd_update(const KernelSpec& spec) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
           const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
           T* p = at<T>(outputs, i * (stride - 1));  // new versions have the addresses of the old ones
-          if (stride == 2) {
+          if (options.momentum == 0) {
             for_each_element(begin, end, [=](std::int64_t e) { step(p[e], of(gradient, e)); });
           } else {
             T* m = at<T>(outputs, i * (stride - 1) + 1);
             for_each_element(begin, end, [=](std::int64_t e) { step(p[e], of(gradient, e), m[e]); });
           }
+          if (options.rounded) update_copy(p, at<T>(outputs, (i + 1) * (stride - 1) - 1), begin, end);
         });
       });
     });
@@ -80,19 +88,21 @@ Implementations make_sgd_update(const KernelSpec& spec) {
 
 Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
-  const auto scalars = static_cast<std::size_t>(op.scalars());
+  const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
-    return function_kernel([parameters = ParameterList(spec.inputs, scalars, 4), options = op.attributes(), scalars,
-                            width = spec.width](auto inputs, auto outputs) {
+    return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.attributes(),
+                            scalars, stride, width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)),
                                                       *at<const std::int32_t>(inputs, 1));
       with_gradient<T>(options.scaled ? at<const float>(inputs, 2) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
-          const T* gradient = at<const T>(inputs, scalars + i * 4 + 1);
-          T *p = at<T>(outputs, i * 3), *m = at<T>(outputs, i * 3 + 1), *v = at<T>(outputs, i * 3 + 2);
+          const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
+          const std::size_t first = i * (stride - 1);
+          T *p = at<T>(outputs, first), *m = at<T>(outputs, first + 1), *v = at<T>(outputs, first + 2);
           for_each_element(begin, end, [=](std::int64_t e) {
             step(p[e], of(gradient, e), m[e], v[e], [](T x) { return std::sqrt(x); });
           });
+          if (options.rounded) update_copy(p, at<T>(outputs, first + 3), begin, end);
         });
       });
     });

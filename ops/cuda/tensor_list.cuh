@@ -69,15 +69,13 @@ __device__ void for_each_in_piece(const TensorPiece& piece, bool aligned, const 
   for (std::int64_t e = rest + threadIdx.x; e < piece.end; e += kThreads) f.template operator()<1>(e);
 }
 
-/// Calls launch_list(list, pieces of the lists before it) for lists that hold all tensors; add(list, i) adds tensor i.
+/// Calls launch_list(list) for lists that hold all tensors; add(list, i) adds tensor i.
 template <int kPointers, class Add, class LaunchList>
 void for_tensor_lists(std::size_t tensors, const Add& add, const LaunchList& launch_list) {
-  std::int64_t pieces = 0;
   for (std::size_t i = 0; i < tensors;) {
     TensorList<kPointers> list;
     while (i < tensors && list.count < TensorList<kPointers>::kTensors) add(list, i++);
-    launch_list(list, pieces);
-    pieces += list.pieces();
+    launch_list(list);
   }
 }
 

@@ -353,9 +353,13 @@ void add_cross_entropy_rows(Rows& rows) {
 
 void add_optimizer_rows(Rows& rows) {
   const std::vector<Shape> parameters = {{3, 5}, {}, {0, 4}, {20000}, {7}};
-  const auto with_parameters = [&](std::vector<Input> inputs, std::initializer_list<Data> tensors) {
+  // A letter for each tensor of a parameter: p, its gradient, its moments m and v, its copy. Capitals are of the row's
+  // type, the others of the type that it is computed in.
+  const auto with_parameters = [&](std::vector<Input> inputs, std::string_view tensors) {
     for (const Shape& p : parameters) {
-      for (const Data data : tensors) inputs.push_back({p, data, true});
+      for (const char tensor : tensors) {
+        inputs.push_back({p, tensor == 'v' ? Data::positive : Data::normal, tensor >= 'a'});
+      }
     }
     return inputs;
   };
@@ -363,22 +367,25 @@ void add_optimizer_rows(Rows& rows) {
   for (const bool decoupled : {false, true}) {
     for (const bool scaled : {false, true}) {
       for (const auto& [momentum, nesterov] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
-        const SgdOptions options{
+        SgdOptions options{
             .momentum = momentum, .weight_decay = 0.01, .nesterov = nesterov, .decoupled = decoupled, .scaled = scaled};
         std::vector<Input> scalars{rate};
         if (scaled) scalars.push_back(rate);
-        rows.push_back({make<ops::SgdUpdate>(options),
-                        momentum != 0 ? with_parameters(scalars, {Data::normal, Data::normal, Data::normal})
-                                      : with_parameters(scalars, {Data::normal, Data::normal})});
+        const bool moments = momentum != 0;
+        rows.push_back({make<ops::SgdUpdate>(options), with_parameters(scalars, moments ? "pgm" : "pg")});
+        options.rounded = true;
+        rows.push_back({make<ops::SgdUpdate>(options), with_parameters(scalars, moments ? "pGmC" : "pGC")});
       }
       std::vector<Input> scalars{rate, step};
       if (scaled) scalars.push_back(rate);
-      rows.push_back(
-          {make<ops::AdamUpdate>(AdamOptions{.weight_decay = 0.01, .decoupled = decoupled, .scaled = scaled}),
-           with_parameters(scalars, {Data::normal, Data::normal, Data::normal, Data::positive})});
+      AdamOptions options{.weight_decay = 0.01, .decoupled = decoupled, .scaled = scaled};
+      rows.push_back({make<ops::AdamUpdate>(options), with_parameters(scalars, "pgmv")});
+      options.rounded = true;
+      rows.push_back({make<ops::AdamUpdate>(options), with_parameters(scalars, "pGmvC")});
     }
   }
-  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, {Data::normal})});
+  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "g")});
+  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "gG")});
 }
 
 /// Whether an input is of the row's floating type.

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
+#include "tests/ops/interpreter.h"
 #include "train/run/factories.h"
 
 namespace braid {
@@ -27,6 +29,59 @@ std::vector<double> losses(const std::string& name, DType dtype, int steps) {
     list.push_back(loss.item());
   }
   return list;
+}
+
+/// Weights and moments after some steps with each optimizer; with casts of every parameter, or with copies.
+std::vector<Array> trained(DType dtype, bool copies, bool adam, int turns, std::int64_t& casts) {
+  Session session({.device = "cpu", .streams = 2, .width = 1});
+  const auto model = models::make_model("resnet20", session, small_model({20, 20, 3}));
+  std::unique_ptr<Optimizer> optimizer;
+  if (adam) {
+    optimizer = std::make_unique<AdamW>(model->parameters(), Adam::Options{.weight_decay = 0.1});
+  } else {
+    optimizer = std::make_unique<SGD>(model->parameters(), SGD::Options{.momentum = 0.9, .weight_decay = 1e-4});
+  }
+  if (!copies) {
+    for (Parameter* parameter : model->parameters()) session.drop_rounded(*parameter);
+  }
+  const auto loss_scale = make_loss_scale(dtype, session);
+  for (int turn = 0; turn < turns; ++turn) {
+    Step step = session.step();
+    for (int part = 0; part < 2; ++part) {  // the second computes with what the first has updated
+      const Tensor loss = training_loss(model->heads(cast(noise({8, 20, 20, 3}), dtype)), labels(8));
+      backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+      optimizer->step(loss_scale.get());
+    }
+    casts = std::ranges::count_if(session.tape().graph().nodes(),
+                                  [](const Node& node) { return node.op->name() == "cast"; });
+    step.run();
+  }
+  std::vector<Array> tensors;
+  for (const Parameter* parameter : session.parameters()) {
+    if (parameter->original() == nullptr) tensors.push_back(session.read(*parameter));
+    if (parameter->rounded() == nullptr) continue;
+    const Array wide = session.read(*parameter), copy = session.read(*parameter->rounded());
+    Step step = session.step();
+    const Tensor rounded = cast(cast(wide, dtype), DType::f32), of_copy = cast(copy, DType::f32);
+    CHECK(same_bytes(rounded.array(), of_copy.array()));
+  }
+  return tensors;
+}
+
+TEST_CASE("optimizers update parameters and their copies bit for bit as if the parameters were cast in every step") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const bool adam : {false, true}) {
+      CAPTURE(dtype);
+      CAPTURE(adam);
+      std::int64_t with_copies = 0, with_casts = 0;
+      const std::vector<Array> a = trained(dtype, true, adam, 3, with_copies);
+      const std::vector<Array> b = trained(dtype, false, adam, 3, with_casts);
+      REQUIRE(a.size() == b.size());
+      for (std::size_t i = 0; i < a.size(); ++i) CHECK(same_bytes(a[i], b[i]));
+      CHECK(with_copies == 2 * 3);  // the images, the logits, and the gradient of the logits
+      CHECK(with_casts > 80);
+    }
+  }
 }
 
 TEST_CASE("small networks learn as much in bf16 and f16 as in f32") {

@@ -1,6 +1,7 @@
-# The CUDA backend needs the toolkit (12.4 or newer) and cuDNN 9.8. BRAID_CUDA=AUTO uses them if both are installed and
-# otherwise reports what is missing; ON makes that an error. Besides the usual places, CMake searches where pip installs
-# them: site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 but no libcudnn.so.
+# The CUDA backend needs the toolkit (12.8 or newer) and cuDNN 9.11, the first that plans for a device from a description
+# of it. BRAID_CUDA=AUTO uses them if both are installed and otherwise reports what is missing; ON makes that an error.
+# Besides the usual places, CMake searches where pip installs them: site-packages/nvidia/<package>/{include,lib}, with
+# libcudnn.so.9 but no libcudnn.so.
 #
 # Sets BRAID_HAS_CUDA; if it is true, enables the language CUDA and defines the targets CUDA::cudart_static,
 # braid_cublaslt and braid_cudnn.
@@ -21,9 +22,11 @@ macro(braid_no_cuda reason)
   return()
 endmacro()
 
-find_package(CUDAToolkit 12.4 QUIET)
+find_package(CUDAToolkit QUIET)
 if(NOT CUDAToolkit_FOUND)
-  braid_no_cuda("the CUDA Toolkit 12.4 or newer was not found; put nvcc on the PATH or set CUDAToolkit_ROOT")
+  braid_no_cuda("the CUDA Toolkit 12.8 or newer was not found; put nvcc on the PATH or set CUDAToolkit_ROOT")
+elseif(CUDAToolkit_VERSION VERSION_LESS 12.8)
+  braid_no_cuda("the CUDA Toolkit 12.8 or newer is needed, that in ${CUDAToolkit_BIN_DIR} is ${CUDAToolkit_VERSION}")
 endif()
 
 file(GLOB pip_folders LIST_DIRECTORIES TRUE
@@ -38,15 +41,15 @@ find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12
              HINTS ${CUDAToolkit_LIBRARY_DIR} ${cuda_hints} PATH_SUFFIXES lib64 lib lib/x86_64-linux-gnu)
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLASLT_LIBRARY)
 if(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
-  braid_no_cuda("cuDNN 9.8 or newer was not found; install it or set CUDNN_ROOT to the folder of its include and lib")
+  braid_no_cuda("cuDNN 9.11 or newer was not found; install it or set CUDNN_ROOT to the folder of its include and lib")
 elseif(NOT CUBLASLT_LIBRARY)
   braid_no_cuda("cuBLASLt was not found in ${CUDAToolkit_LIBRARY_DIR}")
 endif()
 file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h CUDNN_VERSION REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
 list(TRANSFORM CUDNN_VERSION REPLACE "[^0-9]+" "")
 list(JOIN CUDNN_VERSION "." CUDNN_VERSION)
-if(CUDNN_VERSION VERSION_LESS 9.8)
-  braid_no_cuda("cuDNN 9.8 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
+if(CUDNN_VERSION VERSION_LESS 9.11)
+  braid_no_cuda("cuDNN 9.11 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
 endif()
 
 # The GPU of this machine if it has one, else Hopper, with PTX for later architectures.

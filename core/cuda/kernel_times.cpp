@@ -2,6 +2,7 @@
 
 #if __has_include(<cupti.h>)
 
+#include <cuda_runtime_api.h>
 #include <cupti.h>
 #include <dlfcn.h>
 
@@ -19,6 +20,14 @@ namespace {
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                          CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
 
+#if CUPTI_API_VERSION >= 130000
+using KernelRecord = CUpti_ActivityKernel10;
+#else  // CUDA 12, which counts its versions of CUPTI from 1
+using KernelRecord = CUpti_ActivityKernel9;
+#endif
+/// libcupti.so.13 belongs to CUDA 13. Within a major version, records only grow at their end.
+constexpr int kMajor = CUDART_VERSION / 1000;
+
 /// The functions of CUPTI that are used here; null if there is no CUPTI of the version that this file was built with,
 /// whose records it can read.
 struct Cupti {
@@ -35,7 +44,6 @@ struct Cupti {
 const Cupti& cupti() {
   static const Cupti loaded = [] {
     Cupti functions;
-    constexpr int kMajor = CUPTI_API_VERSION / 10000;
     void* library = dlopen(("libcupti.so." + std::to_string(kMajor)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return functions;
     bool complete = true;
@@ -43,8 +51,6 @@ const Cupti& cupti() {
       function = reinterpret_cast<Function*>(dlsym(library, name));
       complete = complete && function != nullptr;
     };
-    decltype(&cuptiGetVersion) get_version = nullptr;
-    load(get_version, "cuptiGetVersion");
     load(functions.register_callbacks, "cuptiActivityRegisterCallbacks");
     load(functions.enable, "cuptiActivityEnable");
     load(functions.disable, "cuptiActivityDisable");
@@ -52,8 +58,7 @@ const Cupti& cupti() {
     load(functions.next_record, "cuptiActivityGetNextRecord");
     load(functions.push, "cuptiActivityPushExternalCorrelationId");
     load(functions.pop, "cuptiActivityPopExternalCorrelationId");
-    std::uint32_t version = 0;
-    functions.usable = complete && get_version(&version) == CUPTI_SUCCESS && version / 10000 == kMajor;
+    functions.usable = complete;
     return functions;
   }();
   return loaded;
@@ -84,7 +89,7 @@ void CUPTIAPI read_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   const std::lock_guard lock(records.mutex);
   for (CUpti_Activity* record = nullptr; cupti().next_record(buffer, valid, &record) == CUPTI_SUCCESS;) {
     switch (record->kind) {
-      case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: add_time<CUpti_ActivityKernel10>(record); break;
+      case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: add_time<KernelRecord>(record); break;
       case CUPTI_ACTIVITY_KIND_MEMCPY: add_time<CUpti_ActivityMemcpy6>(record); break;
       case CUPTI_ACTIVITY_KIND_MEMSET: add_time<CUpti_ActivityMemset4>(record); break;
       case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {

@@ -174,6 +174,29 @@ TEST_CASE_FIXTURE(Fixture, "a graph holds the work of all streams that joined, a
   CHECK(mistakes().empty());
 }
 
+TEST_CASE_FIXTURE(Fixture, "a graph that forgets the priorities of its streams is a mistake") {
+  cudaStream_t made = nullptr;
+  REQUIRE(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, -5) == cudaSuccess);
+  const StreamHandle urgent(made);
+  const EventHandle back = cuda::make_event();
+  cudaGraph_t captured = nullptr;
+  REQUIRE(capture(a, &captured, [&] {
+            cudaEventRecord(event, a);
+            cudaStreamWaitEvent(urgent, event, 0);
+            upload(urgent);
+            cudaEventRecord(back, urgent);
+            cudaStreamWaitEvent(a, back, 0);
+          }) == cudaSuccess);
+  const cuda::GraphHandle graph(captured);
+  cudaGraphExec_t instance = nullptr;
+  CHECK(cudaGraphInstantiate(&instance, graph, cudaGraphInstantiateFlagUseNodePriority) == cudaSuccess);
+  const cuda::GraphExecHandle kept(instance);
+  CHECK(mistakes().empty());
+  CHECK(cudaGraphInstantiate(&instance, graph, 0) == cudaSuccess);
+  const cuda::GraphExecHandle forgotten(instance);
+  CHECK(mistakes() == std::vector<std::string>{"graph 1 is instantiated without the priorities of its streams"});
+}
+
 TEST_CASE_FIXTURE(Fixture, "a stream that does not join its capture invalidates it") {
   cudaGraph_t graph = nullptr;
   CHECK(capture(a, &graph, [&] {

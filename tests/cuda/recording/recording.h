@@ -57,7 +57,7 @@ struct Call {
       {};                 ///< launches: what they read and write; copies: target, source; else the memory at hand
   Bytes workspace = {};   ///< launches of cuDNN and cuBLASLt
   bool pageable = false;  ///< copies that involve host memory which is not pinned: a hidden synchronisation
-  unsigned flags = 0;     ///< of stream and event creation; the mode of a capture
+  unsigned flags = 0;     ///< of stream, event and graph creation; the mode of a capture
   std::thread::id thread;
 };
 
@@ -77,7 +77,7 @@ void clear();
 void mark(std::string_view text, int stream, int index);
 
 /// What CUDA lets pass but no program should do, as sentences: a wait for an event that was never recorded, a handle
-/// used after its destruction, the legacy default stream.
+/// used after its destruction, the legacy default stream, a graph without the priorities of its streams.
 std::vector<std::string> mistakes();
 Alive alive();
 

@@ -235,16 +235,23 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
     CUgraph_st& made = world.graphs.emplace_back();
     made.id = capture->id;
     made.work = std::move(capture->work);
+    for (const auto& [other, nodes] : capture->nodes) {
+      made.has_priorities = made.has_priorities || other->priority != stream->priority;
+    }
     ++world.alive.graphs;
     *graph = &made;
     return cudaSuccess;
   });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
   return cuda_call(Kind::create, __func__, Needs::device, [&](World& world, Call& call) {
     if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
     if (graph == nullptr || !graph->alive) return cudaErrorInvalidValue;
+    call.flags = static_cast<unsigned>(flags);
+    if (graph->has_priorities && (flags & cudaGraphInstantiateFlagUseNodePriority) == 0) {
+      world.mistake(braid::message("graph ", graph->id, " is instantiated without the priorities of its streams"));
+    }
     CUgraphExec_st& made = world.executables.emplace_back();
     call.graph = made.id = graph->id;
     made.work = graph->work;

@@ -60,6 +60,7 @@ struct CUevent_st : braid::recording::Object {
 
 struct CUgraph_st : braid::recording::Object {
   std::vector<std::function<void()>> work;
+  bool has_priorities = false;  // its streams differ in priority
 };
 struct CUgraphExec_st : braid::recording::Object {
   std::vector<std::function<void()>> work;

@@ -11,6 +11,11 @@ namespace {
 /// "cudaMalloc" of "cudaMalloc(&data, bytes)".
 std::string_view function_of(std::string_view call) { return call.substr(0, call.find('(')); }
 
+/// What a library could not do may have failed because the device is lost.
+void check_device(const char* call) {
+  if (const cudaError_t status = cudaPeekAtLastError(); is_sticky(status)) check_cuda(status, call);
+}
+
 }  // namespace
 
 bool is_sticky(cudaError_t status) {
@@ -26,7 +31,9 @@ bool is_sticky(cudaError_t status) {
     case cudaErrorInvalidPc:
     case cudaErrorECCUncorrectable:
     case cudaErrorTensorMemoryLeak:
-    case cudaErrorContained: return true;
+    case cudaErrorContained:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice: return true;
     default: return false;
   }
 }
@@ -38,13 +45,14 @@ void check_cuda(cudaError_t status, const char* call) {
                                    cudaGetErrorName(status), ")");
   if (status == cudaErrorMemoryAllocation) throw OutOfMemory(text);
   if (is_sticky(status)) {
-    throw DeviceError(text + ". The device's memory is lost: end this session; a new one starts afresh");
+    throw DeviceError(text + ". This process cannot use the GPU any more: start the program again");
   }
   throw DeviceError(text);
 }
 
 void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
+  check_device(call);
   char detail[512] = "";
   cudnnGetLastErrorString(detail, sizeof detail);
   throw DeviceError(message("[cudnn] ", function_of(call), " failed: ", cudnnGetErrorString(status),
@@ -53,6 +61,7 @@ void check_cudnn(cudnnStatus_t status, const char* call) {
 
 void check_cublas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  check_device(call);
   throw DeviceError(message("[cublas] ", function_of(call), " failed: ", cublasLtGetStatusString(status)));
 }
 

@@ -13,8 +13,7 @@ void check_cuda(cudaError_t status, const char* call);
 void check_cudnn(cudnnStatus_t status, const char* call);
 void check_cublas(cublasStatus_t status, const char* call);
 
-/// Whether an error has destroyed the device's context: no further call can succeed in this process until the device is
-/// reset.
+/// Whether an error has destroyed the device's context: CUDA promises no recovery but a new process.
 bool is_sticky(cudaError_t status);
 
 }  // namespace braid::cuda

@@ -1,6 +1,5 @@
 #include "core/cuda/cuda_backend.h"
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,9 +11,6 @@
 namespace braid::cuda {
 
 namespace {
-
-/// Live backends of this process. A device whose context was lost is reset only when no backend uses it any more.
-std::atomic<int> backends{0};
 
 std::string version(int number) { return message(number / 1000, '.', number % 1000 / 10); }
 
@@ -66,29 +62,14 @@ DeviceInfo describe(int device) {
   return info;
 }
 
-/// Makes the device current. If an earlier session lost its context, and no other backend uses it, resets the device:
-/// until then every call may return the old error, this one included.
-void open_device(int device) {
-  cudaError_t status = cudaSetDevice(device);
-  if (status == cudaSuccess) status = cudaDeviceSynchronize();
-  cudaGetLastError();
-  if (is_sticky(status) && backends == 0) {
-    static_cast<void>(cudaDeviceReset());
-    cudaGetLastError();
-  }
-  BRAID_CUDA(cudaSetDevice(device));
-  BRAID_CUDA(cudaDeviceSynchronize());
-}
-
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) {
-    open_device(device);
+    BRAID_CUDA(cudaSetDevice(device));
+    BRAID_CUDA(cudaDeviceSynchronize());  // fails if an earlier session has lost the context of the process
     info_ = describe(device);
     stream_ = make_stream();
-    ++backends;
   }
-  ~CudaBackend() override { --backends; }
 
   Device device() const override { return {DeviceType::cuda, device_}; }
   const DeviceInfo& info() const override { return info_; }
@@ -145,7 +126,8 @@ std::string unavailable_reason() {
   if (driver == 0) return "no NVIDIA driver was found on this machine";
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  if (status == cudaSuccess && count > 0) return {};
+  if ((status == cudaSuccess && count > 0) || is_sticky(status))
+    return {};  // whoever uses a lost device learns it then
   if (status == cudaErrorInsufficientDriver) {
     return message("the driver knows CUDA ", version(driver), ", this build needs ", version(runtime),
                    ": update the driver");

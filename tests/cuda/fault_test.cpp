@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/cuda/check.h"
 #include "core/error.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
@@ -246,32 +247,43 @@ TEST_CASE("any failure of a capture is an error of its step, and a later step is
   }
 }
 
-TEST_CASE("after a fault on the device the session is lost and says so, and a new one works") {
-  for (const bool cuda_graphs : {false, true}) {
-    CAPTURE(cuda_graphs);
+TEST_CASE("a fault that destroys the context ends the use of the GPU by this process, and every session says so") {
+  constexpr std::string_view kAdvice = "This process cannot use the GPU any more: start the program again";
+  for (const std::string function : {"kernel", "cudaGraphLaunch"}) {
+    CAPTURE(function);
     recording::reset();
     std::optional<Session> session;
-    session.emplace(SessionOptions{.device = "cuda", .streams = 3, .cuda_graphs = cuda_graphs});
+    session.emplace(SessionOptions{.device = "cuda", .streams = 3, .cuda_graphs = function == "cudaGraphLaunch"});
     session->add("w", {DType::f32, {8}}, ValueKind::parameter);
     for (int run = 0; run < 4; ++run) run_step(*session);
-    if (cuda_graphs) {
-      recording::fail_next("cudaGraphLaunch", cudaErrorIllegalAddress);
-    } else {
-      recording::fail_kernel(cudaErrorIllegalAddress, 4);
+    recording::fail_next(function, cudaErrorIllegalAddress);
+    for (int run = 0; run < 2; ++run) {
+      const std::string text = failure(*session);
+      CHECK(contains(text, "an illegal memory access was encountered"));
+      CHECK(contains(text, kAdvice));
     }
-    CHECK(contains(failure(*session), "an illegal memory access was encountered"));
-    CHECK(contains(failure(*session), "end this session; a new one starts afresh"));
     CHECK_THROWS_AS(session->synchronize(), DeviceError);
-    {  // another one cannot start while the device is in use
-      CHECK_THROWS_AS(Session({.device = "cuda"}), DeviceError);
-    }
-    session.reset();
-    session.emplace(SessionOptions{.device = "cuda", .streams = 3, .cuda_graphs = cuda_graphs});
-    for (int run = 0; run < 4; ++run) run_step(*session);
     session.reset();
     CHECK(recording::mistakes().empty());
     CHECK(recording::alive() == recording::Alive{});
+    recording::clear();
+    for (const std::string device : {"cuda", "auto"}) {
+      CHECK_THROWS_WITH_AS(Session({.device = device}), doctest::Contains(std::string(kAdvice).c_str()), DeviceError);
+    }
+    for (const recording::Call& call : recording::calls()) CHECK(call.kind != recording::Call::Kind::create);
   }
+}
+
+TEST_CASE("a library that fails because the device is lost says that") {
+  recording::reset();
+  recording::fail_next("cudaDeviceSynchronize", cudaErrorECCUncorrectable);
+  CHECK_THROWS_AS(Session({.device = "cuda"}), DeviceError);
+  cudnnHandle_t cudnn = nullptr;
+  CHECK_THROWS_WITH_AS(BRAID_CUDNN(cudnnCreate(&cudnn)), doctest::Contains("cudnnCreate failed: uncorrectable ECC"),
+                       DeviceError);
+  cublasLtHandle_t cublas = nullptr;
+  CHECK_THROWS_WITH_AS(BRAID_CUBLAS(cublasLtCreate(&cublas)), doctest::Contains("start the program again"),
+                       DeviceError);
 }
 
 TEST_CASE("a session may end while a step is running or after one has failed") {

@@ -6,7 +6,6 @@
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;
   doctest::Context context(argc, argv);
-  context.setOption("order-by", "suite");  // tests without a suite come first, so the faults last
   const int status = context.run();
   if (braid::testing::has_gpu()) return status;
   std::cout << "skipped: " << braid::cuda::unavailable_reason() << '\n';

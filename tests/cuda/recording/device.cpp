@@ -190,16 +190,6 @@ cudaError_t cudaDeviceSynchronize() {
   });
 }
 
-cudaError_t cudaDeviceReset() {
-  return cuda_call(Kind::other, __func__, Needs::nothing, [&](World& world, Call&) {
-    if (world.alive.streams > 0 || world.alive.device_blocks > 0) {
-      world.mistake("cudaDeviceReset while streams or memory are in use");
-    }
-    world.reset_device();
-    return cudaSuccess;
-  });
-}
-
 /// There is no driver below this runtime: whoever asks for its functions is told that it lacks them.
 cudaError_t cudaGetDriverEntryPointByVersion(const char*, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {

@@ -82,7 +82,8 @@ std::vector<std::string> mistakes();
 Alive alive();
 
 /// The call of this function after `after` more of them fails with `status`, without doing anything. A sticky error
-/// (as cudaErrorIllegalAddress) stays: every later call that needs the device returns it until cudaDeviceReset.
+/// (as cudaErrorIllegalAddress) stays: every later call that needs the device returns it until reset(), which stands
+/// for a new process.
 void fail_next(std::string_view function, int status, int after = 0);
 /// The kernel launched after `after` more of them is accepted, and fails on the device, which is told later, by a call
 /// that waits for it. `status` should be sticky.

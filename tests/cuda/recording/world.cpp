@@ -25,7 +25,11 @@ bool is_sticky(cudaError_t status) {
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
-    case cudaErrorECCUncorrectable: return true;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorContained:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice: return true;
     default: return false;
   }
 }
@@ -38,7 +42,13 @@ World& World::get() {
 }
 
 void World::reset() {
-  reset_device();
+  for (const auto* blocks : {&device_memory, &host_memory}) {
+    for (const auto& [data, bytes] : *blocks) std::free(const_cast<std::byte*>(data));
+  }
+  device_memory.clear();
+  host_memory.clear();
+  used = 0;
+  lost = cudaSuccess;
   streams.clear();
   events.clear();
   graphs.clear();
@@ -54,22 +64,6 @@ void World::reset() {
   devices = 1;
   driver = 13000;
   last_error = cudaSuccess;
-}
-
-void World::reset_device() {
-  lost = cudaSuccess;
-  for (const auto* blocks : {&device_memory, &host_memory}) {
-    for (const auto& [data, bytes] : *blocks) std::free(const_cast<std::byte*>(data));
-  }
-  device_memory.clear();
-  host_memory.clear();
-  used = 0;
-  for (CUstream_st& stream : streams) stream.alive = false, stream.work.clear(), stream.capture = nullptr;
-  for (CUevent_st& event : events) event.alive = false;
-  for (CUgraph_st& graph : graphs) graph.alive = false;
-  for (CUgraphExec_st& executable : executables) executable.alive = false;
-  const Alive libraries{.handles = alive.handles, .descriptors = alive.descriptors};
-  alive = libraries;
 }
 
 void World::mistake(const std::string& text) { mistakes.push_back(text); }

@@ -105,7 +105,6 @@ class World {
   std::vector<Fault> faults;
 
   void reset();
-  void reset_device();
   void mistake(const std::string& text);
   /// The status that was asked for instead of carrying out a call of this function; 0: none.
   int take_fault(std::string_view function);

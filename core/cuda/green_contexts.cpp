@@ -1,5 +1,7 @@
 #include "core/cuda/green_contexts.h"
 
+#include <utility>
+
 #include "core/cuda/check.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -41,21 +43,26 @@ GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
   const auto split = driver_function<decltype(cuDevSmResourceSplitByCount)>("cuDevSmResourceSplitByCount");
   const auto describe = driver_function<decltype(cuDevResourceGenerateDesc)>("cuDevResourceGenerateDesc");
   const auto create = driver_function<decltype(cuGreenCtxCreate)>("cuGreenCtxCreate");
+  const auto convert = driver_function<decltype(cuCtxFromGreenCtx)>("cuCtxFromGreenCtx");
+  get_current_ = driver_function<decltype(cuCtxGetCurrent)>("cuCtxGetCurrent");
+  set_current_ = driver_function<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent");
   try {
-    unsigned given = 0;
     for (const int count : partition) {
+      const auto requested = static_cast<unsigned>(count);
       CUdevResource part{}, remaining{};
       unsigned groups = 1;
-      const CUresult status = split(&part, &groups, &rest, &remaining, 0, static_cast<unsigned>(count));
-      BRAID_CHECK(status == CUDA_SUCCESS && groups == 1, DeviceError, "[cuda] a stream requests ", plural(count, "SM"),
-                  ", but ", all - given, " of ", all, " are left; they are given out in groups");
-      given += part.sm.smCount;
-      rest = remaining;
+      if (split(&part, &groups, &rest, &remaining, 0, requested) != CUDA_SUCCESS || groups != 1) {
+        BRAID_CHECK(rest.sm.smCount >= requested, DeviceError, "[cuda] a stream requests ", plural(count, "SM"),
+                    ", but ", rest.sm.smCount, " of ", all, " are left; they are given out in groups");
+        part = std::exchange(rest, {});  // the last ones are no whole group
+      } else {
+        rest = remaining;
+      }
       CUdevResourceDesc description = nullptr;
       check(describe(&description, &part, 1), "cuDevResourceGenerateDesc");
-      CUgreenCtx context = nullptr;
-      check(create(&context, description, device, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
-      contexts_.push_back(context);
+      Context& made = contexts_.emplace_back();
+      check(create(&made.green, description, device, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
+      check(convert(&made.context, made.green), "cuCtxFromGreenCtx");
     }
   } catch (...) {
     destroy();
@@ -68,7 +75,7 @@ GreenContexts::~GreenContexts() { destroy(); }
 cudaStream_t GreenContexts::make_stream(int index, int priority) const {
   CUstream stream = nullptr;
   check(driver_function<decltype(cuGreenCtxStreamCreate)>("cuGreenCtxStreamCreate")(
-            &stream, contexts_[static_cast<std::size_t>(index)], CU_STREAM_NON_BLOCKING, priority),
+            &stream, contexts_[static_cast<std::size_t>(index)].green, CU_STREAM_NON_BLOCKING, priority),
         "cuGreenCtxStreamCreate");
   return stream;
 }
@@ -76,8 +83,20 @@ cudaStream_t GreenContexts::make_stream(int index, int priority) const {
 void GreenContexts::destroy() {
   if (contexts_.empty()) return;
   const auto destroy_context = driver_function<decltype(cuGreenCtxDestroy)>("cuGreenCtxDestroy");
-  for (CUgreenCtx context : contexts_) static_cast<void>(destroy_context(context));
+  for (const Context& context : contexts_) {
+    if (context.green != nullptr) static_cast<void>(destroy_context(context.green));
+  }
   contexts_.clear();
+}
+
+GreenContexts::Scope::Scope(const GreenContexts& contexts, int index) : contexts_(contexts) {
+  if (contexts.count() == 0) return;
+  check(contexts.get_current_(&before_), "cuCtxGetCurrent");
+  check(contexts.set_current_(contexts.contexts_[static_cast<std::size_t>(index)].context), "cuCtxSetCurrent");
+}
+
+GreenContexts::Scope::~Scope() {
+  if (contexts_.count() > 0) static_cast<void>(contexts_.set_current_(before_));
 }
 
 }  // namespace braid::cuda

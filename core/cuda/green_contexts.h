@@ -23,9 +23,31 @@ class GreenContexts {
   /// A non-blocking stream in context `index`; owned by the caller, to be destroyed before the context.
   cudaStream_t make_stream(int index, int priority) const;
 
+  /// Makes context `index` the thread's current one until its end, if there are green contexts. An event belongs to the
+  /// context that is current when it is made, as do handles of cuDNN and cuBLASLt, and must be used with streams of the
+  /// same context.
+  class Scope {
+   public:
+    Scope(const GreenContexts& contexts, int index);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const GreenContexts& contexts_;
+    CUcontext before_ = nullptr;
+  };
+
  private:
+  struct Context {
+    CUgreenCtx green;
+    CUcontext context;  ///< the same, as other calls take it
+  };
   void destroy();
-  std::vector<CUgreenCtx> contexts_;
+
+  std::vector<Context> contexts_;
+  decltype(&cuCtxGetCurrent) get_current_ = nullptr;
+  decltype(&cuCtxSetCurrent) set_current_ = nullptr;
 };
 
 }  // namespace braid::cuda

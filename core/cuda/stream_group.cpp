@@ -49,8 +49,10 @@ CudaStreamGroup::CudaStreamGroup(int device, const StreamOptions& options)
   fault_ = Handle<void*, cudaFreeHost>(fault);
   new (fault) DataFault;
   for (int index = 0; index < count; ++index) streams_.push_back(make_stream(index, count));
+  const GreenContexts::Scope scope(green_contexts_, 0);
   forked_ = make_event();
   for (ProgramEnd& end : ends_) end.finished = make_event();
+  staging_.emplace();
 }
 
 CudaStreamGroup::~CudaStreamGroup() {
@@ -66,6 +68,7 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
   BRAID_CUDA(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   const int priority = count == 1 ? highest : highest + (lowest - highest) * index / (count - 1);
 
+  const GreenContexts::Scope scope(green_contexts_, index);
   OwnStream own;
   cudaStream_t stream = nullptr;
   if (green_contexts_.count() > 0) {
@@ -99,12 +102,12 @@ int CudaStreamGroup::admit() {
 
 void CudaStreamGroup::upload(std::span<const Upload> uploads) {
   use_device();
-  staging_.upload(uploads, streams_[0].stream);
+  staging_->upload(uploads, streams_[0].stream);
 }
 
 void CudaStreamGroup::prefetch(std::span<const Upload> uploads) {
   use_device();
-  staging_.prefetch(uploads);
+  staging_->prefetch(uploads);
 }
 
 void CudaStreamGroup::launch(const Program& program) {
@@ -157,6 +160,7 @@ std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
   reserve_events(program);
   Timing timing;
   for (std::size_t stream = 0; stream < program.commands.streams.size(); ++stream) {
+    const GreenContexts::Scope scope(green_contexts_, static_cast<int>(stream));
     for (const Command& command : program.commands.streams[stream]) {
       if (command.kind != Command::Kind::launch) continue;
       timing.launches.push_back(
@@ -201,7 +205,12 @@ void CudaStreamGroup::synchronize() {
 void CudaStreamGroup::reserve_events(const Program& program) {
   BRAID_CHECK(static_cast<int>(program.commands.streams.size()) <= size(), Error, "[cuda] the program uses ",
               plural(program.commands.streams.size(), "stream"), ", the group has ", size());
-  while (events_.size() < static_cast<std::size_t>(program.commands.events)) events_.push_back(make_event());
+  for (std::size_t s = 0; s < program.commands.streams.size(); ++s) {
+    const auto records = std::ranges::count(program.commands.streams[s], Command::Kind::record, &Command::kind);
+    const GreenContexts::Scope scope(green_contexts_, static_cast<int>(s));
+    std::vector<EventHandle>& events = streams_[s].events;
+    while (std::ssize(events) < records) events.push_back(make_event());
+  }
 }
 
 void CudaStreamGroup::enqueue(const Program& program, Timing* timing) {
@@ -236,7 +245,8 @@ void CudaStreamGroup::join(std::size_t streams) {
 /// whose event is missing is skipped until it is recorded.
 void CudaStreamGroup::issue(const Program& program, Timing* timing) {
   position_.assign(program.commands.streams.size(), 0);
-  recorded_.assign(static_cast<std::size_t>(program.commands.events), false);
+  records_.assign(program.commands.streams.size(), 0);
+  recorded_.assign(static_cast<std::size_t>(program.commands.events), nullptr);
   std::size_t remaining = 0;
   for (const auto& list : program.commands.streams) remaining += list.size();
 
@@ -248,11 +258,11 @@ void CudaStreamGroup::issue(const Program& program, Timing* timing) {
         const Command& command = program.commands.streams[s][position_[s]];
         const auto event = static_cast<std::size_t>(command.index);
         if (command.kind == Command::Kind::wait) {
-          if (!recorded_[event]) break;
-          BRAID_CUDA(cudaStreamWaitEvent(streams_[s].stream, events_[event], 0));
+          if (recorded_[event] == nullptr) break;
+          BRAID_CUDA(cudaStreamWaitEvent(streams_[s].stream, recorded_[event], 0));
         } else if (command.kind == Command::Kind::record) {
-          BRAID_CUDA(cudaEventRecord(events_[event], streams_[s].stream));
-          recorded_[event] = true;
+          recorded_[event] = streams_[s].events[records_[s]++];
+          BRAID_CUDA(cudaEventRecord(recorded_[event], streams_[s].stream));
         } else {
           launch_kernel(program, static_cast<int>(s), command, timing);
           launched = true;
@@ -277,6 +287,7 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
     timing->kernels.begin(command.index);
   }
   const Range range(program, command.index);
+  const GreenContexts::Scope scope(green_contexts_, stream);
   if (observer_ != nullptr) observer_->before_launch(stream, command.index);
   program.kernels[static_cast<std::size_t>(command.index)]->launch(context);
   if (observer_ != nullptr) observer_->after_launch(stream, command.index);

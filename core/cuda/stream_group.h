@@ -2,7 +2,7 @@
 // CUDA streams. Every stream has a cuDNN handle and a cuBLASLt handle of its own. A program forks from stream 0, runs,
 // and joins it again, so that stream 0 alone orders one program after another and a capture of it is the whole program.
 
-#include <deque>
+#include <optional>
 
 #include "core/backend.h"
 #include "core/cuda/green_contexts.h"
@@ -39,7 +39,8 @@ class CudaStreamGroup final : public StreamGroup {
     CudnnHandle cudnn;
     CublasHandle cublas;
     EventHandle joined;
-    StreamHandles handles;  ///< the above, as kernels see them
+    std::vector<EventHandle> events;  ///< for the records of a program in this stream
+    StreamHandles handles;            ///< the above, as kernels see them
   };
   struct ProgramEnd {
     EventHandle finished;
@@ -73,15 +74,16 @@ class CudaStreamGroup final : public StreamGroup {
   GreenContexts green_contexts_;  // before the streams that live in them
   std::vector<OwnStream> streams_;
   EventHandle forked_;
-  std::vector<EventHandle> events_;  // of programs
-  ProgramEnd ends_[2];               // of the last two programs, in turn
+  ProgramEnd ends_[2];  // of the last two programs, in turn
   int next_end_ = 0;
-  Staging staging_;
+  std::optional<Staging> staging_;     // always there, made once the device is set
   Handle<void*, cudaFreeHost> fault_;  // a DataFault that kernels can write
   LaunchObserver* observer_ = nullptr;
 
-  std::vector<std::size_t> position_;  // of every stream while issuing
-  std::vector<bool> recorded_;         // per event while issuing
+  // While issuing: the position of every stream, and the number of events that it has recorded; the event of the stream
+  // that stands for each event of the program, or null as long as it is not recorded.
+  std::vector<std::size_t> position_, records_;
+  std::vector<cudaEvent_t> recorded_;
 };
 
 }  // namespace braid::cuda

@@ -1,6 +1,7 @@
 // Whatever CUDA refuses becomes an error that a user can act on, and the session stays usable.
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cudnn.h>
 #include <doctest/doctest.h>
 
@@ -69,11 +70,24 @@ TEST_CASE("the reason for a missing GPU is reported") {
   CHECK(Session({.device = "auto"}).device().type == DeviceType::cuda);
 }
 
-TEST_CASE("a partition of the SMs needs a driver that knows green contexts") {
+TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and enough SMs") {
   recording::reset();
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  CHECK_THROWS_WITH_AS(backend->make_streams({.count = 2, .partition = {64, 64}}), doctest::Contains("green contexts"),
-                       DeviceError);
+  {
+    const auto backend = make_backend({DeviceType::cuda, 0});
+    recording::fail_next("cudaGetDriverEntryPointByVersion", cudaErrorSymbolNotFound, 3);
+    CHECK_THROWS_WITH_AS(backend->make_streams({.count = 2, .partition = {64, 64}}),
+                         doctest::Contains("green contexts"), DeviceError);
+    CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64, 8}}),
+                         doctest::Contains("a stream requests 8 SMs, but 4 of 132 are left"), DeviceError);
+    for (const std::string function :
+         {"cuGreenCtxCreate", "cuCtxSetCurrent", "cudnnCreate", "cudaStreamCreateWithPriority"}) {
+      recording::fail_next(function, CUDA_ERROR_OUT_OF_MEMORY, function == "cuCtxSetCurrent" ? 0 : 1);
+      CHECK_THROWS_AS(backend->make_streams({.partition = {64, 64}}), DeviceError);
+    }
+  }
+  CHECK(recording::faults_pending() == 0);
+  CHECK(recording::mistakes().empty());
+  CHECK(recording::alive() == recording::Alive{});
 }
 
 TEST_CASE("every call that a session begins with may fail, and leaves nothing behind") {

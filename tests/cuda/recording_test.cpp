@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/cuda/green_contexts.h"
 #include "core/cuda/handle.h"
 
 namespace braid::recording {
@@ -278,6 +279,33 @@ TEST_CASE_FIXTURE(Fixture, "events with timing tell how long the device worked, 
   CHECK(cudaEventElapsedTime(&milliseconds, start, finish) == cudaSuccess);
   CHECK(milliseconds == doctest::Approx(2e-3));
   CHECK(cudaEventElapsedTime(&milliseconds, event, finish) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+TEST_CASE_FIXTURE(Fixture, "what belongs to different devices or contexts cannot be used together") {
+  set_devices(2);
+  CHECK(cudaSetDevice(1) == cudaSuccess);
+  const EventHandle other = cuda::make_event();
+  CHECK(cudaEventRecord(other, a) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamWaitEvent(a, event, 0) == cudaSuccess);  // waits may cross
+  CHECK(cudaSetDevice(0) == cudaSuccess);
+
+  const cuda::GreenContexts contexts(0, {64, 64});
+  const StreamHandle stream(contexts.make_stream(1, 0));
+  CHECK(cudaEventRecord(event, stream) == cudaErrorInvalidResourceHandle);
+  cudnnHandle_t handle = nullptr;
+  {
+    const cuda::GreenContexts::Scope scope(contexts, 0);
+    cudnnCreate(&handle);
+  }
+  const cuda::CudnnHandle cudnn(handle);
+  CHECK(cudnnSetStream(handle, stream) == CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH);
+  CHECK(cudnnSetStream(handle, a) == CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH);
+  const std::vector<std::string> all = mistakes();
+  REQUIRE(all.size() == 5);
+  CHECK(all[0] == "cudaEventRecord mixes the primary context of device 1 with the primary context of device 0");
+  CHECK(all[2] == "cudaEventRecord mixes the primary context of device 0 with green context 2 of device 0");
+  CHECK(all[3] == "cudnnSetStream mixes green context 1 of device 0 with green context 2 of device 0");
   cudaGetLastError();
 }
 

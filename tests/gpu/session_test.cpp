@@ -100,6 +100,19 @@ GPU_TEST_CASE("a replayed CUDA graph gives the same bits as single launches") {
   }
 }
 
+GPU_TEST_CASE("streams with SMs of their own give the same bits as one stream, captured or not") {
+  const int sms = make_backend({DeviceType::cuda, 0})->info().capacity;
+  for (const std::string_view model : kModels) {
+    CAPTURE(model);
+    SessionOptions partitioned = on_gpu(2);
+    partitioned.partition = {sms * 2 / 3, sms - sms * 2 / 3};
+    const Training serial = train(on_gpu(1), model, 20);
+    check_equal(serial, train(partitioned, model, 20));
+    partitioned.cuda_graphs = false;
+    check_equal(serial, train(partitioned, model, 20));
+  }
+}
+
 GPU_TEST_CASE("a step on the GPU changes the weights as one on the CPU does") {
   // Two libraries round differently, in sums of up to some ten thousand products.
   constexpr double kTolerance = 1e-3;

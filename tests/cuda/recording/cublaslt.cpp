@@ -96,6 +96,7 @@ extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   return cublas_call(Kind::create, __func__, [&](World& world, Call& call) {
     cublasLtContext& made = world.cublas_handles.emplace_back();
+    made.context = world.current();
     call.handle = made.id = static_cast<int>(world.cudnn_handles.size() + world.cublas_handles.size());
     ++world.alive.handles;
     *handle = &made;
@@ -179,6 +180,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   return cublas_call(Kind::launch, __func__, [&](World& world, Call& call) {
     CUstream_st* stream = world.stream(stream_handle, call.function);
     if (handle == nullptr || !handle->alive || stream == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!world.same_context(call.function, handle->context, stream->context) ||
+        !world.same_context(call.function, handle->context, world.current())) {
+      return CUBLAS_STATUS_INVALID_VALUE;
+    }
     if (algorithm == nullptr) world.mistake("cublasLtMatmul chooses its algorithm at launch");
     call.kernel = "cublasLt";
     call.handle = handle->id;

@@ -61,6 +61,7 @@ extern "C" {
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   return cudnn_call(Kind::create, __func__, [&](World& world, Call& call) {
     cudnnContext& made = world.cudnn_handles.emplace_back();
+    made.context = world.current();
     call.handle = made.id = static_cast<int>(world.cudnn_handles.size() + world.cublas_handles.size());
     ++world.alive.handles;
     *handle = &made;
@@ -84,6 +85,9 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream_handle) {
     CUstream_st* stream = world.stream(stream_handle, call.function);
     if (context == nullptr || stream == nullptr) return CUDNN_STATUS_BAD_PARAM;
     call.stream = stream->id;
+    if (!world.same_context(call.function, context->context, stream->context)) {
+      return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
+    }
     context->stream = stream;
     return CUDNN_STATUS_SUCCESS;
   });
@@ -100,6 +104,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (context == nullptr) return CUDNN_STATUS_BAD_PARAM;
     CUstream_st* stream = world.stream(context->stream, call.function);
     if (stream == nullptr) return CUDNN_STATUS_BAD_PARAM;
+    if (!world.same_context(call.function, context->context, world.current())) return CUDNN_STATUS_BAD_PARAM;
     call.kernel = "cudnn";
     call.stream = stream->id;
     const auto sizes = attribute<std::int64_t>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64);

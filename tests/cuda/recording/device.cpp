@@ -10,8 +10,6 @@ namespace {
 using namespace braid::recording;
 using Kind = Call::Kind;
 
-thread_local int current_device = 0;
-
 struct ErrorName {
   cudaError_t status;
   const char* name;
@@ -134,13 +132,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call&) {
     if (device < 0 || device >= world.devices) return cudaErrorInvalidDevice;
-    current_device = device;
+    world.set_current(&world.primary(device));
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = current_device;
+  *device = World::get().current()->device;
   return cudaSuccess;
 }
 
@@ -186,16 +184,6 @@ cudaError_t cudaDeviceSynchronize() {
   return cuda_call(Kind::synchronize, __func__, Needs::device, [&](World& world, Call&) {
     if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
     world.advance_all();
-    return cudaSuccess;
-  });
-}
-
-/// There is no driver below this runtime: whoever asks for its functions is told that it lacks them.
-cudaError_t cudaGetDriverEntryPointByVersion(const char*, void** function, unsigned, unsigned long long,
-                                             cudaDriverEntryPointQueryResult* result) {
-  return cuda_call(Kind::other, __func__, Needs::nothing, [&](World&, Call&) {
-    *function = nullptr;
-    if (result != nullptr) *result = cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
   });
 }

@@ -67,6 +67,10 @@ cudaError_t launch(std::string_view name, const void* function, dim3 grid, dim3 
     CUstream_st* stream = world.stream(handle, call.function);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;
+    if (stream->context->device != world.current()->device) {
+      world.same_context(call.function, stream->context, world.current());
+      return cudaErrorInvalidResourceHandle;
+    }
     const auto found = functions().find(function);
     if (found == functions().end()) return cudaErrorInvalidDeviceFunction;
     const Function& kernel = found->second;

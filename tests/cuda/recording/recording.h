@@ -57,13 +57,14 @@ struct Call {
       {};                 ///< launches: what they read and write; copies: target, source; else the memory at hand
   Bytes workspace = {};   ///< launches of cuDNN and cuBLASLt
   bool pageable = false;  ///< copies that involve host memory which is not pinned: a hidden synchronisation
-  unsigned flags = 0;     ///< of stream, event and graph creation; the mode of a capture
+  unsigned flags = 0;     ///< of stream, event and graph creation; the mode of a capture; the SMs of a green context
   std::thread::id thread;
 };
 
 /// What lives: created or allocated, not yet destroyed or freed.
 struct Alive {
-  int streams = 0, events = 0, graphs = 0, handles = 0, descriptors = 0, device_blocks = 0, host_blocks = 0;
+  int contexts = 0, streams = 0, events = 0, graphs = 0, handles = 0, descriptors = 0, device_blocks = 0;
+  int host_blocks = 0;
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
@@ -77,7 +78,8 @@ void clear();
 void mark(std::string_view text, int stream, int index);
 
 /// What CUDA lets pass but no program should do, as sentences: a wait for an event that was never recorded, a handle
-/// used after its destruction, the legacy default stream, a graph without the priorities of its streams.
+/// used after its destruction, the legacy default stream, a graph without the priorities of its streams, streams,
+/// events and handles of different contexts or devices in one call.
 std::vector<std::string> mistakes();
 Alive alive();
 

@@ -20,6 +20,7 @@ cudaError_t create_stream(cudaStream_t* handle, unsigned flags, int priority, st
     stream.id = static_cast<int>(world.streams.size());
     stream.flags = flags;
     stream.priority = priority;
+    stream.context = world.current();
     ++world.alive.streams;
     call.stream = stream.id;
     call.flags = flags;
@@ -77,6 +78,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
     CUevent_st& event = world.events.emplace_back();
     event.id = static_cast<int>(world.events.size());
     event.flags = flags;
+    event.context = world.current();
     ++world.alive.events;
     call.event = event.id;
     call.flags = flags;
@@ -103,6 +105,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event_handle, cudaStream_t stream_handle
     if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;
     call.event = event->id;
+    if (!world.same_context(call.function, event->context, stream->context)) return cudaErrorInvalidResourceHandle;
     event->recorded = true;
     event->capture = stream->capture;
     if (stream->capture != nullptr) {

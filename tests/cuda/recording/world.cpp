@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::size_t kMemory = 150754820096;  // of an H200
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local CUctx_st* current_context = nullptr;
+
+std::string name_of(const CUctx_st& context) {
+  return message(context.id == 0 ? "the primary context" : message("green context ", context.id), " of device ",
+                 context.device);
+}
 
 }  // namespace
 
@@ -49,6 +55,7 @@ void World::reset() {
   host_memory.clear();
   used = 0;
   lost = cudaSuccess;
+  green_contexts.clear();  // a scope of the backend has left none of them as the current one of a thread
   streams.clear();
   events.clear();
   graphs.clear();
@@ -64,6 +71,21 @@ void World::reset() {
   devices = 1;
   driver = 13000;
   last_error = cudaSuccess;
+  current_context = nullptr;
+  for (std::size_t i = 0; i < primaries_.size(); ++i) primaries_[i].device = static_cast<int>(i);
+  legacy.context = current();
+}
+
+CUctx_st& World::primary(int device) { return primaries_.at(static_cast<std::size_t>(device)); }
+
+CUctx_st* World::current() { return current_context == nullptr ? &primary(0) : current_context; }
+
+void World::set_current(CUctx_st* context) { current_context = context; }
+
+bool World::same_context(std::string_view function, const CUctx_st* context, const CUctx_st* other) {
+  if (context == other) return true;
+  mistake(message(function, " mixes ", name_of(*context), " with ", name_of(*other)));
+  return false;
 }
 
 void World::mistake(const std::string& text) { mistakes.push_back(text); }

@@ -1,6 +1,7 @@
 #pragma once
 // The recorded world: memory, streams, events, captures, faults and the log, behind one lock.
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -39,7 +40,16 @@ struct Capture {
 
 }  // namespace braid::recording
 
+/// The primary context of a device (id 0), or that of a green one.
+struct CUctx_st : braid::recording::Object {
+  int device = 0;
+};
+struct CUgreenCtx_st : braid::recording::Object {
+  CUctx_st context;
+};
+
 struct CUstream_st : braid::recording::Object {
+  CUctx_st* context = nullptr;  // that was current when it was made; likewise below
   unsigned flags = 0;
   int priority = 0;
   std::deque<std::function<void()>> work;  // not done yet
@@ -50,6 +60,7 @@ struct CUstream_st : braid::recording::Object {
 };
 
 struct CUevent_st : braid::recording::Object {
+  CUctx_st* context = nullptr;
   unsigned flags = 0;
   bool recorded = false;
   braid::recording::Point point;                 // last record
@@ -67,9 +78,12 @@ struct CUgraphExec_st : braid::recording::Object {
 };
 
 struct cudnnContext : braid::recording::Object {
+  CUctx_st* context = nullptr;
   CUstream_st* stream = nullptr;
 };
-struct cublasLtContext : braid::recording::Object {};
+struct cublasLtContext : braid::recording::Object {
+  CUctx_st* context = nullptr;
+};
 
 namespace braid::recording {
 
@@ -88,6 +102,7 @@ class World {
   std::map<const std::byte*, std::size_t> device_memory, host_memory;
   std::size_t memory = 0, used = 0;
 
+  std::deque<CUgreenCtx_st> green_contexts;
   std::deque<CUstream_st> streams;
   std::deque<CUevent_st> events;
   std::deque<CUgraph_st> graphs;
@@ -104,8 +119,19 @@ class World {
   };
   std::vector<Fault> faults;
 
+ private:
+  std::array<CUctx_st, 8> primaries_;
+
+ public:
   void reset();
   void mistake(const std::string& text);
+
+  CUctx_st& primary(int device);
+  /// Of this thread: at first the primary context of device 0.
+  CUctx_st* current();
+  void set_current(CUctx_st* context);
+  /// Whether what was made in one context may be used with what was made in another: a mistake if not.
+  bool same_context(std::string_view function, const CUctx_st* context, const CUctx_st* other);
   /// The status that was asked for instead of carrying out a call of this function; 0: none.
   int take_fault(std::string_view function);
 

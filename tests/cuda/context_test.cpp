@@ -1,0 +1,72 @@
+// Several devices, and several parts of one: what is made in one context is used in no other.
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "tests/cuda/networks.h"
+#include "tests/cuda/recording/recording.h"
+
+namespace braid::testing {
+namespace {
+
+void run_network(Session& session) {
+  Step step = session.step();
+  random_network(Tensor(random_array({8, 8}, 1)), 1, 30);
+  step.run();
+}
+
+TEST_CASE("streams, events and handles are made and used in the context of their part of the device") {
+  for (const bool cuda_graphs : {false, true}) {
+    recording::reset();
+    std::vector<unsigned> sms;
+    {
+      Session session({.device = "cuda", .partition = {88, 44}, .cuda_graphs = cuda_graphs});
+      for (const recording::Call& call : recording::calls()) {
+        if (call.function == "cuGreenCtxCreate") sms.push_back(call.flags);
+      }
+      const Array image = random_array({2, 8, 8, 4}, 1), filter = random_array({4, 3, 3, 4}, 2);
+      for (int run = 0; run < 4; ++run) {
+        session.prefetch(std::span(&image, 1));
+        Step step = session.step();
+        const Tensor x = Tensor(image);
+        for (int i = 0; i < 3; ++i) conv2d(x, filter, {.padding = 1});
+        random_network(Tensor(random_array({8, 8}, 3)), 2, 20);
+        run == 1 ? static_cast<void>(step.measure()) : step.run();
+        CHECK(step.plan().commands.used_streams() == 2);
+        session.synchronize();
+      }
+    }
+    CHECK(sms == std::vector{88u, 44u});  // the last four SMs are no whole group
+    CHECK(recording::mistakes() == std::vector<std::string>{});
+    CHECK(recording::alive() == recording::Alive{});
+  }
+}
+
+TEST_CASE("a session on the second of two devices makes everything there") {
+  recording::reset();
+  recording::set_devices(2);
+  {
+    Session first({.device = "cuda:0", .streams = 2}), second({.device = "cuda:1", .streams = 2});
+    for (int run = 0; run < 4; ++run) {
+      for (Session* session : {&first, &second}) run_network(*session);
+    }
+    std::thread([&] {  // where device 0 is the current one
+      run_network(second);
+      const Buffer target = second.backend().allocate(4);
+      CHECK(cudaSetDevice(0) == cudaSuccess);
+      const auto streams = second.backend().make_streams({.count = 2});
+      const int source = 1;
+      const Upload upload{target.data(), &source, 4};
+      CHECK(cudaSetDevice(0) == cudaSuccess);
+      streams->upload(std::span(&upload, 1));
+      CHECK_NOTHROW(streams->synchronize());
+    })
+        .join();
+  }
+  CHECK(recording::mistakes() == std::vector<std::string>{});
+  CHECK(recording::alive() == recording::Alive{});
+}
+
+}  // namespace
+}  // namespace braid::testing

@@ -75,6 +75,7 @@ class StreamGroup {
   /// uses more streams than there are.
   virtual void launch(const Program& program) = 0;
   /// Makes a program into one unit, to be launched any number of times. Null if the device does not support this.
+  /// Throws DeviceError with the name of the launch that cannot be captured; the program can still be launched.
   virtual std::unique_ptr<Replay> capture(const Program&) { return nullptr; }
   /// Launches what capture() made, like launch(program).
   virtual void launch(Replay&) {}

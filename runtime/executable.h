@@ -60,7 +60,8 @@ class Executable {
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
   /// Whether it has run often enough since it was bound to make a capture worthwhile.
   bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
-  /// Captures the program, so that later launches replay it as a whole. False on devices that cannot.
+  /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws
+  /// DeviceError if this program cannot be captured.
   bool capture(StreamGroup& streams);
   /// Starts all streams: replays the capture if there is one, else issues every launch.
   void launch(StreamGroup& streams);

@@ -107,7 +107,12 @@ Executable& Session::find_plan() {
 
 void Session::capture(Executable& executable) {
   const auto start = std::chrono::steady_clock::now();
-  if (!executable.capture(*streams_)) return;
+  try {
+    if (!executable.capture(*streams_)) return;
+  } catch (const DeviceError& error) {
+    if (capture_report_.empty()) capture_report_ = message("steps run without a CUDA graph: ", error.what());
+    return;
+  }
   capture_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ++captures_;
 }

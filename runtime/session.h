@@ -124,6 +124,10 @@ class Session : public Context {
   /// What the plan in use gave up to fit into memory; empty if nothing.
   std::string memory_report() const { return plans_ == nullptr ? "" : plans_->memory_report(); }
 
+  /// Why a plan runs without the CUDA graph that it should have become: the first such failure, with the op that caused
+  /// it; empty if there was none.
+  const std::string& capture_report() const { return capture_report_; }
+
   /// How many steps the training will take. Comparing plans then loses at most about 2 % of a short one.
   void expect_steps(std::int64_t steps) { planner_.expected_steps = steps; }
 
@@ -137,6 +141,7 @@ class Session : public Context {
   friend class Step;
   /// Finds or makes the plan of the recorded step.
   Executable& find_plan();
+  /// A failure is no error: the plan then runs launch by launch.
   void capture(Executable& executable);
   /// Waits as StreamGroup::admit does.
   void admit();
@@ -163,6 +168,7 @@ class Session : public Context {
   std::int64_t steps_ = 0;
   std::int64_t captures_ = 0;
   double capture_seconds_ = 0;
+  std::string capture_report_;
 };
 
 }  // namespace braid

@@ -113,7 +113,7 @@ void CudaStreamGroup::prefetch(std::span<const Upload> uploads) {
 void CudaStreamGroup::launch(const Program& program) {
   use_device();
   reserve_events(program);
-  enqueue(program);
+  enqueue(program, {});
   mark_finished();
 }
 
@@ -137,7 +137,7 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
   BRAID_CUDA(cudaStreamBeginCapture(streams_[0].stream, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t captured = nullptr;
   try {
-    enqueue(program);
+    enqueue(program, {.capturing = true});
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(streams_[0].stream, &captured));
     const GraphHandle discarded(captured);
@@ -168,7 +168,7 @@ std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
     }
   }
   std::ranges::sort(timing.launches, {}, &Timing::Launch::index);
-  enqueue(program, &timing);
+  enqueue(program, {.timing = &timing});
   mark_finished();
   synchronize();
 
@@ -213,10 +213,10 @@ void CudaStreamGroup::reserve_events(const Program& program) {
   }
 }
 
-void CudaStreamGroup::enqueue(const Program& program, Timing* timing) {
+void CudaStreamGroup::enqueue(const Program& program, Watch watch) {
   fork(program.commands.streams.size());
   try {
-    issue(program, timing);
+    issue(program, watch);
   } catch (...) {
     try {
       join(program.commands.streams.size());  // what was enqueued still comes before what follows
@@ -243,7 +243,7 @@ void CudaStreamGroup::join(std::size_t streams) {
 
 /// CUDA ignores a wait for an event that is not recorded yet, so the streams take turns, one launch each, and a stream
 /// whose event is missing is skipped until it is recorded.
-void CudaStreamGroup::issue(const Program& program, Timing* timing) {
+void CudaStreamGroup::issue(const Program& program, Watch watch) {
   position_.assign(program.commands.streams.size(), 0);
   records_.assign(program.commands.streams.size(), 0);
   recorded_.assign(static_cast<std::size_t>(program.commands.events), nullptr);
@@ -264,7 +264,7 @@ void CudaStreamGroup::issue(const Program& program, Timing* timing) {
           recorded_[event] = streams_[s].events[records_[s]++];
           BRAID_CUDA(cudaEventRecord(recorded_[event], streams_[s].stream));
         } else {
-          launch_kernel(program, static_cast<int>(s), command, timing);
+          launch_kernel(program, static_cast<int>(s), command, watch);
           launched = true;
         }
         ++position_[s];
@@ -275,11 +275,12 @@ void CudaStreamGroup::issue(const Program& program, Timing* timing) {
   }
 }
 
-void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Command& command, Timing* timing) {
+void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Command& command, Watch watch) {
   const OwnStream& own = streams_[static_cast<std::size_t>(stream)];
   const LaunchContext context{.stream = {.index = stream, .device = {DeviceType::cuda, device_}},
                               .native = &own.handles,
                               .cuda_stream = own.stream};
+  Timing* const timing = watch.timing;
   Timing::Launch* times = nullptr;
   if (timing != nullptr) {
     times = &*std::ranges::lower_bound(timing->launches, command.index, {}, &Timing::Launch::index);
@@ -289,11 +290,26 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
   const Range range(program, command.index);
   const GreenContexts::Scope scope(green_contexts_, stream);
   if (observer_ != nullptr) observer_->before_launch(stream, command.index);
-  program.kernels[static_cast<std::size_t>(command.index)]->launch(context);
+  Kernel& kernel = *program.kernels[static_cast<std::size_t>(command.index)];
+  watch.capturing ? launch_captured(kernel, context, own.stream, program, command.index) : kernel.launch(context);
   if (observer_ != nullptr) observer_->after_launch(stream, command.index);
   if (timing != nullptr) {
     timing->kernels.end();
     BRAID_CUDA(cudaEventRecord(times->finish, own.stream));
+  }
+}
+
+/// A library may break a capture and say nothing: only the end of the capture would tell, and not whose fault it is.
+void CudaStreamGroup::launch_captured(Kernel& kernel, const LaunchContext& context, cudaStream_t stream,
+                                      const Program& program, std::int32_t index) {
+  try {
+    kernel.launch(context);
+    auto status = cudaStreamCaptureStatusNone;
+    BRAID_CUDA(cudaStreamIsCapturing(stream, &status));
+    BRAID_CHECK(status == cudaStreamCaptureStatusActive, DeviceError, "what it launches cannot be captured");
+  } catch (const DeviceError& error) {
+    const auto name = static_cast<std::size_t>(index);
+    throw DeviceError(message(name < program.names.size() ? program.names[name] : "a kernel", ": ", error.what()));
   }
 }
 

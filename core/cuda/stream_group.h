@@ -58,15 +58,23 @@ class CudaStreamGroup final : public StreamGroup {
     KernelTimes kernels;
   };
 
+  /// What to do around every launch, besides launching.
+  struct Watch {
+    Timing* timing = nullptr;  ///< take its time
+    bool capturing = false;    ///< find out whether it breaks the capture
+  };
+
   void use_device() const;
   OwnStream make_stream(int index, int count);
   void reserve_events(const Program& program);
   /// Fork, all launches, join. Throws what a kernel's launch throws, with all streams joined.
-  void enqueue(const Program& program, Timing* timing = nullptr);
+  void enqueue(const Program& program, Watch watch);
   void fork(std::size_t streams);
   void join(std::size_t streams);
-  void issue(const Program& program, Timing* timing);
-  void launch_kernel(const Program& program, int stream, const Command& command, Timing* timing);
+  void issue(const Program& program, Watch watch);
+  void launch_kernel(const Program& program, int stream, const Command& command, Watch watch);
+  static void launch_captured(Kernel& kernel, const LaunchContext& context, cudaStream_t stream, const Program& program,
+                              std::int32_t index);
   void mark_finished();
   void throw_data_fault();
 

@@ -175,6 +175,13 @@ TEST_CASE_FIXTURE(Fixture, "any call that fails is an error of its step, and the
   }
 }
 
+TEST_CASE_FIXTURE(Fixture, "a graph that cannot be launched fails the step") {
+  for (int run = 0; run < 3; ++run) run_step(*session);
+  recording::fail_next("cudaGraphLaunch", cudaErrorInvalidValue);
+  CHECK(contains(failure(*session), "[cuda] cudaGraphLaunch failed"));
+  run_step(*session);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a matrix product that cuBLASLt refuses fails the step") {
   run_step(*session);
   recording::fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED, 3);
@@ -228,37 +235,62 @@ TEST_CASE("where memory is short, a plan without concurrency takes over") {
   CHECK(bytes == serial);
 }
 
-TEST_CASE("any failure of a capture is an error of its step, and a later step is captured") {
+TEST_CASE("a step whose capture fails runs without it, and says once what broke it") {
   struct Failure {
     std::string function;
-    cudaError_t status;
+    int status;
     int after;
+    std::string report;
   };
-  for (const auto& [function, status, after] : {Failure{"cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported, 0},
-                                                {"cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, 0},
-                                                {"cudaLaunchKernelEx", cudaErrorStreamCaptureInvalidated, 2},
-                                                {"cudaLaunchKernelEx", cudaErrorInvalidValue, 2},
-                                                {"cudaStreamWaitEvent", cudaErrorStreamCaptureIsolation, 3},
-                                                {"cudaEventRecord", cudaErrorStreamCaptureInvalidated, 4},
-                                                {"cudaGraphInstantiate", cudaErrorMemoryAllocation, 0},
-                                                {"cudaGraphUpload", cudaErrorInvalidValue, 0},
-                                                {"cudaGraphLaunch", cudaErrorInvalidValue, 0}}) {
+  for (const auto& [function, status, after, report] :
+       {Failure{"cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported, 0, "[cuda] cudaStreamBeginCapture failed"},
+        {"cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, 0, "[cuda] cudaStreamEndCapture failed"},
+        {"cudaLaunchKernelEx", cudaErrorStreamCaptureInvalidated, 2, "relu 4: [cuda] cudaLaunchKernelEx failed"},
+        {"cudaLaunchKernelEx", cudaErrorInvalidValue, 2, "relu 4: [cuda] cudaLaunchKernelEx failed"},
+        {"cublasLtMatmul", CUBLAS_STATUS_NOT_SUPPORTED, 2, ": [cublas] cublasLtMatmul failed"},
+        {"cudaStreamWaitEvent", cudaErrorStreamCaptureIsolation, 3, "[cuda] cudaStreamWaitEvent failed"},
+        {"cudaEventRecord", cudaErrorStreamCaptureInvalidated, 4, "[cuda] cudaEventRecord failed"},
+        {"cudaGraphInstantiate", cudaErrorMemoryAllocation, 0, "[cuda] cudaGraphInstantiate failed: out of memory"},
+        {"cudaGraphUpload", cudaErrorInvalidValue, 0, "[cuda] cudaGraphUpload failed"}}) {
     CAPTURE(function);
-    CAPTURE(after);
     Fixture fixture;
     Session& session = *fixture.session;
     run_step(session);
     run_step(session);
+    CHECK(session.capture_report().empty());
     recording::fail_next(function, status, after);
-    CHECK(contains(failure(session), function));
-    CHECK(recording::faults_pending() == 0);
-    run_step(session);
-    run_step(session);
     recording::clear();
     run_step(session);
+    CHECK(recording::faults_pending() == 0);
+    CHECK(session.stats().captures == 0);
+    const std::string said = session.capture_report();
+    CHECK(contains(said, "steps run without a CUDA graph: "));
+    CHECK(contains(said, report));
+    for (int run = 0; run < 3; ++run) run_step(session);
+    CHECK(session.capture_report() == said);
     const auto calls = recording::calls();
-    CHECK(std::ranges::find(calls, Call::Kind::graph_launch, &Call::kind) != calls.end());
+    CHECK(std::ranges::count(calls, "cudaStreamBeginCapture", &recording::Call::function) == 1);
+    CHECK(std::ranges::count(calls, Call::Kind::graph_launch, &Call::kind) == 0);
   }
+}
+
+TEST_CASE("an op that breaks a capture without an error is found") {
+  recording::reset();
+  struct Breaks final : Kernel {
+    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+    void launch(const LaunchContext&) override { cudaDeviceSynchronize(), cudaGetLastError(); }
+  } breaks;
+  struct Nothing final : Kernel {
+    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+    void launch(const LaunchContext&) override {}
+  } nothing;
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 2});
+  const CommandLists commands{{{{Command::Kind::launch, 0}}, {{Command::Kind::launch, 1}, {Command::Kind::launch, 2}}}};
+  const Program program{commands, {&nothing, &breaks, &nothing}, {"relu 0", "conv2d 1", "relu 2"}};
+  CHECK_THROWS_WITH_AS(streams->capture(program), "conv2d 1: what it launches cannot be captured", DeviceError);
+  CHECK_NOTHROW(streams->launch(program));
+  CHECK_NOTHROW(streams->synchronize());
 }
 
 TEST_CASE("a fault that destroys the context ends the use of the GPU by this process, and every session says so") {

@@ -115,7 +115,7 @@ void Trainer::open_folders(Progress& progress) {
 void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
   if (entries_.size() > 1) measure_alone(progress, stop);
   std::size_t jobs = 0;           // in the last turn
-  std::set<std::string> reports;  // on the choice of plans, as printed
+  std::set<std::string> reports;  // on the choice of plans and on captures, as printed
   std::string traded;             // for memory, as last printed
   while (!stop()) {
     const std::vector<Entry*> entries = running();
@@ -127,6 +127,9 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
     if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
       if (!report.empty()) progress.print("plans measured: " + report);
+    }
+    if (const std::string& report = session_.capture_report(); !report.empty() && reports.insert(report).second) {
+      progress.print("warning: " + report);
     }
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();

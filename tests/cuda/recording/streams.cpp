@@ -217,6 +217,19 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   });
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
+    CUstream_st* stream = world.stream(handle, call.function);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    call.stream = stream->id;
+    if (stream->capture != nullptr) call.graph = stream->capture->id;
+    *status = stream->capture == nullptr                    ? cudaStreamCaptureStatusNone
+              : stream->capture->invalidated == cudaSuccess ? cudaStreamCaptureStatusActive
+                                                            : cudaStreamCaptureStatusInvalidated;
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   *graph = nullptr;
   return cuda_call(Kind::capture, __func__, Needs::device, [&](World& world, Call& call) {

@@ -147,8 +147,8 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
   const cudaError_t status = cudaStreamEndCapture(streams_[0].stream, &captured);
   const GraphHandle graph(captured);
   check_cuda(status, "cudaStreamEndCapture");
-  cudaGraphExec_t executable =
-      nullptr;  // without the flag, the nodes of a graph forget the priorities of their streams
+  // Without the flag, the nodes of a graph forget the priorities of their streams.
+  cudaGraphExec_t executable = nullptr;
   BRAID_CUDA(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority));
   auto replay = std::make_unique<GraphReplay>(executable);
   BRAID_CUDA(cudaGraphUpload(executable, streams_[0].stream));

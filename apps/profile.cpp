@@ -71,19 +71,23 @@ void profile(const Arguments& arguments) {
       check_device(all, arguments.output, backend->info().name, backend->info().capacity);
     }
     const std::string label = message(config.model.name, ", batch ", config.batch_size, ": ");
+    const auto keep = [&](scheduler::Profile measured) {
+      measured.software = software();
+      if (all.measurements.empty()) {
+        all = std::move(measured);
+      } else {
+        merge(all, measured);
+      }
+      scheduler::write_profile(arguments.output, all);
+    };
     ProfilingOptions options = arguments.profiling;
+    options.on_nodes = keep;  // pairs take long: whoever interrupts them keeps the times of the nodes
     options.on_pair = PairPrinter(label);
-    scheduler::Profile measured = profile_training(config, options);
-    measured.software = software();
+    const scheduler::Profile measured = profile_training(config, options);
     std::cout << label << plural(measured.measurements.size(), "measurement") << " and "
               << plural(measured.pairs.size(), "interference factor") << ", waits of " << measured.wait_microseconds
               << " us, on " << measured.device << std::endl;
-    if (all.measurements.empty()) {
-      all = std::move(measured);
-    } else {
-      merge(all, measured);
-    }
-    scheduler::write_profile(arguments.output, all);
+    keep(measured);
   }
 }
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -534,6 +535,18 @@ class CommandLine(unittest.TestCase):
         (self.folder / "p.json").write_text("{")
         self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))
         self.assertIn("there is no model 'nope'", self.fails("profile", "nope", "-o", "q.json"))
+
+    def test_an_interrupted_profile_keeps_the_times_of_the_nodes(self):
+        profile = self.folder / "p.json"
+        process = subprocess.Popen([BRAID, "profile", self.config, "-o", profile, "--runs", "1"], cwd=self.folder,
+                                   stdout=subprocess.DEVNULL)
+        while not profile.exists() and process.poll() is None:
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        kept = json.loads(profile.read_text())
+        self.assertGreater(len(kept["measurements"]), 0)
+        self.assertEqual(kept["pairs"], [])
 
     def jobs(self, *overrides):
         config = self.folder / "jobs.yaml"

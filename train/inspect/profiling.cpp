@@ -54,6 +54,7 @@ scheduler::Profile profile_training(const TrainConfig& config, const ProfilingOp
   for (const int width : widths(config.session.width, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }
+  options.on_nodes(profile);
   if (options.pairs > 0) profile_pairs(config, *dataset, batch, options, profile);
   return profile;
 }

@@ -12,6 +12,8 @@ struct ProfilingOptions {
   int runs = 5;     ///< measured steps at every width
   int pairs = 200;  ///< limit of the pairs of nodes to measure
   int streams = 0;  ///< of the plans that determine which pairs run concurrently; 0: plans with 2, 4 and 8
+  /// Called with the times of the nodes, before pairs are measured.
+  std::function<void(const scheduler::Profile&)> on_nodes = [](const scheduler::Profile&) {};
   std::function<void(PairProgress)> on_pair = [](PairProgress) {};  ///< called before every pair
 };
 

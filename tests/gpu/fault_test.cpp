@@ -9,6 +9,7 @@
 #include "ops/kernels.h"
 #include "runtime/session.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/ops/interpreter.h"
 #include "tests/test_program.h"
 
 namespace braid::testing {
@@ -29,8 +30,31 @@ GPU_TEST_CASE("running out of memory is an error with numbers, and the session s
   check_usable(session);
 }
 
-GPU_TEST_CASE("a label out of range is an error of the step, and the session stays usable") {
+GPU_TEST_CASE("a step that finds the memory taken is an error, and runs once it is free") {
+  constexpr std::size_t kSmallest = 1 << 20;
   Session session({.device = "cuda", .streams = 2});
+  check_usable(session);
+  const Array large = filled(DType::f32, {1 << 26}, 0);
+  const auto run = [&] {
+    const Step step = session.step();
+    return relu(Tensor(large)).array().as<float>()[0];
+  };
+  {
+    std::vector<Buffer> taken;
+    for (std::size_t bytes = session.backend().info().memory_bytes; bytes >= kSmallest;) {
+      try {
+        taken.push_back(session.backend().allocate(bytes));
+      } catch (const OutOfMemory&) {
+        bytes /= 2;
+      }
+    }
+    CHECK_THROWS_AS(run(), OutOfMemory);
+  }
+  CHECK(run() == 0);
+}
+
+DEVICE_TEST_CASE("a label out of range is an error of the step, and the session stays usable") {
+  Session session({.device = test_device(), .streams = 2});
   const Array logits = Array::from<float>({1, 2, 3, 4}, {2, 2});
   for (int i = 0; i < 5; ++i) {  // before and after the capture
     Step step = session.step();

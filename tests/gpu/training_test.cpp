@@ -1,0 +1,192 @@
+// What a training does beside plain steps: measuring, choosing, prefetching, several sessions, changing graphs, limits
+// of memory and of f16. Each with the bits that plain steps give, wherever that is promised.
+
+#include "tests/gpu/training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "models/pathnet.h"
+
+namespace braid::testing {
+namespace {
+
+/// Another implementation of a convolution may round otherwise; the error grows with every step.
+constexpr double kRounding = 1e-2;
+
+}  // namespace
+
+DEVICE_TEST_CASE("a measured step has one time for every node, and gives the same bits") {
+  Trainee plain(on_device(2), "googlenet"), measured(on_device(2), "googlenet");
+  for (int i = 0; i < 4; ++i) {
+    plain.step();
+    measured.record([](Step& step) {
+      const std::vector<LaunchTime> times = step.measure();
+      std::vector<int> found(static_cast<std::size_t>(step.graph().node_count()));
+      for (const LaunchTime& time : times) {
+        ++found[static_cast<std::size_t>(time.index)];
+        CHECK(time.finish > time.start);
+      }
+      for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+        CHECK(found[static_cast<std::size_t>(node)] == (step.graph().node(node).is_view ? 0 : 1));
+      }
+    });
+  }
+  check_equal(plain.result(), measured.result());
+}
+
+DEVICE_TEST_CASE("comparing plans until one is kept gives the bits of a single stream") {
+  Trainee chosen(on_device(0), "googlenet"), serial(on_device(1), "googlenet");
+  for (int i = 0; i < 4 || (chosen.session().choosing() && i < 1000); ++i) {
+    chosen.step();
+    serial.step();
+  }
+  CHECK_FALSE(chosen.session().choosing());
+  check_equal(serial.result(), chosen.result());
+}
+
+DEVICE_TEST_CASE("implementations chosen by their measured times train as well as those chosen by estimates") {
+  for (const std::string_view model : kModels) {
+    CAPTURE(model);
+    SessionOptions options = on_device(4);
+    const Training estimated = train(options, model, 3);
+    options.benchmark = true;
+    const Training measured = train(options, model, 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(measured.losses[i] == doctest::Approx(estimated.losses[i]).epsilon(kRounding));
+    }
+  }
+}
+
+DEVICE_TEST_CASE("prefetched batches give the same bits") {
+  const int count = steps(20);
+  Trainee trainee(on_device(2), "resnet20");
+  std::vector<Array> next{batch_images(0), batch_labels()};
+  for (int i = 0; i < count; ++i) {
+    trainee.record(next[0], next[1], [&](Step& step) {
+      step.run();
+      next = {batch_images(i + 1), batch_labels()};
+      trainee.session().prefetch(next);
+    });
+  }
+  check_equal(train(on_device(2), "resnet20", count), trainee.result());
+}
+
+DEVICE_TEST_CASE("sessions that take turns, or run in threads of their own, give the bits that each gives alone") {
+  const int count = steps(20);
+  std::vector<Training> alone;
+  for (const std::string_view model : kModels) alone.push_back(train(on_device(2), model, count));
+  std::vector<std::unique_ptr<Trainee>> trainees;
+  for (const std::string_view model : kModels) trainees.push_back(std::make_unique<Trainee>(on_device(2), model));
+  for (int i = 0; i < count; ++i) {
+    for (const auto& trainee : trainees) trainee->step();
+  }
+  for (std::size_t i = 0; i < alone.size(); ++i) check_equal(alone[i], trainees[i]->result());
+  trainees.clear();
+
+  std::vector<Training> together(alone.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      threads.emplace_back([&, i] { together[i] = train(on_device(2), kModels[i], count); });
+    }
+  }
+  for (std::size_t i = 0; i < alone.size(); ++i) check_equal(alone[i], together[i]);
+}
+
+TEST_CASE("a second GPU gives the bits of the first" * doctest::skip(!has_gpu() || cuda::device_count() < 2)) {
+  SessionOptions second = on_device(4);
+  second.device = "cuda:1";
+  Trainee a(on_device(4), "googlenet"), b(second, "googlenet");
+  if (a.session().backend().info().name != b.session().backend().info().name) return;  // may use other algorithms
+  for (int i = 0; i < 10; ++i) {                                                       // at the same time
+    a.step();
+    b.step();
+  }
+  check_equal(a.result(), b.result());
+}
+
+DEVICE_TEST_CASE("a path that changes with every step trains with the same bits on 1 and 4 streams") {
+  constexpr int kPaths = 6;
+  const models::PathNetOptions options{.form = models::PathNetOptions::Form::conv,
+                                       .grid = {.layers = 3, .modules = 6, .active = 3},
+                                       .width = 8,
+                                       .image_shape = {32, 32, 3}};
+  Generator random(3);
+  std::vector<models::Genotype> paths;
+  for (int i = 0; i < kPaths; ++i) paths.push_back(models::random_genotype(options.grid, random));
+  const auto run = [&](int streams) {
+    Session session(on_device(streams));
+    models::PathNet net(session, options);
+    const int task = net.add_task("task", kClasses);
+    SGD sgd(net.parameters(), {.lr = 0.02});
+    Training training;
+    for (int i = 0; i < 4 * kPaths; ++i) {
+      Step step = session.step();
+      const Tensor loss = cross_entropy(
+          net.forward(Tensor(batch_images(i)), paths[static_cast<std::size_t>(i % kPaths)], task), batch_labels());
+      backward(loss);
+      sgd.step();
+      step.run();
+      training.losses.push_back(loss.item());
+    }
+    CHECK(session.stats().plans == kPaths);  // a path that comes back finds its plan
+    CHECK((session.stats().captures > 0) == tests_gpu());
+    training.tensors = tensors_of(session);
+    return training;
+  };
+  check_equal(run(1), run(4));
+}
+
+DEVICE_TEST_CASE("a limit of memory is kept, and changes losses by rounding only") {
+  for (const std::string_view model : kModels) {
+    CAPTURE(model);
+    Trainee free(on_device(4), model);
+    for (int i = 0; i < 3; ++i) free.step();
+    const auto arena = static_cast<std::int64_t>(free.session().stats().arena_bytes);
+    SessionOptions options = on_device(4);
+    options.memory_limit = arena * 17 / 20;
+    Trainee limited(options, model);
+    for (int i = 0; i < 3; ++i) limited.step();
+    CHECK(static_cast<std::int64_t>(limited.session().stats().arena_bytes) <= options.memory_limit);
+    CHECK(limited.session().memory_report() != "");
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(limited.result().losses[i] == doctest::Approx(free.result().losses[i]).epsilon(kRounding));
+    }
+  }
+}
+
+DEVICE_TEST_CASE("a step that no plan fits into memory is an error, and the session takes a smaller one") {
+  SessionOptions options = on_device(2);
+  options.memory_limit = 1 << 20;
+  Trainee trainee(options, "resnet20");
+  for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(trainee.step(), OutOfMemory);
+  const Step step = trainee.session().step();
+  CHECK(relu(Tensor(Array::from<float>({-1, 2}, {2}))).array().as<float>()[1] == 2);
+}
+
+DEVICE_TEST_CASE(
+    "in f16 the first steps overflow and change no weight, and the others train, with the same bits on 1 and 4 "
+    "streams") {
+  constexpr int kSteps = 32;
+  constexpr float kTooLarge = 0x1p34f;
+  const auto run = [&](int streams) {
+    Trainee trainee(on_device(streams), "resnet20", DType::f16, kTooLarge);
+    for (int i = 0; i < kSteps; ++i) trainee.step();
+    const auto read = [&](const Parameter& parameter) { return trainee.session().read(parameter); };
+    const int updates = read(trainee.scale().updates()).as<std::int32_t>()[0];
+    CHECK(updates > 0);
+    CHECK(updates < kSteps);
+    CHECK(read(trainee.scale().scale()).as<float>()[0] ==
+          std::ldexp(kTooLarge, updates - kSteps));  // halved by each overflow
+    Training result = trainee.result();
+    CHECK(result.losses[4] == result.losses[0]);  // the same batch and weights
+    for (const double loss : result.losses) CHECK(std::isfinite(loss));
+    CHECK(result.losses.back() < result.losses[3]);
+    return result;
+  };
+  check_equal(run(1), run(4));
+}
+
+}  // namespace braid::testing

@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <sstream>
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
@@ -16,6 +17,7 @@ void add_bench(CLI::App& app) {
     ConfigArguments config;
     std::int64_t steps = 30;
     bool json = false, serve = false;
+    std::vector<std::string> variants;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("bench", "Time training steps on one batch");
@@ -25,8 +27,17 @@ void add_bench(CLI::App& app) {
       ->check(in_range(1, 1000000))
       ->capture_default_str();
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
-  command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON")
-      ->excludes(json);
+  CLI::Option* serving =
+      command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON")
+          ->excludes(json);
+  command
+      ->add_option("--variant", arguments->variants,
+                   "One of several settings of the config that take turns in one process; a line 'use I' selects "
+                   "variant I, counted from 0")
+      ->type_name("'KEY=VALUE …'")
+      ->allow_extra_args(false)
+      ->take_all()
+      ->needs(serving);
   command->footer(
       "With several jobs, compares training them together with training them one after\nanother.\n\n"
       "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
@@ -41,9 +52,20 @@ void add_bench(CLI::App& app) {
       std::cout << (arguments->json ? to_json(times) + '\n' : to_text(times));
       return;
     }
+    if (arguments->serve) {
+      std::vector<std::unique_ptr<Bench>> benches;
+      for (const std::string& variant :
+           arguments->variants.empty() ? std::vector<std::string>{""} : arguments->variants) {
+        ConfigArguments with = arguments->config;
+        std::istringstream words(variant);
+        for (std::string word; words >> word;) with.overrides.push_back(word);
+        benches.push_back(std::make_unique<Bench>(read_config_or_model(with).jobs.front().training));
+        benches.back()->warm_up();
+      }
+      return serve(benches, std::cin, std::cout);
+    }
     Bench bench(config.jobs.front().training);
     bench.warm_up();
-    if (arguments->serve) return serve(bench, std::cin, std::cout);
     const BenchTimes times = bench.run(arguments->steps);
     const UnreadTimes unread = bench.run_unread(arguments->steps);
     const std::vector<OpTimes> ops = bench.op_times();

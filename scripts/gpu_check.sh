@@ -1,30 +1,35 @@
 #!/usr/bin/env bash
-# Everything that needs a machine with a GPU: tests, sanitizers, the comparison with PyTorch, and profiles to plan with.
+# Everything that needs a machine with a GPU, in the order of what a first run must tell: a smoke test, all tests, profiles
+# to plan with, the comparison with PyTorch, and sanitizers.
 #
-#   scripts/gpu_check.sh [--only tests|sanitize|bench|profile] [--out DIR]
+#   scripts/gpu_check.sh [--only smoke|tests|profile|bench|sanitize] [--out DIR] [--seconds N] [--rehearse]
 #
-# Runs from a bundle (scripts/bundle.sh) or from the repository, which it builds first. Each part has its own time limit,
-# and all of them end within nine minutes of the build. The other parts still run after one has failed.
-# Leaves a few small files in DIR (default: gpu_check). Exits with 0 if all went well, 1 if not, 77 without a GPU.
+# Runs from a bundle (scripts/bundle.sh) or from the repository, which it builds first. Ends N seconds (default: 560) after
+# the build: parts that end early leave their time to later ones, and what does not fit is left out and named. A command that
+# fails or hangs stops neither its part nor the others. Leaves at most eight small files in DIR (default: gpu_check).
+# --rehearse runs all of it on the CPU, which tests this script and a bundle.
+# Exits with 0 if all went well, 1 if not, 77 without a GPU.
 # shellcheck disable=SC2317  # functions are called through part
 set -uo pipefail
 
-only=
-out=gpu_check
+usage() {
+  echo 'usage: scripts/gpu_check.sh [--only smoke|tests|profile|bench|sanitize] [--out DIR] [--seconds N] [--rehearse]' >&2
+  exit 2
+}
+only='' out=gpu_check seconds=560 device=cuda
 while (($# > 0)); do
   case $1 in
-    --only) only=${2-unknown} ;;
-    --out) out=${2-} ;;
-    *) only=unknown ;;
+    --only) only=${2-unknown} && shift ;;
+    --out) out=${2-} && shift ;;
+    --seconds) seconds=${2-} && shift ;;
+    --rehearse) device=cpu ;;
+    *) usage ;;
   esac
-  if [[ ! $only =~ ^(|tests|sanitize|bench|profile)$ || -z $out ]]; then
-    echo 'usage: scripts/gpu_check.sh [--only tests|sanitize|bench|profile] [--out DIR]' >&2
-    exit 2
-  fi
-  shift 2
+  shift || usage
 done
+[[ $only =~ ^(|smoke|tests|profile|bench|sanitize)$ && -n $out && $seconds =~ ^[1-9][0-9]*$ ]] || usage
 
-if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
+if [[ $device == cuda ]] && ! timeout 20 nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
   echo 'gpu_check: skipped (nvidia-smi finds no GPU on this machine)'
   exit 77
 fi
@@ -33,29 +38,62 @@ mkdir -p "$out" || exit
 out=$(cd "$out" && pwd)
 log=$out/log.txt
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
-if [[ -x run ]]; then
-  bin=$PWD/bin
-else
-  bin=$PWD/build/cuda/bin
+bin=$PWD/bin data=$PWD/data
+if [[ ! -x run ]]; then
+  bin=$PWD/build/cuda/bin data=/usr/share/datasets/fashion-mnist
   if ! { cmake --preset cuda -DBRAID_TESTS=ON && cmake --build --preset cuda --target bin/braid test_gpu; } >"$log" 2>&1; then
     tail -n 20 "$log"
     echo "gpu_check: the build failed; $log has all of its output"
     exit 1
   fi
 fi
-if ! "$bin/braid" devices 2>&1 | tee "$log" | grep -q '^cuda:0: '; then
-  cat "$log"
-  echo 'gpu_check: there is a GPU, but braid cannot use it, see above'
-  exit 1
+begin=$SECONDS
+export BRAID_TEST_DEVICE=$device
+
+# What the results depend on. The clocks are also recorded every few seconds, for they fall when the GPU is hot.
+describe_machine() {
+  uname -a
+  nproc
+  timeout 20 "$bin/braid" --version
+  timeout 20 "$bin/braid" devices
+  python3 - <<'PYTHON'
+import importlib.metadata, sys
+print("python", sys.version)
+for name, version in sorted({(d.metadata["Name"] or "", d.version) for d in importlib.metadata.distributions()}):
+    if name.startswith(("nvidia-", "torch", "triton")):
+        print(name, version)
+PYTHON
+  timeout 20 nvidia-smi -q
+} 2>&1
+describe_machine >"$out/machine.txt"
+if [[ $device == cuda ]]; then
+  if ! grep -q '^cuda:0: ' "$out/machine.txt"; then
+    grep '^cuda' "$out/machine.txt"
+    echo "gpu_check: there is a GPU, but braid cannot use it; $out/machine.txt has the details"
+    exit 1
+  fi
+  fields=timestamp,pstate,clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu,memory.used
+  timeout $((seconds + 10)) nvidia-smi --query-gpu=$fields --format=csv --loop=2 >"$out/clocks.csv" 2>&1 &
+  recorder=$!
+  trap 'kill "$recorder" 2>/dev/null' EXIT
 fi
+: >"$log"
+: >"$out/cases.txt"
+
+# share PERCENT: a part of all the time, at least a second.
+share() { echo $((seconds * $1 < 100 ? 1 : seconds * $1 / 100)); }
+# The seconds until the running part must end.
+left() { echo $((part_end - SECONDS)); }
 
 summary=()
 failed=0
-# part NAME COMMAND…: runs a function, unless --only selects another part, and records its result.
+# part NAME PERCENT COMMAND…: runs a function, unless --only selects another part, and records its result. It must end when
+# that share of all the time has passed.
 part() {
-  local name=$1 begin=$SECONDS result=ok
-  shift
+  local name=$1 start=$SECONDS result=ok
   [[ -z $only || $only == "$name" ]] || return 0
+  part_end=$((begin + $(share "$([[ -n $only ]] && echo 100 || echo "$2")")))
+  shift 2
   printf '\n==== %s\n' "$name"
   "$@"
   case $? in
@@ -63,77 +101,135 @@ part() {
     77) result=skipped ;;
     *) result=FAILED failed=1 ;;
   esac
-  summary+=("$(printf '%-8s %-10s %4d s' "$result" "$name" $((SECONDS - begin)))")
+  summary+=("$(printf '%-8s %-10s %4d s' "$result" "$name" $((SECONDS - start)))")
 }
 
-# limited SECONDS COMMAND…: runs a command with a time limit; its output also goes to the log. Reports a timeout.
-limited() {
-  local limit=$1 status
-  shift
-  printf '$ %s\n' "$*" >>"$log"
-  timeout --kill-after=5 "$limit" "$@" 2>&1 | tee -a "$log"
-  status=${PIPESTATUS[0]}
-  if ((status == 124 || status == 137)); then echo "stopped after $limit s: $*" | tee -a "$log"; fi
-  return "$status"
-}
-
-tests() { limited 120 "$bin/test_gpu"; }
-
-# A few steps of a small network on four streams, each launched kernel by kernel once and then as a graph.
-sanitize() {
-  local sanitizer status=0
-  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-  if [[ -z $sanitizer ]]; then
-    echo 'sanitize: skipped (compute-sanitizer is not installed)'
-    return 77
+# check SECONDS NAME COMMAND…: runs a command with a time limit and prints its result, its duration and NAME. Its output
+# goes to the log; the last lines are shown if it fails. Fails without a try if no time is left.
+check() {
+  local limit=$1 name=$2 start=${EPOCHREALTIME//[.,]/} size status=0 result=ok
+  shift 2
+  (($(left) >= limit)) || limit=$(left)
+  if ((limit < 1)); then
+    printf 'left out            %s\n' "$name" | tee -a "$out/cases.txt"
+    return 1
   fi
-  local options=(--target-processes all --error-exitcode 9 --print-limit 20)
-  local training=("$bin/braid" bench benchmarks/configs/resnet20.yaml --set device=cuda --set streams=4
-    --set train.batch_size=8 --steps 3)
-  limited 60 "$sanitizer" --tool memcheck --track-stream-ordered-races all "${options[@]}" "${training[@]}" || status=1
-  limited 60 "$sanitizer" --tool racecheck "${options[@]}" "${training[@]}" || status=1
-  return "$status"
-}
-
-bench() {
-  if ! python3 -c 'import torch, torchvision' 2>/dev/null; then
-    echo 'bench: skipped (python3 has no torch and torchvision)'
-    return 77
+  printf '\n$ %s\n' "$*" >>"$log"
+  size=$(stat -c %s "$log")
+  timeout --kill-after=2 "$limit" "$@" >>"$log" 2>&1 </dev/null || status=$?
+  if ((status == 124 || status == 137)); then
+    result=STOPPED
+  elif ((status != 0)); then
+    result=FAILED
   fi
-  local limit=190
-  if [[ $only == bench ]]; then limit=520; fi
-  limited "$limit" python3 benchmarks/compare_pytorch.py --device cuda --braid "$bin/braid" --budget $((limit - 40)) \
-    --json "$out/comparison.json" >"$out/comparison.md"
-  local status=$?
-  cat "$out/comparison.md"
+  printf '%-8s %8d ms %s\n' "$result" $(((${EPOCHREALTIME//[.,]/} - start) / 1000)) "$name" | tee -a "$out/cases.txt"
+  ((status == 0)) || tail -c +$((size + 1)) "$log" | tail -n 25 | sed 's/^/    /'
   return "$status"
 }
 
+# cases FILTER: the test cases of a doctest program, each in a process of its own: a GPU is lost to a process once a kernel
+# has failed. Where a case goes through all ops and fails, it goes on op by op.
+cases() {
+  local names=() name filter op status=0
+  mapfile -t names < <(timeout "$(share 10)" "$bin/test_gpu" -ltc "$1" 2>>"$log" | sed -n '/^====/,/^====/{/^====/!p}')
+  if ((${#names[@]} == 0)); then
+    echo 'test_gpu lists no cases'
+    return 1
+  fi
+  for name in "${names[@]}"; do
+    filter=-tc=${name//,/?} # a comma would separate two filters
+    check "$(share 12)" "$name" "$bin/test_gpu" "$filter" && continue
+    status=1
+    [[ $name == 'every op '* ]] || continue
+    while read -r op; do check "$(share 3)" "  $op" "$bin/test_gpu" "$filter" "-sc=$op"; done < <("$bin/test_gpu" --list-ops)
+  done
+  return "$status"
+}
+
+smoke() { cases -ts=smoke; }
+
+# All other tests, and one epoch of the three networks that the demo trains at once: all must have learned.
+tests() {
+  local status=0 runs short=()
+  cases -tse=smoke || status=1
+  if [[ $device == cpu ]]; then short=(--set train.max_steps=4); fi
+  if [[ ! -e $data ]]; then
+    echo 'the data set of the demo is not here: training on synthetic images'
+    short+=(--set data.name=synthetic --set data.size=8192 --set data.image_size=28 --set data.channels=1)
+  else
+    short+=(--set data.root="$data")
+  fi
+  runs=$(mktemp -d)
+  check "$(share 15)" 'one epoch of three networks at once' "$bin/braid" train configs/concurrent.yaml --set device=$device \
+    --set output.root="$runs" "${short[@]}" || status=1
+  rm -r "$runs"
+  return "$status"
+}
+
+# In the order of importance. A profile has the times of nodes before it measures pairs.
 profile() {
-  local name batch precision status=0 begin=$SECONDS
-  "$bin/braid" devices --json cuda >"$out/device.json" || status=1
-  for batch in 8 32; do
-    for precision in bf16 tf32; do
-      for name in googlenet inception_v3 resnet50 pathnet_conv; do
-        if ((SECONDS - begin > 75)); then
-          echo "left out for lack of time: $name, batch $batch, $precision"
+  local name batch precision limit status=0 precisions=(bf16 tf32) names=(cuda/googlenet cuda/inception_v3 cuda/resnet50 cuda/pathnet_conv)
+  if [[ $device == cpu ]]; then precisions=(bf16) names=(resnet20); fi
+  limit=$(share 5)
+  "$bin/braid" devices --json $device >"$out/device.json" || status=1
+  for precision in "${precisions[@]}"; do
+    for batch in 32 8; do
+      for name in "${names[@]}"; do
+        if (($(left) < limit)); then
+          echo "left out for lack of time: ${name##*/}, batch $batch, $precision"
           continue
         fi
-        limited 25 "$bin/braid" profile "benchmarks/configs/cuda/$name.yaml" -o "$out/profile.json" --device cuda \
-          --batch-size "$batch" --pairs 20 --set precision="$precision" --set benchmark=true || status=1
+        check "$limit" "${name##*/}, batch $batch, $precision" "$bin/braid" profile "benchmarks/configs/$name.yaml" \
+          -o "$out/profile.json" --device $device --batch-size "$batch" --pairs 20 --set precision="$precision" \
+          --set benchmark=true || status=1
       done
     done
   done
   return "$status"
 }
 
-part tests tests
-part profile profile
-part bench bench
-part sanitize sanitize
+bench() {
+  local status=0 options=(--device cuda)
+  if ! python3 -c 'import importlib.util as u; exit(not (u.find_spec("torch") and u.find_spec("torchvision")))'; then
+    echo 'bench: skipped (python3 has no torch and torchvision)'
+    return 77
+  fi
+  if [[ $device == cpu ]]; then options=(--rehearse); fi
+  check "$(left)" 'comparison with PyTorch' python3 benchmarks/compare_pytorch.py "${options[@]}" --braid "$bin/braid" \
+    --budget $(($(left) * 9 / 10)) --json "$out/comparison.json" --markdown "$out/comparison.md" || status=1
+  cat "$out/comparison.md"
+  return "$status"
+}
+
+# Our own kernels only: those of the libraries are not ours to mend, and instrumenting them takes minutes.
+sanitize() {
+  local sanitizer status=0 memcheck racecheck
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  if [[ -z $sanitizer || $device == cpu ]]; then
+    echo 'sanitize: skipped (compute-sanitizer is not installed, or there is no GPU)'
+    return 77
+  fi
+  # Mangled names of functions in the namespace braid contain its name behind its length.
+  local options=(--kernel-name kns=5braid --target-processes all --error-exitcode 9 --print-limit 20)
+  local ops=("$bin/test_gpu" '-tc=every op agrees with plain loops in f32') training=("$bin/braid" bench
+    benchmarks/configs/resnet20.yaml --set device=cuda --set streams=4 --set train.batch_size=8 --steps 3)
+  memcheck=("$sanitizer" --tool memcheck "${options[@]}")
+  racecheck=("$sanitizer" --tool racecheck "${options[@]}")
+  check $(($(left) / 3)) 'memcheck, every op' "${memcheck[@]}" "${ops[@]}" || status=1
+  check $(($(left) / 3)) 'racecheck, every op' "${racecheck[@]}" "${ops[@]}" || status=1
+  check $(($(left) / 2)) 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" || status=1
+  check "$(left)" 'racecheck, a step on four streams' "${racecheck[@]}" "${training[@]}" || status=1
+  return "$status"
+}
+
+part smoke 15 smoke
+part tests 45 tests
+part profile 57 profile
+part bench 88 bench
+part sanitize 100 sanitize
 
 {
-  printf '\n==== summary, %d s\n' "$SECONDS"
+  printf '\n==== summary, %d s\n' $((SECONDS - begin))
   printf '%s\n' "${summary[@]}"
 } | tee -a "$log"
 exit "$failed"

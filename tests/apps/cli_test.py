@@ -510,6 +510,10 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(answers[0], {"ready": True})
         self.assertEqual(answers[1]["steps"], 2)
         self.assertIn("error", answers[2])
+        result = self.braid("bench", self.config, "--serve", "--variant", "streams=1 policy=serial", "--variant", "streams=2",
+                            input="setting\nuse 1\nsetting\n")
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual([answers[1]["policy"], answers[3]["policy"]], ["serial", "critical_path"])
         self.assertFalse(self.runs.exists())
 
     def test_profile_measures_once_and_adds_later(self):

@@ -345,17 +345,23 @@ TEST_CASE("a bench times steps and describes the plan") {
   CHECK_THROWS_AS(bench.run(0), Error);
   CHECK_THROWS_AS(bench.run_unread(0), Error);
 
-  std::istringstream in("run 2\nwalk 2\nrun -1\nrun 2x\nrun 1 unread\nsetting\nrun 1 unread x\n");
+  std::istringstream in(
+      "run 2\nwalk 2\nrun -1\nrun 2x\nrun 1 unread\nsetting\nrun 1 unread x\nuse 1\nsetting\nuse 2\nops\n");
   std::ostringstream out;
-  serve(bench, in, out);
+  std::vector<std::unique_ptr<Bench>> benches;
+  benches.push_back(std::make_unique<Bench>(tiny(folder, {"streams=auto"})));
+  benches.push_back(std::make_unique<Bench>(tiny(folder, {"streams=1", "train.batch_size=16"})));
+  serve(benches, in, out);
   std::istringstream lines(out.str());
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
-  REQUIRE(answers.size() == 8);
+  REQUIRE(answers.size() == 12);
   CHECK(answers[0].at("ready") == true);
   CHECK(answers[1].at("steps") == 2);
-  for (const std::size_t i : {2, 3, 4, 7}) CHECK(answers[i].contains("error"));
+  for (const std::size_t i : {2, 3, 4, 7, 10}) CHECK(answers[i].contains("error"));
   CHECK(answers[5].at("seconds") > 0);
   CHECK(answers[6].at("batch_size") == 32);
+  CHECK(answers[9].at("batch_size") == 16);
+  CHECK(answers[11].at("ops").size() > 5);
   CHECK(std::filesystem::is_empty(folder.path()));
 }

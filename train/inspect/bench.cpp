@@ -45,6 +45,22 @@ json to_object(const BenchTimes& times) {
           {"images_per_second", times.images_per_second}};
 }
 
+json to_list(std::span<const OpTimes> ops) {
+  json list = json::array();
+  for (const OpTimes& op : ops) {
+    list.push_back({{"op", op.op}, {"nodes", op.nodes}, {"predicted_us", op.predicted}, {"measured_us", op.measured}});
+  }
+  return list;
+}
+
+json to_list(std::span<const KeptImplementation> kept) {
+  json list = json::array();
+  for (const KeptImplementation& each : kept) {
+    list.push_back({{"node", each.node}, {"implementation", each.implementation}});
+  }
+  return list;
+}
+
 json to_object(const UnreadTimes& times) { return {{"steps", times.steps}, {"seconds", times.seconds}}; }
 
 json to_object(const BenchSetting& setting) {
@@ -94,6 +110,9 @@ std::string table_of(std::span<const OpTimes> ops) {
 /// The answer to a line of serve().
 json answer(Bench& bench, const std::string& line) {
   if (line == "setting") return to_object(bench.setting());
+  if (line == "ops") {
+    return {{"ops", to_list(bench.op_times())}, {"implementations", to_list(bench.implementations())}};
+  }
   std::istringstream words(line);
   std::string run, unread, rest;
   std::int64_t steps = 0;
@@ -102,7 +121,9 @@ json answer(Bench& bench, const std::string& line) {
     if (unread.empty()) return to_object(bench.run(steps));
     if (unread == "unread") return to_object(bench.run_unread(steps));
   }
-  return {{"error", "expected 'run N', 'run N unread' or 'setting', with N above 0"}};
+  return {
+      {"error",
+       "expected 'run N' or 'run N unread' with N above 0, 'setting', 'ops', or 'use I' with a bench that there is"}};
 }
 
 }  // namespace
@@ -247,6 +268,20 @@ std::vector<OpTimes> Bench::op_times() {
   return list;
 }
 
+std::vector<KeptImplementation> Bench::implementations() {
+  Step step = session_.step();
+  Tensor loss;
+  start(step, loss);
+  std::vector<KeptImplementation> kept;
+  for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+    if (const std::string& name = step.chosen(node).algorithm; !name.empty()) {
+      kept.push_back({scheduler::node_signature(step.graph(), node, session_.options().tf32), name});
+    }
+  }
+  loss.item();
+  return kept;
+}
+
 BenchSetting Bench::setting() const {
   const SessionStats stats = session_.stats();
   BenchSetting setting = plan_;
@@ -298,17 +333,23 @@ std::string to_json(const BenchSetting& setting, const BenchTimes& times, const 
   json object = to_object(times);
   object.update(to_object(setting));
   object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
-  object["ops"] = json::array();
-  for (const OpTimes& op : ops) {
-    object["ops"].push_back(
-        {{"op", op.op}, {"nodes", op.nodes}, {"predicted_us", op.predicted}, {"measured_us", op.measured}});
-  }
+  object["ops"] = to_list(ops);
   return object.dump();
 }
 
-void serve(Bench& bench, std::istream& in, std::ostream& out) {
+void serve(std::span<const std::unique_ptr<Bench>> benches, std::istream& in, std::ostream& out) {
+  std::size_t used = 0;
   out << json{{"ready", true}}.dump() << std::endl;
-  for (std::string line; std::getline(in, line);) out << answer(bench, line).dump() << std::endl;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string use;
+    if (std::size_t index = 0; words >> use >> index && use == "use" && index < benches.size()) {
+      used = index;
+      out << json{{"using", index}}.dump() << std::endl;
+    } else {
+      out << answer(*benches[used], line).dump() << std::endl;
+    }
+  }
 }
 
 }  // namespace braid

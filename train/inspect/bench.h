@@ -35,6 +35,12 @@ struct OpTimes {
   double measured = 0;   ///< medians over several steps, while the plan's concurrent nodes run
 };
 
+/// A node of the plan in use that has several implementations, and the one it runs with.
+struct KeptImplementation {
+  std::string node;  ///< scheduler::node_signature
+  std::string implementation;
+};
+
 /// The setting of a measurement.
 struct BenchSetting {
   std::string model, device;
@@ -68,6 +74,7 @@ class Bench {
   UnreadTimes run_unread(std::int64_t steps);
   /// Sorted by measured time, longest first.
   std::vector<OpTimes> op_times();
+  std::vector<KeptImplementation> implementations();
   BenchSetting setting() const;
 
  private:
@@ -101,9 +108,16 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
 std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
                     std::span<const OpTimes> ops);
 
-/// Reads lines "run N" and "run N unread" and answers each with one line of JSON, until the input ends. A script can
-/// thus alternate between several programs on one machine. "setting" returns the setting without times. The first line
-/// of output is {"ready": true}.
-void serve(Bench& bench, std::istream& in, std::ostream& out);
+/// Reads lines and answers each with one line of JSON, until the input ends. A script can thus alternate between
+/// several programs on one machine.
+///
+///     run N          N steps
+///     run N unread   the same without reading the loss
+///     setting        the setting, without times
+///     ops            the times of ops, and the implementations of nodes that have several
+///     use I          the lines that follow are for bench I, counted from 0
+///
+/// The first line of output is {"ready": true}.
+void serve(std::span<const std::unique_ptr<Bench>> benches, std::istream& in, std::ostream& out);
 
 }  // namespace braid

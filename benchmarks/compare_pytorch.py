@@ -3,7 +3,7 @@
 
     python3 -m venv .venv && .venv/bin/pip install torch torchvision
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
-    .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--budget SECONDS] [--json FILE]
+    .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--budget SECONDS] [--json FILE] [--markdown FILE]
 
 Each side is a process that runs steps on request. They take turns, so that slow drifts of the machine affect both. On CPU, a
 signal stops one while the other computes, so that it cannot steal a core. docs/benchmarks.md has the details.
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-from program import ROOT, START_LIMIT, Program, ProgramFailed, bench, relative, running_programs, take_turns
+from program import ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, relative, running_programs, take_turns
 from pytorch_worker import OWN_MODELS
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
@@ -48,7 +48,10 @@ def read_config(path):
 
 def path_modules(braid, path):
     """The number of modules in each layer of a PathNet's path; Braid draws the path itself."""
-    text = subprocess.check_output([braid, "summary", path], text=True)
+    try:
+        text = subprocess.check_output([braid, "summary", path], text=True, timeout=ANSWER_LIMIT)
+    except subprocess.SubprocessError as error:
+        raise ProgramFailed(str(error)) from error
     layers = [int(layer) for layer in re.findall(r"^layer(\d+)\.\d+\.conv ", text, re.MULTILINE)]
     return [layers.count(layer) for layer in range(max(layers) + 1)]
 
@@ -65,8 +68,8 @@ def pytorch_options(path, arguments):
     return options
 
 
-def worker(name, options, stop=False, **changes):
-    return Program(name, [sys.executable, WORKER, json.dumps({**options, **changes})], stop, begin=True)
+def worker(name, options, stop=False, limit=ANSWER_LIMIT, **changes):
+    return Program(name, [sys.executable, WORKER, json.dumps({**options, **changes})], stop, begin=True, limit=limit)
 
 
 def check_same_network(config, braid, programs):
@@ -75,8 +78,8 @@ def check_same_network(config, braid, programs):
     for program in programs:
         other = program.setting()["persistent_bytes"]
         if other != own:
-            sys.exit(f"{config}: not the same network: weights, momentum and statistics are {own} bytes in Braid and "
-                     f"{other} in {program.name}")
+            raise ProgramFailed(f"{config}: not the same network: weights, momentum and statistics are {own} bytes in Braid and "
+                                f"{other} in {program.name}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -135,32 +138,59 @@ def cpu_table(results):
 
 @dataclasses.dataclass
 class Suite:
-    """The scope of a comparison. Batch sizes in order of importance: if time is short, the last ones are left out first."""
+    """The scope of a comparison. Precisions and batch sizes in order of importance: if time is short, the last ones are left
+    out first."""
     device: str
-    batches: list
     precisions: list
+    batches: list
     modes: dict  # PyTorch's execution modes, by name
-    many_streams: list
-    few_streams: list  # for large batches, where all programs together need the whole memory
     image_size: int = 0  # 0: the config's
 
 
-LARGE_BATCH = 128
 SUITES = {
-    "cuda": Suite("cuda", [8, 32, 1, 256], ["bf16", "tf32"], {"eager": "eager", "CUDA graph": "graph"},
-                  ["1", "2", "4", "8", "auto"], ["1", "4", "auto"]),
-    "rehearsal": Suite("cpu", [2, 1], ["bf16", "f32"], {"eager": "eager", "eager again": "eager"}, ["1", "2", "auto"],
-                       ["1"], image_size=96)}
+    "cuda": Suite("cuda", ["bf16", "tf32"], [32, 8, 1, 256], {"eager": "eager", "CUDA graph": "graph"}),
+    "rehearsal": Suite("cpu", ["bf16", "f32"], [2, 1], {"eager": "eager", "eager again": "eager"}, image_size=96)}
 
 
 def combinations(configs, suite):
     """Most important first."""
     return [(config, batch, precision)
-            for batch, precision, config in itertools.product(suite.batches, suite.precisions, configs)]
+            for precision, batch, config in itertools.product(suite.precisions, suite.batches, configs)]
+
+
+class Field:
+    """The programs of one combination. One that fails leaves it; the others go on."""
+
+    def __init__(self):
+        self.programs, self.failed = [], []
+
+    def attempt(self, program, action):
+        try:
+            return action()
+        except ProgramFailed as error:
+            self.failed.append(str(error))
+            if program in self.programs:
+                self.programs.remove(program)
+
+    def enter(self, program, warm_up, limit=None):
+        def start():
+            if program.greeting is None:
+                program.wait_until_ready(limit)
+            program.warm_up(warm_up, limit)
+            self.programs.append(program)
+        self.attempt(program, start)
+
+    def take_turns(self, turns, seconds):
+        for turn in range(turns):
+            for program in self.programs[::-1 if turn % 2 else 1]:
+                self.attempt(program, lambda: program.take_turn(seconds, unread=True))
+
+    def of(self, side):
+        return [program for program in self.programs if program.name.startswith(side)]
 
 
 def start_all(config, batch, precision, suite, arguments):
-    """Starts Braid's programs and PyTorch's one after another, because they measure algorithms and plans as they start."""
+    """Starts Braid's plans and PyTorch's programs one after another, because they measure algorithms and plans as they start."""
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
     # Like PyTorch here: not deterministic, and with measured algorithms.
@@ -169,50 +199,41 @@ def start_all(config, batch, precision, suite, arguments):
                 **({"data.image_size": size, "model.stem": "image"} if size else {})}
     options = {**pytorch_options(config, arguments), **changes}
 
-    def braid(streams):
-        name = "Braid, auto" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}"
-        policy = "serial" if streams == "1" else "critical_path"
-        return Program(name, bench(arguments.braid, config, {**settings, "streams": streams, "policy": policy}))
-
-    programs, failed = [], []
-
-    def wait(program, limit=START_LIMIT):
-        try:
-            program.wait_until_ready(limit)
-            program.warm_up(arguments.warm_up, limit)
-            programs.append(program)
-        except ProgramFailed as error:
-            failed.append(str(error))
-
-    workers = [worker(f"PyTorch, {name}", options, mode=mode) for name, mode in suite.modes.items()]
-    for streams in suite.few_streams if batch >= LARGE_BATCH else suite.many_streams:
-        wait(braid(streams))
+    field = Field()
+    workers = [worker(f"{BASELINE}, {name}", options, limit=arguments.limit, mode=mode) for name, mode in suite.modes.items()]
+    # All plans of Braid in one process, whose device memory and clocks they share.
+    plans = {f"Braid, {streams}" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}":
+             {"streams": streams, "policy": "serial" if streams == "1" else "critical_path"} for streams in arguments.streams}
+    braid = Program("Braid", bench(arguments.braid, config, settings, plans.values()), limit=arguments.limit)
+    field.attempt(braid, braid.wait_until_ready)
+    if braid.greeting is not None:
+        for index, name in enumerate(plans):
+            field.enter(Variant(name, index, braid), arguments.warm_up)
     for program in workers:
-        wait(program)
+        field.enter(program, arguments.warm_up)
     if arguments.compile:
-        wait(worker("PyTorch, compiled", options, mode="compiled"), arguments.compile_limit)
-    return options, programs, failed
+        field.enter(worker(f"{BASELINE}, compiled", options, mode="compiled"), arguments.warm_up, arguments.compile_limit)
+    return options, field, [braid, *workers]
 
 
 def compare_on_gpu(config, batch, precision, suite, arguments):
-    options, programs, failed = start_all(config, batch, precision, suite, arguments)
+    options, field, started = start_all(config, batch, precision, suite, arguments)
     try:
-        own = [program for program in programs if program.name.startswith("Braid")]
-        others = [program for program in programs if program.name.startswith(BASELINE)]
+        own = field.of("Braid")
         if own:
-            check_same_network(config, own[0], others)
-        for _ in take_turns(programs, arguments.turns, arguments.seconds, unread=True):
-            pass
-        settings = {program.name: program.setting() for program in programs}
-    except ProgramFailed as error:
-        failed.append(str(error))
-        programs = []
+            field.attempt(None, lambda: check_same_network(config, own[0], field.of(BASELINE)))
+        field.take_turns(arguments.turns, arguments.seconds)
+        settings = {program.name: field.attempt(program, program.setting) for program in list(field.programs)}
+        # Last, because profilers leave traces. The plan on several streams, and PyTorch's ops, which a graph does not have.
+        ops = {program.name: field.attempt(None, lambda: program.ask("ops"))
+               for program in (field.of("Braid")[-1:] + field.of(f"{BASELINE}, eager")[:1])}
     finally:
-        for program in programs:
+        for program in {*started, *field.programs}:
             program.close()
-    return {"config": config.stem, "batch_size": batch, "precision": precision, "options": options, "failed": failed,
-            "pytorch": next((program.greeting["version"] for program in programs if program.name.startswith(BASELINE)), ""),
-            "programs": [{**program.result(), **settings[program.name]} for program in programs]}
+    return {"config": config.stem, "batch_size": batch, "precision": precision, "options": options, "failed": field.failed,
+            "pytorch": next((program.greeting["version"] for program in field.of(BASELINE)), ""),
+            "programs": [{**program.result(), **settings[program.name]} for program in field.programs],
+            "ops": {name: answer for name, answer in ops.items() if answer}}
 
 
 def median_of(result, name, key="unread_seconds"):
@@ -238,6 +259,19 @@ def ratios(result):
 def geometric_mean(values):
     values = [value for value in values if value is not None]
     return math.exp(statistics.mean(map(math.log, values))) if values else None
+
+
+def op_rows(results, most=10):
+    yield f"Microseconds of the device in a step, by op, the {most} longest (Braid: beside other nodes; PyTorch: eager):\n"
+    yield "| network | batch | precision | program | all | ops |"
+    yield "|---|---|---|---|---|---|"
+    for result in results:
+        for name, answer in result["ops"].items():
+            times = {op["op"]: op["measured_us"] for op in answer["ops"]}
+            listed = ", ".join(f"{op} {time:.0f}" for op, time in list(times.items())[:most])
+            yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {name} | "
+                   f"{sum(times.values()):.0f} | {listed} |")
+    yield ""
 
 
 def gpu_tables(results):
@@ -267,10 +301,23 @@ def gpu_tables(results):
                    lambda result: times("unread_seconds")(result) + [cell(ratio, "{:.2f}×") for ratio in ratios(result)]),
              *rows("Milliseconds per step, reading the loss after each:", names, times("step_seconds")),
              *rows("Microseconds of host time to start a step:", names, times("host_seconds", 1e6, "{:.0f}")),
+             *op_rows(results),
              *rows("Memory in MiB: arena, weights and state of Braid; peak allocation of PyTorch:", names, memory)]
-    pytorch, serial = (geometric_mean(column) for column in zip(*map(ratios, results)))
+    pytorch, serial = (geometric_mean([ratios(result)[i] for result in results]) for i in (0, 1))
     lines.append(f"Geometric means: {cell(pytorch, '{:.3f}×')} over the best of PyTorch, "
                  f"{cell(serial, '{:.3f}×')} over Braid's serial plan.")
+    return "\n".join(lines)
+
+
+def gpu_report(arguments, results, dropped=()):
+    version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
+    lines = [f"{machine(arguments)}; PyTorch {version}", "", gpu_tables(results)]
+    if dropped:
+        lines += ["", "Left out for lack of time: " + "; ".join(
+            f"{config.stem}, batch {batch}, {precision}" for config, batch, precision in dropped) + "."]
+    for result in results:
+        for failure in result["failed"]:
+            lines += ["", f"Failed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}."]
     return "\n".join(lines)
 
 
@@ -282,13 +329,19 @@ def run_suite(suite, arguments):
         start = time.monotonic()
         if start - begin + longest > arguments.budget:
             return results, todo[index:]
-        results.append(compare_on_gpu(config, batch, precision, suite, arguments))
+        try:
+            results.append(compare_on_gpu(config, batch, precision, suite, arguments))
+        except ProgramFailed as error:
+            results.append({"config": config.stem, "batch_size": batch, "precision": precision, "failed": [str(error)],
+                            "pytorch": "", "programs": [], "ops": {}})
         longest = max(longest, time.monotonic() - start)
         braid, pytorch = fastest(results[-1], "Braid"), fastest(results[-1], BASELINE)
         print(f"{config.stem}, batch {batch}, {precision}: " + ", ".join(
             [f"{name} {1e3 * seconds:.3f} ms" for seconds, name in filter(None, (braid, pytorch))] + results[-1]["failed"]),
               file=sys.stderr, flush=True)
         save(arguments, results)
+        if arguments.markdown:
+            arguments.markdown.write_text(gpu_report(arguments, results, todo[index + 1:]) + "\n")
     return results, []
 
 
@@ -333,7 +386,13 @@ def parse_arguments():
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
                         help="on cuda: time limit; leaves out the least important combinations")
+    parser.add_argument("--streams", nargs="+", default=["1", "auto"], metavar="N",
+                        help="on cuda: Braid's plans, 'auto' or a number of streams (default: 1 auto)")
+    parser.add_argument("--limit", type=float, default=ANSWER_LIMIT, metavar="SECONDS",
+                        help=f"on cuda: time limit for every answer of a program (default: {ANSWER_LIMIT})")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement to a file")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
+                        help="on cuda: write the tables to a file, after every combination")
     parser.add_argument("--rehearse", action="store_true",
                         help="run what --device cuda runs on the CPU, with tiny images: tests this script")
     arguments = parser.parse_args()
@@ -350,14 +409,7 @@ def main():
     check_packages(arguments.configs)
     if suite is not None:
         results, dropped = run_suite(suite, arguments)
-        version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
-        print(f"{machine(arguments)}; PyTorch {version}\n\n{gpu_tables(results)}")
-        if dropped:
-            print("\nLeft out for lack of time: " + "; ".join(
-                f"{config.stem}, batch {batch}, {precision}" for config, batch, precision in dropped) + ".")
-        for result in results:
-            for failure in result["failed"]:
-                print(f"\nFailed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}.")
+        print(gpu_report(arguments, results, dropped))
         sys.exit(any(result["failed"] for result in results) or not results)
     if os.getloadavg()[0] > 0.5:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers are unreliable", file=sys.stderr)

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-START_LIMIT = 300  # seconds until a program must be ready
+ANSWER_LIMIT = 300  # seconds within which a program must answer
 
 
 def overrides(settings):
@@ -18,9 +18,11 @@ def overrides(settings):
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
-def bench(braid, config, settings={}):
-    """The command that runs training steps of a config, or of a model, with some of its keys overridden."""
-    return [braid, "bench", config, "--serve", *overrides(settings)]
+def bench(braid, config, settings={}, variants=()):
+    """The command that runs training steps of a config, or of a model, with some of its keys overridden. Variants override
+    further ones, and take turns in one process."""
+    words = [word for variant in variants for word in ("--variant", " ".join(f"{key}={value}" for key, value in variant.items()))]
+    return [braid, "bench", config, "--serve", *overrides(settings), *words]
 
 
 def relative(times, others):
@@ -56,25 +58,30 @@ class ProgramFailed(Exception):
 class Program:
     """A process that runs training steps on request; with `stop`, it is stopped in between."""
 
-    def __init__(self, name, command, stop=False, begin=False):
-        self.name, self.stop, self.begin = name, stop, begin
+    def __init__(self, name, command, stop=False, begin=False, limit=ANSWER_LIMIT):
+        self.name, self.stop, self.begin, self.limit = name, stop, begin, limit
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.greeting = None
         self.step_seconds, self.unread_seconds, self.host_seconds = [], [], []
 
-    def wait_until_ready(self, limit=START_LIMIT):
+    def wait_until_ready(self, limit=None):
         self.greeting = self.ask("begin", limit) if self.begin else self.read(limit)
         self.pause()
 
     def read(self, limit=None):
         """The next line of JSON; one answer follows one request, so nothing is left in a buffer."""
+        limit = limit or self.limit
         if not select.select([self.process.stdout], [], [], limit)[0]:
             self.process.kill()
             raise ProgramFailed(f"{self.name} gave no answer in {limit:.0f} s")
         line = self.process.stdout.readline()
         if not line:
             raise ProgramFailed(f"{self.name} ended with exit status {self.process.wait()}")
-        return json.loads(line)
+        try:
+            return json.loads(line)
+        except json.JSONDecodeError as error:
+            self.process.kill()
+            raise ProgramFailed(f"{self.name} answered {line!r}") from error
 
     def ask(self, request, limit=None):
         try:
@@ -131,3 +138,16 @@ class Program:
     def result(self):
         return {"name": self.name, "step_seconds": self.step_seconds, "unread_seconds": self.unread_seconds,
                 "host_seconds": self.host_seconds}
+
+
+class Variant(Program):
+    """One of the settings that take turns in a process of `braid bench --variant`."""
+
+    def __init__(self, name, index, program):
+        vars(self).update(vars(program))
+        self.name, self.index = name, index
+        self.step_seconds, self.unread_seconds, self.host_seconds = [], [], []
+
+    def ask(self, request, limit=None):
+        super().ask(f"use {self.index}", limit)
+        return super().ask(request, limit)

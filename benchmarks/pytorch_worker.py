@@ -1,8 +1,8 @@
 """PyTorch's side of compare_pytorch.py: the same networks as Braid's, and training steps on request.
 
 Runs in a separate process, so that it has its own peak memory: pytorch_worker.py OPTIONS, a JSON object. Answers "run N",
-"run N unread" and "setting" in lines of JSON, like `braid bench --serve`, but touches the device only after a line "begin":
-several workers can load PyTorch at once and then use the device one at a time.
+"run N unread", "setting" and "ops" in lines of JSON, like `braid bench --serve`, but touches the device only after a line
+"begin": several workers can load PyTorch at once and then use the device one at a time.
 """
 import json
 import sys
@@ -192,6 +192,23 @@ class Training:
         self.synchronize()
         return {"seconds": time.perf_counter() - begin}
 
+    def ops(self, steps=5):
+        """The device's time for each op of a step, longest first, and the number of kernels and copies that a step launches.
+        From PyTorch's profiler; not for mode graph, whose replay consists of kernels only."""
+        from torch.profiler import ProfilerActivity, profile
+        cuda, cpu = self.device.type == "cuda", self.torch.autograd.DeviceType.CPU
+        with profile(activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * cuda) as profiler:
+            for _ in range(steps):
+                self.step()
+            self.synchronize()
+        # Of ops, which have the time of their kernels, and of kernels. An annotation spans several.
+        averages = [each for each in profiler.key_averages() if not getattr(each, "is_user_annotation", False)]
+        ops = [{"op": each.key, "nodes": each.count / steps,
+                "measured_us": (each.self_device_time_total if cuda else each.self_cpu_time_total) / steps}
+               for each in averages if each.device_type == cpu]
+        return {"ops": sorted((op for op in ops if op["measured_us"] > 0), key=lambda op: -op["measured_us"]),
+                "kernels": sum(each.count for each in averages if each.device_type != cpu) / steps}
+
     def setting(self):
         cuda = self.device.type == "cuda"
         return {"persistent_bytes": self.persistent_bytes(),
@@ -205,8 +222,8 @@ def main():
     print(json.dumps({"ready": True, "version": training.torch.__version__}), flush=True)
     for line in sys.stdin:
         words = line.split()
-        if words == ["setting"]:
-            answer = training.setting()
+        if words in (["setting"], ["ops"]):
+            answer = getattr(training, words[0])()
         else:
             answer = (training.run_unread if words[2:] else training.run)(int(words[1]))
         print(json.dumps(answer), flush=True)

@@ -1,0 +1,5 @@
+from torch import nn
+
+
+def __getattr__(name):
+    return nn.Module

@@ -15,9 +15,10 @@ step 'installing what is missing' scripts/setup.sh --demo
 
 # An existing build keeps its settings.
 settings=()
+has_gpu() { nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; }
 if [[ ! -f $build/build.ninja ]]; then
   cuda=OFF
-  if nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then cuda=AUTO; fi
+  if has_gpu; then cuda=AUTO; fi
   settings=(-DBRAID_TESTS=OFF "-DBRAID_CUDA=$cuda")
 fi
 if [[ -n ${BRAID_CUDA-} ]]; then settings+=("-DBRAID_CUDA=$BRAID_CUDA"); fi
@@ -34,5 +35,11 @@ if [[ -x $build/bin/braid ]]; then build_time='what has changed'; fi
 build_step "building ($build_time)" cmake --build --preset release --target bin/braid
 end_build
 
+if has_gpu; then
+  reason=$($build/bin/braid devices | sed -n 's/^cuda: not available: //p')
+  if [[ -n $reason ]]; then
+    echo "This machine has a GPU, but training will use the CPU: $reason. BRAID_CUDA=ON scripts/demo.sh builds for the GPU, or says what is missing."
+  fi
+fi
 next_step "training ResNet-20, a GoogLeNet and a PathNet-like net at once$training_time"
 exec $build/bin/braid train configs/concurrent.yaml "$@"

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The scripts: what a step prints, who waits for whom, how test cases are counted, and which types are defined twice."""
+"""The scripts: what a step and the demo print, who waits for whom, how test cases are counted, and which types are defined
+twice."""
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import tempfile
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+FAKES = pathlib.Path(__file__).resolve().parent / "fakes"
 
 
 class Steps(unittest.TestCase):
@@ -61,6 +64,40 @@ class Steps(unittest.TestCase):
 
     def test_a_build_that_ended_keeps_nobody_waiting(self):
         self.assertEqual(self.output("only_build build\nend_build\nbash -c 'exec 8>build/.lock; flock --nonblock 8'"), "")
+
+
+class Demo(unittest.TestCase):
+    """scripts/demo.sh with a finished build and fakes of all that it runs."""
+
+    def run_demo(self, **environment):
+        with tempfile.TemporaryDirectory(prefix="braid-demo-") as name:
+            folder = pathlib.Path(name)
+            binaries = folder / "build/release/bin"
+            for made in (folder / "scripts", folder / "fakes", binaries):
+                made.mkdir(parents=True)
+            for script in ("demo.sh", "steps.sh"):
+                shutil.copy(SCRIPTS / script, folder / "scripts")
+            for nothing in ("scripts/setup.sh", "fakes/cmake"):
+                (folder / nothing).write_text("#!/bin/sh\n")
+            shutil.copy(FAKES / "nvidia-smi", folder / "fakes")
+            shutil.copy(FAKES / "braid", binaries)
+            for program in (*folder.glob("scripts/*"), *folder.glob("fakes/*"), *binaries.iterdir()):
+                program.chmod(0o755)
+            (folder / "build/release/build.ninja").touch()
+            (folder / "build/release/CMakeCache.txt").write_text("BRAID_CUDA:STRING=AUTO\n")
+            run = subprocess.run([folder / "scripts/demo.sh", "--set", f"output.root={folder}/runs"], text=True, capture_output=True,
+                                 env={**os.environ, "PATH": f"{folder}/fakes:{os.environ['PATH']}", "PYTHONPATH": str(FAKES),
+                                      "PYTHONDONTWRITEBYTECODE": "1", **environment})
+            self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
+            self.assertTrue((folder / "runs/concurrent-1").exists())
+            return run.stdout
+
+    def test_a_gpu_that_the_build_cannot_use_is_mentioned(self):
+        self.assertIn("has a GPU, but training will use the CPU: planned. BRAID_CUDA=ON", self.run_demo(FAKE_NO_CUDA="1"))
+
+    def test_nothing_is_said_of_a_gpu_in_use_or_where_there_is_none(self):
+        self.assertNotIn("GPU", self.run_demo())
+        self.assertNotIn("GPU", self.run_demo(FAKE_NO_CUDA="1", FAKE_NO_GPU="1"))
 
 
 def junit(*cases):

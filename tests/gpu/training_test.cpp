@@ -12,8 +12,11 @@
 namespace braid::testing {
 namespace {
 
-/// Another implementation of a convolution may round otherwise; the error grows with every step.
-constexpr double kRounding = 1e-2;
+/// Another implementation of a convolution may round otherwise, and the error grows with every step: compares three.
+void check_close(const Training& a, const Training& b) {
+  constexpr double kRounding = 1e-2;
+  for (std::size_t i = 0; i < 3; ++i) CHECK(a.losses[i] == doctest::Approx(b.losses[i]).epsilon(kRounding));
+}
 
 }  // namespace
 
@@ -36,14 +39,18 @@ DEVICE_TEST_CASE("a measured step has one time for every node, and gives the sam
   check_equal(plain.result(), measured.result());
 }
 
-DEVICE_TEST_CASE("comparing plans until one is kept gives the bits of a single stream") {
+DEVICE_TEST_CASE("comparing plans until one is kept trains as a single stream does") {
   Trainee chosen(on_device(0), "googlenet"), serial(on_device(1), "googlenet");
   for (int i = 0; i < 4 || (chosen.session().choosing() && i < 1000); ++i) {
     chosen.step();
     serial.step();
   }
   CHECK_FALSE(chosen.session().choosing());
-  check_equal(serial.result(), chosen.result());
+  if (tests_gpu()) {  // plans there differ in their algorithms
+    check_close(serial.result(), chosen.result());
+  } else {
+    check_equal(serial.result(), chosen.result());
+  }
 }
 
 DEVICE_TEST_CASE("implementations chosen by their measured times train as well as those chosen by estimates") {
@@ -53,9 +60,7 @@ DEVICE_TEST_CASE("implementations chosen by their measured times train as well a
     const Training estimated = train(options, model, 3);
     options.benchmark = true;
     const Training measured = train(options, model, 3);
-    for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(measured.losses[i] == doctest::Approx(estimated.losses[i]).epsilon(kRounding));
-    }
+    check_close(estimated, measured);
   }
 }
 
@@ -151,9 +156,7 @@ DEVICE_TEST_CASE("a limit of memory is kept, and changes losses by rounding only
     for (int i = 0; i < 3; ++i) limited.step();
     CHECK(static_cast<std::int64_t>(limited.session().stats().arena_bytes) <= options.memory_limit);
     CHECK(limited.session().memory_report() != "");
-    for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(limited.result().losses[i] == doctest::Approx(free.result().losses[i]).epsilon(kRounding));
-    }
+    check_close(free.result(), limited.result());
   }
 }
 

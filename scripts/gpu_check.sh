@@ -59,6 +59,8 @@ describe_machine() {
   nproc
   bounded 20 "$bin/braid" --version
   bounded 20 "$bin/braid" devices
+  # Which of several installed libraries it loads.
+  LD_DEBUG=libs bounded 20 "$bin/braid" devices 2>&1 | grep -oE 'init: .*/lib(cuda|cudnn|cublas|cupti)[^ ]*' | sort -u
   python3 - <<'PYTHON'
 import importlib.metadata, sys
 print("python", sys.version)

@@ -10,6 +10,7 @@ signal stops one while the other computes, so that it cannot steal a core. docs/
 """
 import argparse
 import dataclasses
+import functools
 import importlib.util
 import itertools
 import json
@@ -311,7 +312,7 @@ def gpu_tables(results):
 
 def gpu_report(arguments, results, dropped=()):
     version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
-    lines = [f"{machine(arguments)}; PyTorch {version}", "", gpu_tables(results)]
+    lines = [f"{machine(arguments.braid)}; PyTorch {version}", "", gpu_tables(results)]
     if dropped:
         lines += ["", "Left out for lack of time: " + "; ".join(
             f"{config.stem}, batch {batch}, {precision}" for config, batch, precision in dropped) + "."]
@@ -351,7 +352,7 @@ def run_suite(suite, arguments):
 def save(arguments, results):
     """Writes after every combination, so that an interrupted run keeps its results."""
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(arguments), "results": results}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(arguments.braid), "results": results}, indent=1) + "\n")
 
 
 def check_packages(configs):
@@ -362,11 +363,12 @@ def check_packages(configs):
         sys.exit(f"{' and '.join(missing)} must be installed: {sys.executable} -m pip install {' '.join(missing)}")
 
 
-def machine(arguments):
+@functools.cache
+def machine(braid):
     names = [line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith("model name")]
     text = f"{names[0] if names else 'unknown CPU'}, {len(os.sched_getaffinity(0))} cores"
-    devices = subprocess.run([arguments.braid, "devices"], capture_output=True, text=True).stdout
+    devices = subprocess.run([braid, "devices"], capture_output=True, text=True).stdout
     gpus = [line for line in devices.splitlines() if line.startswith("cuda:") and "not available" not in line]
     return "; ".join([text, *gpus])
 
@@ -418,7 +420,7 @@ def main():
     except ProgramFailed as error:
         sys.exit(str(error))
     save(arguments, results)
-    print(f"{machine(arguments)}; PyTorch {results[0]['pytorch']}\n\n{cpu_table(results)}")
+    print(f"{machine(arguments.braid)}; PyTorch {results[0]['pytorch']}\n\n{cpu_table(results)}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,11 @@ class GpuCheck(unittest.TestCase):
         (self.bundle / "run").touch(mode=0o755)
         shutil.copy(ROOT / "scripts/gpu_check.sh", self.bundle / "scripts")
         shutil.copytree(ROOT / "benchmarks", self.bundle / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
+        # A quarter of the combinations, so that the comparison takes seconds.
+        script = self.bundle / "benchmarks/compare_pytorch.py"
+        text = script.read_text()
+        self.assertIn('["bf16", "tf32"], [32, 8, 1, 256]', text)
+        script.write_text(text.replace('["bf16", "tf32"], [32, 8, 1, 256]', '["bf16"], [32, 8]'))
         for name in ("braid", "test_gpu"):
             self.install(name, self.bundle / "bin")
         for name in ("nvidia-smi", "compute-sanitizer"):
@@ -39,7 +44,7 @@ class GpuCheck(unittest.TestCase):
         shutil.copy(FAKES / name, folder / name)
         (folder / name).chmod(0o755)
 
-    def check(self, *options, seconds=20, status=0, python=FAKES, **trouble):
+    def check(self, *options, seconds=40, status=0, python=FAKES, **trouble):
         environment = {"PATH": f"{self.bundle / 'fakes'}:{os.environ['PATH']}", "PYTHONPATH": str(python),
                        "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self.bundle), **trouble}
         begin = time.monotonic()
@@ -61,7 +66,7 @@ class GpuCheck(unittest.TestCase):
         return json.loads((self.out / "comparison.json").read_text())["results"]
 
     def test_all_parts_run_in_order_and_leave_a_few_files(self):
-        text = self.check(seconds=12)
+        text = self.check()
         self.assertEqual(list(self.summary(text).items()),
                          [(part, "ok") for part in ("smoke", "tests", "profile", "bench", "sanitize")])
         self.assertEqual({path.name for path in self.out.iterdir()},
@@ -74,7 +79,7 @@ class GpuCheck(unittest.TestCase):
             self.assertRegex(text, rf"ok +\d+ ms {case}\n")
 
     def test_the_comparison_begins_with_what_matters_most(self):
-        text = self.check("--only", "bench", seconds=12)
+        text = self.check("--only", "bench")
         results = self.comparison()
         self.assertEqual([(r["config"], r["batch_size"], r["precision"]) for r in results[:5]],
                          [("googlenet", 32, "bf16"), ("inception_v3", 32, "bf16"), ("resnet50", 32, "bf16"),
@@ -110,7 +115,7 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"STOPPED +\d+ ms one convolution\n +planned hang")
         self.assertRegex(text, r"ok +\d+ ms every op")
         self.assertIn("one convolution", (self.out / "cases.txt").read_text())
-        self.assertLess(self.seconds, 15)
+        self.assertLess(self.seconds, 30)
 
     def test_ops_are_tried_one_by_one_when_one_fails(self):
         text = self.check("--only", "smoke", status=1, FAKE_FAIL="f32$|-sc=relu")
@@ -135,29 +140,29 @@ class GpuCheck(unittest.TestCase):
 
     def test_time_ends_the_check(self):
         text = self.check(seconds=6, status=1, FAKE_HANG=".")
-        self.assertLess(self.seconds, 25)
+        self.assertLess(self.seconds, 40)
         self.assertEqual(len(self.summary(text)), 5)
         self.assertIn("left out", text)
 
     def test_a_program_that_hangs_or_fails_leaves_the_comparison(self):
-        text = self.check("--only", "bench", seconds=14, status=1, FAKE_HANG="cuda/inception_v3.*batch_size=32.* run", FAKE_FAIL="torch.cuda.graph")
+        text = self.check("--only", "bench", status=1, FAKE_HANG="cuda/inception_v3.*batch_size=32.* run", FAKE_FAIL="torch.cuda.graph")
         first, second, third = self.comparison()[:3]
         self.assertEqual([len(result["programs"]) for result in (first, second, third)], [3, 1, 3])
-        self.assertRegex(" ".join(second["failed"]), "Braid, 1 stream gave no answer in 2 s")
+        self.assertRegex(" ".join(second["failed"]), "Braid, 1 stream gave no answer in 6 s")
         self.assertIn("PyTorch, CUDA graph ended with exit status 3", first["failed"])
         self.assertIn("Failed: googlenet, batch 32, bf16: PyTorch, CUDA graph ended", text)
 
     def test_a_profiler_that_fails_costs_no_times(self):
-        self.check("--only", "bench", seconds=8, status=1, FAKE_FAIL="torch.profiler")
+        self.check("--only", "bench", status=1, FAKE_FAIL="torch.profiler")
         result = self.comparison()[0]
         self.assertEqual(len(result["programs"]), 4)
         self.assertEqual(list(result["ops"]), ["Braid, auto"])
 
     def test_a_comparison_out_of_time_keeps_its_results(self):
-        text = self.check("--only", "bench", seconds=6)
+        text = self.check("--only", "bench", seconds=20, FAKE_SECONDS="1")
         results = self.comparison()
         self.assertGreater(len(results), 0)
-        self.assertLess(len(results), 32)
+        self.assertLess(len(results), 8)
         self.assertIn("Left out for lack of time: ", text)
         self.assertIn("| googlenet | 32 | bf16 |", (self.out / "comparison.md").read_text())
 

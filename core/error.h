@@ -37,6 +37,11 @@ struct OutOfMemory : DeviceError {
   using DeviceError::DeviceError;
 };
 
+/// A library does not execute a kernel that it offered. Kernels made afterwards do without it.
+struct UnusableKernel : DeviceError {
+  using DeviceError::DeviceError;
+};
+
 /// A plan is invalid: a race, a deadlock, a node launched twice.
 struct PlanError : Error {
   using Error::Error;

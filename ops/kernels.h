@@ -23,6 +23,7 @@ struct KernelSpec {
   bool portable = false;      ///< plain loops even where a library is faster: the oracle of the tests
   bool tf32 = false;          ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
   bool deterministic = true;  ///< only algorithms that give the same bits every time (CUDA)
+  bool benchmark = false;     ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   Device device = {};                             ///< CUDA: which
   const DeviceInfo* info = nullptr;               ///< of that device; required on CUDA

@@ -15,6 +15,7 @@ Implementations implementations(const StepGraph& graph, NodeId node, const Kerne
                                                    .width = width,
                                                    .tf32 = target.tf32,
                                                    .deterministic = target.deterministic,
+                                                   .benchmark = target.benchmark,
                                                    .workspace_limit = target.workspace_limit,
                                                    .device = target.device,
                                                    .info = &target.info});
@@ -111,6 +112,26 @@ void Executable::bind(void* arena, const Context& context) {
                  static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
   }
   bound_ = true;
+}
+
+void Executable::try_kernels(StreamGroup& streams) {
+  if (tried_) return;
+  CommandLists commands{.streams = {{}}};
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    const Kernel* kernel = program_.kernels[static_cast<std::size_t>(id)];
+    if (kernel != nullptr && kernel->is_untried()) commands.streams[0].push_back({Command::Kind::launch, id});
+  }
+  if (!commands.streams[0].empty()) {
+    const Program program{commands, program_.kernels, program_.names};
+    try {
+      streams.launch(program);
+    } catch (const UnusableKernel&) {
+      streams.synchronize();
+      throw;
+    }
+    streams.synchronize();
+  }
+  tried_ = true;
 }
 
 void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {

@@ -23,6 +23,7 @@ struct KernelTarget {
   const DeviceInfo& info;
   bool tf32 = false;
   bool deterministic = true;
+  bool benchmark = false;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
   bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run
 };
@@ -55,6 +56,8 @@ class Executable {
 
   /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved.
   void bind(void* arena, const Context& context);
+  /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
+  void try_kernels(StreamGroup& streams);
   /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
   /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
@@ -91,6 +94,7 @@ class Executable {
   std::vector<Upload> uploads_;                   // scratch, kept so that a run allocates nothing
   void* arena_ = nullptr;
   bool bound_ = false;  // every kernel has its addresses
+  bool tried_ = false;  // no kernel is unusable
   int runs_ = 0;        // since it was bound
   std::unique_ptr<Replay> replay_;
 };

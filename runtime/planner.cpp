@@ -26,6 +26,7 @@ KernelTarget kernel_target(const Context& context, const SessionOptions& options
           .info = context.backend().info(),
           .tf32 = rounds_to_tf32(options, context.backend().info()),
           .deterministic = options.deterministic,
+          .benchmark = options.benchmark,
           .workspace_limit = options.workspace_limit};
 }
 

@@ -50,6 +50,7 @@ class Planner {
   PlannedStep plan(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit);
 
   const SessionOptions& options() const { return options_; }
+  StreamGroup& streams() const { return streams_; }
   /// See Session::expect_steps; 0 if unknown.
   std::int64_t expected_steps = 0;
   /// How many nodes of the newest plan have measured durations.

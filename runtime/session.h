@@ -60,7 +60,7 @@ class Step final : public ValueReader {
   /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
   /// one before it); throws what went wrong in it. Throws Error if the step has run already.
   void run();
-  /// Makes the plan and room in memory for it, so that a later step like this finds both; runs nothing. Throws
+  /// Makes the plan and room in memory for it, so that a later step like this finds both; the step does not run. Throws
   /// OutOfMemory as run() would.
   void plan_ahead();
   /// Like run(), but waits for the step, and tells when each launch ran on its device, by the nodes of graph(). Throws
@@ -115,11 +115,8 @@ class Session : public Context {
   Tape& tape() { return tape_; }
   const SessionOptions& options() const { return options_; }
   SessionStats stats() const;
-  /// Why the plan in use was kept (PlanChoice::report); empty unless plans were compared.
-  const std::string& choice_report() const {
-    static const std::string none;
-    return plans_ == nullptr ? none : plans_->choice_report();
-  }
+  /// Why the plan in use was kept, and what it does without; empty if there was nothing to choose.
+  std::string choice_report() const { return plans_ == nullptr ? "" : plans_->choice_report(); }
 
   /// What the plan in use gave up to fit into memory; empty if nothing.
   std::string memory_report() const { return plans_ == nullptr ? "" : plans_->memory_report(); }

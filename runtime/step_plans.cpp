@@ -36,30 +36,45 @@ void StepPlans::start(std::vector<PlanSetting> settings) {
 
 Executable& StepPlans::ready(Arena& arena, const Context& context) {
   while (true) {
-    current_ = choice_.next();
-    PlannedStep& current = plans_[current_];
-    if (!choice_.comparing()) {  // from now on, nobody can read values of the last compared run
-      for (PlannedStep& plan : plans_) {
-        if (&plan != &current) plan = {};
-      }
-    }
-    if (current.executable == nullptr) current = make(settings_[current_]);
-    if (current.executable == nullptr) {
-      choice_.drop(current_);
-      continue;
-    }
-    Executable& executable = *current.executable;
-    const std::int64_t needed = executable.plan().arena_bytes;
     try {
-      arena.reserve(needed);
-      executable.bind(arena.data(), context);
-      return executable;
-    } catch (const OutOfMemory&) {
-      if (use_less_memory(needed)) continue;
-      start(planner_.settings());  // the next step may find more memory
-      throw;
+      if (Executable* executable = try_current(arena, context)) return *executable;
+    } catch (const UnusableKernel& error) {
+      unusable_ = error.what();
+      plans_[current_] = {};  // planned anew, it does without that kernel
     }
   }
+}
+
+Executable* StepPlans::try_current(Arena& arena, const Context& context) {
+  current_ = choice_.next();
+  PlannedStep& current = plans_[current_];
+  if (!choice_.comparing()) {  // from now on, nobody can read values of the last compared run
+    for (PlannedStep& plan : plans_) {
+      if (&plan != &current) plan = {};
+    }
+  }
+  if (current.executable == nullptr) current = make(settings_[current_]);
+  if (current.executable == nullptr) {
+    choice_.drop(current_);
+    return nullptr;
+  }
+  Executable& executable = *current.executable;
+  const std::int64_t needed = executable.plan().arena_bytes;
+  try {
+    arena.reserve(needed);
+    executable.bind(arena.data(), context);
+    executable.try_kernels(planner_.streams());
+    return &executable;
+  } catch (const OutOfMemory&) {
+    if (use_less_memory(needed)) return nullptr;
+    start(planner_.settings());  // the next step may find more memory
+    throw;
+  }
+}
+
+std::string StepPlans::choice_report() const {
+  const std::string& report = choice_.report().empty() ? shortage_ : choice_.report();
+  return report + (report.empty() || unusable_.empty() ? "" : "; ") + unusable_;
 }
 
 PlannedStep StepPlans::make(const PlanSetting& setting) {

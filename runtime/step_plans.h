@@ -14,20 +14,23 @@ class StepPlans {
 
   /// The recorded graph with what is kept for its readers.
   const StepGraph& graph() const { return graph_; }
-  /// The executable to run next, bound to the arena, which may move. Plans keep to the memory limit (plan_step); throws
+  /// The executable to run next, bound to the arena, which may move. Kernels that turn out to be unusable have been
+  /// replaced. Plans keep to the memory limit (plan_step); throws
   /// OutOfMemory if none does. If the device itself is short of memory, plans that need less take over in the same way.
   Executable& ready(Arena& arena, const Context& context);
   /// Decides when plans are compared, and is told the times.
   PlanChoice& choice() { return choice_; }
 
-  /// Why the plan in use was kept; empty unless plans were compared or memory is short.
-  const std::string& choice_report() const { return choice_.report().empty() ? shortage_ : choice_.report(); }
+  /// Why the plan in use was kept; empty unless plans were compared, memory is short, or a kernel is unusable.
+  std::string choice_report() const;
   /// What the plan in use gave up for memory; empty if nothing.
   std::string memory_report() const { return scheduler::join(plans_[current_].traded); }
 
  private:
   /// Begins with no plans.
   void start(std::vector<PlanSetting> settings);
+  /// Like ready(); null if the current plan is dropped. Throws UnusableKernel.
+  Executable* try_current(Arena& arena, const Context& context);
   /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if there is no other and it does not
   /// fit.
   PlannedStep make(const PlanSetting& setting);
@@ -42,6 +45,7 @@ class StepPlans {
   std::size_t current_ = 0;         // the plan that was ready last
   PlanChoice choice_;
   std::string shortage_;  // of memory
+  std::string unusable_;  // the kernel that failed last
 };
 
 }  // namespace braid

@@ -68,6 +68,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
                                      .info = info,
                                      .tf32 = tf32,
                                      .deterministic = options.deterministic,
+                                     .benchmark = options.benchmark,
                                      .workspace_limit = options.workspace_limit,
                                      .partial = target.device.type == DeviceType::cuda};
     const NodeKernels kernels = make_kernels(graph, kernel_target, result.costs);

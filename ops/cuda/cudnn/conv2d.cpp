@@ -21,7 +21,7 @@ constexpr double kTimePerRank = 0.05;
 class ConvolutionKernel final : public Kernel {
  public:
   /// `ids` says what the node's inputs and then its outputs are to the plan.
-  ConvolutionKernel(std::shared_ptr<const ConvolutionPlan> plan, std::vector<std::int64_t> ids)
+  ConvolutionKernel(std::shared_ptr<ConvolutionPlan> plan, std::vector<std::int64_t> ids)
       : plan_(std::move(plan)), ids_(std::move(ids)) {}
 
   /// Adds the bias, if there is one, and activates after the plan, which leaves both out. The bias is the node's last
@@ -53,14 +53,16 @@ class ConvolutionKernel final : public Kernel {
         .finalize();
   }
 
+  bool is_untried() const override { return !plan_->executed; }
+
   void launch(const LaunchContext& context) override {
     const StreamHandles& stream = handles(context);
-    BRAID_CUDNN(cudnnBackendExecute(stream.cudnn, plan_->plan.get(), pack_.get()));
+    execute(*plan_, stream.cudnn, pack_);
     if (finish_) add_bias(stream, units_, y_, bias_, activation_, rows_, channels_, dtype_);
   }
 
  private:
-  std::shared_ptr<const ConvolutionPlan> plan_;
+  std::shared_ptr<ConvolutionPlan> plan_;
   std::vector<std::int64_t> ids_;
   Descriptor pack_;
   bool finish_ = false, has_bias_ = false;
@@ -84,6 +86,7 @@ ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const
   problem.options = options;
   problem.tf32 = spec.tf32;
   problem.deterministic = spec.deterministic;
+  problem.benchmark = spec.benchmark;
   problem.workspace_limit = spec.workspace_limit;
   problem.device = spec.device.index;
   problem.properties = spec.info->properties;

@@ -1,9 +1,12 @@
 #include "ops/cuda/cudnn/convolution_plans.h"
 
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -14,8 +17,8 @@ namespace {
 
 using Direction = ConvolutionProblem::Direction;
 
-/// Plans built per problem: each takes milliseconds, and costs differ little further down the ranking.
-constexpr std::size_t kPlans = 4;
+/// Plans built per problem. Costs differ little further down the ranking, but only measuring finds the best engine.
+constexpr std::size_t kPlans = 4, kBenchmarkedPlans = 12;
 /// Problems remembered per thread.
 constexpr std::size_t kMostRemembered = 8192;
 /// What all kernels may assume of addresses; arenas and parameters are aligned to more (kArenaAlignment).
@@ -127,6 +130,25 @@ Descriptor pointwise_node(cudnnPointwiseMode_t mode, DType dtype, const Descript
   return node;
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/// Deprecated since a described device may take the place of a handle. With a device, all of NVIDIA's and PyTorch's
+/// code sets them.
+constexpr auto kGraphHandle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE, kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
+#pragma GCC diagnostic pop
+
+/// This thread's handle for making plans for a device. It is never destroyed: plans may refer to it, and when
+/// thread-local objects go, the driver may have gone before.
+cudnnHandle_t planning_handle(int device) {
+  static thread_local std::map<int, cudnnHandle_t> handles;
+  cudnnHandle_t& handle = handles[device];
+  if (handle == nullptr) {
+    BRAID_CUDA(cudaSetDevice(device));
+    BRAID_CUDNN(cudnnCreate(&handle));
+  }
+  return handle;
+}
+
 /// Convolution, then bias and ReLU where they are asked for; what is between them is never stored.
 Descriptor operation_graph(const ConvolutionProblem& problem) {
   constexpr std::int64_t kConvolved = 11, kBiased = 12;
@@ -149,7 +171,9 @@ Descriptor operation_graph(const ConvolutionProblem& problem) {
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const Descriptor& node : nodes) raw.push_back(node.get());
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::span<const cudnnBackendDescriptor_t>(raw)).finalize();
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::span<const cudnnBackendDescriptor_t>(raw));
+  if (problem.properties.empty()) graph.set(kGraphHandle, planning_handle(problem.device));
+  graph.finalize();
   return graph;
 }
 
@@ -160,17 +184,23 @@ void hold_runtime_compiler() {
   static_cast<void>(held);
 }
 
-/// The device as cuDNN describes it: asked of the driver, or read from text.
-Descriptor device_properties(const ConvolutionProblem& problem) {
+Descriptor described_device(std::string_view properties) {
+  hold_runtime_compiler();
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  if (problem.properties.empty()) {
-    device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(problem.device));
-  } else {
-    hold_runtime_compiler();
-    device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(problem.properties));
-  }
-  device.finalize();
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(properties)).finalize();
   return device;
+}
+
+std::string text_of(const Descriptor& descriptor, cudnnBackendAttributeName_t name) {
+  const std::vector<char> text = descriptor.get_all<char>(name, descriptor.count(name, CUDNN_TYPE_CHAR));
+  return std::string(text.begin(), std::ranges::find(text, '\0'));
+}
+
+/// True for success, false for what cuDNN does not support. Throws DeviceError for every other status.
+bool is_supported(cudnnStatus_t status, const char* call) {
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return false;
+  check_cudnn(status, call);
+  return true;
 }
 
 }  // namespace
@@ -180,9 +210,7 @@ std::string device_properties(int index) {
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(index));
   device.finalize();
-  constexpr auto kText = CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
-  const std::vector<char> text = device.get_all<char>(kText, device.count(kText, CUDNN_TYPE_CHAR));
-  return std::string(text.begin(), std::ranges::find(text, '\0'));
+  return text_of(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
 }
 
 namespace {
@@ -191,11 +219,10 @@ namespace {
 std::vector<Descriptor> heuristics(cudnnBackendHeurMode_t mode, const ConvolutionProblem& problem,
                                    const Descriptor& graph, const Descriptor& device) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-      .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-      .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  if (device) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
   if (problem.multiprocessors > 0) heuristic.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, problem.multiprocessors);
-  if (cudnnBackendFinalize(heuristic.get()) != CUDNN_STATUS_SUCCESS) return {};
+  if (!is_supported(cudnnBackendFinalize(heuristic.get()), "cudnnBackendFinalize(heuristics)")) return {};
   const std::int64_t count = heuristic.count(CUDNN_ATTR_ENGINEHEUR_RESULTS);
   return heuristic.get_all(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
 }
@@ -204,7 +231,8 @@ std::vector<Descriptor> heuristics(cudnnBackendHeurMode_t mode, const Convolutio
 ConvolutionCandidate describe(Descriptor config) {
   ConvolutionCandidate candidate;
   const Descriptor engine = config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  candidate.name = message("eng", engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  candidate.engine = engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  candidate.name = message("eng", candidate.engine);
   for (const Descriptor& knob : config.get_all(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
                                                CUDNN_KNOB_TYPE_COUNTS)) {
     candidate.name += message("_k", knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE), '=',
@@ -219,18 +247,51 @@ ConvolutionCandidate describe(Descriptor config) {
   return candidate;
 }
 
-/// Null if the engine turns out not to support the problem after all.
-std::shared_ptr<const ConvolutionPlan> build(ConvolutionCandidate& candidate, std::size_t workspace_limit) {
+/// Null if the engine turns out not to support the problem after all. Throws UnusablePlan.
+std::shared_ptr<ConvolutionPlan> build(ConvolutionCandidate& candidate, std::size_t workspace_limit) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.config);
-  if (cudnnBackendFinalize(plan.get()) != CUDNN_STATUS_SUCCESS) return nullptr;
+  try {
+    if (!is_supported(cudnnBackendFinalize(plan.get()), "cudnnBackendFinalize(plan)")) return nullptr;
+  } catch (const DeviceError& error) {
+    throw UnusablePlan(candidate.name, error.what());
+  }
   const auto workspace = static_cast<std::size_t>(plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
   if (workspace > workspace_limit) return nullptr;
-  return std::make_shared<const ConvolutionPlan>(ConvolutionPlan{.name = candidate.name,
-                                                                 .rank = candidate.rank,
-                                                                 .workspace_bytes = workspace,
-                                                                 .config = std::move(candidate.config),
-                                                                 .plan = std::move(plan)});
+  return std::make_shared<ConvolutionPlan>(ConvolutionPlan{.name = candidate.name,
+                                                           .rank = candidate.rank,
+                                                           .workspace_bytes = workspace,
+                                                           .config = std::move(candidate.config),
+                                                           .plan = std::move(plan)});
+}
+
+/// Not finalized: the device is missing.
+Descriptor from_json_of(const Descriptor& plan) {
+  const std::string text = text_of(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  Descriptor again(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  again.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, std::span<const char>(text));
+  return again;
+}
+
+/// What is known of a problem.
+struct Known {
+  bool built = false;
+  ConvolutionPlans plans;
+  std::map<std::string, std::string> unusable;  // names of plans, and what cuDNN said
+};
+
+Known& known(const ConvolutionProblem& problem) {
+  static thread_local std::unordered_map<Hash, Known> remembered;
+  const Hash key = problem.hash();
+  if (remembered.size() >= kMostRemembered && !remembered.contains(key)) remembered.clear();
+  return remembered[key];
+}
+
+/// Lets the best candidate of each engine come first.
+void put_engines_first(std::vector<ConvolutionCandidate>& candidates) {
+  std::set<std::int64_t> engines;
+  std::ranges::stable_partition(
+      candidates, [&](const ConvolutionCandidate& candidate) { return engines.insert(candidate.engine).second; });
 }
 
 }  // namespace
@@ -250,12 +311,16 @@ Hash ConvolutionProblem::hash() const {
   key.add(static_cast<int>(direction)).add(static_cast<int>(dtype));
   for (const Shape& shape : {x, w, y}) attribute::add_to(key, shape);
   for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) attribute::add_to(key, extent);
-  key.add(bias).add(relu).add(tf32).add(deterministic).add(static_cast<std::uint64_t>(workspace_limit));
+  key.add(bias).add(relu).add(tf32).add(deterministic).add(benchmark).add(static_cast<std::uint64_t>(workspace_limit));
   return key.add(multiprocessors).add(device).add(properties);
 }
 
 bool ConvolutionCandidate::has(cudnnBackendNumericalNote_t note) const {
   return std::ranges::find(numerical_notes, note) != numerical_notes.end();
+}
+
+bool ConvolutionCandidate::compiles() const {
+  return std::ranges::find(behavior_notes, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behavior_notes.end();
 }
 
 bool ConvolutionCandidate::suits(const ConvolutionProblem& problem) const {
@@ -267,7 +332,8 @@ bool ConvolutionCandidate::suits(const ConvolutionProblem& problem) const {
 }
 
 std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem) {
-  const Descriptor graph = operation_graph(problem), device = device_properties(problem);
+  const Descriptor graph = operation_graph(problem);
+  const Descriptor device = problem.properties.empty() ? Descriptor() : described_device(problem.properties);
   std::vector<ConvolutionCandidate> candidates;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (Descriptor& config : heuristics(mode, problem, graph, device)) {
@@ -283,7 +349,12 @@ std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProble
 ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
                              std::size_t most) {
   std::erase_if(candidates, [&](const ConvolutionCandidate& candidate) { return !candidate.suits(problem); });
+  // Compiling takes about a second, and is not possible for a device that is only described.
+  if (!std::ranges::all_of(candidates, &ConvolutionCandidate::compiles)) {
+    std::erase_if(candidates, &ConvolutionCandidate::compiles);
+  }
   for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
+  if (problem.benchmark) put_engines_first(candidates);
   ConvolutionPlans plans;
   const auto add = [&](ConvolutionCandidate& candidate) {
     if (auto plan = build(candidate, problem.workspace_limit)) plans.push_back(std::move(plan));
@@ -300,18 +371,68 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
     if (plans.size() == most || candidate.workspace_bytes >= least) break;
     add(candidate);
   }
+  std::ranges::sort(plans, {}, [](const auto& plan) { return plan->rank; });
   return plans;
 }
 
 ConvolutionPlans convolution_plans(const ConvolutionProblem& problem) {
-  static thread_local std::unordered_map<Hash, ConvolutionPlans> remembered;
-  const Hash key = problem.hash();
-  if (const auto found = remembered.find(key); found != remembered.end()) return found->second;
-  if (remembered.size() >= kMostRemembered) remembered.clear();
-  return remembered.emplace(key, build_plans(problem, convolution_candidates(problem), kPlans)).first->second;
+  Known& of = known(problem);
+  for (const auto& plan : of.plans) {
+    if (plan->failure.empty()) continue;
+    of.unusable.emplace(plan->name, plan->failure);
+    of.built = false;
+  }
+  if (of.built) return of.plans;
+  of.plans.clear();
+  auto candidates = convolution_candidates(problem);
+  std::erase_if(candidates, [&](const auto& candidate) { return of.unusable.contains(candidate.name); });
+  try {
+    of.plans = build_plans(problem, std::move(candidates), problem.benchmark ? kBenchmarkedPlans : kPlans);
+  } catch (const UnusablePlan& error) {
+    of.unusable.emplace(error.plan, error.what());
+    throw;
+  }
+  of.built = true;
+  return of.plans;
+}
+
+Descriptor reload(const Descriptor& plan, cudnnHandle_t device) {
+  Descriptor again = from_json_of(plan);
+  again.set(kPlanHandle, device).finalize();
+  return again;
+}
+
+Descriptor reload(const Descriptor& plan, std::string_view device_properties) {
+  Descriptor again = from_json_of(plan);
+  again.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, described_device(device_properties)).finalize();
+  return again;
+}
+
+void execute(ConvolutionPlan& plan, cudnnHandle_t handle, const Descriptor& variant_pack) {
+  const auto run = [&] { BRAID_CUDNN(cudnnBackendExecute(handle, plan.plan.get(), variant_pack.get())); };
+  if (plan.executed) return run();
+  try {
+    run();
+  } catch (const DeviceError& error) {
+    cudaStream_t stream = nullptr;
+    BRAID_CUDNN(cudnnGetStream(handle, &stream));
+    BRAID_CUDA(cudaStreamSynchronize(stream));  // or what ran before has failed, and not the plan
+    try {
+      plan.plan = reload(plan.plan, handle);
+      run();
+    } catch (const DeviceError&) {
+      plan.failure = error.what();
+      throw UnusableKernel(message("[conv2d] cuDNN does not execute its plan ", plan.name, ": ", plan.failure));
+    }
+  }
+  plan.executed = true;
 }
 
 std::string why_no_plan(const ConvolutionProblem& problem) {
+  if (const auto& unusable = known(problem).unusable; !unusable.empty()) {
+    return message("[conv2d] none of cuDNN's plans works for the ", problem.description(), ": ",
+                   unusable.begin()->first, ": ", unusable.begin()->second);
+  }
   return message("[conv2d] cuDNN has no ", problem.deterministic ? "deterministic " : "", "algorithm for the ",
                  problem.description(), " within ", problem.workspace_limit, " bytes of workspace",
                  problem.dtype == DType::f32 && !problem.tf32 ? " and without tf32" : "", ": allow more workspace",

@@ -1,8 +1,8 @@
 #pragma once
 // The implementations that cuDNN has for a convolution. cuDNN's heuristics rank its engines for a problem and a device;
 // those that violate the caller's requirements (bitwise reproducible, no tf32, limited workspace) are left out, and a
-// few of the others become execution plans. None of this needs a handle or a stream, nor, given the properties of a
-// device, the device.
+// few of the others become execution plans. Given the properties of a device, none of this needs the device; otherwise
+// plans are made with a cuDNN handle of this thread's for the device, and any handle of the device may execute them.
 
 #include <memory>
 #include <string>
@@ -26,6 +26,7 @@ struct ConvolutionProblem {
   bool relu = false;  ///< forward: ReLU after the bias (the activation of `options` is ignored)
   bool tf32 = false;
   bool deterministic = true;
+  bool benchmark = false;                                ///< plans will be timed: offer more, of different engines
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes
   /// The most multiprocessors that the kernel should use, as a target of the heuristics; 0: all. cuDNN 9.19 then has
   /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases.
@@ -40,8 +41,9 @@ struct ConvolutionProblem {
 
 /// An engine with its settings, as the heuristics rank them.
 struct ConvolutionCandidate {
-  std::string name;  ///< as "eng55_k2=9_k13=1": the engine and its knobs
-  int rank = 0;      ///< 0: the heuristics expect it to be the fastest
+  std::string name;         ///< as "eng55_k2=9_k13=1": the engine and its knobs
+  std::int64_t engine = 0;  ///< cuDNN's index of the engine
+  int rank = 0;             ///< 0: the heuristics expect it to be the fastest
   std::size_t workspace_bytes = 0;
   std::vector<cudnnBackendNumericalNote_t> numerical_notes;
   std::vector<cudnnBackendBehaviorNote_t> behavior_notes;
@@ -49,6 +51,8 @@ struct ConvolutionCandidate {
 
   bool deterministic() const { return !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); }
   bool has(cudnnBackendNumericalNote_t note) const;
+  /// Whether its kernel is compiled when the plan is built.
+  bool compiles() const;
   /// Whether it meets the problem's requirements.
   bool suits(const ConvolutionProblem& problem) const;
 };
@@ -59,23 +63,40 @@ struct ConvolutionPlan {
   int rank = 0;
   std::size_t workspace_bytes = 0;
   Descriptor config, plan;
+  bool executed = false;     ///< once, without an error
+  std::string failure = {};  ///< why it cannot be executed, in cuDNN's words
 };
-using ConvolutionPlans = std::vector<std::shared_ptr<const ConvolutionPlan>>;
+using ConvolutionPlans = std::vector<std::shared_ptr<ConvolutionPlan>>;
 
 /// Unique ids of the tensors in a plan's variant pack.
 enum TensorId : std::int64_t { kX = 1, kW, kY, kBias };
+
+/// A plan could not be built, for another reason than that cuDNN does not support it.
+struct UnusablePlan : UnusableKernel {
+  UnusablePlan(std::string name, const std::string& text) : UnusableKernel(text), plan(std::move(name)) {}
+  std::string plan;
+};
 
 /// Everything cuDNN offers for the problem, by rank, suitable or not. Empty if it has nothing.
 std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem);
 
 /// The best few suitable plans, by rank, one with the least workspace always among them. Empty if there is none.
 /// Remembered per thread and problem: layers repeat, and cuDNN does not promise that a plan may be executed by two
-/// threads at a time.
+/// threads at a time. Throws UnusablePlan; called again, it does without that plan, and without those that failed when
+/// they were executed.
 ConvolutionPlans convolution_plans(const ConvolutionProblem& problem);
 
 /// The same from given candidates, and not remembered: at most `most` plans.
 ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
                              std::size_t most);
+
+/// Enqueues a plan. One that cuDNN does not execute the first time is reloaded and executed again. Throws
+/// UnusableKernel if that fails too, and DeviceError if the device is lost or a plan fails that has worked.
+void execute(ConvolutionPlan& plan, cudnnHandle_t handle, const Descriptor& variant_pack);
+
+/// The same plan made from its JSON, for a device: NVIDIA's way from planning without a device to executing with it.
+Descriptor reload(const Descriptor& plan, cudnnHandle_t device);
+Descriptor reload(const Descriptor& plan, std::string_view device_properties);
 
 /// A sentence about a problem without plans, that says what to change.
 std::string why_no_plan(const ConvolutionProblem& problem);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 #include "scheduler/costs/known_devices.h"
@@ -49,6 +50,46 @@ TEST_CASE("plans come in the order of the heuristics, within the limit, and with
     p.workspace_limit = plans.front()->workspace_bytes;
     for (const auto& plan : cuda::convolution_plans(p)) CHECK(plan->workspace_bytes <= p.workspace_limit);
   }
+}
+
+TEST_CASE("where plans are timed, there are more, and all of the best engines are among them") {
+  for (const Direction direction : kDirections) {
+    ConvolutionProblem p = problem(direction);
+    p.dtype = DType::bf16;
+    const auto engines_of = [](const auto& list, const auto& name) {
+      std::set<std::string> engines;
+      for (const auto& item : list) engines.insert(name(item).substr(0, name(item).find('_')));
+      return engines;
+    };
+    auto candidates = cuda::convolution_candidates(p);
+    std::erase_if(candidates, [&](const auto& candidate) { return !candidate.suits(p); });
+    const auto offered = engines_of(candidates, [](const auto& candidate) { return candidate.name; });
+    const auto name = [](const auto& plan) { return plan->name; };
+    CHECK(cuda::convolution_plans(p).size() <= 4);
+    const auto usual = engines_of(cuda::convolution_plans(p), name);
+    p.benchmark = true;
+    const cuda::ConvolutionPlans plans = cuda::convolution_plans(p);
+    CHECK(plans.size() >= 11);
+    CHECK(plans.size() <= 12);
+    CHECK(plans.front()->rank == 0);
+    CHECK(std::ranges::is_sorted(plans, {}, [](const auto& plan) { return plan->rank; }));
+    CHECK(offered.size() > usual.size());
+    CHECK(engines_of(plans, name) == offered);
+  }
+}
+
+TEST_CASE("an engine that is compiled when its plan is built is used only if there is no other") {
+  const ConvolutionProblem p = problem();
+  const std::string first = cuda::convolution_plans(p).front()->name;
+  const auto plans_if = [&](const auto& compiles) {
+    auto candidates = cuda::convolution_candidates(p);
+    for (auto& candidate : candidates) {
+      if (compiles(candidate.name)) candidate.behavior_notes = {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION};
+    }
+    return cuda::build_plans(p, std::move(candidates), 4);
+  };
+  for (const auto& plan : plans_if([&](const std::string& name) { return name == first; })) CHECK(plan->name != first);
+  CHECK(plans_if([](const std::string&) { return true; }).front()->name == first);
 }
 
 TEST_CASE("candidates that round f32 or sum in any order are left out unless they are allowed") {

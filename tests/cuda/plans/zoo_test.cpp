@@ -122,7 +122,22 @@ struct Findings {
   std::vector<std::string> faults;
 };
 
-/// Ways to run a problem: the fastest and the one with the least workspace can be built.
+std::string json_of(const cuda::Descriptor& plan) {
+  constexpr auto kText = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+  const std::vector<char> text = plan.get_all<char>(kText, plan.count(kText, CUDNN_TYPE_CHAR));
+  return {text.begin(), text.end()};
+}
+
+/// Empty if the plan survives being written and read.
+std::string round_trip_fault(const cuda::ConvolutionPlan& plan, const ConvolutionProblem& problem) {
+  constexpr auto kWorkspace = CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+  const cuda::Descriptor again = cuda::reload(plan.plan, problem.properties);
+  const bool equal = json_of(again) == json_of(plan.plan) &&
+                     again.get<std::int64_t>(kWorkspace) == plan.plan.get<std::int64_t>(kWorkspace);
+  return equal ? "" : message(plan.name, " reloaded is another plan: ", problem.description());
+}
+
+/// The plans of a problem, as many as are timed, can be built and reloaded from their JSON.
 void inspect(ConvolutionProblem problem, Findings& findings) {
   auto candidates = cuda::convolution_candidates(problem);
   const auto suits = [&](const auto& candidate) { return candidate.suits(problem); };
@@ -138,12 +153,16 @@ void inspect(ConvolutionProblem problem, Findings& findings) {
     findings.faults.push_back(cuda::why_no_plan(problem));
     return;
   }
-  const auto plans = cuda::build_plans(problem, std::move(candidates), 2);
+  problem.benchmark = true;
+  const auto plans = cuda::build_plans(problem, std::move(candidates), 12);
   const bool fit =
       std::ranges::all_of(plans, [&](const auto& plan) { return plan->workspace_bytes <= problem.workspace_limit; });
   if (plans.empty()) findings.faults.push_back("no plan can be built for the " + problem.description());
   if (!fit) findings.faults.push_back("a plan exceeds the workspace limit: " + problem.description());
   findings.plans += plans.size();
+  for (const auto& plan : plans) {
+    if (std::string fault = round_trip_fault(*plan, problem); !fault.empty()) findings.faults.push_back(fault);
+  }
 }
 
 /// All of them, or a sample that is spread evenly: one in BRAID_ZOO_SAMPLE.
@@ -188,7 +207,7 @@ TEST_CASE("cuDNN has deterministic plans for every convolution of the zoo") {
   const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
   std::cout << "zoo: " << problems.size() << " convolutions, " << inspected << " of " << all.size()
             << " with batch size and precision inspected: " << total.candidates << " candidates, " << total.suitable
-            << " suitable, " << total.plans << " plans built, " << total.unfused
+            << " suitable, " << total.plans << " plans built and reloaded, " << total.unfused
             << " biases and ReLUs left out; recorded in " << seconds(collected - start) << " s, planned in "
             << seconds(end - collected) << " s\n";
   CHECK(total.suitable >= inspected);

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 
 #include "tests/cuda/recording/world.h"
 
@@ -54,6 +56,40 @@ std::string h200_properties() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+constexpr auto kGraphHandle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE, kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
+#pragma GCC diagnostic pop
+
+/// What the real library is not told of its descriptors.
+struct Described {
+  cudnnBackendDescriptorType_t type;
+  bool has_handle = false;  // an operation graph for the device of a handle
+};
+std::map<cudnnBackendDescriptor_t, Described> descriptors;
+std::mutex descriptors_mutex;
+
+Described& described(cudnnBackendDescriptor_t descriptor) {
+  const std::lock_guard lock(descriptors_mutex);
+  return descriptors.at(descriptor);
+}
+
+using SetAttribute = decltype(cudnnBackendSetAttribute);
+using Finalize = decltype(cudnnBackendFinalize);
+
+cudnnStatus_t set_described_device(SetAttribute* set, cudnnBackendDescriptor_t descriptor,
+                                   cudnnBackendAttributeName_t name) {
+  const std::string properties = h200_properties();
+  cudnnBackendDescriptor_t device = nullptr;
+  cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device);
+  set(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(properties.size()),
+      properties.data());
+  real<Finalize>("cudnnBackendFinalize")(device);
+  const cudnnStatus_t status = set(descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
+  cudnnBackendDestroyDescriptor(device);
+  return status;
+}
+
 }  // namespace
 
 extern "C" {
@@ -63,7 +99,6 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
     cudnnContext& made = world.cudnn_handles.emplace_back();
     made.context = world.current();
     call.handle = made.id = static_cast<int>(world.cudnn_handles.size() + world.cublas_handles.size());
-    ++world.alive.handles;
     *handle = &made;
     return CUDNN_STATUS_SUCCESS;
   });
@@ -74,7 +109,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
     cudnnContext* context = handle_of(world, handle, call);
     if (context == nullptr) return CUDNN_STATUS_BAD_PARAM;
     context->alive = false;
-    --world.alive.handles;
+    if (context->stream != nullptr) --world.alive.handles;
     return CUDNN_STATUS_SUCCESS;
   });
 }
@@ -88,6 +123,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream_handle) {
     if (!world.same_context(call.function, context->context, stream->context)) {
       return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
     }
+    if (context->stream == nullptr) ++world.alive.handles;
     context->stream = stream;
     return CUDNN_STATUS_SUCCESS;
   });
@@ -118,16 +154,58 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   });
 }
 
-/// Whoever asks what device there is, is told of an H200.
+/// Whoever asks what device there is, or plans for the device of a handle, is told of an H200.
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
-  static const auto set = real<decltype(cudnnBackendSetAttribute)>(__func__);
-  if (name != CUDNN_ATTR_DEVICEPROP_DEVICE_ID && name != CUDNN_ATTR_DEVICEPROP_HANDLE) {
-    return set(descriptor, name, type, count, values);
+  static const auto set = real<SetAttribute>(__func__);
+  if (name == kGraphHandle || name == kPlanHandle) {
+    return cudnn_call(Kind::other, __func__, [&](World& world, Call& call) {
+      if (handle_of(world, *static_cast<const cudnnHandle_t*>(values), call) == nullptr) return CUDNN_STATUS_BAD_PARAM;
+      call.index = name;
+      if (name == kPlanHandle) return set_described_device(set, descriptor, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+      described(descriptor).has_handle = true;
+      return CUDNN_STATUS_SUCCESS;
+    });
   }
-  const std::string properties = h200_properties();
-  return set(descriptor, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-             static_cast<std::int64_t>(properties.size()), properties.data());
+  if (name == CUDNN_ATTR_DEVICEPROP_DEVICE_ID) {
+    const std::string properties = h200_properties();
+    return set(descriptor, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+               static_cast<std::int64_t>(properties.size()), properties.data());
+  }
+  const cudnnStatus_t status = set(descriptor, name, type, count, values);
+  if (status != CUDNN_STATUS_SUCCESS || name != CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH) return status;
+  if (!described(*static_cast<const cudnnBackendDescriptor_t*>(values)).has_handle) return status;
+  return set_described_device(set, descriptor, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
 }
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
+  const cudnnStatus_t status = real<decltype(cudnnBackendCreateDescriptor)>(__func__)(type, descriptor);
+  const std::lock_guard lock(descriptors_mutex);
+  if (status == CUDNN_STATUS_SUCCESS) descriptors[*descriptor] = {type};
+  return status;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  {
+    const std::lock_guard lock(descriptors_mutex);
+    descriptors.erase(descriptor);
+  }
+  return real<decltype(cudnnBackendDestroyDescriptor)>(__func__)(descriptor);
+}
+
+/// Of plans and heuristics, it may be told to fail: "finalize plan", "finalize heuristics".
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  const auto type = described(descriptor).type;
+  int status = 0;
+  if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
+    World& world = World::get();
+    const std::lock_guard lock(world.mutex);
+    status =
+        world.take_fault(type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ? "finalize plan" : "finalize heuristics");
+  }
+  return status == 0 ? real<Finalize>(__func__)(descriptor) : static_cast<cudnnStatus_t>(status);
+}
+
+void cudnnGetLastErrorString(char* text, std::size_t size) { std::strncpy(text, "the test says so", size); }
 
 }  // extern "C"

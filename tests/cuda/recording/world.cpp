@@ -60,7 +60,7 @@ void World::reset() {
   events.clear();
   graphs.clear();
   executables.clear();
-  cudnn_handles.clear();
+  for (cudnnContext& handle : cudnn_handles) handle.alive = handle.alive && handle.stream == nullptr;
   cublas_handles.clear();
   captures.clear();
   log.clear();

@@ -77,6 +77,7 @@ struct CUgraphExec_st : braid::recording::Object {
   std::vector<std::function<void()>> work;
 };
 
+/// Without a stream it is for making plans. Such a handle belongs to a thread and outlives reset(): Alive leaves it out.
 struct cudnnContext : braid::recording::Object {
   CUctx_st* context = nullptr;
   CUstream_st* stream = nullptr;

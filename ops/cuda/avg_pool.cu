@@ -24,7 +24,7 @@ struct WindowSize {
 /// The mean of x over each window; or, backward, the sum of dy over the windows that contain the pixel, each divided by
 /// its size.
 template <bool kBackward, int kWidth, class T, class Axis, class Size>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     average_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* from, T* to) {
   if constexpr (!kBackward) {
     for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels,
@@ -63,9 +63,10 @@ std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g,
       for_image_groups(name, g, [&](const PoolShape<Axis>& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t pixels = kBackward ? g.h.input * g.w.input : g.h.output * g.w.output;
         const std::int64_t size = pool.images * pixels * g.channels;
-        launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
-               vectors ? average_kernel<kBackward, kWidth, T, Axis, Size> : average_kernel<kBackward, 1, T, Axis, Size>,
-               pool, window_size, from + (kBackward ? output : input), to + (kBackward ? input : output));
+        with_width<kWidth>(vectors, [&]<int kLanes>() {
+          launch(stream, stride_shape(size, kLanes, units), average_kernel<kBackward, kLanes, T, Axis, Size>, pool,
+                 window_size, from + (kBackward ? output : input), to + (kBackward ? input : output));
+        });
       });
     });
   });
@@ -148,11 +149,11 @@ Implementations make_global_avg_pool(const KernelSpec& spec) {
       constexpr int kWidth = kVectorWidth<T>;
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
-      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(x, y);
-      ChannelTiles tiles(pixels, channels, vectors ? kWidth : 1, 32, 1, 1);
-      tiles.row_blocks = static_cast<unsigned>(images);
-      launch(stream, tiles.launch_shape(), vectors ? global_average_kernel<kWidth, T> : global_average_kernel<1, T>,
-             tiles, x, y);
+      with_width<kWidth>(channels % kWidth == 0 && is_aligned<kWidth>(x, y), [&]<int kLanes>() {
+        ChannelTiles tiles(pixels, channels, kLanes, 32, 1, 1);
+        tiles.row_blocks = static_cast<unsigned>(images);
+        launch(stream, tiles.launch_shape(), global_average_kernel<kLanes, T>, tiles, x, y);
+      });
     });
   });
 }
@@ -168,11 +169,11 @@ Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
       const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(dy, dx);
       for_row_groups(
           "global_avg_pool_backward", images, pixels * channels, [&](std::int64_t first, std::int64_t count) {
-            const std::int64_t size = count * pixels * channels;
-            launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
-                   vectors ? global_average_backward_kernel<kWidth, T> : global_average_backward_kernel<1, T>,
-                   static_cast<int>(count), static_cast<int>(pixels), static_cast<int>(channels), dy + first * channels,
-                   dx + first * pixels * channels);
+            with_width<kWidth>(vectors, [&]<int kLanes>() {
+              launch(stream, stride_shape(count * pixels * channels, kLanes, units),
+                     global_average_backward_kernel<kLanes, T>, static_cast<int>(count), static_cast<int>(pixels),
+                     static_cast<int>(channels), dy + first * channels, dx + first * pixels * channels);
+            });
           });
     });
   });

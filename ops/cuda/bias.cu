@@ -6,7 +6,7 @@ namespace braid::cuda {
 
 namespace {
 
-/// y = act(y + bias).
+/// y = act(y + bias). A vector lies in one row.
 template <class T>
 struct AddBias {
   T* y;
@@ -17,10 +17,11 @@ struct AddBias {
   template <int kWidth>
   __device__ void apply(std::int64_t first) const {
     auto lanes = load<kWidth>(y + first);
-    for_lanes<kWidth>([&](int i) {
-      if (bias != nullptr) lanes[i] += widen(bias[(first + i) % channels]);
-      if (relu) lanes[i] = arithmetic::Relu<Compute<T>>{}(lanes[i]);
-    });
+    if (bias != nullptr) {
+      const auto row = load<kWidth>(bias + first % channels);
+      for_lanes<kWidth>([&](int i) { lanes[i] += row[i]; });
+    }
+    if (relu) for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::Relu<Compute<T>>{}(lanes[i]); });
     store<kWidth>(y + first, lanes);
   }
 };
@@ -33,7 +34,8 @@ void add_bias(const StreamHandles& stream, int units, void* y, const void* bias,
   for_any_float(dtype, [&]<class T>() {
     constexpr int kWidth = kVectorWidth<T>;
     const AddBias<T> body{static_cast<T*>(y), static_cast<const T*>(bias), activation == Activation::relu, channels};
-    for_each_element<kWidth>(stream, units, rows * channels, is_aligned<kWidth>(body.y), body);
+    const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(body.y, body.bias);
+    for_each_element<kWidth>(stream, units, rows * channels, vectors, body);
   });
 }
 

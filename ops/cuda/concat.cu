@@ -170,11 +170,10 @@ Implementations make_slice_sum(const KernelSpec& spec) {
           table.pitch[table.count++] = pitches[i];
         }
         for_row_groups("slice_sum", rows, columns, [&](std::int64_t first_row, std::int64_t count) {
-          const LaunchShape shape{.grid = blocks_for(count * columns, kThreads * (aligned ? kWidth : 1), units),
-                                  .block = kThreads};
-          const auto kernel = aligned ? slice_sum_kernel<kWidth, T> : slice_sum_kernel<1, T>;
-          launch(stream, shape, kernel, static_cast<int>(count), static_cast<int>(columns), first_row, first > 0, table,
-                 y);
+          with_width<kWidth>(aligned, [&]<int kLanes>() {
+            launch(stream, stride_shape(count * columns, kLanes, units), slice_sum_kernel<kLanes, T>,
+                   static_cast<int>(count), static_cast<int>(columns), first_row, first > 0, table, y);
+          });
         });
       }
     });

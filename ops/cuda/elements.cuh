@@ -7,6 +7,8 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "core/cuda/launch.h"
 #include "ops/common/floating.h"
@@ -86,14 +88,6 @@ __device__ Lanes<Compute<T>, kWidth> load(const T* from) {
   return unpack(load_packed<kWidth>(from));
 }
 
-template <int kWidth, class T>
-__device__ void store(T* to, const Lanes<Compute<T>, kWidth>& lanes) {
-  Packed<T, kWidth> packed;
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) packed.at[i] = narrow<T>(lanes[i]);
-  *reinterpret_cast<Packed<T, kWidth>*>(to) = packed;
-}
-
 /// Calls f(i) for the lanes of a vector, with i known to the compiler.
 template <int kWidth, class F>
 __device__ void for_lanes(const F& f) {
@@ -101,10 +95,49 @@ __device__ void for_lanes(const F& f) {
   for (int i = 0; i < kWidth; ++i) f(i);
 }
 
+/// The built-in type of a size.
+template <std::size_t kBytes>
+struct Word {
+  using Type =
+      std::conditional_t<kBytes == 1, unsigned char, std::conditional_t<kBytes == 2, unsigned short, unsigned>>;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+
+/// By an intrinsic, because the compiler may take an assignment apart and store the elements one by one.
+template <int kWidth, class T>
+__device__ void store_packed(T* to, const Packed<T, kWidth>& packed) {
+  using W = typename Word<alignof(Packed<T, kWidth>)>::Type;
+  constexpr int kWords = static_cast<int>(sizeof packed / sizeof(W));
+  W words[kWords];
+  memcpy(words, &packed, sizeof packed);
+  for_lanes<kWords>([&](int i) { __stwb(reinterpret_cast<W*>(to) + i, words[i]); });
+}
+
+template <int kWidth, class T>
+__device__ void store(T* to, const Lanes<Compute<T>, kWidth>& lanes) {
+  Packed<T, kWidth> packed;
+  for_lanes<kWidth>([&](int i) { packed.at[i] = narrow<T>(lanes[i]); });
+  store_packed<kWidth>(to, packed);
+}
+
 /// Whether kWidth elements may be moved at once from each of these addresses.
 template <int kWidth, class... T>
 __host__ __device__ bool is_aligned(const T*... addresses) {
   return ((reinterpret_cast<std::uintptr_t>(addresses) % alignof(Packed<T, kWidth>) == 0) && ...);
+}
+
+/// Calls f.operator()<width>() with the width that a kernel is launched with: kWidth if vectors of so many elements may
+/// be moved, else 1.
+template <int kWidth, class F>
+void with_width(bool vectors, const F& f) {
+  vectors ? f.template operator()<kWidth>() : f.template operator()<1>();
 }
 
 /// Threads of a block, unless a kernel needs another number.
@@ -115,6 +148,11 @@ inline constexpr int kThreads = 256;
 inline unsigned blocks_for(std::int64_t items, std::int64_t per_block, int units, int blocks_per_unit = 16) {
   const std::int64_t most = std::int64_t{units} * blocks_per_unit;
   return static_cast<unsigned>(std::min((items + per_block - 1) / per_block, most));
+}
+
+/// The launch of a kernel whose threads take vectors of `width` out of `size` elements and stride on.
+inline LaunchShape stride_shape(std::int64_t size, int width, int units) {
+  return {.grid = blocks_for(size, std::int64_t{kThreads} * width, units), .block = kThreads};
 }
 
 /// Calls launch_rows(first row, rows) for groups of rows of fewer than 2³¹ elements each, so that kernels may compute

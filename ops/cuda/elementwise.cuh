@@ -28,13 +28,9 @@ __global__ void __launch_bounds__(kThreads) for_each_kernel(std::int64_t size, c
 template <int kWidth, class Body>
 void for_each_element(const StreamHandles& stream, int units, std::int64_t size, bool aligned, const Body& body) {
   static_assert(kWidth <= kThreads);
-  if (aligned) {
-    launch(stream, {.grid = blocks_for(size, std::int64_t{kThreads} * kWidth, units), .block = kThreads},
-           for_each_kernel<kWidth, Body>, size, body);
-  } else {
-    launch(stream, {.grid = blocks_for(size, kThreads, units), .block = kThreads}, for_each_kernel<1, Body>, size,
-           body);
-  }
+  with_width<kWidth>(aligned, [&]<int kLanes>() {
+    launch(stream, stride_shape(size, kLanes, units), for_each_kernel<kLanes, Body>, size, body);
+  });
 }
 
 }  // namespace braid::cuda

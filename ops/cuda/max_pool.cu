@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads)
     store<kWidth>(y + to, best);
     Packed<std::uint8_t, kWidth> bytes;
     for_lanes<kWidth>([&](int i) { bytes.at[i] = static_cast<std::uint8_t>(best_place[i]); });
-    *reinterpret_cast<Packed<std::uint8_t, kWidth>*>(places + to) = bytes;
+    store_packed<kWidth>(places + to, bytes);
   };
   for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels, maximum_of_window);
 }
@@ -74,9 +74,10 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
       const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(x, y, places);
       for_image_groups("max_pool2d", g, [&](const Pool& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t size = std::int64_t{pool.images} * g.h.output * g.w.output * g.channels;
-        launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
-               vectors ? max_pool_kernel<kWidth, T> : max_pool_kernel<1, T>, pool, x + input, y + output,
-               places + output);
+        with_width<kWidth>(vectors, [&]<int kLanes>() {
+          launch(stream, stride_shape(size, kLanes, units), max_pool_kernel<kLanes, T>, pool, x + input, y + output,
+                 places + output);
+        });
       });
     });
   });
@@ -94,9 +95,10 @@ Implementations make_max_pool2d_backward(const KernelSpec& spec) {
       const bool vectors = g.channels % kWidth == 0 && is_aligned<kWidth>(dy, dx, places);
       for_image_groups("max_pool2d_backward", g, [&](const Pool& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t size = std::int64_t{pool.images} * g.h.input * g.w.input * g.channels;
-        launch(stream, {.grid = blocks_for(size, kThreads * (vectors ? kWidth : 1), units), .block = kThreads},
-               vectors ? max_pool_backward_kernel<kWidth, T> : max_pool_backward_kernel<1, T>, pool, dy + output,
-               places + output, dx + input);
+        with_width<kWidth>(vectors, [&]<int kLanes>() {
+          launch(stream, stride_shape(size, kLanes, units), max_pool_backward_kernel<kLanes, T>, pool, dy + output,
+                 places + output, dx + input);
+        });
       });
     });
   });

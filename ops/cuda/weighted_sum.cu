@@ -50,7 +50,7 @@ constexpr int kTile = kThreads* kHeld<kWidth>* kWidth;
 /// dxᵢ = gateᵢ·dy, and sums[i][block] = the block's share of Σ dy·xᵢ. dy is read once and only then overwritten, so a
 /// dx may lie on it.
 template <int kWidth, class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     weighted_sum_backward_kernel(std::int64_t size, const T* dy, const T* weights,
                                  const __grid_constant__ GradientTable<T> terms, double* sums) {
   constexpr int kVectors = kHeld<kWidth>;
@@ -118,9 +118,10 @@ Implementations make_weighted_sum(const KernelSpec& spec) {
       T* const y = at<T>(outputs, 0);
       for_term_tables<T>(inputs.subspan(1), workspace, [&](const TermTable<T>& terms, std::size_t first) {
         const bool aligned = terms.template is_aligned<kWidth>() && is_aligned<kWidth>(y);
-        const LaunchShape shape{.grid = blocks_for(size, kThreads * (aligned ? kWidth : 1), units), .block = kThreads};
-        const auto kernel = aligned ? weighted_sum_kernel<kWidth, T> : weighted_sum_kernel<1, T>;
-        launch(stream, shape, kernel, size, at<const T>(inputs, 0) + first, terms, y);
+        with_width<kWidth>(aligned, [&]<int kLanes>() {
+          launch(stream, stride_shape(size, kLanes, units), weighted_sum_kernel<kLanes, T>, size,
+                 at<const T>(inputs, 0) + first, terms, y);
+        });
       });
     });
   });
@@ -147,9 +148,10 @@ Implementations make_weighted_sum_backward(const KernelSpec& spec) {
           terms.dx[terms.count++] = at<T>(outputs, i + 1);
           aligned = aligned && is_aligned<kWidth>(at<T>(inputs, i + 2)) && is_aligned<kWidth>(at<T>(outputs, i + 1));
         }
-        const auto kernel = aligned ? weighted_sum_backward_kernel<kWidth, T> : weighted_sum_backward_kernel<1, T>;
-        launch(stream, {.grid = blocks, .block = kThreads}, kernel, size, dy, weights + first, terms,
-               sums + first * blocks);
+        with_width<kWidth>(aligned, [&]<int kLanes>() {
+          launch(stream, {.grid = blocks, .block = kThreads}, weighted_sum_backward_kernel<kLanes, T>, size, dy,
+                 weights + first, terms, sums + first * blocks);
+        });
       }
       launch(stream, {.grid = static_cast<unsigned>(count), .block = kThreads}, weight_gradient_kernel<T>,
              static_cast<int>(blocks), static_cast<const double*>(sums), weights, at<T>(outputs, 0));

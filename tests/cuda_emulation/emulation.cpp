@@ -49,6 +49,7 @@ std::unique_ptr<Fiber> running;
 std::vector<std::unique_ptr<Fiber>> free_fibers;
 jmp_buf scheduler;
 std::exception_ptr failure;
+std::vector<unsigned> grids;
 
 std::vector<unsigned> in_order(unsigned count) {
   std::vector<unsigned> list(count);
@@ -162,11 +163,14 @@ void run_grid(dim3 grid, dim3 block, const std::function<void()>& body) {
   gridDim = grid;
   blockDim = block;
   current_body = &body;
+  grids.push_back(grid.x * grid.y * grid.z);
   for (const unsigned number : in_order(grid.x * grid.y * grid.z)) {
     blockIdx = {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
     run_block();
   }
 }
+
+std::vector<unsigned> take_grids() { return std::exchange(grids, {}); }
 
 void block_barrier() { wait(State::at_block_barrier); }
 void warp_barrier() { wait(State::at_warp_barrier); }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -19,6 +20,13 @@
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+struct uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
 };
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -39,6 +47,9 @@ void set_order(Order order);
 /// block disagree about a barrier.
 void run_grid(dim3 grid, dim3 block, const std::function<void()>& body);
 
+/// Blocks of the grids that were launched since the last call.
+std::vector<unsigned> take_grids();
+
 /// Waits until all threads of the block, or of the warp, have come here.
 void block_barrier();
 void warp_barrier();
@@ -52,7 +63,22 @@ unsigned lane();
 
 inline void __syncthreads() { cuda_emulation::block_barrier(); }
 inline void __syncwarp() { cuda_emulation::warp_barrier(); }
+inline void __threadfence() {}
 inline void __threadfence_system() {}
+
+inline unsigned atomicInc(unsigned* address, unsigned most) {
+  const unsigned before = *address;
+  *address = before >= most ? 0 : before + 1;
+  return before;
+}
+template <class T>
+T __ldcg(const T* address) {
+  return *address;
+}
+template <class T>
+void __stwb(T* address, T value) {
+  *address = value;
+}
 
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {

@@ -86,9 +86,12 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
   own.cublas = CublasHandle(cublas);
   own.joined = make_event();
 
-  void* fault = nullptr;
+  void *fault = nullptr, *arrivals = nullptr;
   BRAID_CUDA(cudaHostGetDevicePointer(&fault, fault_, 0));
-  own.handles = {stream, cudnn, cublas, static_cast<DataFault*>(fault)};
+  BRAID_CUDA(cudaMalloc(&arrivals, kArrivalCounters * sizeof(unsigned)));
+  own.arrivals = Handle<void*, cudaFree>(arrivals);
+  BRAID_CUDA(cudaMemsetAsync(arrivals, 0, kArrivalCounters * sizeof(unsigned), stream));
+  own.handles = {stream, cudnn, cublas, static_cast<DataFault*>(fault), static_cast<unsigned*>(arrivals)};
   return own;
 }
 

@@ -39,8 +39,9 @@ class CudaStreamGroup final : public StreamGroup {
     CudnnHandle cudnn;
     CublasHandle cublas;
     EventHandle joined;
-    std::vector<EventHandle> events;  ///< for the records of a program in this stream
-    StreamHandles handles;            ///< the above, as kernels see them
+    std::vector<EventHandle> events;   ///< for the records of a program in this stream
+    Handle<void*, cudaFree> arrivals;  ///< block counters
+    StreamHandles handles;             ///< the above, as kernels see them
   };
   struct ProgramEnd {
     EventHandle finished;

@@ -17,11 +17,15 @@ struct DataFault {
   static constexpr int kLabel = 1;  ///< `value` was not in [0, bound)
 };
 
+/// Counters of a stream that kernels count their blocks with, to find out which is the last. All are 0 between kernels.
+inline constexpr int kArrivalCounters = 1024;
+
 struct StreamHandles {
   cudaStream_t stream = nullptr;
   cudnnHandle_t cudnn = nullptr;      ///< set to this stream
   cublasLtHandle_t cublas = nullptr;  ///< takes stream and workspace with every call
   DataFault* fault = nullptr;         ///< device address; the first kernel to find a fault may write it
+  unsigned* arrivals = nullptr;       ///< kArrivalCounters on the device
 };
 
 }  // namespace braid::cuda

@@ -1,8 +1,8 @@
-// All passes are bound by memory, so each element is read as rarely as possible, 16 bytes at a time. Training takes
-// three launches: sums over tiles of the tensor, one small kernel that turns them into statistics, and the
-// normalisation with what follows it; the backward pass has the same form. The last pass goes through the rows from
-// the end, which is what the L2 cache still holds. A tensor of few rows takes one launch: a block has all the rows of
-// its channels, and reads them from the cache the second time.
+// All passes are bound by memory, so each element is read as rarely as possible, 16 bytes at a time, and enough reads
+// are in flight. Training takes two launches: sums over tiles of the tensor, of which the last tile of every column
+// makes the statistics, and the normalisation with what follows it; the backward pass has the same form. The second
+// pass goes through the rows from the end, which is what the L2 cache still holds. A tensor of few rows takes one
+// launch: a block has all the rows of its channels, and reads them from the cache the second time.
 //
 // Sums are of data shifted by about their mean, as on the CPU (arithmetic::Moments). Per-channel values are of the type
 // that the elements are computed in.
@@ -15,24 +15,17 @@ namespace braid::cuda {
 
 namespace {
 
-/// Of each kernel on an SM, at least: this caps registers at 128, and the compiler chooses fewer on its own.
-constexpr int kBlocksAtOnce = 2;
+/// Blocks that an SM holds at once, at least. Those of a pass over the elements together have enough reads in flight to
+/// use all of the memory's bandwidth. Caps registers at 64, and at 80 in a kernel that holds sums as well.
+constexpr int kBlocksAtOnce = 4, kFusedBlocksAtOnce = 3;
 
-template <class T>
-__device__ T activate(Activation activation, T x) {
+/// Calls f.operator()<activation>().
+template <class F>
+auto with_activation(Activation activation, const F& f) {
   switch (activation) {
-    case Activation::relu: return arithmetic::activate<Activation::relu>(x);
-    case Activation::relu6: return arithmetic::activate<Activation::relu6>(x);
-    default: return x;
-  }
-}
-
-template <class T>
-__device__ T activation_gradient(Activation activation, T dy, T y) {
-  switch (activation) {
-    case Activation::relu: return arithmetic::activation_gradient<Activation::relu>(dy, y);
-    case Activation::relu6: return arithmetic::activation_gradient<Activation::relu6>(dy, y);
-    default: return dy;
+    case Activation::relu: return f.template operator()<Activation::relu>();
+    case Activation::relu6: return f.template operator()<Activation::relu6>();
+    default: return f.template operator()<Activation::none>();
   }
 }
 
@@ -50,7 +43,7 @@ __device__ Lanes<Compute<T>, kWidth> estimate_mean(const T* x, std::int64_t rows
 }
 
 /// y = act((x − mean)·scale + β [+ residual]).
-template <class T>
+template <class T, Activation kActivation>
 struct Normalization {
   using C = Compute<T>;
   const T* x;
@@ -60,19 +53,19 @@ struct Normalization {
   const C* inverse_deviation;  // or null: then the variance counts
   const C* variance;
   double epsilon;
-  Activation activation;
 
   template <int kWidth>
   __device__ void apply(const ChannelTiles& tiles, const TilePlace<kWidth>& place) const {
     if (!place.inside) return;
-    Lanes<C, kWidth> m, scale, shift;
-    for_lanes<kWidth>([&](int i) {
-      const int c = place.channel + i;
-      m[i] = mean[c];
-      scale[i] = inverse_deviation != nullptr ? gamma[c] * inverse_deviation[c]
-                                              : arithmetic::normalization_scale(gamma[c], variance[c], epsilon);
-      shift[i] = beta[c];
-    });
+    const auto m = load<kWidth>(mean + place.channel), shift = load<kWidth>(beta + place.channel);
+    auto scale = load<kWidth>(gamma + place.channel);
+    if (inverse_deviation != nullptr) {
+      const auto factor = load<kWidth>(inverse_deviation + place.channel);
+      for_lanes<kWidth>([&](int i) { scale[i] *= factor[i]; });
+    } else {
+      const auto v = load<kWidth>(variance + place.channel);
+      for_lanes<kWidth>([&](int i) { scale[i] = arithmetic::normalization_scale(scale[i], v[i], epsilon); });
+    }
     struct Row {
       Packed<T, kWidth> x, residual;
     };
@@ -92,7 +85,7 @@ struct Normalization {
             const auto others = unpack(row.residual);
             for_lanes<kWidth>([&](int i) { lanes[i] += others[i]; });
           }
-          for_lanes<kWidth>([&](int i) { lanes[i] = activate(activation, lanes[i]); });
+          for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::activate<kActivation>(lanes[i]); });
           store<kWidth>(y + (last - e), lanes);
         });
   }
@@ -107,19 +100,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 /// Sums, statistics and the pass over the elements at once, for tiles that have all rows of their channels.
 template <int kWidth, class C, class Terms, class Finish, class Pass>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+__global__ void __launch_bounds__(kThreads, kFusedBlocksAtOnce)
     fused_kernel(const __grid_constant__ ChannelTiles tiles, const __grid_constant__ Terms terms,
                  const __grid_constant__ Finish finish, const __grid_constant__ Pass pass) {
   const TilePlace<kWidth> place(tiles);
-  Lanes<C, kWidth> sums[2] = {};
-  sum_rows<2, Terms::kRows>(tiles, place, terms, sums);
-  sum_down(sums);
-  if (threadIdx.y == 0 && place.inside) {
-    for_lanes<kWidth>([&](int i) {
-      finish(place.channel + i, ChannelSums<2>{static_cast<double>(sums[0][i]), static_cast<double>(sums[1][i])});
-    });
-  }
-  __syncthreads();  // what finish has written is what the pass reads
+  sum_and_finish<2, Terms::kRows, kWidth, C>(tiles, place, terms, finish);
   pass.apply(tiles, place);
 }
 
@@ -175,16 +160,15 @@ struct Statistics {
   }
 };
 
-/// What both passes of the gradient know: dy behind the activation, which is decided by y if there is one, else by
-/// computing the output once more.
-template <class T>
+/// What both passes of the gradient know: dy behind the activation, which is decided by y if kReadsY, else by computing
+/// the output once more.
+template <class T, Activation kActivation, bool kReadsY>
 struct Gradient {
   using C = Compute<T>;
+  static constexpr bool kRecomputes = kActivation != Activation::none && !kReadsY;
   const T *dy, *x;
-  const T* y;  // or null
-  const C *mean, *inverse_deviation, *gamma;
-  const C* beta;  // or null
-  Activation activation;
+  const T* y;
+  const C *mean, *inverse_deviation, *gamma, *beta;
 
   template <int kWidth>
   struct Row {
@@ -197,23 +181,22 @@ struct Gradient {
     Lanes<C, kWidth> mean, scale, beta;
 
     __device__ Row<kWidth> read(std::int64_t e) const {
-      Row<kWidth> row;
-      row.dy = load_packed<kWidth>(of.dy + e);
-      row.x = load_packed<kWidth>(of.x + e);
-      if (of.y != nullptr) row.y = load_packed<kWidth>(of.y + e);
+      Row<kWidth> row{load_packed<kWidth>(of.dy + e), load_packed<kWidth>(of.x + e), {}};
+      if constexpr (kReadsY) row.y = load_packed<kWidth>(of.y + e);
       return row;
     }
     /// dy behind the activation, given x.
     __device__ Lanes<C, kWidth> gradient(const Row<kWidth>& row, const Lanes<C, kWidth>& at) const {
       auto lanes = unpack(row.dy);
-      if (of.activation == Activation::none) return lanes;
-      Lanes<C, kWidth> output;
-      if (of.y != nullptr) {
-        output = unpack(row.y);
-      } else {
-        for_lanes<kWidth>([&](int i) { output[i] = arithmetic::Normalize<C>{}(at[i], mean[i], scale[i], beta[i]); });
+      if constexpr (kActivation != Activation::none) {
+        Lanes<C, kWidth> output;
+        if constexpr (kReadsY) {
+          output = unpack(row.y);
+        } else {
+          for_lanes<kWidth>([&](int i) { output[i] = arithmetic::Normalize<C>{}(at[i], mean[i], scale[i], beta[i]); });
+        }
+        for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::activation_gradient<kActivation>(lanes[i], output[i]); });
       }
-      for_lanes<kWidth>([&](int i) { lanes[i] = activation_gradient(of.activation, lanes[i], output[i]); });
       return lanes;
     }
     __device__ void add(const Row<kWidth>& row, Lanes<C, kWidth> (&sums)[2]) const {
@@ -225,16 +208,13 @@ struct Gradient {
     }
   };
 
-  static constexpr int kRows = 2;
+  static constexpr int kRows = kReadsY ? 1 : 2;
   template <int kWidth>
   __device__ Channels<kWidth> start(int channel) const {
-    Channels<kWidth> channels{*this, {}, {}, {}};
-    for_lanes<kWidth>([&](int i) {
-      const int c = channel + i;
-      channels.mean[i] = mean[c];
-      channels.scale[i] = gamma[c] * inverse_deviation[c];
-      channels.beta[i] = beta != nullptr ? beta[c] : C(0);
-    });
+    Channels<kWidth> channels{*this, load<kWidth>(mean + channel), load<kWidth>(gamma + channel), {}};
+    const auto factor = load<kWidth>(inverse_deviation + channel);
+    for_lanes<kWidth>([&](int i) { channels.scale[i] *= factor[i]; });
+    if constexpr (kRecomputes) channels.beta = load<kWidth>(beta + channel);
     return channels;
   }
 };
@@ -256,25 +236,21 @@ struct GradientCoefficients {
 };
 
 /// dx and the residual's gradient.
-template <class T>
+template <class T, Activation kActivation, bool kReadsY>
 struct GradientPass {
   using C = Compute<T>;
-  Gradient<T> gradient;
+  Gradient<T, kActivation, kReadsY> gradient;
   const C *dy_mean, *slope;
   T* dx;
-  T* dresidual;  // or null
+  T* dresidual;  // if kReadsY
 
   template <int kWidth>
   __device__ void apply(const ChannelTiles& tiles, const TilePlace<kWidth>& place) const {
     if (!place.inside) return;
     const auto channels = gradient.template start<kWidth>(place.channel);
-    Lanes<C, kWidth> dy_means, slopes;
-    for_lanes<kWidth>([&](int i) {
-      dy_means[i] = dy_mean[place.channel + i];
-      slopes[i] = slope[place.channel + i];
-    });
+    const auto dy_means = load<kWidth>(dy_mean + place.channel), slopes = load<kWidth>(slope + place.channel);
     const std::int64_t last = (tiles.rows - 1) * tiles.channels + 2 * std::int64_t{place.channel};
-    for_rows<1>(
+    for_rows<Gradient<T, kActivation, kReadsY>::kRows>(
         place.row * tiles.channels + place.channel, place.step * tiles.channels, tiles.rows * tiles.channels,
         [&](std::int64_t e) { return channels.read(last - e); },
         [&](std::int64_t e, const auto& row) {
@@ -285,14 +261,14 @@ struct GradientPass {
                                                           slopes[i]);
           });
           store<kWidth>(dx + (last - e), lanes);
-          if (dresidual != nullptr) store<kWidth>(dresidual + (last - e), g);
+          if constexpr (kReadsY) store<kWidth>(dresidual + (last - e), g);
         });
   }
 };
 
 /// The tiles of all launches for one width.
 struct Plan {
-  static constexpr std::int64_t kFusedRows = 2048;  // more take longer in one block than two launches more
+  static constexpr std::int64_t kFusedRows = 1024;  // more take longer in one block than a further launch
 
   bool fused;
   ChannelTiles sums, elements;
@@ -300,8 +276,8 @@ struct Plan {
   Plan(std::int64_t rows, std::int64_t channels, int width, int units)
       : fused(rows <= kFusedRows),
         sums(fused ? ChannelTiles(rows, channels, width, 2, 1, 1)
-                   : ChannelTiles(rows, channels, width, 32, 8, 2 * units)),
-        elements(rows, channels, width, 32, 4, 8 * units) {}
+                   : ChannelTiles::for_sums(rows, channels, width, units)),
+        elements(rows, channels, width, 32, 2, kBlocksAtOnce * units) {}
 };
 
 template <class T>
@@ -319,33 +295,27 @@ class Plans {
     return sizeof(Compute<T>) * std::max(partials_size(2, wide_.sums), partials_size(2, narrow_.sums));
   }
 
-  /// Calls f(std::integral_constant<int, width>, plan) with the width that the channels and all addresses allow.
+  /// Calls f.operator()<width>(plan) with the width that the channels and all addresses allow.
   template <class F>
-  void with_width(std::initializer_list<const T*> addresses, const F& f) const {
-    const auto aligned = [](const T* address) { return is_aligned<kWidth>(address); };
-    if (channels_ % kWidth == 0 && std::ranges::all_of(addresses, aligned)) {
-      f(std::integral_constant<int, kWidth>{}, wide_);
-    } else {
-      f(std::integral_constant<int, 1>{}, narrow_);
-    }
+  void with_width(std::initializer_list<const void*> addresses, const F& f) const {
+    const auto aligned = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; };
+    cuda::with_width<kWidth>(channels_ % kWidth == 0 && std::ranges::all_of(addresses, aligned),
+                             [&]<int kLanes>() { f.template operator()<kLanes>(kLanes == 1 ? narrow_ : wide_); });
   }
 
   /// Sums, statistics and the pass over the elements.
   template <class Terms, class Finish, class Pass>
-  void run(const StreamHandles& stream, std::initializer_list<const T*> addresses, const Terms& terms,
+  void run(const StreamHandles& stream, std::initializer_list<const void*> addresses, const Terms& terms,
            const Finish& finish, const Pass& pass, void* workspace) const {
-    with_width(addresses, [&](auto width, const Plan& plan) {
-      constexpr int kLanes = width;
+    with_width(addresses, [&]<int kLanes>(const Plan& plan) {
       using C = Compute<T>;
+      const LaunchShape shape = plan.sums.launch_shape();
       if (plan.fused) {
-        launch(stream, plan.sums.launch_shape(), fused_kernel<kLanes, C, Terms, Finish, Pass>, plan.sums, terms, finish,
-               pass);
+        launch(stream, shape, fused_kernel<kLanes, C, Terms, Finish, Pass>, plan.sums, terms, finish, pass);
         return;
       }
-      C* const partials = static_cast<C*>(workspace);
-      launch(stream, plan.sums.launch_shape(), partial_sums_kernel<2, Terms::kRows, kLanes, C, Terms>, plan.sums, terms,
-             partials);
-      finish_sums<2>(stream, plan.sums, static_cast<const C*>(partials), finish);
+      launch(stream, shape, column_sums_kernel<2, Terms::kRows, kLanes, C, Terms, Finish>, plan.sums, terms, finish,
+             static_cast<C*>(workspace), stream.arrivals);
       launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Pass>, plan.elements, pass);
     });
   }
@@ -355,126 +325,146 @@ class Plans {
   Plan wide_, narrow_;
 };
 
-template <class T>
+template <class T, Activation kActivation>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   using C = Compute<T>;
   const BatchNormOptions options = spec.attributes<ops::BatchNorm>();
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
-  return function_kernel(plans.partials_bytes(),
-                         [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
-                                                                     auto outputs, void* workspace) {
-                           const auto channels = static_cast<int>(plans.channels());
-                           const Normalization<T> pass{.x = at<const T>(inputs, 0),
-                                                       .residual = options.add ? at<const T>(inputs, 5) : nullptr,
-                                                       .y = at<T>(outputs, 0),
-                                                       .mean = at<const C>(outputs, 1),
-                                                       .gamma = at<const C>(inputs, 1),
-                                                       .beta = at<const C>(inputs, 2),
-                                                       .inverse_deviation = at<const C>(outputs, 2),
-                                                       .variance = nullptr,
-                                                       .epsilon = options.epsilon,
-                                                       .activation = options.activation};
-                           const Statistics<T> statistics{.x = pass.x,
-                                                          .rows = rows,
-                                                          .channels = channels,
-                                                          .epsilon = options.epsilon,
-                                                          .momentum = options.momentum,
-                                                          .running_mean = at<const C>(inputs, 3),
-                                                          .running_variance = at<const C>(inputs, 4),
-                                                          .mean = at<C>(outputs, 1),
-                                                          .inverse_deviation = at<C>(outputs, 2),
-                                                          .new_running_mean = at<C>(outputs, 3),
-                                                          .new_running_variance = at<C>(outputs, 4)};
-                           plans.run(stream, {pass.x, pass.residual, pass.y}, Deviations<T>{pass.x, rows, channels},
-                                     statistics, pass, workspace);
-                         });
+  return function_kernel(
+      plans.partials_bytes(), [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
+                                                                          auto outputs, void* workspace) {
+        const auto* const x = at<const T>(inputs, 0);
+        const auto *const gamma = at<const C>(inputs, 1), *const beta = at<const C>(inputs, 2);
+        const auto *const running_mean = at<const C>(inputs, 3), *const running_variance = at<const C>(inputs, 4);
+        const auto* const residual = options.add ? at<const T>(inputs, 5) : nullptr;
+        auto* const y = at<T>(outputs, 0);
+        auto *const mean = at<C>(outputs, 1), *const inverse_deviation = at<C>(outputs, 2);
+
+        const Normalization<T, kActivation> pass{.x = x,
+                                                 .residual = residual,
+                                                 .y = y,
+                                                 .mean = mean,
+                                                 .gamma = gamma,
+                                                 .beta = beta,
+                                                 .inverse_deviation = inverse_deviation,
+                                                 .variance = nullptr,
+                                                 .epsilon = options.epsilon};
+        const auto channels = static_cast<int>(plans.channels());
+        const Statistics<T> statistics{.x = x,
+                                       .rows = rows,
+                                       .channels = channels,
+                                       .epsilon = options.epsilon,
+                                       .momentum = options.momentum,
+                                       .running_mean = running_mean,
+                                       .running_variance = running_variance,
+                                       .mean = mean,
+                                       .inverse_deviation = inverse_deviation,
+                                       .new_running_mean = at<C>(outputs, 3),
+                                       .new_running_variance = at<C>(outputs, 4)};
+        plans.run(stream, {x, residual, y, gamma, beta, mean, inverse_deviation}, Deviations<T>{x, rows, channels},
+                  statistics, pass, workspace);
+      });
 }
 
 /// x, γ, β, mean, a statistic [, residual] → y. The statistic is the variance, or what has become of it already.
-template <class T>
+template <class T, Activation kActivation>
 std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOptions& options, bool is_variance) {
   using C = Compute<T>;
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   return function_kernel([=](const StreamHandles& stream, auto inputs, auto outputs) {
-    const C* const statistic = at<const C>(inputs, 4);
-    const Normalization<T> pass{.x = at<const T>(inputs, 0),
-                                .residual = options.add ? at<const T>(inputs, 5) : nullptr,
-                                .y = at<T>(outputs, 0),
-                                .mean = at<const C>(inputs, 3),
-                                .gamma = at<const C>(inputs, 1),
-                                .beta = at<const C>(inputs, 2),
-                                .inverse_deviation = is_variance ? nullptr : statistic,
-                                .variance = is_variance ? statistic : nullptr,
-                                .epsilon = options.epsilon,
-                                .activation = options.activation};
-    plans.with_width({pass.x, pass.residual, pass.y}, [&](auto width, const Plan& plan) {
-      constexpr int kLanes = width;
-      launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T>>, plan.elements, pass);
+    const auto* const x = at<const T>(inputs, 0);
+    const auto *const gamma = at<const C>(inputs, 1), *const beta = at<const C>(inputs, 2);
+    const auto *const mean = at<const C>(inputs, 3), *const statistic = at<const C>(inputs, 4);
+    const auto* const residual = options.add ? at<const T>(inputs, 5) : nullptr;
+    auto* const y = at<T>(outputs, 0);
+    const Normalization<T, kActivation> pass{.x = x,
+                                             .residual = residual,
+                                             .y = y,
+                                             .mean = mean,
+                                             .gamma = gamma,
+                                             .beta = beta,
+                                             .inverse_deviation = is_variance ? nullptr : statistic,
+                                             .variance = is_variance ? statistic : nullptr,
+                                             .epsilon = options.epsilon};
+    plans.with_width({x, residual, y, gamma, beta, mean, statistic}, [&]<int kLanes>(const Plan& plan) {
+      launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T, kActivation>>, plan.elements,
+             pass);
     });
   });
 }
 
-template <class T>
-std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
-  return normalization<T>(spec, spec.attributes<ops::BatchNormInference>(), true);
-}
-
-template <class T>
-std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
-  return normalization<T>(spec, spec.attributes<ops::BatchNormApply>(), false);
-}
-
-template <class T>
+template <class T, Activation kActivation, bool kReadsY>
 std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
   using C = Compute<T>;
-  const BatchNormOptions options = spec.attributes<ops::BatchNormBackward>();
+  using Terms = Gradient<T, kActivation, kReadsY>;
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   const std::size_t coefficients = 2 * static_cast<std::size_t>(plans.channels());
   const auto n = static_cast<double>(row_count(spec.inputs[0].shape));
-  return function_kernel(
-      plans.partials_bytes() + coefficients * sizeof(C),
-      [=](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
-        const bool activates = options.activation != Activation::none;
-        const bool reads_y = activates && options.add;
-        auto* const partials = static_cast<std::byte*>(workspace);
-        C* const dy_mean = reinterpret_cast<C*>(partials + plans.partials_bytes());
-        C* const slope = dy_mean + plans.channels();
-        const Gradient<T> gradient{.dy = at<const T>(inputs, 0),
-                                   .x = at<const T>(inputs, 1),
-                                   .y = reads_y ? at<const T>(inputs, 5) : nullptr,
-                                   .mean = at<const C>(inputs, 3),
-                                   .inverse_deviation = at<const C>(inputs, 4),
-                                   .gamma = at<const C>(inputs, 2),
-                                   .beta = activates && !options.add ? at<const C>(inputs, 5) : nullptr,
-                                   .activation = options.activation};
-        const GradientCoefficients<C> finish{.n = n,
-                                             .inverse_deviation = gradient.inverse_deviation,
-                                             .dgamma = at<C>(outputs, 1),
-                                             .dbeta = at<C>(outputs, 2),
-                                             .dy_mean = dy_mean,
-                                             .slope = slope};
-        const GradientPass<T> pass{gradient, dy_mean, slope, at<T>(outputs, 0), reads_y ? at<T>(outputs, 3) : nullptr};
-        plans.run(stream, {gradient.dy, gradient.x, gradient.y, pass.dx, pass.dresidual}, gradient, finish, pass,
-                  workspace);
-      });
+  return function_kernel(plans.partials_bytes() + coefficients * sizeof(C), [=](const StreamHandles& stream,
+                                                                                auto inputs, auto outputs,
+                                                                                void* workspace) {
+    const auto *const dy = at<const T>(inputs, 0), *const x = at<const T>(inputs, 1);
+    const auto* const gamma = at<const C>(inputs, 2);
+    const auto *const mean = at<const C>(inputs, 3), *const inverse_deviation = at<const C>(inputs, 4);
+    const auto* const y = kReadsY ? at<const T>(inputs, 5) : nullptr;
+    const auto* const beta = Terms::kRecomputes ? at<const C>(inputs, 5) : nullptr;
+    auto* const dx = at<T>(outputs, 0);
+    auto* const dresidual = kReadsY ? at<T>(outputs, 3) : nullptr;
+    C* const dy_mean = reinterpret_cast<C*>(static_cast<std::byte*>(workspace) + plans.partials_bytes());
+    C* const slope = dy_mean + plans.channels();
+
+    const Terms gradient{
+        .dy = dy, .x = x, .y = y, .mean = mean, .inverse_deviation = inverse_deviation, .gamma = gamma, .beta = beta};
+    const GradientCoefficients<C> finish{.n = n,
+                                         .inverse_deviation = inverse_deviation,
+                                         .dgamma = at<C>(outputs, 1),
+                                         .dbeta = at<C>(outputs, 2),
+                                         .dy_mean = dy_mean,
+                                         .slope = slope};
+    const GradientPass<T, kActivation, kReadsY> pass{gradient, dy_mean, slope, dx, dresidual};
+    plans.run(stream, {dy, x, y, gamma, beta, mean, inverse_deviation, dx, dresidual, dy_mean, slope}, gradient, finish,
+              pass, workspace);
+  });
+}
+
+/// Calls make.operator()<T, activation>().
+template <class Make>
+std::unique_ptr<Kernel> for_types(const KernelSpec& spec, Activation activation, const Make& make) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
+    return with_activation(activation,
+                           [&]<Activation kActivation>() { return make.template operator()<T, kActivation>(); });
+  });
 }
 
 }  // namespace
 
 Implementations make_batch_norm(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return forward<T>(spec); });
+  return for_types(spec, spec.attributes<ops::BatchNorm>().activation,
+                   [&]<class T, Activation kActivation>() { return forward<T, kActivation>(spec); });
 }
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return inference<T>(spec); });
+  const BatchNormOptions& options = spec.attributes<ops::BatchNormInference>();
+  return for_types(spec, options.activation, [&]<class T, Activation kActivation>() {
+    return normalization<T, kActivation>(spec, options, true);
+  });
 }
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return apply<T>(spec); });
+  const BatchNormOptions& options = spec.attributes<ops::BatchNormApply>();
+  return for_types(spec, options.activation, [&]<class T, Activation kActivation>() {
+    return normalization<T, kActivation>(spec, options, false);
+  });
 }
 
 Implementations make_batch_norm_backward(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return backward<T>(spec); });
+  const BatchNormOptions& options = spec.attributes<ops::BatchNormBackward>();
+  return for_types(spec, options.activation, [&]<class T, Activation kActivation>() {
+    // Without an activation, dy is the residual's gradient.
+    const bool reads_y = options.add && kActivation != Activation::none;
+    return reads_y ? backward<T, kActivation, kActivation != Activation::none>(spec)
+                   : backward<T, kActivation, false>(spec);
+  });
 }
 
 }  // namespace braid::cuda

@@ -39,20 +39,16 @@ Implementations make_channel_sum(const KernelSpec& spec) {
     constexpr int kWidth = kVectorWidth<T>, kRows = 4;
     const Shape& shape = spec.inputs[0].shape;
     const std::int64_t channels = shape[shape.rank() - 1], rows = row_count(shape);
-    const auto tiles_of = [&](int width) {
-      return ChannelTiles(rows, channels, width, 32, 2 * kRows, 2 * spec.info->capacity);
-    };
-    const ChannelTiles wide = tiles_of(kWidth), narrow_tiles = tiles_of(1);
+    const auto wide = ChannelTiles::for_sums(rows, channels, kWidth, spec.info->capacity);
+    const auto narrow_tiles = ChannelTiles::for_sums(rows, channels, 1, spec.info->capacity);
     const std::size_t bytes = sizeof(C) * std::max(partials_size(1, wide), partials_size(1, narrow_tiles));
     return function_kernel(bytes, [=](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
       const Elements<T> terms{at<const T>(inputs, 0)};
-      C* const partials = static_cast<C*>(workspace);
-      const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(terms.x);
-      const ChannelTiles& tiles = vectors ? wide : narrow_tiles;
-      const auto kernel = vectors ? partial_sums_kernel<1, kRows, kWidth, C, Elements<T>>
-                                  : partial_sums_kernel<1, kRows, 1, C, Elements<T>>;
-      launch(stream, tiles.launch_shape(), kernel, tiles, terms, partials);
-      finish_sums<1>(stream, tiles, static_cast<const C*>(partials), WriteSum<T>{at<T>(outputs, 0)});
+      with_width<kWidth>(channels % kWidth == 0 && is_aligned<kWidth>(terms.x), [&]<int kLanes>() {
+        const ChannelTiles& tiles = kLanes == 1 ? narrow_tiles : wide;
+        launch(stream, tiles.launch_shape(), column_sums_kernel<1, kRows, kLanes, C, Elements<T>, WriteSum<T>>, tiles,
+               terms, WriteSum<T>{at<T>(outputs, 0)}, static_cast<C*>(workspace), stream.arrivals);
+      });
     });
   });
 }

@@ -2,8 +2,8 @@
 // Sums over the rows of a matrix [rows,C], which is what any [...,C] is to a batch normalisation. A block is a tile: up
 // to 32 neighbouring vectors of channels, so that its reads are coalesced, times as many rows as it has threads left.
 // Threads stride down the rows with their sums in registers and then add them up in shared memory. Tiles that share
-// channels leave partial sums in the workspace, which a second kernel adds, in double precision. The order of all
-// additions follows from the shape and the number of SMs.
+// channels leave partial sums in the workspace; the last of them to finish adds these, in double precision. The order
+// of all additions follows from the shape and the number of SMs, not from which tile is last.
 
 #include "ops/cuda/elements.cuh"
 
@@ -26,9 +26,15 @@ struct ChannelTiles {
     while (across < vectors && across < most_across) across *= 2;
     column_blocks = (vectors + across - 1) / across;
     const std::int64_t rows_per_block = std::int64_t{kThreads / across} * rows_per_thread;
-    const auto most = static_cast<std::int64_t>(most_blocks) / std::max(1u, column_blocks);
+    const auto most = column_blocks > kArrivalCounters ? 1 : std::int64_t{most_blocks} / std::max(1u, column_blocks);
     row_blocks = static_cast<unsigned>(
         std::clamp((rows + rows_per_block - 1) / rows_per_block, std::int64_t{1}, std::max(std::int64_t{1}, most)));
+  }
+
+  /// Tiles for column_sums_kernel: narrow, because the last tile of a column adds what its other tiles leave, but not
+  /// narrower than a cache line; and two blocks to an SM, whose reads in flight cover the latency of memory.
+  static ChannelTiles for_sums(std::int64_t rows, std::int64_t channels, int width, int units) {
+    return {rows, channels, width, width == 1 ? 32u : 8u, 2, 2 * units};
   }
 
   LaunchShape launch_shape() const {
@@ -45,16 +51,19 @@ inline std::int64_t row_count(const Shape& shape) {
 /// A thread's part of its tile.
 template <int kWidth>
 struct TilePlace {
-  int channel;  ///< the first of kWidth
-  bool inside;  ///< the channels exist
-  unsigned row_block;
+  unsigned column_block, row_block;
+  int first_channel;  ///< of the tile
+  int channel;        ///< the first of kWidth
+  bool inside;        ///< the channels exist
   std::int64_t row;   ///< the first
   std::int64_t step;  ///< from row to row
 
   __device__ explicit TilePlace(const ChannelTiles& tiles)
-      : channel(static_cast<int>((blockIdx.x % tiles.column_blocks * tiles.across + threadIdx.x) * kWidth)),
-        inside(channel < tiles.channels),
+      : column_block(blockIdx.x % tiles.column_blocks),
         row_block(blockIdx.x / tiles.column_blocks),
+        first_channel(static_cast<int>(column_block * tiles.across * kWidth)),
+        channel(first_channel + static_cast<int>(threadIdx.x) * kWidth),
+        inside(channel < tiles.channels),
         row(std::int64_t{row_block} * blockDim.y + threadIdx.y),
         step(std::int64_t{tiles.row_blocks} * blockDim.y) {}
 };
@@ -73,9 +82,10 @@ __device__ void for_rows(std::int64_t first, std::int64_t step, std::int64_t end
 }
 
 /// Adds up the sums of the threads with the same channels; those of the block's first row of threads get the totals.
-/// All threads of the block must call it, and no more than once.
+/// Returns the totals for all threads to read after the next barrier: [sum·kWidth + lane][threadIdx.x]. All threads of
+/// the block must call it, and no more than once.
 template <int kSums, int kWidth, class T>
-__device__ void sum_down(Lanes<T, kWidth> (&sums)[kSums]) {
+__device__ auto sum_down(Lanes<T, kWidth> (&sums)[kSums]) -> const T (&)[kSums * kWidth][kThreads] {
   __shared__ T shared[kSums * kWidth][kThreads];
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
   const auto for_values = [&](const auto& f) {
@@ -87,6 +97,7 @@ __device__ void sum_down(Lanes<T, kWidth> (&sums)[kSums]) {
     if (threadIdx.y >= half) continue;
     for_values([&](T& value, T* row) { row[thread] = value += row[thread + half * blockDim.x]; });
   }
+  return shared;
 }
 
 /// The sums of a thread's rows. `terms.start<kWidth>(channel)` holds what all rows of the channels have in common;
@@ -102,46 +113,78 @@ __device__ void sum_rows(const ChannelTiles& tiles, const TilePlace<kWidth>& pla
       [&](std::int64_t, const auto& row) { channels.add(row, sums); });
 }
 
-/// partials [row blocks, kSums, C].
-template <int kSums, int kRows, int kWidth, class T, class Terms>
-__global__ void __launch_bounds__(kThreads)
-    partial_sums_kernel(const __grid_constant__ ChannelTiles tiles, const __grid_constant__ Terms terms, T* partials) {
-  const TilePlace<kWidth> place(tiles);
-  Lanes<T, kWidth> sums[kSums] = {};
-  sum_rows<kSums, kRows>(tiles, place, terms, sums);
-  sum_down(sums);
-  if (threadIdx.y > 0 || !place.inside) return;
-  for_lanes<kSums>([&](int s) {
-    store<kWidth>(partials + (std::int64_t{place.row_block} * kSums + s) * tiles.channels + place.channel, sums[s]);
-  });
-}
-
 template <int kSums>
 struct ChannelSums {
   double of[kSums];
 };
 
-inline constexpr int kFinishChannels = 32, kFinishRows = 16;
+/// Sums over all rows of the tile's channels, and finish(channel, sums), in one thread for each channel. For tiles that
+/// have all rows of their channels. Ends with what `finish` wrote visible to the block.
+template <int kSums, int kRows, int kWidth, class T, class Terms, class Finish>
+__device__ void sum_and_finish(const ChannelTiles& tiles, const TilePlace<kWidth>& place, const Terms& terms,
+                               const Finish& finish) {
+  Lanes<T, kWidth> sums[kSums] = {};
+  sum_rows<kSums, kRows>(tiles, place, terms, sums);
+  const auto& totals = sum_down(sums);
+  __syncthreads();
+  const unsigned i = threadIdx.y * blockDim.x + threadIdx.x;
+  const int channel = place.first_channel + static_cast<int>(i);
+  if (i < tiles.across * kWidth && channel < tiles.channels) {
+    ChannelSums<kSums> of;
+    for_lanes<kSums>([&](int s) { of.of[s] = static_cast<double>(totals[s * kWidth + i % kWidth][i / kWidth]); });
+    finish(channel, of);
+  }
+  __syncthreads();
+}
 
-/// Adds the partial sums of every channel and calls finish(channel, sums).
-template <int kSums, class T, class Finish>
-__global__ void __launch_bounds__(kFinishChannels* kFinishRows)
-    finish_sums_kernel(int row_blocks, int channels, const T* partials, const __grid_constant__ Finish finish) {
-  __shared__ double shared[kSums][kFinishRows][kFinishChannels];
-  const int channel = static_cast<int>(blockIdx.x * kFinishChannels + threadIdx.x);
-  ChannelSums<kSums> sums = {};
-  if (channel < channels) {
-#pragma unroll 4
-    for (int block = static_cast<int>(threadIdx.y); block < row_blocks; block += kFinishRows) {
-      const T* const from = partials + std::int64_t{block} * kSums * channels + channel;
-      for_lanes<kSums>([&](int s) { sums.of[s] += static_cast<double>(from[std::int64_t{s} * channels]); });
+/// True in all threads of the last of `blocks` blocks to call it, which then sees all that they wrote before. The
+/// counter is 0 before the first call and after the last.
+__device__ inline bool is_last_to_arrive(unsigned* counter, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) last = blocks == 1 || atomicInc(counter, blocks - 1) == blocks - 1;
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+/// Sums over all rows, and finish(channel, sums) for every channel. partials [row blocks, kSums, C].
+template <int kSums, int kRows, int kWidth, class T, class Terms, class Finish>
+__global__ void __launch_bounds__(kThreads)
+    column_sums_kernel(const __grid_constant__ ChannelTiles tiles, const __grid_constant__ Terms terms,
+                       const __grid_constant__ Finish finish, T* partials, unsigned* arrivals) {
+  const TilePlace<kWidth> place(tiles);
+  {
+    Lanes<T, kWidth> sums[kSums] = {};
+    sum_rows<kSums, kRows>(tiles, place, terms, sums);
+    sum_down(sums);
+    if (threadIdx.y == 0 && place.inside) {
+      for_lanes<kSums>([&](int s) {
+        store<kWidth>(partials + (std::int64_t{place.row_block} * kSums + s) * tiles.channels + place.channel, sums[s]);
+      });
     }
   }
-  for_lanes<kSums>([&](int s) { shared[s][threadIdx.y][threadIdx.x] = sums.of[s]; });
+  if (!is_last_to_arrive(arrivals + place.column_block, tiles.row_blocks)) return;
+
+  // Neighbouring threads take neighbouring channels; as often as the block has more threads, they share the row blocks.
+  __shared__ double shared[kSums][kThreads];
+  const unsigned width = tiles.across * kWidth, thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const int channel = place.first_channel + static_cast<int>(thread % width);
+  ChannelSums<kSums> sums = {};
+  if (channel < tiles.channels) {
+#pragma unroll 8
+    for (unsigned block = thread / width; block < tiles.row_blocks; block += kThreads / width) {
+      const T* const from = partials + std::int64_t{block} * kSums * tiles.channels + channel;
+      for_lanes<kSums>(
+          [&](int s) { sums.of[s] += static_cast<double>(__ldcg(from + std::int64_t{s} * tiles.channels)); });
+    }
+  }
+  for_lanes<kSums>([&](int s) { shared[s][thread] = sums.of[s]; });
   __syncthreads();
-  if (threadIdx.y > 0 || channel >= channels) return;
-  for (int i = 1; i < kFinishRows; ++i) {
-    for_lanes<kSums>([&](int s) { sums.of[s] += shared[s][i][threadIdx.x]; });
+  if (thread >= width || channel >= tiles.channels) return;
+  for (unsigned i = thread + width; i < kThreads; i += width) {
+    for_lanes<kSums>([&](int s) { sums.of[s] += shared[s][i]; });
   }
   finish(channel, sums);
 }
@@ -149,14 +192,6 @@ __global__ void __launch_bounds__(kFinishChannels* kFinishRows)
 /// Elements of the partial sums.
 inline std::size_t partials_size(int sums, const ChannelTiles& tiles) {
   return static_cast<std::size_t>(sums) * tiles.row_blocks * static_cast<std::size_t>(tiles.channels);
-}
-
-/// finish(channel, sums) for every channel, from partial sums.
-template <int kSums, class T, class Finish>
-void finish_sums(const StreamHandles& stream, const ChannelTiles& tiles, const T* partials, const Finish& finish) {
-  const auto blocks = static_cast<unsigned>((tiles.channels + kFinishChannels - 1) / kFinishChannels);
-  launch(stream, {.grid = blocks, .block = dim3(kFinishChannels, kFinishRows)}, finish_sums_kernel<kSums, T, Finish>,
-         static_cast<int>(tiles.row_blocks), tiles.channels, partials, finish);
 }
 
 }  // namespace braid::cuda

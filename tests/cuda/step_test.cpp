@@ -65,6 +65,21 @@ TEST_CASE("the algorithms of a convolution are timed once, before the step is pl
   CHECK(recording::mistakes().empty());
 }
 
+TEST_CASE("every stream has counters of its own for the blocks of a kernel, which are zero") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 3});
+  calls_of_step(session);
+  session.synchronize();
+  int streams = 0;
+  for (const recording::Bytes& block : recording::device_blocks()) {
+    if (block.bytes != sizeof(unsigned) * cuda::kArrivalCounters) continue;
+    const auto* counters = static_cast<const unsigned*>(block.data);
+    CHECK(std::count(counters, counters + cuda::kArrivalCounters, 0u) == cuda::kArrivalCounters);
+    ++streams;
+  }
+  CHECK(streams == 3);
+}
+
 TEST_CASE("once its plan has run, a step neither allocates nor frees nor waits for running work") {
   recording::reset();
   Session session({.device = "cuda", .streams = 4, .cuda_graphs = false});

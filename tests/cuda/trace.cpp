@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/cuda/stream_handles.h"
 #include "runtime/executable.h"
 
 namespace braid::testing {
@@ -14,6 +15,13 @@ using CallKind = Call::Kind;
 bool within(const recording::Bytes& inner, const void* data, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data), at = reinterpret_cast<std::uintptr_t>(inner.data);
   return at >= begin && at + inner.bytes <= begin + bytes && at < begin + std::max<std::size_t>(bytes, 1);
+}
+
+/// Whether this is the first of a stream's counters.
+bool is_arrival_counter(const void* pointer) {
+  return std::ranges::any_of(recording::device_blocks(), [&](const recording::Bytes& block) {
+    return block.data == pointer && block.bytes == sizeof(unsigned) * cuda::kArrivalCounters;
+  });
 }
 
 /// Where the plan's commands begin within the traced ones: so that their first launches meet.
@@ -160,6 +168,7 @@ std::vector<std::string> stray_pointers(const Trace& trace, const Ran& ran) {
       return within(bytes, ran.arena + slice.offset, static_cast<std::size_t>(slice.bytes));
     };
     for (const recording::Bytes& pointer : launch.call.pointers) {
+      if (is_arrival_counter(pointer.data)) continue;  // shared_handles
       bool known = pointer.data == nullptr || in_workspace(pointer);
       for (const ValueId input : ran.graph.inputs(node)) known = known || holds(input, pointer);
       for (int i = 0; i < node.output_count; ++i) known = known || holds(ran.graph.output(launch.node, i), pointer);
@@ -177,7 +186,15 @@ std::vector<std::string> stray_pointers(const Trace& trace, const Ran& ran) {
 std::vector<std::string> shared_handles(const Trace& trace) {
   std::vector<std::string> shared;
   std::map<int, int> stream_of;
+  std::map<const void*, int> counters_of;
   for (const NodeLaunch& launch : trace.launches) {
+    for (const recording::Bytes& pointer : launch.call.pointers) {
+      if (!is_arrival_counter(pointer.data)) continue;
+      const auto [owner, fresh] = counters_of.try_emplace(pointer.data, launch.stream);
+      if (owner->second != launch.stream) {
+        shared.push_back(message("streams ", owner->second, " and ", launch.stream, " count blocks in one place"));
+      }
+    }
     if (launch.call.handle < 0) continue;
     const auto [owner, fresh] = stream_of.try_emplace(launch.call.handle, launch.stream);
     if (owner->second == launch.stream) continue;

@@ -15,6 +15,7 @@
 #include "ops/concat.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
+#include "ops/linear.h"
 #include "ops/loss_scale.h"
 #include "ops/optimizer.h"
 #include "ops/weighted_sum.h"
@@ -72,6 +73,7 @@ struct EmulationOptions {
 struct EmulatedRun {
   std::vector<Array> outputs;
   cuda::DataFault fault;
+  std::vector<unsigned> grids;  ///< blocks of every launch
 };
 
 EmulatedRun emulate(const Op& op, const std::vector<Array>& given, const EmulationOptions& options = {}) {
@@ -103,15 +105,19 @@ EmulatedRun emulate(const Op& op, const std::vector<Array>& given, const Emulati
   EmulatedRun run;
   DeviceInfo info;
   info.capacity = options.units;
-  const cuda::StreamHandles stream{.fault = &run.fault};
+  std::vector<unsigned> arrivals(cuda::kArrivalCounters);
+  const cuda::StreamHandles stream{.fault = &run.fault, .arrivals = arrivals.data()};
   const auto kernel =
       make_kernel(DeviceType::cuda, {.op = op, .inputs = input_descs, .outputs = output_descs, .info = &info});
   memory.push_back(std::make_unique<DeviceBytes>(kernel->workspace_bytes(), 0, options.garbage));
   kernel->bind(inputs, outputs, memory.back()->address());
   cuda_emulation::set_order(options.order);
+  cuda_emulation::take_grids();
   kernel->launch({.stream = {}, .native = &stream});
+  run.grids = cuda_emulation::take_grids();
 
   for (const auto& bytes : memory) CHECK(bytes->is_intact());
+  CHECK(std::ranges::count(arrivals, 0u) == cuda::kArrivalCounters);  // ready for the next launch
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     Array array(output_descs[i].dtype, output_descs[i].shape);
     if (array.bytes() > 0) std::memcpy(array.data(), outputs[i], array.bytes());
@@ -335,7 +341,7 @@ TEST_CASE("an emulated update changes nothing if a gradient is not finite") {
 }
 
 TEST_CASE("emulated batch norm is right on either side of the size that takes one launch") {
-  for (const std::int64_t rows : {2, 3, 2047, 2048, 2049, 7001}) {
+  for (const std::int64_t rows : {2, 3, 1023, 1024, 1025, 7001}) {
     for (const std::int64_t channels : {1, 8, 20, 264}) {
       if (rows * channels > 700000) continue;
       const Input x{{rows, channels}}, c{{channels}, Data::normal, true}, v{{channels}, Data::positive, true};
@@ -353,6 +359,29 @@ TEST_CASE("emulated batch norm is right on either side of the size that takes on
       }
     }
   }
+}
+
+TEST_CASE(
+    "emulated batch norm of few rows and many channels takes two launches whose blocks spread over a large device") {
+  for (const std::int64_t channels : {256, 512}) {
+    const Input x{{8, 14, 14, channels}}, c{{channels}, Data::normal, true}, v{{channels}, Data::positive, true};
+    const BatchNormOptions options{.activation = Activation::relu};
+    for (const OpRow& row : {OpRow{std::make_shared<ops::BatchNorm>(options), {x, c, c, c, v}},
+                             OpRow{std::make_shared<ops::BatchNormBackward>(options), {x, x, c, c, v, c}}}) {
+      CAPTURE(describe(row));
+      const std::vector<Array> inputs = make_inputs(row, DType::bf16);
+      const EmulatedRun run = emulate(*row.op, inputs, {.units = 132});
+      check_against_cpu(row, inputs, run.outputs);
+      REQUIRE(run.grids.size() == 2);
+      CHECK(std::ranges::min(run.grids) >= 96);
+    }
+  }
+}
+
+TEST_CASE("emulated sums over rows are right with more columns of tiles than a stream has counters") {
+  const OpRow row{std::make_shared<ops::ChannelSum>(), {{{3, 32 * 1100 + 1}}}};
+  const std::vector<Array> inputs = make_inputs(row, DType::f32);
+  check_against_cpu(row, inputs, emulate(*row.op, inputs, {.units = 2000}).outputs);
 }
 
 TEST_CASE("emulated batch norm keeps the digits of a small deviation from a large mean") {

@@ -6,8 +6,8 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/oversubscription.h"
 #include "apps/validators.h"
+#include "apps/warnings.h"
 #include "train/inspect/joint_bench.h"
 
 namespace braid::apps {
@@ -43,7 +43,7 @@ void add_bench(CLI::App& app) {
       "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
   command->callback([arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
-    warn_of_oversubscription(config.jobs.front().training.session);  // nothing is loaded
+    warn_about(config.jobs.front().training.session);  // nothing is loaded
     if (config.together) {
       BRAID_CHECK(!arguments->serve, ConfigError, "--serve expects the config of a single job, got a list of jobs");
       JointBench bench(config);

@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/kernels.h"
+#include "runtime/device_check.h"
 #include "scheduler/costs/known_devices.h"
 #include "train/inspect/plan_target.h"
 
@@ -30,14 +31,16 @@ void print(const Device& device, std::string_view unit) {
 
 }  // namespace
 
-void add_devices(CLI::App& app) {
+void add_devices(CLI::App& app, int& exit_code) {
   const auto json = std::make_shared<std::string>();
+  const auto check = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("devices", "List the devices to train on and to plan for");
   command->add_option("--json", *json, "Print one device as JSON, to plan for it on another machine")
       ->type_name("DEVICE");
+  command->add_flag("--check", *check, "Train a tiny network on every GPU and compare it with the CPU's");
   command->footer(
       "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json");
-  command->callback([json] {
+  command->callback([json, check, &exit_code] {
     if (!json->empty()) {
       std::cout << scheduler::to_json(complete_info(*json)) << '\n';
       return;
@@ -48,11 +51,17 @@ void add_devices(CLI::App& app) {
     const std::string reason = cuda::unavailable_reason();
     if (reason.empty()) {
       for (int index = 0; index < cuda::device_count(); ++index) {
-        print({DeviceType::cuda, index}, "SM");
+        const Device device{DeviceType::cuda, index};
+        print(device, "SM");
         std::cout << '\n';
+        if (!*check) continue;
+        const std::string fault = device_fault(device);
+        std::cout << "  " << (fault.empty() ? "computes what the CPU does" : "FAILED: " + fault) << '\n';
+        if (!fault.empty()) exit_code = kFailed;
       }
     } else {
       std::cout << "cuda: not available: " << reason << '\n';
+      if (*check) exit_code = kFailed;
     }
     std::cout << "known to 'braid plan --device': " << comma_list(scheduler::known_device_names()) << '\n';
   });

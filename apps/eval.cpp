@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/oversubscription.h"
+#include "apps/warnings.h"
 #include "train/run/trainer.h"
 
 namespace braid::apps {
@@ -29,7 +29,7 @@ void add_eval(CLI::App& app) {
     const RunConfig config = read_run_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);
     BRAID_CHECK(!config.together || arguments->checkpoint.empty(), ConfigError,
                 "--checkpoint expects a single job: give the folder of one job instead of that of the run");
-    warn_of_oversubscription(config);
+    warn_about(config);
     for (const JobConfig& job : config.jobs) {
       const fs::path job_folder = config.together ? folder / job.training.name : folder;
       const fs::path checkpoint =

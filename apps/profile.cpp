@@ -5,8 +5,8 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/oversubscription.h"
 #include "apps/validators.h"
+#include "apps/warnings.h"
 #include "core/backend.h"
 #include "core/text.h"
 #include "ops/cpu/onednn/onednn.h"
@@ -64,7 +64,7 @@ void profile(const Arguments& arguments) {
   const bool exists = std::filesystem::exists(arguments.output);
   if (exists) all = scheduler::read_profile(arguments.output);
   const std::vector<TrainConfig> configs = arguments.configs();
-  warn_of_oversubscription(configs.front().session);  // which all jobs share
+  warn_about(configs.front().session);  // which all jobs share
   for (const TrainConfig& config : configs) {
     if (exists) {
       const auto backend = make_backend(Device::parse(config.session.device), config.session.threads);

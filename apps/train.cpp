@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/oversubscription.h"
 #include "apps/plan_files.h"
+#include "apps/warnings.h"
 #include "models/registry.h"
 #include "train/pathnet/run.h"
 #include "train/run/trainer.h"
@@ -59,13 +59,13 @@ void add_train(CLI::App& app, int& exit_code) {
     if (pathnet) {
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
                   "--trace and --html expect a config with identical steps; PathNet paths differ");
-      if (!arguments->quiet) warn_of_oversubscription(pathnet->session, pathnet->data.workers);
+      if (!arguments->quiet) warn_about(pathnet->session, pathnet->data.workers);
       const int signal = run_pathnet(*pathnet, progress).interrupted;
       exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }
     RunConfig config = read_run_config(tree, overrides);
-    if (!arguments->quiet) warn_of_oversubscription(config);
+    if (!arguments->quiet) warn_about(config);
     Trainer trainer(std::move(config));
     PlanFiles& files = arguments->files;
     if (files.wanted()) {

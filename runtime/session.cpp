@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/device_check.h"
+
 namespace braid {
 
 namespace {
@@ -32,7 +34,7 @@ bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& device) {
 }
 
 Session::Session(const SessionOptions& options)
-    : Context(make_backend(Device::parse(options.device), options.threads), options.seed),
+    : Context(make_backend(find_device(options.device).device, options.threads), options.seed),
       options_(with_partition(options)),
       streams_(
           backend().make_streams({.count = stream_count(options_, backend().info()), .partition = options_.partition})),

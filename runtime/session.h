@@ -14,7 +14,7 @@
 namespace braid {
 
 struct SessionOptions {
-  std::string device = "auto";  ///< auto, cpu, cuda, cuda:<index>
+  std::string device = "auto";  ///< auto (runtime/device_check.h), cpu, cuda, cuda:<index>
   int streams = 0;              ///< streams to schedule on; 0 (auto): the fastest of serial and concurrent plans
   /// CUDA: streams with this number of SMs of their own, instead of `streams` that share all; empty for none.
   std::vector<int> partition = {};
@@ -98,7 +98,7 @@ class Step final : public ValueReader {
 
 class Session : public Context {
  public:
-  /// Throws DeviceError if the device is not usable or not that of the costs, DataError if these cannot be read, Error
+  /// Throws DeviceError if the device is not usable, fails its check or is not that of the costs, DataError if these cannot be read, Error
   /// on an unknown policy or options out of range.
   explicit Session(const SessionOptions& options = {});
   ~Session() override;

@@ -1,0 +1,15 @@
+#pragma once
+// Warnings about settings that the machine cannot meet.
+
+#include "train/config/config.h"
+
+namespace braid::apps {
+
+/// Warns on standard error if `auto` cannot mean the GPU that is there, and if `threads` or the loader's `workers`
+/// exceed the cores that the process may use. Throws DeviceError if a GPU that is named does not compute what the CPU
+/// does.
+void warn_about(const SessionOptions& session, int workers = 0);
+/// The same for the jobs of a run.
+void warn_about(const RunConfig& config);
+
+}  // namespace braid::apps

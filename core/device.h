@@ -28,9 +28,9 @@ struct DeviceInfo {
   std::string name;
   int capacity = 1;
   std::size_t memory_bytes = 0;
-  double flops_per_unit = 0;         ///< f32 FLOP/s that one core or SM sustains in a convolution
+  double flops_per_unit = 0;         ///< f32 FLOP/s of one core in a convolution, or of one SM in its inner loop
   double bytes_per_second = 0;       ///< memory bandwidth of the whole device
-  double bytes_per_second_unit = 0;  ///< memory bandwidth that one core or SM can draw
+  double bytes_per_second_unit = 0;  ///< that one core or SM can draw from memory or, on a GPU, the L2 cache
   double launch_seconds = 0;         ///< fixed cost of a node
   double fork_seconds = 0;           ///< extra fixed cost of a node wider than one unit
   int max_width = 1;  ///< widest that can be chosen for a node: all cores on CPU; 1 where the kernel decides (CUDA)

@@ -40,8 +40,10 @@ struct OutputDesc {
 struct Work {
   double flops = 0;
   double bytes = 0;
-  double blocks = 0;  ///< thread blocks that a GPU kernel would run it with; 0: as many as the bytes suggest
-  static constexpr std::string_view kNames[] = {"flops", "bytes", "blocks"};
+  /// Products [rows,depth]·[depth,columns] that the arithmetic consists of, such as one for each group; 0: none.
+  double products = 0, rows = 0, columns = 0, depth = 0;
+  bool splits = false;  ///< whether GPU libraries have kernels that split the sums over the depth among thread blocks
+  static constexpr std::string_view kNames[] = {"flops", "bytes", "products", "rows", "columns", "depth", "splits"};
 };
 
 class GradientContext;

@@ -1,7 +1,6 @@
 #include "ops/conv2d.h"
 
 #include "ops/common/check.h"
-#include "ops/common/matrix_work.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 
@@ -31,7 +30,10 @@ Work conv_work(const Shape& y, const Shape& w, std::int64_t groups, std::int64_t
                std::int64_t depth, const Op& op, std::span<const ValueDesc> inputs,
                std::span<const ValueDesc> outputs) {
   Work work = op.Op::work(inputs, outputs);
-  work.blocks = static_cast<double>(groups) * matrix_blocks(rows, columns, depth);
+  work.products = static_cast<double>(groups);
+  work.rows = static_cast<double>(rows);
+  work.columns = static_cast<double>(columns);
+  work.depth = static_cast<double>(depth);
   work.flops = 2.0 * static_cast<double>(y.size()) * static_cast<double>(w[1] * w[2] * w[3]);
   return work;
 }
@@ -112,8 +114,10 @@ void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const Shape& y = inputs[1].shape;
   const auto& [options, w] = attributes();
-  return conv_work(y, w, options.groups, w[0] / options.groups, w[1] * w[2] * w[3], y[0] * y[1] * y[2], *this, inputs,
-                   outputs);
+  Work work = conv_work(y, w, options.groups, w[0] / options.groups, w[1] * w[2] * w[3], y[0] * y[1] * y[2], *this,
+                        inputs, outputs);
+  work.splits = true;
+  return work;
 }
 
 }  // namespace braid::ops

@@ -1,7 +1,6 @@
 #include "ops/linear.h"
 
 #include "ops/common/check.h"
-#include "ops/common/matrix_work.h"
 
 namespace braid::ops {
 
@@ -10,8 +9,12 @@ namespace {
 Work matmul_work(std::int64_t m, std::int64_t n, std::int64_t k, const Op& op, std::span<const ValueDesc> inputs,
                  std::span<const ValueDesc> outputs) {
   Work work = op.Op::work(inputs, outputs);
-  work.blocks = matrix_blocks(m, n, k);
-  work.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  work.products = 1;
+  work.splits = true;
+  work.rows = static_cast<double>(m);
+  work.columns = static_cast<double>(n);
+  work.depth = static_cast<double>(k);
+  work.flops = 2 * work.rows * work.columns * work.depth;
   return work;
 }
 

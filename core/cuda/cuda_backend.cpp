@@ -52,9 +52,9 @@ DeviceInfo describe(int device) {
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
   const SmRates rates = sm_rates(properties.major, properties.minor);
   // The part of the peaks that good kernels reach; profiles replace these round figures.
-  constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
+  constexpr double kComputeShare = 0.9, kMatrixShare = 0.7, kMemoryShare = 0.85;
   info.flops_per_unit = kComputeShare * 2 * rates.lanes * clock;
-  info.matrix_flops_per_unit = kComputeShare * rates.matrix_flops * clock;
+  info.matrix_flops_per_unit = kMatrixShare * rates.matrix_flops * clock;
   info.matrix_f16_only = properties.major < 8;
   info.bytes_per_second = kMemoryShare * 2 * memory_clock * bus_bytes;
   info.bytes_per_second_unit = 3 * info.bytes_per_second / info.capacity;  // a third of the SMs saturates the memory

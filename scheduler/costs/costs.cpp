@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/costs/matrix_kernel.h"
+
 namespace braid::scheduler {
 
 void Costs::add(std::span<const Cost> implementations) {
@@ -38,26 +40,22 @@ double roofline_microseconds(const Work& work, const DeviceInfo& device, int wid
 /// Bytes that one thread block reads and writes by default: 256 threads, a few vectors each.
 constexpr double kBlockBytes = 32 << 10;
 
-double thread_blocks(const Work& work) {
-  return work.blocks > 0 ? work.blocks : std::max(1.0, std::ceil(work.bytes / kBlockBytes));
-}
+/// Without tiles, a multiply-add loads its operands; an SM of Volta has half as many load units as f32 lanes, of Hopper
+/// a quarter.
+constexpr double kLoadShare = 0.25;
 
-/// Units on which the thread blocks of a node run: the hardware gives every unit one before any gets a second.
-int spread_units(const Work& work, const DeviceInfo& device) {
-  return static_cast<int>(std::clamp(thread_blocks(work), 1.0, static_cast<double>(device.capacity)));
-}
+double thread_blocks(const Work& work) { return std::max(1.0, std::ceil(work.bytes / kBlockBytes)); }
 
-/// The width of a node with this duration on this many units: its share of the device, counted in units. A block of a
-/// library's matrix kernel fills a unit's registers and shared memory, so the share is that of the units. Blocks of
-/// Braid's own kernels leave room for others, and hardly compute; their share is that of the block slots that they
-/// hold, blocks / (units * blocks per unit), or of the memory's bandwidth that they draw while they run, whichever is
-/// larger ("dominant share": Ghodsi et al., "Dominant resource fairness", 2011). Kernels that together ask for less
-/// than the device has of both do not slow each other down, however few units they run on.
-int occupied_units(const Work& work, const DeviceInfo& device, int units, double microseconds) {
-  if (work.blocks > 0) return units;
+/// The units that a kernel of Braid's own takes from others while it runs for these microseconds. Its blocks leave
+/// room on their SMs: its share is that of the block slots that they hold, blocks / (units * blocks per unit), of the
+/// memory's bandwidth that they draw, or of the arithmetic, whichever is larger ("dominant share": Ghodsi et al.,
+/// "Dominant resource fairness", 2011). Kernels that together ask for less than the device has of all three do not slow
+/// each other down, however few units they run on.
+double occupied_units(const Work& work, const DeviceInfo& device, double microseconds) {
   const double slots = thread_blocks(work) / device.blocks_per_unit;
   const double bandwidth = device.capacity * work.bytes / (1e-6 * microseconds * device.bytes_per_second);
-  return static_cast<int>(std::clamp(std::ceil(std::max(slots, bandwidth)), 1.0, double(device.capacity)));
+  const double compute = work.flops / (1e-6 * microseconds * device.flops_per_unit * kLoadShare);
+  return std::max({slots, bandwidth, compute});
 }
 
 /// FLOP/s of one unit. Tensor cores take f16 and, from Ampere on, bf16, and tf32 at half the rate.
@@ -68,12 +66,24 @@ double compute_rate(DType dtype, const DeviceInfo& device, bool tf32) {
   return std::max(device.flops_per_unit, dtype == DType::f32 && tf32 ? later / 2 : 0.0);
 }
 
-/// The one implementation of a node on a device that oversubscribes.
+/// The one implementation of a node on a device that oversubscribes: its duration, and the units that others cannot use
+/// in the meantime, averaged over it.
 Cost occupying_cost(const Work& work, std::span<const ValueDesc> inputs, const DeviceInfo& device, bool tf32) {
-  const int units = spread_units(work, device);
-  const double rate = compute_rate(inputs.empty() ? DType::f32 : inputs[0].dtype, device, tf32);
-  const double duration = roofline_microseconds(work, device, units, rate);
-  return {.width = occupied_units(work, device, units, duration), .duration = duration};
+  double microseconds = 0, units = 0;
+  if (is_tiled(work)) {
+    const DType dtype = inputs.empty() ? DType::f32 : inputs[0].dtype;
+    const MatrixKernel kernel =
+        fastest_matrix_kernel(work, device, compute_rate(dtype, device, tf32), static_cast<double>(size_of(dtype)));
+    microseconds = 1e6 * (device.launch_seconds + kernel.seconds);
+    units = kernel.units * 1e6 * kernel.seconds / microseconds;
+  } else {
+    // The hardware gives every unit one block before any gets a second.
+    const double spread = std::min(thread_blocks(work), static_cast<double>(device.capacity));
+    microseconds = roofline_microseconds(work, device, static_cast<int>(spread), device.flops_per_unit * kLoadShare);
+    units = occupied_units(work, device, microseconds);
+  }
+  const double width = std::clamp(std::ceil(units), 1.0, static_cast<double>(device.capacity));
+  return {.width = static_cast<int>(width), .duration = microseconds};
 }
 
 }  // namespace

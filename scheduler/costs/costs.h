@@ -44,8 +44,8 @@ class Costs {
 
 /// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
 /// device.max_width). On a device that oversubscribes (a GPU) a node has one width whatever `widths` says: the share of
-/// the device that its thread blocks take from others; and f16, bf16 and, if allowed, tf32 compute at the matrix rate.
-/// Views cost nothing. Workspaces are left at 0.
+/// the device that its thread blocks take from others. Its matrix products run in tiles (matrix_kernel.h), in f16, bf16
+/// and, if allowed, tf32 at the matrix rate. Views cost nothing. Workspaces are left at 0.
 Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
 
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.

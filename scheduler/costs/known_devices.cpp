@@ -52,7 +52,7 @@ constexpr PublicFigures kDevices[] = {
 
 DeviceInfo describe(const PublicFigures& gpu) {
   // The part of a GPU's peaks that good kernels reach; profiles replace these round figures.
-  constexpr double kComputeShare = 0.6, kMemoryShare = 0.85;
+  constexpr double kComputeShare = 0.9, kMatrixShare = 0.7, kMemoryShare = 0.85;
   const double bandwidth = kMemoryShare * gpu.bytes_per_second;
   return {.name = std::string(gpu.name),
           .capacity = gpu.multiprocessors,
@@ -61,7 +61,7 @@ DeviceInfo describe(const PublicFigures& gpu) {
           .bytes_per_second = bandwidth,
           .bytes_per_second_unit = 3 * bandwidth / gpu.multiprocessors,  // a third of the SMs saturates the memory
           .launch_seconds = 2e-6,                                        // a kernel within a CUDA graph
-          .matrix_flops_per_unit = kComputeShare * gpu.matrix_flops / gpu.multiprocessors,
+          .matrix_flops_per_unit = kMatrixShare * gpu.matrix_flops / gpu.multiprocessors,
           .matrix_f16_only = gpu.matrix_f16_only,
           .oversubscribes = true,
           .blocks_per_unit = gpu.blocks_per_unit,

@@ -8,13 +8,13 @@
 namespace braid::scheduler {
 namespace {
 
-constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kNeverUsed = std::numeric_limits<std::int32_t>::max();
 
 /// When a value of the recorded graph is in use. Times are places in the order in which the plan starts nodes.
 struct Uses {
   std::int32_t begin = 0;
-  std::int32_t last_forward = 0;     ///< or when it is made, if nothing reads it in the forward pass
-  std::int32_t first_late = kNever;  ///< first and last read by a backward or a repeated node
+  std::int32_t last_forward = 0;         ///< or when it is made, if nothing reads it in the forward pass
+  std::int32_t first_late = kNeverUsed;  ///< first and last read by a backward or a repeated node
   std::int32_t last_late = -1;
   bool chosen = false;  ///< not in use between the forward pass and the first late read
 
@@ -89,8 +89,8 @@ class RecomputeChooser {
 
   void collect_uses(const Recomputation& current) {
     uses_.resize(graph_.value_count());
-    overwritten_by_.assign(graph_.value_count(), kNever);
-    first_backward_.assign(graph_.value_count(), kNever);
+    overwritten_by_.assign(graph_.value_count(), kNeverUsed);
+    first_backward_.assign(graph_.value_count(), kNeverUsed);
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (graph_.node(id).is_view) continue;
       const std::int32_t time = time_[current.nodes[id]];
@@ -133,7 +133,7 @@ class RecomputeChooser {
     std::vector<Trial> trials;
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
       const Uses& now = uses_[id];
-      if (now.chosen || first_backward_[id] == kNever || !can_recompute(graph_, id)) continue;
+      if (now.chosen || first_backward_[id] == kNeverUsed || !can_recompute(graph_, id)) continue;
       if (time <= now.last_forward || time >= now.first_late) continue;
       Trial trial;
       if (choose(id, first_backward_[id], trial) && weigh(trial, time)) trials.push_back(std::move(trial));

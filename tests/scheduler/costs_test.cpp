@@ -35,20 +35,25 @@ TEST_CASE("the analytic model is a roofline with a launch cost and a fork cost")
   CHECK(costs.least_work(0) == costs.of(0, 0).duration);
 }
 
-TEST_CASE(
-    "on a device that oversubscribes its units, a matrix kernel is as wide as its thread blocks at any offered width") {
+TEST_CASE("on a device that oversubscribes its units, a matrix kernel has one width, whatever widths are offered") {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(8));
-  add_work(graph, input, {.flops = 12e3, .blocks = 3});     // fills three
-  add_work(graph, input, {.flops = 40e3, .blocks = 1000});  // fills all, and more
-  add_work(graph, input, {});                               // nothing to do still takes a launch
+  const auto product = [](double columns) {
+    return Work{.flops = 256 * columns, .products = 1, .rows = 64, .columns = columns, .depth = 2};
+  };
+  add_work(graph, input, product(3 * 64));     // three tiles
+  add_work(graph, input, product(1000 * 64));  // many
+  add_work(graph, input, {});                  // nothing to do still takes a launch
   const int widths[] = {1, 2};
-  const Costs costs = analytic_costs(graph, ten_multiprocessors(), widths);
+  DeviceInfo gpu = ten_multiprocessors();
+  gpu.bytes_per_second_unit = 1e15;  // operands arrive at once
+  const Costs costs = analytic_costs(graph, gpu, widths);
   for (NodeId node = 0; node < 3; ++node) REQUIRE(costs.of(node).size() == 1);
+  const double tile = 2 * 64 * 64 * 2 / gpu.flops_per_unit * 1e6;
   CHECK(costs.of(0, 0).width == 3);
-  CHECK(costs.of(0, 0).duration == doctest::Approx(1 + 4));
+  CHECK(costs.of(0, 0).duration == doctest::Approx(1 + tile));
   CHECK(costs.of(1, 0).width == 10);
-  CHECK(costs.of(1, 0).duration == doctest::Approx(1 + 4));
+  CHECK(costs.of(1, 0).duration == doctest::Approx(1 + 100 * tile));
   CHECK(costs.of(2, 0) == Cost{.width = 1, .duration = 1});
 }
 
@@ -90,14 +95,15 @@ TEST_CASE("the widths of kernels that fill the memory's bandwidth add up to the 
 
 TEST_CASE("tensor cores take f16 and bf16, tf32 at half the rate if it is allowed, and f32 never") {
   DeviceInfo gpu{.name = "one multiprocessor",
-                 .flops_per_unit = 1e9,
-                 .bytes_per_second = 1e9,
-                 .bytes_per_second_unit = 1e9,
-                 .matrix_flops_per_unit = 8e9,
+                 .flops_per_unit = 2 * 64 * 64 * 1e6,
+                 .bytes_per_second = 1e15,
+                 .bytes_per_second_unit = 1e15,
+                 .matrix_flops_per_unit = 8 * 2 * 64 * 64 * 1e6,
                  .oversubscribes = true};
   const auto microseconds = [&](DType dtype, bool tf32) {
     StepGraph graph;
-    add_work(graph, graph.add_input({dtype, {8}}), {.flops = 8e3, .blocks = 1});
+    add_work(graph, graph.add_input({dtype, {8}}),
+             {.flops = 2 * 64 * 64 * 8, .products = 1, .rows = 64, .columns = 64, .depth = 8});
     return analytic_costs(graph, gpu, {}, tf32).of(0, 0).duration;
   };
   CHECK(microseconds(DType::bf16, false) == doctest::Approx(1));

@@ -18,8 +18,10 @@ StepGraph some_work() {
   const auto add_work = [&](Work work) {
     graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
   };
-  add_work({.flops = 40e3, .blocks = 1000});
-  add_work({.flops = 12e3, .blocks = 3});
+  for (const double tiles : {1000, 3}) {
+    const double columns = 64 * tiles;
+    add_work({.flops = 2 * 64 * columns * 2, .products = 1, .rows = 64, .columns = columns, .depth = 2});
+  }
   add_work({.bytes = 1 << 20});
   add_work({});
   OutputDesc view = bytes_output(8);

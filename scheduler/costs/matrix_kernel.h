@@ -1,0 +1,23 @@
+#pragma once
+// What a matrix product takes of a GPU, from the way libraries run it: thread blocks that each compute a tile of the
+// result, and fetch the rows and columns for it through the L2 cache.
+
+#include "core/device.h"
+#include "core/op.h"
+
+namespace braid::scheduler {
+
+struct MatrixKernel {
+  double seconds = 0;  ///< when it runs alone, without its launch
+  double units = 0;    ///< share of the device that others cannot use meanwhile, averaged over these seconds
+};
+
+/// Whether libraries run work as a product of tiles. Depthwise convolutions and products with a vector are not worth
+/// it: their kernels go element by element, and memory bounds them.
+bool is_tiled(const Work& work);
+
+/// The fastest tiles for the product; `flops_per_unit` in its number format, whose elements have `element_bytes`.
+MatrixKernel fastest_matrix_kernel(const Work& work, const DeviceInfo& device, double flops_per_unit,
+                                   double element_bytes);
+
+}  // namespace braid::scheduler

@@ -81,6 +81,16 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--scale-launch", request.what_if.launch_scale, "Plan as if a launch cost X times as much")
       ->type_name("X")
       ->check(in_range(0.0, 1000.0));
+  command
+      ->add_option("--host-launch", request.host_microseconds,
+                   "Plan as if one host thread launched every node, X us each, instead of a CUDA graph")
+      ->type_name("X")
+      ->check(in_range(0.0, 1000.0));
+  command
+      ->add_option("--wait", request.wait_microseconds,
+                   "Plan as if a stream lost X us whenever it has to wait for another")
+      ->type_name("X")
+      ->check(in_range(0.0, 1000.0));
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->add_flag("--wide", arguments->wide, "Print all columns of the table")->excludes(json);
   arguments->files.add_to(*command, "the plan");

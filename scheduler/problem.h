@@ -37,6 +37,7 @@ struct Machine {
   /// keep them apart.
   bool oversubscribes = false;
   double wait_microseconds = 0;  ///< from an event to the start of a stream that waits for it
+  double host_microseconds = 0;  ///< that one host thread takes to launch a node; 0: a CUDA graph launches them all
   std::uint32_t skipped = 0;     ///< bits of the search stages that are switched off
 
   bool searches(SearchStage stage) const { return (skipped >> static_cast<unsigned>(stage) & 1U) == 0; }

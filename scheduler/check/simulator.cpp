@@ -16,6 +16,7 @@ class Simulator {
     result_.busy.resize(order.streams());
     finished_.assign(problem.graph.node_count(), false);
     cause_.assign(problem.graph.node_count(), kNoNode);
+    if (problem.host_microseconds > 0) set_launches();
   }
 
   Simulation run() {
@@ -30,6 +31,19 @@ class Simulator {
   }
 
  private:
+  static constexpr double kRounding = 1e-12;  // relative
+
+  /// The host launches the nodes in the order in which they should start.
+  void set_launches() {
+    std::vector<NodeId> nodes(problem_.graph.node_count());
+    std::iota(nodes.begin(), nodes.end(), 0);
+    std::erase_if(nodes, [&](NodeId node) { return problem_.graph.node(node).is_view; });
+    std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return plan_.placements[node].start; });
+    launched_.resize(problem_.graph.node_count());
+    double time = 0;
+    for (const NodeId node : nodes) launched_[node] = time += problem_.host_microseconds;
+  }
+
   struct StreamState {
     std::size_t next = 0;     // its next node
     std::size_t awaited = 0;  // how many of the nodes that it waits for have finished
@@ -59,6 +73,10 @@ class Simulator {
     StreamState& stream = streams_[s];
     const auto awaited = order_.awaited(node);
     if (stream.awaited == awaited.size()) {
+      if (!launched_.empty() && launched_[node] > now_ * (1 + kRounding)) {
+        start(s, kNoNode, launched_[node] - now_);
+        return true;
+      }
       result_.runs[node].start = now_;
       cause_[node] = stream.gate;
       start(s, node, cost(node).duration);
@@ -115,7 +133,6 @@ class Simulator {
   }
 
   void finish_nodes() {
-    constexpr double kRounding = 1e-12;  // relative
     std::erase_if(running_, [&](const Running& running) {
       if (running.finish > now_ * (1 + kRounding)) return false;
       streams_[running.stream].busy = false;
@@ -143,8 +160,9 @@ class Simulator {
   double now_ = 0;
   std::vector<StreamState> streams_;
   std::vector<Running> running_;
-  std::vector<bool> finished_;  // per node
-  std::vector<NodeId> cause_;   // per node: what finished last before it started
+  std::vector<double> launched_;  // per node: when the host has launched it; empty: at once
+  std::vector<bool> finished_;    // per node
+  std::vector<NodeId> cause_;     // per node: what finished last before it started
   Simulation result_;
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 // Predicts a run of a plan by discrete-event simulation of its commands. Streams run in order and wait for events;
 // concurrent nodes that ask for more than the capacity slow each other down in proportion, and pairs with known
-// interference slow each other down further. A stream that has to wait loses a little time before it resumes.
+// interference slow each other down further. A stream that has to wait loses a little time before it resumes. Without a
+// CUDA graph, no node starts before a host thread has launched it and all those before it.
 
 #include <vector>
 

@@ -730,6 +730,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(makespan(), makespan("--sms", 132, "--scale-launch", 1))
         self.assertGreater(makespan("--sms", 2), makespan())
         self.assertLess(makespan("--scale-launch", 0), makespan())
+        self.assertGreater(makespan("--host-launch", 100), makespan())
+        self.assertEqual(makespan("--host-launch", 0), makespan())
         self.assertEqual(self.plan("tiny.yaml", "--device", "h200", "--sms", 7)["capacity"], 7)
         self.assertIn("--sms", self.braid("plan", "tiny.yaml", "--sms", 0).stderr)
         self.assertIn("--scale-launch", self.braid("plan", "tiny.yaml", "--scale-launch", -1).stderr)

@@ -54,6 +54,27 @@ Costs scaled(const Costs& costs, double factor) {
 
 }  // namespace
 
+TEST_CASE("without a CUDA graph, a node starts when the host has launched it and all that should start before it") {
+  StepGraph graph;
+  const ValueId first = add(graph, {});
+  add(graph, {});
+  add(graph, {first});
+  const Costs costs = choices_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
+  Plan plan = on_streams(graph, {0, 1, 0});
+  Problem problem = make_problem(graph, costs, 2, 4);
+  take_simulated_times(problem, plan);
+  problem.host_microseconds = 1;
+  Simulation simulation = simulate(problem, plan);
+  CHECK(ran(simulation, 0, 1, 3));
+  CHECK(ran(simulation, 1, 2, 5));
+  CHECK(ran(simulation, 2, 3, 7));  // its launch was hidden behind node 0
+  problem.host_microseconds = 10;
+  simulation = simulate(problem, plan);
+  CHECK(ran(simulation, 2, 30, 34));
+  CHECK(simulation.makespan == doctest::Approx(34));
+  CHECK(simulation.busy[0] == doctest::Approx(6));
+}
+
 TEST_CASE("a chain takes the sum of its durations, on one stream or several") {
   StepGraph graph;
   add(graph, {add(graph, {add(graph, {})})});

@@ -173,6 +173,8 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.target.info = std::move(scenario.device);
   report.problem.costs = std::move(scenario.costs);
   report.problem.capacity = report.target.info.capacity;
+  report.problem.host_microseconds = request.host_microseconds;
+  if (request.wait_microseconds > 0) report.problem.wait_microseconds = request.wait_microseconds;
   add_rows(request.policy.empty() ? options.policy : request.policy, request,
            options.streams > 0 ? options.streams : kStreams, report);
   report.memory = memory_use(report.planned.problem.graph, report.planned.plan);

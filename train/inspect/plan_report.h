@@ -21,6 +21,8 @@ struct PlanRequest {
   std::int64_t batch_size = 0;     ///< of every job; 0: the config's
   bool forward = false;            ///< only the forward pass, as for inference
   std::int64_t memory_limit = 0;   ///< bytes of the arena; 0: the config's
+  double host_microseconds = 0;    ///< see Machine
+  double wait_microseconds = 0;    ///< likewise; 0: the profile's, if there is one
   scheduler::WhatIf what_if = {};  ///< changes of the device
 };
 

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Puts simulated speedups over one stream next to published, measured ones.
+
+    benchmarks/published.py [--braid FILE] [--check]
+
+Every row is a measurement that its authors published for a GPU, and what `braid plan` predicts for the same GPU from NVIDIA's public
+figures: same network, batch size and number format, the authors' own policy where Braid has it. Nothing runs on a GPU here. With
+--check, exits with 1 if a prediction is more than 25 % off and the row does not say why.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from typing import NamedTuple
+
+GOAL = 0.25
+
+
+class Row(NamedTuple):
+    source: str
+    network: str
+    gpu: str
+    batch: int
+    published: float
+    measured_ms: float  # on one stream; 0 if not published
+    policy: str
+    streams: int
+    arguments: tuple  # for braid plan
+    not_modelled: str = ""  # why the prediction is off
+
+
+# Ding et al., "IOS: Inter-operator scheduler for CNN acceleration", MLSys 2021. Latencies in milliseconds from the README of
+# github.com/mit-han-lab/inter-operator-scheduler, sections 4.2.1 and 4.2.6: V100 SXM2 at 1530 MHz, CUDA 10.2, cuDNN 7.6.5, f32.
+# Both sides run on IOS's engine, with batch norm folded into the convolutions and the algorithms that cudnnFind found fastest. The
+# rows at batch 1 are "IOS-Parallel", which only runs operators at once; those by batch size are "IOS-Both", the only ones there are,
+# which may also merge convolutions that read the same input.
+#
+# IOS launches kernels from one thread, without a CUDA graph: --host-launch is 5 us (4.8 on average in the profile of
+# github.com/apache/mxnet/pull/9055) times its kernels for each node that Braid records. By its source (src/ios/ios_runtime.cu) and
+# profiles of cuDNN 7, a dense convolution takes two kernels (computeOffsetsKernel and its own), a bias without an activation one
+# more, a sum one, and a concatenation one for each input; batch norm is folded. IOS synchronises the device after each stage of
+# concurrent operators: --wait is 10 us, as a stage of four small copies takes 18 in its README's example.
+IOS = "IOS"
+
+
+def ios(network, batch, one, several, kernels, *arguments):
+    return Row(IOS, network, "v100", batch, round(one / several, 2), one, "stages", 8,
+               (*arguments, "--forward", "--host-launch", f"{5 * kernels:.1f}", "--wait", "10"))
+
+
+INCEPTION = ("Inception-v3", "inception_v3", "--set", "data.image_size=299")
+
+# Chen et al., "Opara: Exploiting operator parallelism for expediting DNN inference on GPUs", IEEE Transactions on Computers, 2025.
+# Milliseconds from the README of github.com/OparaSys/Opara: torchvision's GoogLeNet in PyTorch, whose convolutions use tf32 by
+# default; against the same kernels as a CUDA graph of one stream. The paper's GPU is an A100.
+OPARA = "Opara"
+
+# Carter, "Dual stream cudnn Convolution backward()", github.com/apache/mxnet/pull/14006 (2019): backward-data beside
+# backward-filter on a second stream. "2-3 %" at 32 images per GPU, "negligible" at 256; a V100, trained as for MLPerf in f16.
+MXNET = "MXNet"
+
+ROWS = [
+    *(ios(INCEPTION[0], batch, one, several, 1.1, *INCEPTION[1:])  # 2 for a convolution and its batch norm
+      for batch, one, several in ((1, 6.51, 4.11), (16, 17.95, 15.17), (32, 30.54, 27.00), (64, 55.67, 51.11), (128, 108.55, 102.74))),
+    ios("SqueezeNet", 1, 0.86, 0.82, 2, "squeezenet1_0"),
+    # The last three of the four stages of the "regular" RandWire that IOS uses, with its 308, 616 and 1232 channels. A node of its
+    # graphs takes 7 kernels (sum, ReLU, two convolutions with bias), and 4.6 nodes of Braid's.
+    ios("RandWire", 1, 8.49, 6.02, 7 / 4.6, "randwire", "--set", f"model.width={308 / 78}"),
+    # 168 filters at first, images of 331 x 331; 12 normal cells in place of 18. A normal cell takes 82 kernels (ten times ReLU and
+    # two convolutions with bias, twice ReLU and convolution with bias, 3 pools, 11 sums and copies), and 50 nodes of Braid's.
+    ios("NASNet-A large", 1, 22.95, 16.04, 82 / 50, "nasnet_a_mobile", "--set", f"model.width={168 / 44}", "--set",
+        "data.image_size=331"),
+    Row(OPARA, "GoogLeNet", "a100", 1, round(1.868 / 1.110, 2), 1.868, "resource_order", 8,
+        ("googlenet", "--forward", "--set", "precision=tf32")),
+    Row(MXNET, "ResNet-50, training", "v100", 32, 1.025, 0, "critical_path", 2, ("resnet50", "--set", "precision=f16")),
+    Row(MXNET, "ResNet-50, training", "v100", 256, 1.00, 0, "critical_path", 2, ("resnet50", "--set", "precision=f16")),
+]
+
+
+def simulate(braid, row):
+    """Milliseconds of the serial plan and of the row's."""
+    command = [braid, "plan", *row.arguments, "--device", row.gpu, "--batch-size", str(row.batch), "--policy", row.policy, "--streams",
+               str(row.streams), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if not result.stdout:
+        sys.exit(f"{' '.join(command)}\n{result.stderr}")
+    serial, plan = json.loads(result.stdout)["plans"]
+    return serial["makespan_us"] / 1e3, plan["makespan_us"] / 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--braid", default="build/release/bin/braid", help="the program; default: that of the release build")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a prediction is too far off")
+    arguments = parser.parse_args()
+    print("| source | network | GPU | batch | policy | one stream: measured, ms | simulated | speedup: measured | simulated | off |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    wrong = 0
+    for row in ROWS:
+        serial, several = simulate(arguments.braid, row)
+        ratio = serial / several
+        off = ratio / row.published - 1
+        wrong += abs(off) > GOAL and not row.not_modelled
+        note = f" ({row.not_modelled})" if row.not_modelled else ""
+        measured = f"{row.measured_ms:.3g}" if row.measured_ms else ""
+        print(f"| {row.source} | {row.network} | {row.gpu} | {row.batch} | `{row.policy}` | {measured} | {serial:.3g} | {row.published:.2f} "
+              f"| {ratio:.2f} | {100 * off:+.0f} %{note} |", flush=True)
+    if arguments.check and wrong:
+        sys.exit(f"{wrong} predictions are more than {100 * GOAL:.0f} % off")
+
+
+if __name__ == "__main__":
+    main()

@@ -272,10 +272,11 @@ std::vector<KeptImplementation> Bench::implementations() {
   Step step = session_.step();
   Tensor loss;
   start(step, loss);
+  const bool tf32 = rounds_to_tf32(session_.options(), session_.backend().info());
   std::vector<KeptImplementation> kept;
   for (NodeId node = 0; node < step.graph().node_count(); ++node) {
     if (const std::string& name = step.chosen(node).algorithm; !name.empty()) {
-      kept.push_back({scheduler::node_signature(step.graph(), node, session_.options().tf32), name});
+      kept.push_back({scheduler::node_signature(step.graph(), node, tf32), name});
     }
   }
   loss.item();

@@ -2,12 +2,14 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "apps/validators.h"
 #include "apps/warnings.h"
 #include "core/backend.h"
+#include "core/cuda/kernel_tracing.h"
 #include "core/text.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "train/inspect/profiling.h"
@@ -58,6 +60,8 @@ class PairPrinter {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+std::string label(const TrainConfig& config) { return message(config.model.name, ", batch ", config.batch_size, ": "); }
+
 void profile(const Arguments& arguments) {
   // Read the file first, so that an error in it appears before the measurements.
   scheduler::Profile all;
@@ -70,24 +74,36 @@ void profile(const Arguments& arguments) {
       const auto backend = make_backend(Device::parse(config.session.device), config.session.threads);
       check_device(all, arguments.output, backend->info().name, backend->info().capacity);
     }
-    const std::string label = message(config.model.name, ", batch ", config.batch_size, ": ");
-    const auto keep = [&](scheduler::Profile measured) {
-      measured.software = software();
-      if (all.measurements.empty()) {
-        all = std::move(measured);
-      } else {
-        merge(all, measured);
-      }
-      scheduler::write_profile(arguments.output, all);
-    };
+    scheduler::Profile measured = profile_nodes(config, arguments.profiling);
+    measured.software = software();
+    std::cout << label(config) << plural(measured.measurements.size(), "measurement") << " by " << measured.clock
+              << ", on " << measured.device << std::endl;
+    if (all.measurements.empty()) {
+      all = std::move(measured);
+    } else {
+      merge(all, measured);
+    }
+    scheduler::write_profile(arguments.output, all);
+  }
+  if (arguments.profiling.pairs == 0) return;
+
+  // Only now, as it slows down launches: nodes alone are timed without it.
+  std::optional<cuda::KernelTracing> tracing;
+  if (Device::parse(configs.front().session.device).type == DeviceType::cuda) tracing.emplace();
+  if (tracing && !tracing->problem().empty()) {
+    std::cout << "pairs are timed by events, not by CUPTI: " << tracing->problem() << std::endl;
+  }
+  for (const TrainConfig& config : configs) {
     ProfilingOptions options = arguments.profiling;
-    options.on_nodes = keep;  // pairs take long: whoever interrupts them keeps the times of the nodes
-    options.on_pair = PairPrinter(label);
-    const scheduler::Profile measured = profile_training(config, options);
-    std::cout << label << plural(measured.measurements.size(), "measurement") << " and "
-              << plural(measured.pairs.size(), "interference factor") << ", waits of " << measured.wait_microseconds
-              << " us, on " << measured.device << std::endl;
-    keep(measured);
+    options.on_pair = PairPrinter(label(config));
+    scheduler::Profile measured = all;
+    profile_pairs(config, options, measured);
+    std::cout << label(config) << plural(measured.pairs.size(), "interference factor") << ", waits of "
+              << measured.wait_microseconds << " us";
+    if (!measured.pairs.empty()) std::cout << ", by " << measured.pair_clock;
+    std::cout << std::endl;
+    merge(all, measured);
+    scheduler::write_profile(arguments.output, all);
   }
 }
 
@@ -105,7 +121,7 @@ void add_profile(CLI::App& app) {
   command->add_option("--batch-size", arguments->batch_size, "Batch size; default: the config's")
       ->type_name("N")
       ->check(in_range(1, 1000000));
-  command->add_option("--runs", arguments->profiling.runs, "Steps to measure at each width")
+  command->add_option("--runs", arguments->profiling.runs, "Steps to measure at each width (CPU)")
       ->type_name("N")
       ->check(in_range(1, 1000))
       ->capture_default_str();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/buffer.h"
@@ -40,6 +41,20 @@ struct LaunchTime {
   int stream = 0;
   double start = 0;
   double finish = 0;
+};
+
+/// When each launch of a program ran, by start, and the clock that says so: "host clock" (CPU), "events" or "CUPTI".
+struct RunTimes {
+  std::vector<LaunchTime> launches = {};
+  std::string_view clock = {};
+};
+
+/// How long a kernel takes alone, over a number of samples, and the clock that says so: one of the above, or "graph
+/// replay".
+struct KernelTiming {
+  double microseconds = 0;
+  int samples = 0;
+  std::string_view clock = {};
 };
 
 /// Sorts by start and counts from the first one, as StreamGroup::measure promises.
@@ -82,8 +97,11 @@ class StreamGroup {
   /// Copies device data to the host, after the last launch and ahead of the next. The targets hold it once admit() or
   /// synchronize() finds that the program has finished, also if that throws. Once per launch.
   virtual void download(std::span<const Download> downloads) = 0;
-  /// Runs a program once and returns when each launch ran on the device, by start. Nothing else may be running.
-  virtual std::vector<LaunchTime> measure(const Program& program) = 0;
+  /// Runs a program once and returns when each launch ran on the device. Nothing else may be running.
+  virtual RunTimes measure(const Program& program) = 0;
+  /// Runs a bound kernel alone, several times, and returns how long it takes: the fastest of some measured runs, or
+  /// what the device has that is more exact. Nothing else may be running.
+  virtual KernelTiming time(Kernel& kernel);
   /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last
   /// call; after a fault the remaining kernels of that program are skipped.
   virtual void synchronize() = 0;
@@ -105,6 +123,8 @@ class Backend {
   virtual const DeviceInfo& info() const = 0;
   /// Throws DeviceError with needed and free bytes if there is not enough.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Fills device memory with zeros.
+  virtual void clear(void* target, std::size_t bytes) = 0;
   virtual void copy_to_device(void* target, const void* source, std::size_t bytes) = 0;
   virtual void copy_to_host(void* target, const void* source, std::size_t bytes) = 0;
   virtual std::unique_ptr<StreamGroup> make_streams(const StreamOptions& options) = 0;

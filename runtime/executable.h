@@ -69,7 +69,7 @@ class Executable {
   /// Starts all streams: replays the capture if there is one, else issues every launch.
   void launch(StreamGroup& streams);
   /// Runs all streams once and waits. See StreamGroup::measure.
-  std::vector<LaunchTime> measure(StreamGroup& streams) const { return streams.measure(program_); }
+  RunTimes measure(StreamGroup& streams) const { return streams.measure(program_); }
   /// Where a kept value of the recorded graph lies after a run. Throws Error if it was not kept.
   const void* source(ValueId value, const Context& context) const;
   /// Copies a kept value of the recorded graph out of the arena. Throws Error if it was not kept.

@@ -53,6 +53,8 @@ class Planner {
   StreamGroup& streams() const { return streams_; }
   /// See Session::expect_steps; 0 if unknown.
   std::int64_t expected_steps = 0;
+  /// The clock that has timed implementations (SessionOptions::benchmark); empty if none were timed.
+  std::string benchmark_clock() const { return timer_.clock(); }
   /// How many nodes of the newest plan have measured durations.
   scheduler::ProfileUse measured() const { return measured_; }
 

@@ -181,12 +181,12 @@ void Step::run() {
   }
 }
 
-std::vector<LaunchTime> Step::measure() {
+RunTimes Step::measure() {
   Executable& executable = prepare();
   executable_ = &executable;
   ++session_.steps_;
   try {
-    std::vector<LaunchTime> times = executable.measure(*session_.streams_);
+    RunTimes times = executable.measure(*session_.streams_);
     send_fetched();
     return times;
   } catch (...) {

@@ -65,7 +65,7 @@ class Step final : public ValueReader {
   void plan_ahead();
   /// Like run(), but waits for the step, and tells when each launch ran on its device, by the nodes of graph(). Throws
   /// what went wrong in it.
-  std::vector<LaunchTime> measure();
+  RunTimes measure();
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const scheduler::Plan& plan() const;
   /// The graph that it is a plan of: the recorded one, or, under a memory limit, one in which some nodes run twice.
@@ -124,6 +124,9 @@ class Session : public Context {
   /// Why a plan runs without the CUDA graph that it should have become: the first such failure, with the op that caused
   /// it; empty if there was none.
   const std::string& capture_report() const { return capture_report_; }
+
+  /// The clock by which implementations of nodes were timed, as "graph replay"; empty unless SessionOptions::benchmark.
+  std::string benchmark_clock() const { return planner_.benchmark_clock(); }
 
   /// How many steps the training will take. Comparing plans then loses at most about 2 % of a short one.
   void expect_steps(std::int64_t steps) { planner_.expected_steps = steps; }

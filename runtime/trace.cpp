@@ -17,7 +17,7 @@ PlanInUse plan_in_use(const Step& step) {
   return in_use;
 }
 
-scheduler::PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times) {
+scheduler::PlanView view_of(Session& session, const Step& step, const RunTimes& times) {
   const StepGraph& graph = step.graph();
   const DeviceInfo& info = session.backend().info();
   auto [plan, costs] = plan_in_use(step);
@@ -27,7 +27,8 @@ scheduler::PlanView view_of(Session& session, const Step& step, std::span<const 
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));
   }
-  view.measured = scheduler::runs_of(times, graph.node_count());
+  view.measured = scheduler::runs_of(times.launches, graph.node_count());
+  view.clock = times.clock;
   return view;
 }
 

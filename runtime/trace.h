@@ -20,6 +20,6 @@ struct PlanInUse {
 PlanInUse plan_in_use(const Step& step);
 
 /// The view of a step that Step::measure() has run, with these times. The caller sets the title.
-scheduler::PlanView view_of(Session& session, const Step& step, std::span<const LaunchTime> times);
+scheduler::PlanView view_of(Session& session, const Step& step, const RunTimes& times);
 
 }  // namespace braid

@@ -74,6 +74,7 @@ class CpuBackend final : public Backend {
     return {data, bytes, [](void* p, std::size_t size) { munmap(p, size); }};
   }
 
+  void clear(void* target, std::size_t bytes) override { std::memset(target, 0, bytes); }
   void copy_to_device(void* target, const void* source, std::size_t bytes) override { copy(target, source, bytes); }
   void copy_to_host(void* target, const void* source, std::size_t bytes) override { copy(target, source, bytes); }
   std::unique_ptr<StreamGroup> make_streams(const StreamOptions& options) override {

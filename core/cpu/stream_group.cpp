@@ -107,7 +107,7 @@ void CpuStreamGroup::wake_workers() {
   }
 }
 
-std::vector<LaunchTime> CpuStreamGroup::measure(const Program& program) {
+RunTimes CpuStreamGroup::measure(const Program& program) {
   synchronize();
   Stopwatch stopwatch(size());
   LaunchObserver* const before = std::exchange(observer_, &stopwatch);
@@ -119,7 +119,7 @@ std::vector<LaunchTime> CpuStreamGroup::measure(const Program& program) {
     throw;
   }
   observer_ = before;
-  return stopwatch.times();
+  return {stopwatch.times(), "host clock"};
 }
 
 void CpuStreamGroup::synchronize() {

@@ -26,7 +26,7 @@ class CpuStreamGroup final : public StreamGroup {
   using StreamGroup::launch;
   void launch(const Program& program) override;
   void download(std::span<const Download> downloads) override;
-  std::vector<LaunchTime> measure(const Program& program) override;
+  RunTimes measure(const Program& program) override;
   void synchronize() override;
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
 

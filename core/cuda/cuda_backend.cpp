@@ -81,9 +81,14 @@ class CudaBackend final : public Backend {
     if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
     check_cuda(status, "cudaMalloc");
     Buffer buffer(data, bytes, [](void* p, std::size_t) { static_cast<void>(cudaFree(p)); });
-    BRAID_CUDA(cudaMemsetAsync(data, 0, bytes, stream_));
-    BRAID_CUDA(cudaStreamSynchronize(stream_));
+    clear(data, bytes);
     return buffer;
+  }
+
+  void clear(void* target, std::size_t bytes) override {
+    BRAID_CUDA(cudaSetDevice(device_));
+    BRAID_CUDA(cudaMemsetAsync(target, 0, bytes, stream_));
+    BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
 
   void copy_to_device(void* target, const void* source, std::size_t bytes) override {

@@ -3,9 +3,11 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "core/error.h"
+#include "core/median.h"
 #include "core/text.h"
 
 namespace braid::cuda {
@@ -158,10 +160,10 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
   return replay;
 }
 
-std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
+RunTimes CudaStreamGroup::measure(const Program& program) {
   synchronize();
   reserve_events(program);
-  Timing timing;
+  Timing timing{.launches = {}, .tracing = KernelTracing::current()};
   for (std::size_t stream = 0; stream < program.commands.streams.size(); ++stream) {
     const GreenContexts::Scope scope(green_contexts_, static_cast<int>(stream));
     for (const Command& command : program.commands.streams[stream]) {
@@ -174,28 +176,73 @@ std::vector<LaunchTime> CudaStreamGroup::measure(const Program& program) {
   enqueue(program, {.timing = &timing});
   mark_finished();
   synchronize();
-
-  const std::map<std::int32_t, KernelTime> kernels = timing.kernels.finish();
-  std::vector<LaunchTime> times;
-  for (const Timing::Launch& launch : timing.launches) {
-    LaunchTime time{.index = launch.index, .stream = launch.stream};
-    if (!kernels.empty()) {
-      const auto found = kernels.find(launch.index);
-      if (found == kernels.end()) continue;  // it had nothing to do
-      const auto zero = kernels.begin()->second.start;
-      time.start = 1e-3 * static_cast<double>(static_cast<std::int64_t>(found->second.start - zero));
-      time.finish = time.start + 1e-3 * static_cast<double>(found->second.finish - found->second.start);
-    } else {
-      float start = 0, finish = 0;  // milliseconds
-      BRAID_CUDA(cudaEventElapsedTime(&start, timing.launches.front().start, launch.start));
-      BRAID_CUDA(cudaEventElapsedTime(&finish, timing.launches.front().start, launch.finish));
-      time.start = 1e3 * start;
-      time.finish = 1e3 * finish;
-    }
-    times.push_back(time);
-  }
-  count_from_first_start(times);
+  if (timing.tracing == nullptr) return by_events(timing);
+  RunTimes times = by_tracing(timing);
+  if (!times.launches.empty()) return times;
+  times = by_events(timing);
+  times.clock = "events, as CUPTI recorded nothing";
   return times;
+}
+
+RunTimes CudaStreamGroup::by_events(const Timing& timing) {
+  RunTimes times{.clock = "events"};
+  for (const Timing::Launch& launch : timing.launches) {
+    float start = 0, finish = 0;  // milliseconds
+    BRAID_CUDA(cudaEventElapsedTime(&start, timing.launches.front().start, launch.start));
+    BRAID_CUDA(cudaEventElapsedTime(&finish, timing.launches.front().start, launch.finish));
+    times.launches.push_back({launch.index, launch.stream, 1e3 * start, 1e3 * finish});
+  }
+  count_from_first_start(times.launches);
+  return times;
+}
+
+RunTimes CudaStreamGroup::by_tracing(const Timing& timing) {
+  RunTimes times{.clock = "CUPTI"};
+  const std::map<std::int32_t, KernelTime> kernels = timing.tracing->collect();
+  for (const Timing::Launch& launch : timing.launches) {
+    const auto found = kernels.find(launch.index);
+    if (found == kernels.end()) continue;  // it had nothing to do
+    const auto zero = kernels.begin()->second.start;
+    const double start = 1e-3 * static_cast<double>(static_cast<std::int64_t>(found->second.start - zero));
+    const double duration = 1e-3 * static_cast<double>(found->second.finish - found->second.start);
+    times.launches.push_back({launch.index, launch.stream, start, start + duration});
+  }
+  count_from_first_start(times.launches);
+  return times;
+}
+
+KernelTiming CudaStreamGroup::time(Kernel& kernel) {
+  constexpr double kLeastMicroseconds = 500;  // of a replay
+  constexpr int kMostRepeats = 100, kReplays = 5;
+  synchronize();
+  const GreenContexts::Scope scope(green_contexts_, 0);
+  const EventHandle start = make_event(cudaEventDefault), finish = make_event(cudaEventDefault);
+  const auto microseconds = [&](auto&& launch_it) {
+    BRAID_CUDA(cudaEventRecord(start, streams_[0].stream));
+    launch_it();
+    BRAID_CUDA(cudaEventRecord(finish, streams_[0].stream));
+    synchronize();
+    float milliseconds = 0;
+    BRAID_CUDA(cudaEventElapsedTime(&milliseconds, start, finish));
+    return 1e3 * milliseconds;
+  };
+  CommandLists commands{.streams = {{{Command::Kind::launch, 0}}}};
+  const Program program{commands, {&kernel}};
+  launch(program);  // libraries load what they need
+  const double once = microseconds([&] { launch(program); });
+  const int repeats =
+      static_cast<int>(std::clamp(std::ceil(kLeastMicroseconds / std::max(once, 1.0)), 1.0, double{kMostRepeats}));
+  commands.streams[0].assign(static_cast<std::size_t>(repeats), {Command::Kind::launch, 0});
+  std::unique_ptr<Replay> replay;
+  try {
+    replay = capture(program);
+  } catch (const DeviceError&) {
+    return StreamGroup::time(kernel);  // by a clock with another name
+  }
+  std::vector<double> samples;
+  launch(*replay);
+  for (int run = 0; run < kReplays; ++run) samples.push_back(microseconds([&] { launch(*replay); }) / repeats);
+  return {median(samples), kReplays, "graph replay"};
 }
 
 void CudaStreamGroup::synchronize() {
@@ -288,7 +335,7 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
   if (timing != nullptr) {
     times = &*std::ranges::lower_bound(timing->launches, command.index, {}, &Timing::Launch::index);
     BRAID_CUDA(cudaEventRecord(times->start, own.stream));
-    timing->kernels.begin(command.index);
+    if (timing->tracing != nullptr) timing->tracing->begin(command.index);
   }
   const Range range(program, command.index);
   const GreenContexts::Scope scope(green_contexts_, stream);
@@ -297,7 +344,7 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
   watch.capturing ? launch_captured(kernel, context, own.stream, program, command.index) : kernel.launch(context);
   if (observer_ != nullptr) observer_->after_launch(stream, command.index);
   if (timing != nullptr) {
-    timing->kernels.end();
+    if (timing->tracing != nullptr) timing->tracing->end();
     BRAID_CUDA(cudaEventRecord(times->finish, own.stream));
   }
 }

@@ -6,7 +6,7 @@
 
 #include "core/backend.h"
 #include "core/cuda/green_contexts.h"
-#include "core/cuda/kernel_times.h"
+#include "core/cuda/kernel_tracing.h"
 #include "core/cuda/results.h"
 #include "core/cuda/staging.h"
 #include "core/cuda/stream_handles.h"
@@ -28,7 +28,9 @@ class CudaStreamGroup final : public StreamGroup {
   std::unique_ptr<Replay> capture(const Program& program) override;
   void launch(Replay& replay) override;
   void download(std::span<const Download> downloads) override;
-  std::vector<LaunchTime> measure(const Program& program) override;
+  RunTimes measure(const Program& program) override;
+  /// Replays a graph of many launches, between two events: the time includes no work of the host.
+  KernelTiming time(Kernel& kernel) override;
   void synchronize() override;
   /// The observer sees kernels being enqueued, not running; a replay shows it nothing.
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
@@ -47,8 +49,7 @@ class CudaStreamGroup final : public StreamGroup {
     EventHandle finished;
     Results results;
   };
-  /// Clocks of a program that is being measured: events around every launch, and CUPTI if it is installed, which is
-  /// more accurate.
+  /// Clocks of a program that is being measured: events around every launch, and CUPTI while there is a KernelTracing.
   struct Timing {
     struct Launch {
       EventHandle start, finish;
@@ -56,7 +57,7 @@ class CudaStreamGroup final : public StreamGroup {
       int stream;
     };
     std::vector<Launch> launches;  ///< by index
-    KernelTimes kernels;
+    KernelTracing* tracing = nullptr;
   };
 
   /// What to do around every launch, besides launching.
@@ -76,6 +77,8 @@ class CudaStreamGroup final : public StreamGroup {
   void launch_kernel(const Program& program, int stream, const Command& command, Watch watch);
   static void launch_captured(Kernel& kernel, const LaunchContext& context, cudaStream_t stream, const Program& program,
                               std::int32_t index);
+  static RunTimes by_events(const Timing& timing);
+  static RunTimes by_tracing(const Timing& timing);
   void mark_finished();
   void throw_data_fault();
 

@@ -1,6 +1,7 @@
 // Takes the place of the CUDA backend in builds without CUDA.
 
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/kernel_tracing.h"
 #include "core/error.h"
 
 namespace braid::cuda {
@@ -12,5 +13,8 @@ int device_count() { return 0; }
 std::unique_ptr<Backend> make_backend(int index) {
   throw DeviceError(message("[cuda:", index, "] ", unavailable_reason(), ": use device 'cpu'"));
 }
+
+KernelTracing::KernelTracing() : problem_(unavailable_reason()) {}
+KernelTracing::~KernelTracing() = default;
 
 }  // namespace braid::cuda

@@ -1,33 +1,26 @@
 #include "runtime/profile/kernel_timer.h"
 
-#include <algorithm>
-#include <limits>
+#include <set>
 
 #include "runtime/profile/scratch.h"
 #include "scheduler/costs/profile.h"
 
 namespace braid {
 
-namespace {
-
-/// Runs of which the fastest counts; the first one warms caches and libraries.
-constexpr int kTimedRuns = 4;
-constexpr double kUnknown = -1;
-
-}  // namespace
-
-void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32) {
+void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
+                       std::size_t least) {
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     const auto& ways = kernels[static_cast<std::size_t>(node)];
-    if (ways.size() < 2) continue;
+    if (ways.size() < least) continue;
     const std::string signature = scheduler::node_signature(graph, node, tf32);
     std::vector<double> times;
     try {
       for (std::size_t i = 0; i < ways.size(); ++i) {
         const scheduler::Cost& cost = costs.of(node, static_cast<int>(i));
-        double& known = known_.try_emplace({signature, cost.width, cost.algorithm}, kUnknown).first->second;
-        if (known == kUnknown) known = microseconds(graph, node, *ways[i]);
-        times.push_back(known);
+        scheduler::NodeImplementation key{signature, cost.width, cost.algorithm};
+        auto known = known_.find(key);
+        if (known == known_.end()) known = known_.emplace(std::move(key), time(graph, node, *ways[i])).first;
+        times.push_back(known->second.microseconds);
       }
     } catch (const OutOfMemory&) {
       continue;  // estimates and measured times do not compare
@@ -37,18 +30,19 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
   scratch_ = {};
 }
 
-double KernelTimer::microseconds(const StepGraph& graph, NodeId node, Kernel& kernel) {
+KernelTiming KernelTimer::time(const StepGraph& graph, NodeId node, Kernel& kernel) {
   const Scratch scratch(graph, node, kernel);
   clear_scratch(backend_, scratch_, scratch.bytes());
   scratch.bind(kernel, scratch_.data());
-  const CommandLists once{.streams = {{{Command::Kind::launch, 0}}}};
-  const Program program{once, {&kernel}};
-  double fastest = std::numeric_limits<double>::max();
-  for (int run = 0; run < kTimedRuns; ++run) {
-    const std::vector<LaunchTime> times = streams_.measure(program);
-    if (run > 0) fastest = std::min(fastest, times.empty() ? 0 : times[0].finish - times[0].start);
-  }
-  return fastest;
+  return streams_.time(kernel);
+}
+
+std::string KernelTimer::clock() const {
+  std::set<std::string_view> clocks;
+  for (const auto& [implementation, timing] : known_) clocks.insert(timing.clock);
+  std::string text;
+  for (const std::string_view clock : clocks) text += message(text.empty() ? "" : " and ", clock);
+  return text;
 }
 
 }  // namespace braid

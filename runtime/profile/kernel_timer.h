@@ -13,18 +13,23 @@ class KernelTimer {
  public:
   KernelTimer(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
 
-  /// For all nodes with several implementations, replaces the durations by those measured alone, on tensors of zeros.
-  /// Nothing is timed twice, even in different graphs. Nothing else may be running. If memory is too short for a node's
-  /// tensors, its durations stay as they are.
-  void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32);
+  /// Replaces the durations of all nodes that have at least `least` implementations by those measured alone, on tensors
+  /// of zeros. Nothing is timed twice, even in different graphs. Nothing else may be running. If memory is too short
+  /// for a node's tensors, its durations stay as they are.
+  void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
+            std::size_t least = 2);
+  /// All that was timed so far.
+  const std::map<scheduler::NodeImplementation, KernelTiming>& timings() const { return known_; }
+  /// KernelTiming::clock of all of it, as "events and graph replay"; empty if nothing was timed.
+  std::string clock() const;
 
  private:
-  double microseconds(const StepGraph& graph, NodeId node, Kernel& kernel);
+  KernelTiming time(const StepGraph& graph, NodeId node, Kernel& kernel);
 
   Backend& backend_;
   StreamGroup& streams_;
   Buffer scratch_;  // while timing
-  std::map<scheduler::NodeImplementation, double> known_;
+  std::map<scheduler::NodeImplementation, KernelTiming> known_;
 };
 
 }  // namespace braid

@@ -104,6 +104,12 @@ void PairTimer::bind(const StepGraph& graph, NodeId first, Kernel& first_kernel,
   second_scratch.bind(second_kernel, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
 }
 
+std::vector<LaunchTime> PairTimer::measure(const Program& program) {
+  RunTimes times = streams_->measure(program);
+  clock_ = times.clock;
+  return std::move(times.launches);
+}
+
 PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
                                    Kernel& second_kernel) {
   bind(graph, first, first_kernel, second, second_kernel);
@@ -113,7 +119,7 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   const auto durations_alone = [&](const std::vector<Command>& list, std::size_t stream) {
     CommandLists commands{.streams = std::vector<std::vector<Command>>(2)};
     commands.streams[stream] = list;
-    return durations(streams_->measure({commands, kernels}));
+    return durations(measure({commands, kernels}));
   };
   const std::vector<double> first_warm = durations_alone(launches(0, kWarm), 0);
   const std::vector<double> second_warm = durations_alone(launches(kMostLaunches, kWarm), 1);
@@ -138,7 +144,7 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   for (int round = 0; round < kMostRounds && !enough(round); ++round) {
     append(first_alone, durations_alone(firsts, 0));
     append(second_alone, durations_alone(seconds, 1));
-    const std::vector<LaunchTime> times = streams_->measure({together, kernels});
+    const std::vector<LaunchTime> times = measure({together, kernels});
     append(first_beside, durations(beside(times, 0)));
     append(second_beside, durations(beside(times, 1)));
   }
@@ -160,7 +166,7 @@ double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel
   }
   std::vector<double> gaps;
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<LaunchTime> times = streams_->measure({commands, kernels});  // by start: they take turns
+    const std::vector<LaunchTime> times = measure({commands, kernels});  // by start: they take turns
     for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(std::max(0.0, times[i].start - times[i - 1].finish));
   }
   return gaps.empty() ? 0 : median(gaps);
@@ -198,6 +204,7 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
+    profile.pair_clock = timer.clock();
     const scheduler::NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_implementation);
     const scheduler::NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_implementation);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});

@@ -42,13 +42,17 @@ class PairTimer {
   /// Throws OutOfMemory.
   double wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
                            Kernel& second_kernel);
+  /// Of the last measurement: RunTimes::clock.
+  std::string_view clock() const { return clock_; }
 
  private:
+  std::vector<LaunchTime> measure(const Program& program);
   void bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel);
 
   Backend& backend_;
   std::unique_ptr<StreamGroup> streams_;
   Buffer scratch_;
+  std::string_view clock_;
 };
 
 struct PairProgress {

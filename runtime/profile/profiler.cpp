@@ -21,21 +21,42 @@ Profiler::Profiler(Session& session) : session_(session) {
 
 void Profiler::run(Step& step) {
   const bool tf32 = rounds_to_tf32(session_.options(), session_.backend().info());
-  const std::vector<LaunchTime> times = step.measure();
+  const auto [times, clock] = step.measure();
+  clock_ = clock;
   for (const LaunchTime& time : times) {
     const scheduler::Cost& chosen = step.chosen(time.index);
-    scheduler::NodeImplementation way{scheduler::node_signature(step.graph(), time.index, tf32),
-                                      chosen.width, chosen.algorithm};
+    scheduler::NodeImplementation way{scheduler::node_signature(step.graph(), time.index, tf32), chosen.width,
+                                      chosen.algorithm};
     microseconds_[std::move(way)].push_back(time.finish - time.start);
   }
 }
 
 scheduler::Profile Profiler::profile() const {
   const DeviceInfo& device = session_.backend().info();
-  scheduler::Profile profile{.device = device.name, .capacity = device.capacity, .software = ""};
+  scheduler::Profile profile{
+      .device = device.name, .capacity = device.capacity, .software = "", .clock = std::string(clock_)};
   for (const auto& [way, samples] : microseconds_) {
     profile.measurements.push_back(
         {.implementation = way, .microseconds = median(samples), .samples = static_cast<int>(samples.size())});
+  }
+  return profile;
+}
+
+scheduler::Profile profile_nodes(Session& session) {
+  const DeviceInfo& device = session.backend().info();
+  const KernelTarget target = kernel_target(session, session.options());
+  const StepGraph graph = with_kept_results(session.tape().graph());
+  scheduler::Costs costs =
+      scheduler::analytic_costs(graph, device, widths(session.options().width, device.max_width), target.tf32);
+  const NodeKernels kernels = make_kernels(graph, target, costs);
+  const std::unique_ptr<StreamGroup> streams = session.backend().make_streams({.count = 1});
+  KernelTimer timer(session.backend(), *streams);
+  timer.time(graph, kernels, costs, target.tf32, 1);
+  scheduler::Profile profile{
+      .device = device.name, .capacity = device.capacity, .software = "", .clock = timer.clock()};
+  for (const auto& [implementation, timing] : timer.timings()) {
+    profile.measurements.push_back(
+        {.implementation = implementation, .microseconds = timing.microseconds, .samples = timing.samples});
   }
   return profile;
 }

@@ -41,11 +41,7 @@ void clear_scratch(Backend& backend, Buffer& buffer, std::size_t bytes) {
     buffer = {};  // first release, then allocate: both together may not fit
     buffer = backend.allocate(bytes);
   }
-  const std::vector<std::byte> zeros(std::min(bytes, std::size_t{1} << 20));
-  for (std::size_t at = 0; at < bytes; at += zeros.size()) {
-    const std::size_t part = std::min(zeros.size(), bytes - at);
-    backend.copy_to_device(static_cast<std::byte*>(buffer.data()) + at, zeros.data(), part);
-  }
+  backend.clear(buffer.data(), bytes);
 }
 
 }  // namespace braid

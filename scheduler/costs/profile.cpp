@@ -52,6 +52,8 @@ Profile profile_from(const JsonPart& part) {
               ": measure it again with 'braid profile' into a new file");
   Profile profile{
       .device = part["device"].text(), .capacity = positive(part["capacity"]), .software = part["software"].text()};
+  if (part.json.contains("clock")) profile.clock = part["clock"].text();  // older files have none
+  if (part.json.contains("pair_clock")) profile.pair_clock = part["pair_clock"].text();
   for (const JsonPart& entry : part["measurements"].list()) profile.measurements.push_back(measurement_from(entry));
   std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   profile.wait_microseconds = part["wait_microseconds"].number(0);
@@ -70,6 +72,7 @@ Json to_json(const NodeImplementation& implementation) {
 void print(std::ostream& out, const Profile& profile) {
   out << "{\n \"version\": " << kVersion << ",\n \"device\": " << Json(profile.device)
       << ",\n \"capacity\": " << profile.capacity << ",\n \"software\": " << Json(profile.software)
+      << ",\n \"clock\": " << Json(profile.clock) << ",\n \"pair_clock\": " << Json(profile.pair_clock)
       << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds) << ",\n \"measurements\": [";
   const char* separator = "\n  ";
   for (const Measurement& m : profile.measurements) {
@@ -179,6 +182,8 @@ void merge_lists(std::vector<Entry>& list, const std::vector<Entry>& later) {
 
 void merge(Profile& profile, const Profile& later) {
   profile.software = later.software;
+  if (!later.measurements.empty()) profile.clock = later.clock;
+  if (!later.pairs.empty()) profile.pair_clock = later.pair_clock;
   if (later.wait_microseconds > 0) profile.wait_microseconds = later.wait_microseconds;
   merge_lists(profile.measurements, later.measurements);
   merge_lists(profile.pairs, later.pairs);

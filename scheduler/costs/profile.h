@@ -37,9 +37,11 @@ struct PairMeasurement {
 };
 
 struct Profile {
-  std::string device;    ///< DeviceInfo::name
-  int capacity = 1;      ///< its cores or SMs
-  std::string software;  ///< versions of Braid and its libraries, for the reader of the file
+  std::string device;           ///< DeviceInfo::name
+  int capacity = 1;             ///< its cores or SMs
+  std::string software;         ///< versions of Braid and its libraries, for the reader of the file
+  std::string clock = {};       ///< that measured the nodes, as "graph replay"; likewise
+  std::string pair_clock = {};  ///< that measured the pairs, as "CUPTI"; empty if none were measured
   std::vector<Measurement> measurements = {};
   std::vector<PairMeasurement> pairs = {};
   double wait_microseconds = 0;  ///< from an event to the start of a stream that is waiting for it; 0: not measured
@@ -68,8 +70,8 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
 /// Throws DeviceError unless the profile is of a device with this name and capacity. `source` is its name in messages.
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);
 
-/// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software,
-/// and its waits if it measured them. Keeps the lists sorted.
+/// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software, its
+/// clocks, and its waits if it measured them. Keeps the lists sorted.
 void merge(Profile& profile, const Profile& later);
 
 /// Throws DataError if the file cannot be read or is not a profile of the current version.

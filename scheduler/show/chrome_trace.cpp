@@ -118,9 +118,9 @@ std::string chrome_trace(const PlanView& view) {
   if (!view.measured.empty()) {
     RunWriter(view, levels, view.measured, 2, events).write("measured", critical_path(view.plan, view.measured));
   }
-  const Json trace{{"displayTimeUnit", "ms"},
-                   {"otherData", {{"title", view.title}, {"device", view.device}, {"policy", view.plan.policy}}},
-                   {"traceEvents", std::move(events)}};
+  Json about{{"title", view.title}, {"device", view.device}, {"policy", view.plan.policy}};
+  if (!view.measured.empty()) about["clock"] = view.clock;
+  const Json trace{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", std::move(events)}};
   return trace.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

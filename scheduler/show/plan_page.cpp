@@ -118,7 +118,10 @@ std::string plan_page_data(const PlanView& view) {
             {"pace", view.simulation.critical_path},
             {"memory", memory_of(view, uses)},
             {"in_use", steps}};
-  if (!view.measured.empty()) data["measured_pace"] = critical_path(view.plan, view.measured);
+  if (!view.measured.empty()) {
+    data["measured_pace"] = critical_path(view.plan, view.measured);
+    data["clock"] = view.clock;
+  }
   for (const auto& [losses, tests] : view.losses) data["losses"].push_back({{"steps", losses}, {"tests", tests}});
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

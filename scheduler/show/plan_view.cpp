@@ -14,6 +14,7 @@ PlanView view_of(Problem problem, Plan plan) {
           .plan = std::move(plan),
           .simulation = std::move(simulation),
           .measured = {},
+          .clock = {},
           .jobs = {},
           .owners = {},
           .losses = {}};

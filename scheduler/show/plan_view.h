@@ -28,6 +28,7 @@ struct PlanView {
   Plan plan;
   Simulation simulation;
   std::vector<Run> measured;      ///< per node, as it really ran; empty if it did not
+  std::string clock;              ///< of the measured times: RunTimes::clock
   std::vector<std::string> jobs;  ///< names of the models that train together in the step; empty if unknown
   std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
   std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained

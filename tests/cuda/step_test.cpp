@@ -425,7 +425,8 @@ TEST_CASE("a measured program tells when each launch ran, in an order that its w
                              {testing::launch(kernel, 2), testing::wait(0), testing::launch(kernel, 3)}},
                             1);
   const auto streams = backend->make_streams({.count = 2});
-  const std::vector<LaunchTime> times = streams->measure(program);
+  const auto [times, clock] = streams->measure(program);
+  CHECK(clock == "events");
   REQUIRE(times.size() == 4);
   std::map<int, LaunchTime> of;
   for (const LaunchTime& time : times) {

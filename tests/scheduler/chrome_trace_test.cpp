@@ -97,6 +97,7 @@ TEST_CASE("a trace shows every node once, in its stream and at its time, and the
 TEST_CASE("a trace shows measured times as a separate process beside the plan") {
   PlanView view = random_view(7);
   view.measured = view.simulation.runs;
+  view.clock = "events";
   for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
   const Json trace = Json::parse(chrome_trace(view));
   check_format(trace);

@@ -28,6 +28,8 @@ Profile example() {
   return {.device = "a \"device\"",
           .capacity = 4,
           .software = "braid 1.2.3",
+          .clock = "graph replay",
+          .pair_clock = "CUPTI",
           .measurements = {{.implementation = {.node = "a", .width = 1}, .microseconds = 1.5, .samples = 3},
                            {.implementation = {.node = "a", .width = 2}, .microseconds = 0.75, .samples = 3},
                            {.implementation = {.node = "b", .width = 1, .algorithm = "x"},

@@ -254,8 +254,11 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   const TemporaryFolder folder;
   TrainConfig config = tiny(folder, {"threads=2"});
   std::size_t calls = 0;
-  const scheduler::Profile profile =
-      profile_training(config, {.runs = 2, .pairs = 3, .on_pair = [&](PairProgress) { ++calls; }});
+  const ProfilingOptions options{.runs = 2, .pairs = 3, .on_pair = [&](PairProgress) { ++calls; }};
+  scheduler::Profile profile = profile_nodes(config, options);
+  CHECK(profile.clock == "host clock");
+  profile_pairs(config, options, profile);
+  CHECK(profile.pair_clock == (profile.pairs.empty() ? "" : "host clock"));
   const std::vector<int> all = widths(0, profile.capacity);
   CHECK(profile.measurements.size() % all.size() == 0);
   for (const int width : all) {
@@ -265,10 +268,9 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK(calls <= 3);
   CHECK((profile.capacity == 1 || calls > 0));
   CHECK(profile.pairs.size() <= 2 * calls);
-  CHECK_THROWS_AS(profile_training(config, {.runs = 0}), Error);
-  CHECK_THROWS_AS(profile_training(config, {.pairs = -1}), Error);
-  CHECK_THROWS_AS(profile_training(config, {.streams = -1}), Error);
-  CHECK(profile_training(config, {.runs = 1, .pairs = 0}).pairs.empty());
+  CHECK_THROWS_AS(profile_nodes(config, {.runs = 0}), Error);
+  CHECK_THROWS_AS(profile_pairs(config, {.pairs = -1}, profile), Error);
+  CHECK_THROWS_AS(profile_pairs(config, {.streams = -1}, profile), Error);
 
   config.session.costs = folder.path() + "/costs.json";
   scheduler::write_profile(config.session.costs, profile);

@@ -249,14 +249,14 @@ std::vector<OpTimes> Bench::op_times() {
   for (int i = 0; i < kSteps; ++i) {
     Step step = session_.step();
     learner_.record(images_, labels_);
-    const std::vector<LaunchTime> times = step.measure();
+    const auto [times, clock] = step.measure();
     samples.resize(static_cast<std::size_t>(step.graph().node_count()));
     for (const LaunchTime& time : times)
       samples[static_cast<std::size_t>(time.index)].push_back(time.finish - time.start);
     if (i + 1 < kSteps) continue;
     for (const LaunchTime& time : times) {
       const std::string_view name = step.graph().node(time.index).op->name();
-      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name)}).first->second;
+      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name), .clock = clock}).first->second;
       ++op.nodes;
       op.predicted += step.chosen(time.index).duration;
       op.measured += median(samples[static_cast<std::size_t>(time.index)]);
@@ -322,6 +322,7 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
     out << "  costs     measured for " << setting.measured.known << " of "
         << plural(setting.measured.known + setting.measured.unknown, "node") << '\n';
   }
+  if (!ops.empty()) out << "  ops       measured by " << ops[0].clock << '\n';
   out << "  memory    " << fixed(mebibytes(setting.arena_bytes), 1) << " MiB arena, "
       << fixed(mebibytes(setting.persistent_bytes), 1) << " MiB parameters and state, "
       << fixed(mebibytes(setting.peak_resident_bytes), 1) << " MiB peak resident\n\n"
@@ -334,6 +335,7 @@ std::string to_json(const BenchSetting& setting, const BenchTimes& times, const 
   json object = to_object(times);
   object.update(to_object(setting));
   object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
+  object["op_clock"] = ops.empty() ? "" : ops[0].clock;
   object["ops"] = to_list(ops);
   return object.dump();
 }

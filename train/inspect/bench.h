@@ -31,8 +31,9 @@ struct UnreadTimes {
 struct OpTimes {
   std::string op;
   std::int64_t nodes = 0;
-  double predicted = 0;  ///< by the costs that the plan was made with, each node alone
-  double measured = 0;   ///< medians over several steps, while the plan's concurrent nodes run
+  double predicted = 0;         ///< by the costs that the plan was made with, each node alone
+  double measured = 0;          ///< medians over several steps, while the plan's concurrent nodes run
+  std::string_view clock = {};  ///< RunTimes::clock
 };
 
 /// A node of the plan in use that has several implementations, and the one it runs with.

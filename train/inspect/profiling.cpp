@@ -26,27 +26,33 @@ scheduler::Profile profile_width(const TrainConfig& config, const Dataset& datas
   return profiler.profile();
 }
 
-/// The pairs of a step that is recorded but not run.
-void profile_pairs(const TrainConfig& config, const Dataset& dataset, const Batch& batch,
-                   const ProfilingOptions& options, scheduler::Profile& profile) {
+/// A step that is recorded but not run, for `measure` to look at.
+void with_recorded_step(const TrainConfig& config, const std::function<void(Session&)>& measure) {
+  const auto dataset = DatasetPool().get(config, Split::train);
   SessionOptions recording = config.session;
   recording.costs.clear();
   Session session(recording);
-  Learner learner(config, session, dataset);
+  Learner learner(config, session, *dataset);
   const Step step = session.step();
-  learner.record(batch);
-  std::vector<int> streams = {2, 4, 8};
-  std::erase_if(streams, [&](int count) { return count > session.backend().info().capacity; });
-  if (options.streams > 0) streams = {options.streams};
-  profile_pairs(session, streams, static_cast<std::size_t>(options.pairs), options.on_pair, profile);
+  learner.record(first_batch(dataset, config));
+  measure(session);
+}
+
+void check(const ProfilingOptions& options) {
+  BRAID_CHECK(options.runs >= 1, Error, "[profile] expected at least 1 run, got ", options.runs);
+  BRAID_CHECK(options.pairs >= 0, Error, "[profile] expected at least 0 pairs, got ", options.pairs);
+  BRAID_CHECK(options.streams >= 0, Error, "[profile] expected at least 0 streams, got ", options.streams);
 }
 
 }  // namespace
 
-scheduler::Profile profile_training(const TrainConfig& config, const ProfilingOptions& options) {
-  BRAID_CHECK(options.runs >= 1, Error, "[profile] expected at least 1 run, got ", options.runs);
-  BRAID_CHECK(options.pairs >= 0, Error, "[profile] expected at least 0 pairs, got ", options.pairs);
-  BRAID_CHECK(options.streams >= 0, Error, "[profile] expected at least 0 streams, got ", options.streams);
+scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptions& options) {
+  check(options);
+  if (Device::parse(config.session.device).type == DeviceType::cuda) {
+    scheduler::Profile profile;
+    with_recorded_step(config, [&](Session& session) { profile = profile_nodes(session); });
+    return profile;
+  }
   const auto dataset = DatasetPool().get(config, Split::train);
   const Batch batch = first_batch(dataset, config);
   const std::unique_ptr<Backend> backend = make_backend(Device::parse(config.session.device), config.session.threads);
@@ -54,9 +60,17 @@ scheduler::Profile profile_training(const TrainConfig& config, const ProfilingOp
   for (const int width : widths(config.session.width, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }
-  options.on_nodes(profile);
-  if (options.pairs > 0) profile_pairs(config, *dataset, batch, options, profile);
   return profile;
+}
+
+void profile_pairs(const TrainConfig& config, const ProfilingOptions& options, scheduler::Profile& profile) {
+  check(options);
+  with_recorded_step(config, [&](Session& session) {
+    std::vector<int> streams = {2, 4, 8};
+    std::erase_if(streams, [&](int count) { return count > session.backend().info().capacity; });
+    if (options.streams > 0) streams = {options.streams};
+    profile_pairs(session, streams, static_cast<std::size_t>(options.pairs), options.on_pair, profile);
+  });
 }
 
 }  // namespace braid

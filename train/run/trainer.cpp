@@ -131,6 +131,9 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     if (const std::string& report = session_.capture_report(); !report.empty() && reports.insert(report).second) {
       progress.print("warning: " + report);
     }
+    if (const std::string clock = session_.benchmark_clock(); !clock.empty() && reports.insert(clock).second) {
+      progress.print("implementations timed by " + clock);
+    }
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();
       if (!traded.empty()) progress.print("to fit the memory limit: " + traded);
@@ -202,7 +205,7 @@ void Trainer::run_step(Step& step, bool all) {
   const bool as_before = structure == last_step_;
   last_step_ = structure;
   if (show_ && !shown() && all && as_before && settled_steps_ >= kStepsBeforeShown) {
-    const std::vector<LaunchTime> times = step.measure();
+    const RunTimes times = step.measure();
     measured_ = view_of(session_, step, times);
     measured_->title = config_.name;
     for (const Entry& entry : entries_) measured_->jobs.push_back(entry.result.name);

@@ -90,7 +90,7 @@ card('Lower bound', 'lower_bound_us', time(N.lower_bound_us),
      `no plan can be faster; this one takes ${ratio(N.makespan_us / N.lower_bound_us)} times as long`);
 if (N.measured_us !== undefined) {
   card('Measured', 'measured_us', time(N.measured_us),
-       `how long the step really took: ${ratio(N.measured_us / N.simulated_us)} times the simulated time`);
+       `how long the step really took, by ${DATA.clock}: ${ratio(N.measured_us / N.simulated_us)} times the simulated time`);
 }
 card('Simulated', 'simulated_us', time(N.simulated_us), 'the plan simulated event by event');
 card('One stream', 'one_stream_us', time(N.one_stream_us),

@@ -1,4 +1,4 @@
-#include "core/cuda/kernel_times.h"
+#include "core/cuda/kernel_tracing.h"
 
 #if __has_include(<cupti.h>)
 
@@ -17,50 +17,56 @@ namespace braid::cuda {
 
 namespace {
 
-constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                                         CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
+// External-correlation records say which node an API call belongs to. They precede the records of the calls themselves,
+// so there are none unless these are recorded too.
+constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_DRIVER,
+                                         CUPTI_ACTIVITY_KIND_RUNTIME,
+                                         CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+                                         CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                         CUPTI_ACTIVITY_KIND_MEMCPY,
+                                         CUPTI_ACTIVITY_KIND_MEMSET};
 
 #if CUPTI_API_VERSION >= 130000
 using KernelRecord = CUpti_ActivityKernel10;
 #else  // CUDA 12, which counts its versions of CUPTI from 1
 using KernelRecord = CUpti_ActivityKernel9;
 #endif
-/// libcupti.so.13 belongs to CUDA 13. Within a major version, records only grow at their end.
-constexpr int kMajor = CUDART_VERSION / 1000;
 
-/// The functions of CUPTI that are used here; null if there is no CUPTI of the version that this file was built with,
-/// whose records it can read.
+/// The functions of CUPTI that are used here.
 struct Cupti {
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
   decltype(&cuptiActivityEnable) enable = nullptr;
-  decltype(&cuptiActivityDisable) disable = nullptr;
   decltype(&cuptiActivityFlushAll) flush = nullptr;
   decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
   decltype(&cuptiActivityPushExternalCorrelationId) push = nullptr;
   decltype(&cuptiActivityPopExternalCorrelationId) pop = nullptr;
-  bool usable = false;
+  decltype(&cuptiFinalize) finalize = nullptr;
+  std::string problem = {};
+
+  Cupti() {
+    // Belongs to a version of CUDA, within which records only grow at their end.
+    const std::string name = "libcupti.so." + std::to_string(CUDART_VERSION / 1000);
+    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      problem = name + " was not found";
+      return;
+    }
+    const auto load = [&]<class Function>(Function*& function, const char* symbol) {
+      function = reinterpret_cast<Function*>(dlsym(library, symbol));
+      if (function == nullptr) problem = name + " has no " + symbol;
+    };
+    load(register_callbacks, "cuptiActivityRegisterCallbacks");
+    load(enable, "cuptiActivityEnable");
+    load(flush, "cuptiActivityFlushAll");
+    load(next_record, "cuptiActivityGetNextRecord");
+    load(push, "cuptiActivityPushExternalCorrelationId");
+    load(pop, "cuptiActivityPopExternalCorrelationId");
+    load(finalize, "cuptiFinalize");
+  }
 };
 
 const Cupti& cupti() {
-  static const Cupti loaded = [] {
-    Cupti functions;
-    void* library = dlopen(("libcupti.so." + std::to_string(kMajor)).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return functions;
-    bool complete = true;
-    const auto load = [&]<class Function>(Function*& function, const char* name) {
-      function = reinterpret_cast<Function*>(dlsym(library, name));
-      complete = complete && function != nullptr;
-    };
-    load(functions.register_callbacks, "cuptiActivityRegisterCallbacks");
-    load(functions.enable, "cuptiActivityEnable");
-    load(functions.disable, "cuptiActivityDisable");
-    load(functions.flush, "cuptiActivityFlushAll");
-    load(functions.next_record, "cuptiActivityGetNextRecord");
-    load(functions.push, "cuptiActivityPushExternalCorrelationId");
-    load(functions.pop, "cuptiActivityPopExternalCorrelationId");
-    functions.usable = complete;
-    return functions;
-  }();
+  static const Cupti loaded;
   return loaded;
 }
 
@@ -71,6 +77,8 @@ struct Records {
   std::vector<std::pair<std::uint32_t, KernelTime>> times;  // correlation id
 };
 Records records;
+KernelTracing* tracing = nullptr;
+bool was_attached = false;
 
 template <class Activity>
 void add_time(const CUpti_Activity* record) {
@@ -105,35 +113,37 @@ void CUPTIAPI read_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 
 }  // namespace
 
-KernelTimes::KernelTimes() {
-  if (!cupti().usable) return;
-  {
-    const std::lock_guard lock(records.mutex);
-    records.node_of.clear();
-    records.times.clear();
-  }
-  recording_ = cupti().register_callbacks(request_buffer, read_buffer) == CUPTI_SUCCESS;
-  for (const CUpti_ActivityKind kind : kKinds) recording_ = recording_ && cupti().enable(kind) == CUPTI_SUCCESS;
+KernelTracing::KernelTracing() {
+  problem_ = cupti().problem;
+  if (was_attached) problem_ = "it was detached from this process";
+  if (!problem_.empty()) return;
+  was_attached = true;
+  tracing = this;
+  bool attached = cupti().register_callbacks(request_buffer, read_buffer) == CUPTI_SUCCESS;
+  for (const CUpti_ActivityKind kind : kKinds) attached = attached && cupti().enable(kind) == CUPTI_SUCCESS;
+  if (!attached) problem_ = "another profiler uses it, or this user may not (NVreg_RestrictProfilingToAdminUsers)";
 }
 
-KernelTimes::~KernelTimes() {
-  if (!cupti().usable) return;
-  for (const CUpti_ActivityKind kind : kKinds) static_cast<void>(cupti().disable(kind));
+KernelTracing::~KernelTracing() {
+  if (tracing != this) return;
+  tracing = nullptr;
+  static_cast<void>(cupti().flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+  static_cast<void>(cupti().finalize());  // else every launch of the process stays slow
 }
 
-void KernelTimes::begin(std::int32_t node) {
-  if (!recording_) return;
+KernelTracing* KernelTracing::current() { return tracing != nullptr && tracing->problem_.empty() ? tracing : nullptr; }
+
+void KernelTracing::begin(std::int32_t node) {
   static_cast<void>(cupti().push(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, static_cast<std::uint64_t>(node)));
 }
 
-void KernelTimes::end() {
+void KernelTracing::end() {
   std::uint64_t node = 0;
-  if (recording_) static_cast<void>(cupti().pop(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &node));
+  static_cast<void>(cupti().pop(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &node));
 }
 
-std::map<std::int32_t, KernelTime> KernelTimes::finish() {
+std::map<std::int32_t, KernelTime> KernelTracing::collect() {
   std::map<std::int32_t, KernelTime> times;
-  if (!recording_) return times;
   static_cast<void>(cupti().flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
   const std::lock_guard lock(records.mutex);
   for (const auto& [correlation, time] : records.times) {
@@ -144,6 +154,8 @@ std::map<std::int32_t, KernelTime> KernelTimes::finish() {
     known->second.start = std::min(known->second.start, time.start);
     known->second.finish = std::max(known->second.finish, time.finish);
   }
+  records.node_of.clear();
+  records.times.clear();
   return times;
 }
 
@@ -153,11 +165,12 @@ std::map<std::int32_t, KernelTime> KernelTimes::finish() {
 
 namespace braid::cuda {
 
-KernelTimes::KernelTimes() = default;
-KernelTimes::~KernelTimes() = default;
-void KernelTimes::begin(std::int32_t) {}
-void KernelTimes::end() {}
-std::map<std::int32_t, KernelTime> KernelTimes::finish() { return {}; }
+KernelTracing::KernelTracing() : problem_("this build of Braid has no CUPTI") {}
+KernelTracing::~KernelTracing() = default;
+KernelTracing* KernelTracing::current() { return nullptr; }
+void KernelTracing::begin(std::int32_t) {}
+void KernelTracing::end() {}
+std::map<std::int32_t, KernelTime> KernelTracing::collect() { return {}; }
 
 }  // namespace braid::cuda
 

@@ -1,0 +1,131 @@
+// The clocks by which nodes are timed: each report names its clock, and CUPTI is attached only on request, once.
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/cuda/kernel_tracing.h"
+#include "core/cuda/stream_handles.h"
+#include "runtime/profile/profiler.h"
+#include "tests/cuda/networks.h"
+#include "tests/cuda/recording/recording.h"
+#include "tests/test_program.h"
+
+namespace braid::testing {
+namespace {
+
+/// Takes a microsecond of the recorded device.
+struct Fill final : Kernel {
+  explicit Fill(Backend& backend) : buffer(backend.allocate(4)) {}
+  void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+  void launch(const LaunchContext& context) override {
+    const auto& handles = *static_cast<const cuda::StreamHandles*>(context.native);
+    if (on_launch != nullptr) on_launch();
+    if (cudaMemsetAsync(buffer.data(), 0, 4, handles.stream) != cudaSuccess) throw DeviceError("refused");
+  }
+  Buffer buffer;
+  void (*on_launch)() = nullptr;
+};
+
+TEST_CASE("a kernel is timed by replaying a graph of many launches") {
+  recording::reset();
+  {
+    const auto backend = make_backend({DeviceType::cuda, 0});
+    const auto streams = backend->make_streams({.count = 2});
+    Fill kernel(*backend);
+    recording::clear();
+    const KernelTiming timing = streams->time(kernel);
+    CHECK(timing.clock == "graph replay");
+    CHECK(timing.samples == 5);
+    CHECK(timing.microseconds == doctest::Approx(1.01));  // 100 launches, and the replay itself takes a microsecond
+    const auto calls = recording::calls();
+    CHECK(std::ranges::count(calls, "cudaStreamBeginCapture", &recording::Call::function) == 1);
+    CHECK(std::ranges::count(calls, recording::Call::Kind::graph_launch, &recording::Call::kind) == 6);
+    CHECK_NOTHROW(streams->launch(TestProgram({{testing::launch(kernel)}})));
+  }
+  CHECK(recording::mistakes() == std::vector<std::string>{});
+  CHECK(recording::alive() == recording::Alive{});
+}
+
+TEST_CASE("a kernel that cannot be captured is timed by events, and the clock says so") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 1});
+  Fill kernel(*backend);
+  recording::fail_next("cudaStreamIsCapturing", cudaErrorStreamCaptureInvalidated);
+  const KernelTiming timing = streams->time(kernel);
+  CHECK(timing.clock == "events");
+  CHECK(timing.microseconds == doctest::Approx(1));
+}
+
+TEST_CASE("a session that times implementations names the clock, and clears memory on the device") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 2, .benchmark = true});
+  CHECK(session.benchmark_clock() == "");
+  const auto run = [&](std::int64_t size) {
+    Step step = session.step();
+    conv2d(random_array({2, size, size, 4}, 1), random_array({4, 3, 3, 4}, 2), {.padding = 1});
+    step.run();
+    session.synchronize();
+  };
+  run(8);
+  CHECK(session.benchmark_clock() == "graph replay");
+  for (const recording::Call& call : recording::calls()) CHECK_FALSE(call.pageable);
+  recording::fail_next("cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported);
+  run(16);
+  CHECK(session.benchmark_clock() == "events and graph replay");
+  CHECK(recording::mistakes() == std::vector<std::string>{});
+}
+
+TEST_CASE("a profile of nodes knows every implementation, timed alone") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 1});
+  const Step step = session.step();
+  relu(conv2d(random_array({2, 8, 8, 4}, 1), random_array({4, 3, 3, 4}, 2), {.padding = 1}));
+  const scheduler::Profile profile = profile_nodes(session);
+  CHECK(profile.clock == "graph replay");
+  CHECK(profile.measurements.size() > 2);
+  for (const scheduler::Measurement& m : profile.measurements) CHECK(m.microseconds > 0);
+  CHECK(profile.measurements.back().implementation.node.starts_with("relu"));
+}
+
+/// The stub stands for a process: it can be attached once, so one test case goes through all of it.
+TEST_CASE("CUPTI times programs from its request to its end, is attached once and detached for good") {
+  recording::reset();
+  void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto misuse = reinterpret_cast<const char* (*)()>(dlsym(library, "stub_misuse"));
+  REQUIRE((misuse != nullptr));  // else it is not the stub
+
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 2});
+  Fill kernel(*backend);
+  kernel.on_launch = reinterpret_cast<void (*)()>(dlsym(library, "stub_launch"));
+  const TestProgram program({{testing::launch(kernel, 0), testing::launch(kernel, 1)}, {testing::launch(kernel, 2)}});
+  CHECK(streams->measure(program).clock == "events");
+  CHECK(misuse() == std::string());
+  {
+    cuda::KernelTracing tracing;
+    CHECK(tracing.problem() == "");
+    for (int run = 0; run < 2; ++run) {
+      const RunTimes times = streams->measure(program);
+      CHECK(times.clock == "CUPTI");
+      REQUIRE(times.launches.size() == 3);
+      for (const LaunchTime& time : times.launches) CHECK(time.finish - time.start == doctest::Approx(3));
+      CHECK(times.launches[1].start == doctest::Approx(4));
+    }
+    kernel.on_launch = nullptr;
+    CHECK(streams->measure(program).clock == "events, as CUPTI recorded nothing");
+    CHECK(misuse() == std::string("still attached"));
+  }
+  CHECK(misuse() == std::string());
+  CHECK(streams->measure(program).clock == "events");
+  const cuda::KernelTracing again;
+  CHECK(again.problem() == "it was detached from this process");
+  CHECK(streams->measure(program).clock == "events");
+  CHECK(misuse() == std::string());
+}
+
+}  // namespace
+}  // namespace braid::testing

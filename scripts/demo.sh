@@ -38,7 +38,8 @@ end_build
 if has_gpu; then
   reason=$($build/bin/braid devices | sed -n 's/^cuda: not available: //p')
   if [[ -n $reason ]]; then
-    echo "This machine has a GPU, but training will use the CPU: $reason. BRAID_CUDA=ON scripts/demo.sh builds for the GPU, or says what is missing."
+    echo "This machine has a GPU, but training will use the CPU: $reason." \
+      "BRAID_CUDA=ON scripts/demo.sh builds for the GPU, or says what is missing."
   fi
 fi
 next_step "training ResNet-20, a GoogLeNet and a PathNet-like net at once$training_time"

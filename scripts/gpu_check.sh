@@ -146,7 +146,9 @@ cases() {
     check "$(share 12)" "$name" "$bin/test_gpu" "$filter" && continue
     status=1
     [[ $name == 'every op '* ]] || continue
-    while read -r op; do check "$(share 3)" "  $op" "$bin/test_gpu" "$filter" "-sc=$op"; done < <(bounded "$(share 3)" "$bin/test_gpu" --list-ops)
+    while read -r op; do
+      check "$(share 3)" "  $op" "$bin/test_gpu" "$filter" "-sc=$op"
+    done < <(bounded "$(share 3)" "$bin/test_gpu" --list-ops)
   done
   return "$status"
 }
@@ -176,7 +178,8 @@ tests() {
 
 # In the order of importance. A profile has the times of nodes before it measures pairs.
 profile() {
-  local name batch precision limit status=0 precisions=(bf16 tf32) names=(cuda/googlenet cuda/inception_v3 cuda/resnet50 cuda/pathnet_conv)
+  local name batch precision limit status=0 precisions=(bf16 tf32)
+  local names=(cuda/googlenet cuda/inception_v3 cuda/resnet50 cuda/pathnet_conv)
   if [[ $device == cpu ]]; then precisions=(bf16) names=(resnet20); fi
   limit=$(share 5)
   bounded 20 "$bin/braid" devices --json "$device" >"$out/device.json" || status=1
@@ -204,7 +207,7 @@ bench() {
   fi
   if [[ $device == cpu ]]; then options=(--rehearse); fi
   check "$(left)" 'comparison with PyTorch' python3 benchmarks/compare_pytorch.py "${options[@]}" --braid "$bin/braid" \
-    --budget $(($(left) * 9 / 10)) --limit "$(share 15)" --json "$out/comparison.json" --markdown "$out/comparison.md" || status=1
+    --budget $(($(left) * 9 / 10)) --limit "$(share 20)" --json "$out/comparison.json" --markdown "$out/comparison.md" || status=1
   [[ ! -e $out/comparison.md ]] || cat "$out/comparison.md"
   return "$status"
 }
@@ -225,7 +228,8 @@ sanitize() {
   racecheck=("$sanitizer" --tool racecheck "${options[@]}")
   check $(($(left) / 3)) 'memcheck, every op' "${memcheck[@]}" "${ops[@]}" || status=1
   check $(($(left) / 3)) 'racecheck, every op' "${racecheck[@]}" "${ops[@]}" || status=1
-  check $(($(left) / 2)) 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" || status=1
+  check $(($(left) / 2)) 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" ||
+    status=1
   check "$(left)" 'racecheck, a step on four streams' "${racecheck[@]}" "${training[@]}" || status=1
   return "$status"
 }

@@ -132,15 +132,6 @@ void check_every_op(DType dtype, bool tf32 = false) {
 
 TEST_SUITE_BEGIN("smoke");
 
-DEVICE_TEST_CASE("one convolution agrees with plain loops, forward and backward") {
-  OpRunner runner;
-  for (const std::string_view name : {"conv2d", "conv2d_backward_data", "conv2d_backward_filter"}) {
-    const auto row = std::ranges::find(op_table(), name, [](const OpRow& each) { return each.op->name(); });
-    REQUIRE(row != op_table().end());
-    check_row(runner, *row, DType::f32, false);
-  }
-}
-
 DEVICE_TEST_CASE("every op agrees with plain loops in f32") { check_every_op(DType::f32); }
 
 TEST_SUITE_END();

@@ -38,8 +38,9 @@ struct DeviceInfo {
   bool matrix_f16_only = false;      ///< as in GPUs before Ampere, whose tensor cores take neither bf16 nor tf32
   /// Whether the hardware interleaves more work than there are units at no cost, as a GPU does with thread blocks.
   bool oversubscribes = false;
-  /// Thread blocks of one of Braid's own kernels that one unit of a GPU holds at once.
-  int blocks_per_unit = 1;
+  /// What limits the thread blocks that one unit of a GPU holds at once (core/block_needs.h).
+  int threads_per_unit = 0;
+  std::size_t shared_bytes_per_unit = 0;
   /// CUDA: the device as cuDNN describes it (JSON), to plan for it on other machines; or empty.
   std::string properties = {};
 

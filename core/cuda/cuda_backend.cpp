@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/cuda/handle.h"
-#include "core/cuda/occupancy.h"
 #include "core/cuda/stream_group.h"
 #include "core/error.h"
 
@@ -45,7 +44,8 @@ DeviceInfo describe(int device) {
   info.capacity = properties.multiProcessorCount;
   info.memory_bytes = properties.totalGlobalMem;
   info.oversubscribes = true;
-  info.blocks_per_unit = std::max(1, resident_blocks(properties, kOwnBlocks));
+  info.threads_per_unit = properties.maxThreadsPerMultiProcessor;
+  info.shared_bytes_per_unit = properties.sharedMemPerMultiprocessor;
 
   const double clock = 1e3 * attribute(cudaDevAttrClockRate, device);
   const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);

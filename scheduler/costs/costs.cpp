@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/block_needs.h"
 #include "scheduler/costs/matrix_kernel.h"
 
 namespace braid::scheduler {
@@ -47,12 +48,12 @@ constexpr double kLoadShare = 0.25;
 double thread_blocks(const Work& work) { return std::max(1.0, std::ceil(work.bytes / kBlockBytes)); }
 
 /// The units that a kernel of Braid's own takes from others while it runs for these microseconds. Its blocks leave
-/// room on their SMs: its share is that of the block slots that they hold, blocks / (units * blocks per unit), of the
-/// memory's bandwidth that they draw, or of the arithmetic, whichever is larger ("dominant share": Ghodsi et al.,
-/// "Dominant resource fairness", 2011). Kernels that together ask for less than the device has of all three do not slow
-/// each other down, however few units they run on.
-double occupied_units(const Work& work, const DeviceInfo& device, double microseconds) {
-  const double slots = thread_blocks(work) / device.blocks_per_unit;
+/// room on their SMs: its share is that of the blocks that the device holds at once, blocks / (units * resident
+/// blocks), of the memory's bandwidth that they draw, or of the arithmetic, whichever is larger ("dominant share":
+/// Ghodsi et al., "Dominant resource fairness", 2011). Kernels that together ask for less than the device has of all
+/// three do not slow each other down, however few units they run on.
+double occupied_units(std::string_view op, const Work& work, const DeviceInfo& device, double microseconds) {
+  const double slots = thread_blocks(work) / resident_blocks(device, block_needs(op));
   const double bandwidth = device.capacity * work.bytes / (1e-6 * microseconds * device.bytes_per_second);
   const double compute = work.flops / (1e-6 * microseconds * device.flops_per_unit * kLoadShare);
   return std::max({slots, bandwidth, compute});
@@ -68,7 +69,8 @@ double compute_rate(DType dtype, const DeviceInfo& device, bool tf32) {
 
 /// The one implementation of a node on a device that oversubscribes: its duration, and the units that others cannot use
 /// in the meantime, averaged over it.
-Cost occupying_cost(const Work& work, std::span<const ValueDesc> inputs, const DeviceInfo& device, bool tf32) {
+Cost occupying_cost(std::string_view op, const Work& work, std::span<const ValueDesc> inputs, const DeviceInfo& device,
+                    bool tf32) {
   double microseconds = 0, units = 0;
   if (is_tiled(work)) {
     const DType dtype = inputs.empty() ? DType::f32 : inputs[0].dtype;
@@ -80,7 +82,7 @@ Cost occupying_cost(const Work& work, std::span<const ValueDesc> inputs, const D
     // The hardware gives every unit one block before any gets a second.
     const double spread = std::min(thread_blocks(work), static_cast<double>(device.capacity));
     microseconds = roofline_microseconds(work, device, static_cast<int>(spread), device.flops_per_unit * kLoadShare);
-    units = occupied_units(work, device, microseconds);
+    units = occupied_units(op, work, device, microseconds);
   }
   const double width = std::clamp(std::ceil(units), 1.0, static_cast<double>(device.capacity));
   return {.width = static_cast<int>(width), .duration = microseconds};
@@ -100,7 +102,7 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
     if (graph.node(id).is_view) {
       implementations.push_back({});
     } else if (device.oversubscribes) {
-      implementations.push_back(occupying_cost(work, inputs, device, tf32));
+      implementations.push_back(occupying_cost(graph.node(id).op->name(), work, inputs, device, tf32));
     } else {
       for (const int width : widths) {
         if (width > device.max_width) break;

@@ -29,25 +29,25 @@ struct PublicFigures {
   double flops;                        ///< in f32, at the boost clock
   double matrix_flops;                 ///< in f16, dense, with f32 sums
   bool matrix_f16_only;                ///< before Ampere: neither bf16 nor tf32
-  int blocks_per_unit;                 ///< by core/cuda/occupancy.h
+  int threads, shared_kib;             ///< of an SM
   std::string_view properties = {};    ///< for cuDNN
 };
 
 constexpr PublicFigures kDevices[] = {
     // "NVIDIA Tesla P100" whitepaper (WP-08019), table 1: SXM2. Its f16 units do two operations in a lane; there are no
     // tensor cores.
-    {"p100", "NVIDIA P100", 56, 16, 732e9, 10.6e12, 21.2e12, true, 5},
+    {"p100", "NVIDIA P100", 56, 16, 732e9, 10.6e12, 21.2e12, true, 2048, 64},
     // "NVIDIA Tesla V100 GPU architecture" whitepaper (WP-08608), table 1: SXM2, 16 GB.
-    {"v100", "NVIDIA V100", 80, 16, 900e9, 15.7e12, 125e12, true, 5},
+    {"v100", "NVIDIA V100", 80, 16, 900e9, 15.7e12, 125e12, true, 2048, 96},
     // "NVIDIA Turing GPU architecture" whitepaper (WP-09183), table 1: reference clock. An SM holds 1024 threads, half
     // as many as that of a V100.
-    {"rtx2080ti", "NVIDIA GeForce RTX 2080 Ti", 68, 11, 616e9, 13.4e12, 53.8e12, true, 4},
+    {"rtx2080ti", "NVIDIA GeForce RTX 2080 Ti", 68, 11, 616e9, 13.4e12, 53.8e12, true, 1024, 64},
     // "NVIDIA A100 Tensor Core GPU architecture" whitepaper, table 4: SXM4, 40 GB.
-    {"a100", "NVIDIA A100", 108, 40, 1555e9, 19.5e12, 312e12, false, 5},
+    {"a100", "NVIDIA A100", 108, 40, 1555e9, 19.5e12, 312e12, false, 2048, 164},
     // "NVIDIA H100 Tensor Core GPU architecture" whitepaper and data sheet: SXM5.
-    {"h100", "NVIDIA H100", 132, 80, 3.35e12, 66.9e12, 989.4e12, false, 5},
+    {"h100", "NVIDIA H100", 132, 80, 3.35e12, 66.9e12, 989.4e12, false, 2048, 228},
     // "NVIDIA H200 Tensor Core GPU" data sheet: SXM.
-    {"h200", "NVIDIA H200", 132, 150.754820096, 4.8e12, 67e12, 989e12, false, 5, kH200Properties},
+    {"h200", "NVIDIA H200", 132, 150.754820096, 4.8e12, 67e12, 989e12, false, 2048, 228, kH200Properties},
 };
 
 DeviceInfo describe(const PublicFigures& gpu) {
@@ -64,7 +64,8 @@ DeviceInfo describe(const PublicFigures& gpu) {
           .matrix_flops_per_unit = kMatrixShare * gpu.matrix_flops / gpu.multiprocessors,
           .matrix_f16_only = gpu.matrix_f16_only,
           .oversubscribes = true,
-          .blocks_per_unit = gpu.blocks_per_unit,
+          .threads_per_unit = gpu.threads,
+          .shared_bytes_per_unit = static_cast<std::size_t>(gpu.shared_kib) << 10,
           .properties = std::string(gpu.properties)};
 }
 
@@ -86,9 +87,9 @@ class Reader {
                 "[device] '", key, "' must be a number of at least ", least, ", got ", value.dump());
     return value.get<double>();
   }
-  int units(const char* key) {
+  int units(const char* key, double least = 1) {
     constexpr int kMost = 1 << 20;
-    const double value = number(key, 1);
+    const double value = number(key, least);
     BRAID_CHECK(value == std::floor(value) && value <= kMost, Error, "[device] '", key, "' must be an integer up to ",
                 kMost, ", got ", value);
     return static_cast<int>(value);
@@ -132,7 +133,8 @@ std::string to_json(const DeviceInfo& device) {
                {"fork_seconds", device.fork_seconds},
                {"max_width", device.max_width},
                {"oversubscribes", device.oversubscribes},
-               {"blocks_per_unit", device.blocks_per_unit},
+               {"threads_per_unit", device.threads_per_unit},
+               {"shared_bytes_per_unit", device.shared_bytes_per_unit},
                {"properties", nullptr}};
   if (!device.properties.empty()) json["properties"] = Json::parse(device.properties);
   return json.dump(2);
@@ -157,7 +159,8 @@ DeviceInfo device_from_json(std::string_view text) {
   device.max_width = reader.units("max_width");
   device.matrix_f16_only = reader.flag("matrix_f16_only");
   device.oversubscribes = reader.flag("oversubscribes");
-  device.blocks_per_unit = reader.units("blocks_per_unit");
+  device.threads_per_unit = reader.units("threads_per_unit", 0);
+  device.shared_bytes_per_unit = static_cast<std::size_t>(reader.units("shared_bytes_per_unit", 0));
   if (properties.is_object()) device.properties = properties.dump();
   reader.finish();
   return device;

@@ -1,74 +1,95 @@
-#include "core/cuda/occupancy.h"
+// The scheduler's formula for the blocks of a kernel that an SM holds, against NVIDIA's, which are host code.
 
+#include <cuda_occupancy.h>
 #include <doctest/doctest.h>
 
 #include "core/backend.h"
-#include "core/error.h"
+#include "core/block_needs.h"
+#include "ops/kernels.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/cuda/recording/recording.h"
 
 namespace braid::testing {
 namespace {
 
-using cuda::BlockNeeds;
-using cuda::resident_blocks;
-
 /// The limits of an SM, from the table of compute capabilities in the CUDA C++ programming guide.
-cudaDeviceProp multiprocessor(int major, int minor, std::size_t shared_kib, std::size_t shared_kib_of_block) {
-  cudaDeviceProp device{};
-  device.major = major;
-  device.minor = minor;
-  device.multiProcessorCount = 100;  // does not matter
+struct Multiprocessor {
+  std::string_view device;
+  int major, minor, threads, shared_kib, shared_kib_of_block;
+};
+constexpr Multiprocessor kMultiprocessors[] = {{"p100", 6, 0, 2048, 64, 48},      {"v100", 7, 0, 2048, 96, 96},
+                                               {"rtx2080ti", 7, 5, 1024, 64, 64}, {"a100", 8, 0, 2048, 164, 163},
+                                               {"h100", 9, 0, 2048, 228, 227},    {"h200", 9, 0, 2048, 228, 227}};
+
+int nvidia_resident_blocks(const Multiprocessor& sm, const BlockNeeds& needs) {
+  cudaOccDeviceProp device{};
+  device.computeMajor = sm.major;
+  device.computeMinor = sm.minor;
+  device.numSms = 100;  // does not matter
   device.warpSize = 32;
   device.maxThreadsPerBlock = 1024;
-  device.maxThreadsPerMultiProcessor = 2048;
+  device.maxThreadsPerMultiprocessor = sm.threads;
   device.regsPerBlock = device.regsPerMultiprocessor = 65536;
   device.sharedMemPerBlock = 48 << 10;
-  device.sharedMemPerMultiprocessor = shared_kib << 10;
-  device.sharedMemPerBlockOptin = shared_kib_of_block << 10;
-  device.reservedSharedMemPerBlock = 1 << 10;
-  return device;
+  device.sharedMemPerMultiprocessor = static_cast<std::size_t>(sm.shared_kib) << 10;
+  device.sharedMemPerBlockOptin = static_cast<std::size_t>(sm.shared_kib_of_block) << 10;
+  device.reservedSharedMemPerBlock = sm.major < 8 ? 0 : 1 << 10;
+  cudaOccFuncAttributes attributes;
+  attributes.maxThreadsPerBlock = device.maxThreadsPerBlock;
+  attributes.numRegs = needs.registers;
+  attributes.sharedSizeBytes = 0;
+  attributes.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+  attributes.maxDynamicSharedSizeBytes = device.sharedMemPerBlockOptin;
+  attributes.numBlockBarriers = 1;
+  const cudaOccDeviceState state;
+  cudaOccResult result{};
+  REQUIRE(cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &attributes, &state, needs.threads,
+                                                  needs.shared_bytes) == CUDA_OCC_SUCCESS);
+  return result.activeBlocksPerMultiprocessor;
 }
-const cudaDeviceProp kA100 = multiprocessor(8, 0, 164, 163), kH100 = multiprocessor(9, 0, 228, 227),
-                     kB200 = multiprocessor(10, 0, 228, 227);
 
 }  // namespace
 
-TEST_CASE("an SM holds as many blocks as its warps, registers, shared memory and block slots allow") {
-  for (const cudaDeviceProp& device : {kA100, kH100, kB200}) {
-    CAPTURE(device.major);
-    // 64 warps, in blocks of 8.
-    CHECK(resident_blocks(device, {.threads = 256, .registers = 32, .shared_bytes = 0}) == 8);
-    CHECK(resident_blocks(device, {.threads = 1024, .registers = 32, .shared_bytes = 0}) == 2);
-    // 65,536 registers, which a warp gets in units of 256.
-    CHECK(resident_blocks(device, {.threads = 256, .registers = 33, .shared_bytes = 0}) == 6);
-    CHECK(resident_blocks(device, {.threads = 256, .registers = 64, .shared_bytes = 0}) == 4);
-    CHECK(resident_blocks(device, {.threads = 256, .registers = 128, .shared_bytes = 0}) == 2);
-    CHECK(resident_blocks(device, {.threads = 256, .registers = 255, .shared_bytes = 0}) == 1);
-    // 32 blocks, however small.
-    CHECK(resident_blocks(device, {.threads = 32, .registers = 16, .shared_bytes = 0}) == 32);
+TEST_CASE("an SM holds as many blocks as NVIDIA's formulas say") {
+  for (const Multiprocessor& sm : kMultiprocessors) {
+    CAPTURE(sm.device);
+    const DeviceInfo device = scheduler::known_device(sm.device);
+    for (int registers = 16; registers <= 255; ++registers) {
+      CAPTURE(registers);
+      const BlockNeeds needs{.threads = 256, .registers = registers, .shared_bytes = 0};
+      CHECK(resident_blocks(device, needs) == nvidia_resident_blocks(sm, needs));
+    }
+    for (const OpBlocks& row : kOpBlocks) {
+      CAPTURE(row.op);
+      const int blocks = nvidia_resident_blocks(sm, row.needs);
+      CHECK(resident_blocks(device, row.needs) <= blocks);
+      CHECK(resident_blocks(device, row.needs) >= (sm.major < 8 ? blocks - 1 : blocks));
+    }
+    for (const BlockNeeds& needs : {BlockNeeds{}, BlockNeeds{512, 32, 31 << 10}, BlockNeeds{1024, 32, 0}}) {
+      CHECK(resident_blocks(device, needs) == nvidia_resident_blocks(sm, needs));
+    }
   }
-  // Shared memory, of which every block costs 1 KiB more: 164 KiB and 228 KiB.
-  CHECK(resident_blocks(kA100, {.threads = 256, .registers = 32, .shared_bytes = 31 << 10}) == 5);
-  CHECK(resident_blocks(kH100, {.threads = 256, .registers = 32, .shared_bytes = 31 << 10}) == 7);
-  CHECK(resident_blocks(kB200, {.threads = 256, .registers = 32, .shared_bytes = 227 << 10}) == 1);
-  CHECK(resident_blocks(kA100, {.threads = 256, .registers = 32, .shared_bytes = 163 << 10}) == 1);
 }
 
-TEST_CASE("a block that does not fit gives 0, and an unknown architecture is an error") {
-  CHECK(resident_blocks(kA100, {.threads = 256, .registers = 32, .shared_bytes = 164 << 10}) == 0);
-  CHECK(resident_blocks(kH100, {.threads = 1024, .registers = 255, .shared_bytes = 0}) == 0);
-  CHECK_THROWS_WITH_AS(resident_blocks(multiprocessor(99, 1, 228, 227), {}),
-                       doctest::Contains("no occupancy is known for compute capability 99.1 and blocks of 256"),
-                       DeviceError);
-  CHECK_THROWS_AS(resident_blocks(kH100, {.threads = 0}), DeviceError);
+TEST_CASE("the occupancy of an op is that of its kernels, and an unknown op's is that of most kernels") {
+  for (const std::string_view op : kernel_names(DeviceType::cuda)) {
+    const bool in_library = op.starts_with("conv2d") || op.starts_with("linear");
+    CAPTURE(op);
+    CHECK(std::ranges::count(kOpBlocks, op, &OpBlocks::op) == (in_library ? 0 : 1));
+  }
+  const DeviceInfo h200 = scheduler::known_device("h200");
+  CHECK(resident_blocks(h200, block_needs("relu")) == 8);
+  CHECK(resident_blocks(h200, block_needs("batch_norm")) == 4);
+  CHECK(resident_blocks(h200, block_needs("swish")) == 5);
+  CHECK(resident_blocks({}, {}) == 1);
 }
 
-TEST_CASE("a device knows how many blocks of Braid's own kernels its SMs hold") {
+TEST_CASE("a device that is there and one that is known by name have the same limits") {
   recording::reset();
   const auto backend = make_backend({DeviceType::cuda, 0});
-  CHECK(backend->info().blocks_per_unit == 5);
-  CHECK(scheduler::known_device("h200").blocks_per_unit == 5);
+  const DeviceInfo h200 = scheduler::known_device("h200");
+  CHECK(backend->info().threads_per_unit == h200.threads_per_unit);
+  CHECK(backend->info().shared_bytes_per_unit == h200.shared_bytes_per_unit);
 }
 
 }  // namespace braid::testing

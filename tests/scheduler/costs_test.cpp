@@ -72,10 +72,11 @@ TEST_CASE("Braid's own kernels are as wide as their share of block slots or of b
   gpu.launch_seconds = 1;  // the memory is idle almost all the time
   CHECK(cost(2).width == 2);
   CHECK(cost(100).width == 10);
-  gpu.blocks_per_unit = 8;  // which leave their units to others as well
+  gpu.threads_per_unit = 2048;  // registers are enough for five blocks, which leave their units to others as well
+  gpu.shared_bytes_per_unit = 128 << 10;
   CHECK(cost(2).width == 1);
-  CHECK(cost(17).width == 3);
-  CHECK(cost(80).width == 10);
+  CHECK(cost(17).width == 4);
+  CHECK(cost(50).width == 10);
   CHECK(cost(1000).width == 10);
   gpu.bytes_per_second = gpu.bytes_per_second_unit = 1e6;  // the bytes take long
   gpu.launch_seconds = 1e-6;
@@ -84,7 +85,8 @@ TEST_CASE("Braid's own kernels are as wide as their share of block slots or of b
 
 TEST_CASE("the widths of kernels that fill the memory's bandwidth add up to the time that the bytes need") {
   DeviceInfo gpu = ten_multiprocessors();
-  gpu.blocks_per_unit = 8;
+  gpu.threads_per_unit = 2048;
+  gpu.shared_bytes_per_unit = 128 << 10;
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(8));
   for (int i = 0; i < 20; ++i) add_work(graph, input, {.bytes = 100e6});

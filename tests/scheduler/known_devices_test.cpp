@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/block_needs.h"
 #include "core/error.h"
 
 namespace braid::scheduler::testing {
@@ -17,7 +18,7 @@ TEST_CASE("a device that is known by name has what planning needs") {
     CHECK(device.flops_per_unit > 0);
     CHECK(device.matrix_flops_per_unit > device.flops_per_unit);
     CHECK(device.bytes_per_second > device.bytes_per_second_unit);
-    CHECK(device.blocks_per_unit > 1);
+    CHECK(resident_blocks(device, {}) > 1);
   }
   CHECK_FALSE(known_device("h200").properties.empty());
   CHECK_THROWS_WITH_AS(known_device("h300"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The scripts: what a step and the demo print, who waits for whom, how test cases are counted, and which types are defined
-twice."""
+"""The scripts: what a step and the demo print, who waits for whom, how test cases are counted, which types are defined
+twice, and what is wrong with a kernel."""
 
 import os
 import pathlib
@@ -13,6 +13,8 @@ import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 FAKES = pathlib.Path(__file__).resolve().parent / "fakes"
+sys.path.insert(0, str(SCRIPTS))
+import check_kernels  # noqa: E402
 
 
 class Steps(unittest.TestCase):
@@ -168,6 +170,34 @@ class CheckTypes(unittest.TestCase):
         self.assertEqual(self.repeated(tests__ops__a=mine, tests__train__b=mine, examples__c=mine, examples__d=mine), "")
         self.assertIn("defined in core/r.cpp and examples/c.cpp", self.repeated(core__r=mine, examples__c=mine))
         self.assertIn("defined in tests/ops/a.cpp and tests/ops/b.cpp", self.repeated(tests__ops__a=mine, tests__ops__b=mine))
+
+
+class CheckKernels(unittest.TestCase):
+    REPORT = ("ptxas info    : Compiling entry function 'pass' for 'sm_90'\nptxas info    : Function properties for pass\n"
+              "    {} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+              "ptxas info    : Used {} registers, used 1 barriers, {} bytes smem\n")
+    LOAD, WIDE_LOAD = "\tld.global.nc.f32 %f1, [%rd1];\n", "\tld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];\n"
+
+    def kernel(self, body, local=0, registers=64, shared=0, name="pass"):
+        ptx = f".visible .entry pass(\n)\n.maxntid 256, 1, 1\n{{\n{body}}}\n.visible .entry other(\n)\n{{\n{self.LOAD * 99}}}\n"
+        kernel, = check_kernels.kernels_in(self.REPORT.format(local, registers, shared), ptx, "pass.cu")
+        return kernel._replace(name=name)
+
+    def test_a_kernel_that_moves_vectors_is_right(self):
+        kernel = self.kernel(self.WIDE_LOAD * 4 + self.LOAD * 3 + "\tst.global.wb.v4.u32 [%rd2], {%r1, %r2, %r3, %r4};\n")
+        self.assertEqual((kernel.wide("ld"), kernel.narrow("ld"), kernel.wide("st"), kernel.narrow("st")), (4, 3, 1, 0))
+        self.assertEqual(list(kernel.faults()), [])
+
+    def test_local_memory_narrow_accesses_and_few_blocks_are_faults(self):
+        self.assertIn("local memory", *self.kernel("", local=8).faults())
+        self.assertIn("32 loads of less than 16 bytes beside 6", *self.kernel(self.WIDE_LOAD * 6 + self.LOAD * 32).faults())
+        self.assertIn("room for 2 blocks", *self.kernel("", registers=84).faults())
+        self.assertIn("room for 2 blocks", *self.kernel("", shared=100 << 10).faults())
+        self.assertEqual(list(self.kernel("", registers=84, name="pass<double>").faults()), [])
+
+    def test_the_scarcest_of_what_an_sm_has_limits_its_blocks(self):
+        for registers, shared, blocks in ((32, 0, 8), (33, 0, 6), (64, 0, 4), (80, 0, 3), (128, 0, 2), (32, 31 << 10, 7)):
+            self.assertEqual(self.kernel("", registers=registers, shared=shared).blocks(), blocks)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ TEST_CASE("a trace shows measured times as a separate process beside the plan") 
   view.clock = "events";
   for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
   const Json trace = Json::parse(chrome_trace(view));
+  CHECK(trace.at("otherData").at("clock") == "events");
   check_format(trace);
   check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
   check_nodes(view, trace, kMeasured, view.measured, critical_path(view.plan, view.measured));

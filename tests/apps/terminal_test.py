@@ -101,7 +101,8 @@ class Terminal(unittest.TestCase):
     def test_one_job_has_one_line_at_any_width(self):
         for columns in (1, 40, 60, 80, 200):
             with self.subTest(columns=columns):
-                run = Run(self, self.ENDLESS, columns)
+                # Epochs of more than 100 ms, after which the line is drawn while training.
+                run = Run(self, [*self.ENDLESS, "--set", "data.size=9600"], columns, frames=20)
                 lines = run.finish()
                 self.assertTrue(lines[0].startswith("lenet5 ("), lines[0])
                 self.check_epochs(lines)

@@ -98,8 +98,8 @@ class Step final : public ValueReader {
 
 class Session : public Context {
  public:
-  /// Throws DeviceError if the device is not usable, fails its check or is not that of the costs, DataError if these cannot be read, Error
-  /// on an unknown policy or options out of range.
+  /// Throws DeviceError if the device is not usable, fails its check or is not that of the costs, DataError if these
+  /// cannot be read, Error on an unknown policy or options out of range.
   explicit Session(const SessionOptions& options = {});
   ~Session() override;
 

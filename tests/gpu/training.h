@@ -19,7 +19,7 @@ inline SessionOptions on_device(int streams) {
   SessionOptions options;
   options.device = test_device();
   options.streams = streams;
-  options.tf32 = false;  // comparable with the CPU
+  options.tf32 = false;                 // comparable with the CPU
   options.width = tests_gpu() ? 0 : 1;  // the same for any number of streams
   return options;
 }

@@ -77,7 +77,8 @@ struct CUgraphExec_st : braid::recording::Object {
   std::vector<std::function<void()>> work;
 };
 
-/// Without a stream it is for making plans. Such a handle belongs to a thread and outlives reset(): Alive leaves it out.
+/// Without a stream it is for making plans. Such a handle belongs to a thread and outlives reset(): Alive leaves it
+/// out.
 struct cudnnContext : braid::recording::Object {
   CUctx_st* context = nullptr;
   CUstream_st* stream = nullptr;

@@ -28,7 +28,7 @@ struct OpBlocks {
 inline constexpr OpBlocks kOpBlocks[] = {
     // clang-format off
     {"accuracy", {256, 32, 0}},
-    {"adam_update", {256, 46, 28}},
+    {"adam_update", {256, 48, 28}},
     {"adaptive_avg_pool2d", {256, 48, 0}},
     {"adaptive_avg_pool2d_backward", {256, 58, 0}},
     {"avg_pool2d", {256, 48, 0}},

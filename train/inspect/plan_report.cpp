@@ -163,7 +163,7 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
   report.target = find_plan_target(request.device.empty() ? options.device : request.device);
   report.step = record_step(config, request.batch_size, request.forward);
-  const bool tf32 = rounds_to_tf32(options, report.target.info);
+  const bool tf32 = report.tf32 = rounds_to_tf32(options, report.target.info);
   report.costs = target_costs(report.step.graph, report.target, options);
   const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
   report.problem = scheduler::make_problem(report.step.graph, std::move(report.costs.costs), report.target.info,
@@ -223,7 +223,8 @@ std::string to_text(const PlanReport& report, bool all_columns) {
   const PlanRow& configured = report.rows[report.configured];
   std::ostringstream out;
   out << wrapped(describe(report.step)) << '\n'
-      << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels)) << '\n'
+      << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels,
+                         report.tf32 ? "; f32 is computed in tf32" : "")) << '\n'
       << wrapped(message(
              plural(report.step.graph.node_count(), "node"), "; ", costs.convolutions,
              " are convolutions and their gradients",

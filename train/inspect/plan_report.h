@@ -52,6 +52,7 @@ struct PlanReport {
   scheduler::LimitedStep planned;  ///< of that row
   scheduler::MemoryUse memory;     ///< of that row
   std::int64_t memory_limit = 0;   ///< 0: none
+  bool tf32 = false;               ///< whether f32 rounds to it
 };
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,

@@ -153,7 +153,12 @@ cases() {
   return "$status"
 }
 
-smoke() { cases -ts=smoke; }
+smoke() {
+  local status=0
+  cases -ts=smoke || status=1
+  [[ $device == cpu ]] || check "$(share 5)" 'a tiny network trains as on the CPU' "$bin/braid" devices --check || status=1
+  return "$status"
+}
 
 # All other tests, and one epoch of the three networks that the demo trains at once, all of which must learn.
 tests() {

@@ -75,7 +75,7 @@ class GpuCheck(unittest.TestCase):
         machine = (self.out / "machine.txt").read_text()
         for found in ("Driver Version", "braid fake", "cuda:0: a fake GPU", "python 3"):
             self.assertIn(found, machine)
-        for case in ("one convolution", "a step, replayed", "one epoch of three networks at once"):
+        for case in ("one convolution", "a step, replayed", "a tiny network trains as on the CPU", "one epoch of three networks at once"):
             self.assertRegex(text, rf"ok +\d+ ms {case}\n")
 
     def test_the_comparison_begins_with_what_matters_most(self):

@@ -63,7 +63,7 @@ std::vector<Array> trained(DType dtype, bool copies, bool adam, int turns, std::
     const Array wide = session.read(*parameter), copy = session.read(*parameter->rounded());
     Step step = session.step();
     const Tensor rounded = cast(cast(wide, dtype), DType::f32), of_copy = cast(copy, DType::f32);
-    CHECK(same_bytes(rounded.array(), of_copy.array()));
+    CHECK(testing::same_bytes(rounded.array(), of_copy.array()));
   }
   return tensors;
 }
@@ -77,7 +77,7 @@ TEST_CASE("optimizers update parameters and their copies bit for bit as if the p
       const std::vector<Array> a = trained(dtype, true, adam, 3, with_copies);
       const std::vector<Array> b = trained(dtype, false, adam, 3, with_casts);
       REQUIRE(a.size() == b.size());
-      for (std::size_t i = 0; i < a.size(); ++i) CHECK(same_bytes(a[i], b[i]));
+      for (std::size_t i = 0; i < a.size(); ++i) CHECK(testing::same_bytes(a[i], b[i]));
       CHECK(with_copies == 2 * 3);  // the images, the logits, and the gradient of the logits
       CHECK(with_casts > 80);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The scripts: what a step and the demo print, who waits for whom, how test cases are counted, which types are defined
-twice, and what is wrong with a kernel."""
+twice, what is wrong with a kernel, and how long a step takes at least."""
 
 import os
 import pathlib
@@ -14,7 +14,9 @@ import unittest
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 FAKES = pathlib.Path(__file__).resolve().parent / "fakes"
 sys.path.insert(0, str(SCRIPTS))
+sys.path.insert(0, str(SCRIPTS.parent / "benchmarks"))
 import check_kernels  # noqa: E402
+import step_counts  # noqa: E402
 
 
 class Steps(unittest.TestCase):
@@ -198,6 +200,22 @@ class CheckKernels(unittest.TestCase):
     def test_the_scarcest_of_what_an_sm_has_limits_its_blocks(self):
         for registers, shared, blocks in ((32, 0, 8), (33, 0, 6), (64, 0, 4), (80, 0, 3), (128, 0, 2), (32, 31 << 10, 7)):
             self.assertEqual(self.kernel("", registers=registers, shared=shared).blocks(), blocks)
+
+
+class StepCounts(unittest.TestCase):
+    def test_a_step_takes_as_long_as_what_limits_it(self):
+        self.assertEqual(step_counts.floor("bf16", 4800, 98.9, 400), (1000, "memory"))
+        self.assertEqual(step_counts.floor("bf16", 4800, 98.9, 600), (1200, "launches"))
+        self.assertEqual(step_counts.floor("bf16", 480, 989, 400), (1000, "arithmetic"))
+        self.assertEqual(step_counts.floor("tf32", 480, 989, 400), (2000, "arithmetic"))
+
+    def test_the_counts_of_pytorch_are_read_back_from_the_table(self):
+        own = [{"kernels": 40, "chain": 20, "waits": 7, "bytes": 1e9, "flops": 1e12}] * len(step_counts.ROWS)
+        pytorch = [(100 + row, step_counts.rounded(1234.5 + 1000 * row)) for row in range(len(own))]
+        table = "".join(step_counts.make_table(own, pytorch, "2.9.1"))
+        self.assertEqual(step_counts.written_pytorch(table), (pytorch, "2.9.1"))
+        with self.assertRaisesRegex(SystemExit, "other rows"):
+            step_counts.written_pytorch(table.replace("| bf16 | resnet50 | 8 |", "| bf16 | resnet50 | 16 |"))
 
 
 if __name__ == "__main__":

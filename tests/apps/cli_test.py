@@ -653,7 +653,7 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(over_bound, f"{makespan / bound:.2f}")
         if plan["has_kernels"]:
             self.assertGreaterEqual(plan["implementations"], 2 * plan["convolutions"])
-            self.assertIn(" with cuDNN's plans and their workspaces\n", text)
+            self.assertIn(" with cuDNN's plans and their workspaces, f32 as tf32\n", text)
         else:
             self.assertEqual((plan["implementations"], sum(configured["workspace_bytes"])), (0, 0))
             self.assertIn(" by the analytic model alone: this build of Braid has no CUDA backend", " ".join(text.split()))

@@ -224,7 +224,8 @@ std::string to_text(const PlanReport& report, bool all_columns) {
   std::ostringstream out;
   out << wrapped(describe(report.step)) << '\n'
       << wrapped(message("planned for ", report.target.info.name, ' ', report.target.kernels,
-                         report.tf32 ? ", f32 as tf32" : "")) << '\n'
+                         report.tf32 ? ", f32 as tf32" : ""))
+      << '\n'
       << wrapped(message(
              plural(report.step.graph.node_count(), "node"), "; ", costs.convolutions,
              " are convolutions and their gradients",

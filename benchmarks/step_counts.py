@@ -4,7 +4,8 @@
     benchmarks/step_counts.py [BUILD] [--update] [--pytorch]
 
 Fails if the table in docs/benchmarks.md differs from what the program step_counts of the build folder (build/release) counts;
---update writes it. PyTorch's columns stay as they are: --pytorch installs PyTorch in build/pytorch and counts again.
+--update writes it. Another release of cuDNN than the table's, which may have other plans, is no reason to fail. PyTorch's columns stay
+as they are: --pytorch installs PyTorch in build/pytorch and counts again.
 """
 import argparse
 import concurrent.futures
@@ -86,7 +87,7 @@ def make_table(counts, pytorch, version):
         microseconds, reason = floor(*limits)
         return f"{text(microseconds)} ({reason})"
 
-    yield f"Braid with {STREAMS} streams; PyTorch {version}; times are predicted, in µs.\n\n"
+    yield f"Braid with {STREAMS} streams and cuDNN {counts[0]['cudnn']}; PyTorch {version}; times are predicted, in µs.\n\n"
     yield ("| precision | network | batch | GFLOP | kernels | longest chain | waits | MB | least time on one stream | on several | "
            "PyTorch: kernels | MB | least time |\n")
     yield "|---" * 13 + "|\n"
@@ -117,6 +118,8 @@ def main():
     table = "".join(make_table(counts, *pytorch))
     if arguments.update:
         DOCUMENT.write_text(document[:found.start()] + table + document[found.end():])
+    elif (release := f"cuDNN {counts[0]['cudnn']};") not in found[0]:
+        print(f"step counts: skipped (the table in {DOCUMENT.name} is not of {release[:-1]})")
     elif table != found[0]:
         sys.stdout.writelines(difflib.unified_diff(found[0].splitlines(True), table.splitlines(True), "written", "counted"))
         sys.exit(f"step_counts: the table in {DOCUMENT.name} is out of date: run benchmarks/step_counts.py --update")

@@ -210,7 +210,7 @@ class StepCounts(unittest.TestCase):
         self.assertEqual(step_counts.floor("tf32", 480, 989, 400), (2000, "arithmetic"))
 
     def test_the_counts_of_pytorch_are_read_back_from_the_table(self):
-        own = [{"kernels": 40, "chain": 20, "waits": 7, "bytes": 1e9, "flops": 1e12}] * len(step_counts.ROWS)
+        own = [{"kernels": 40, "chain": 20, "waits": 7, "bytes": 1e9, "flops": 1e12, "cudnn": "9.19"}] * len(step_counts.ROWS)
         pytorch = [(100 + row, step_counts.rounded(1234.5 + 1000 * row)) for row in range(len(own))]
         table = "".join(step_counts.make_table(own, pytorch, "2.9.1"))
         self.assertEqual(step_counts.written_pytorch(table), (pytorch, "2.9.1"))

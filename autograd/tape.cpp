@@ -118,7 +118,7 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
 
 ValueId Tape::rounded_parameter(ValueId value, DType dtype) {
   const Value& v = graph_.value(value);
-  if (v.slot < 0 || (dtype != DType::f16 && dtype != DType::bf16)) return kNoValue;
+  if (v.slot < 0 || computed_in(dtype) == dtype) return kNoValue;
   if (v.kind != ValueKind::parameter || newest_[static_cast<std::size_t>(v.slot)] != value) return kNoValue;
   Parameter& parameter = context_.parameter(v.slot);
   if (parameter.rounded() == nullptr && v.previous != kNoValue) return kNoValue;  // it has changed in this step

@@ -21,6 +21,16 @@ Device Device::parse(std::string_view text) {
   throw DeviceError(message("[device] expected 'auto', 'cpu', 'cuda' or 'cuda:<index>', got '", text, "'"));
 }
 
+void DeviceInfo::set_gpu_rates(double flops, double matrix_flops, double memory_bandwidth) {
+  constexpr double kComputeShare = 0.9, kMatrixShare = 0.7, kMemoryShare = 0.85;  // profiles replace these
+  flops_per_unit = kComputeShare * flops / capacity;
+  matrix_flops_per_unit = kMatrixShare * matrix_flops / capacity;
+  bytes_per_second = kMemoryShare * memory_bandwidth;
+  bytes_per_second_unit = 3 * bytes_per_second / capacity;  // a third of the SMs saturates the memory
+  launch_seconds = 2e-6;                                    // a kernel within a CUDA graph
+  oversubscribes = true;
+}
+
 std::ostream& operator<<(std::ostream& out, const Device& device) {
   return device.type == DeviceType::cpu ? out << "cpu" : out << "cuda:" << device.index;
 }

@@ -43,7 +43,6 @@ DeviceInfo describe(int device) {
   info.name = properties.name;
   info.capacity = properties.multiProcessorCount;
   info.memory_bytes = properties.totalGlobalMem;
-  info.oversubscribes = true;
   info.threads_per_unit = properties.maxThreadsPerMultiProcessor;
   info.shared_bytes_per_unit = properties.sharedMemPerMultiprocessor;
 
@@ -51,14 +50,9 @@ DeviceInfo describe(int device) {
   const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
   const SmRates rates = sm_rates(properties.major, properties.minor);
-  // The part of the peaks that good kernels reach; profiles replace these round figures.
-  constexpr double kComputeShare = 0.9, kMatrixShare = 0.7, kMemoryShare = 0.85;
-  info.flops_per_unit = kComputeShare * 2 * rates.lanes * clock;
-  info.matrix_flops_per_unit = kMatrixShare * rates.matrix_flops * clock;
+  const double cycles = clock * info.capacity;  // per second, of all SMs
+  info.set_gpu_rates(2 * rates.lanes * cycles, rates.matrix_flops * cycles, 2 * memory_clock * bus_bytes);
   info.matrix_f16_only = properties.major < 8;
-  info.bytes_per_second = kMemoryShare * 2 * memory_clock * bus_bytes;
-  info.bytes_per_second_unit = 3 * info.bytes_per_second / info.capacity;  // a third of the SMs saturates the memory
-  info.launch_seconds = 2e-6;                                              // a kernel within a CUDA graph
   return info;
 }
 

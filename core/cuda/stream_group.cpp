@@ -228,7 +228,7 @@ KernelTiming CudaStreamGroup::time(Kernel& kernel) {
   };
   CommandLists commands{.streams = {{{Command::Kind::launch, 0}}}};
   const Program program{commands, {&kernel}};
-  launch(program);  // libraries load what they need
+  launch(program);  // libraries load what they need, and a kernel that is unusable says so
   const double once = microseconds([&] { launch(program); });
   const int repeats =
       static_cast<int>(std::clamp(std::ceil(kLeastMicroseconds / std::max(once, 1.0)), 1.0, double{kMostRepeats}));

@@ -34,11 +34,6 @@ KernelTiming KernelTimer::time(const StepGraph& graph, NodeId node, Kernel& kern
   const Scratch scratch(graph, node, kernel);
   clear_scratch(backend_, scratch_, scratch.bytes());
   scratch.bind(kernel, scratch_.data());
-  if (kernel.is_untried()) {  // what fails while being timed is hard to attribute
-    const CommandLists once{.streams = {{{Command::Kind::launch, 0}}}};
-    streams_.launch(Program{once, {&kernel}});
-    streams_.synchronize();
-  }
   return streams_.time(kernel);
 }
 

@@ -51,22 +51,15 @@ constexpr PublicFigures kDevices[] = {
 };
 
 DeviceInfo describe(const PublicFigures& gpu) {
-  // The part of a GPU's peaks that good kernels reach; profiles replace these round figures.
-  constexpr double kComputeShare = 0.9, kMatrixShare = 0.7, kMemoryShare = 0.85;
-  const double bandwidth = kMemoryShare * gpu.bytes_per_second;
-  return {.name = std::string(gpu.name),
-          .capacity = gpu.multiprocessors,
-          .memory_bytes = static_cast<std::size_t>(std::llround(1e9 * gpu.gigabytes)),
-          .flops_per_unit = kComputeShare * gpu.flops / gpu.multiprocessors,
-          .bytes_per_second = bandwidth,
-          .bytes_per_second_unit = 3 * bandwidth / gpu.multiprocessors,  // a third of the SMs saturates the memory
-          .launch_seconds = 2e-6,                                        // a kernel within a CUDA graph
-          .matrix_flops_per_unit = kMatrixShare * gpu.matrix_flops / gpu.multiprocessors,
-          .matrix_f16_only = gpu.matrix_f16_only,
-          .oversubscribes = true,
-          .threads_per_unit = gpu.threads,
-          .shared_bytes_per_unit = static_cast<std::size_t>(gpu.shared_kib) << 10,
-          .properties = std::string(gpu.properties)};
+  DeviceInfo info{.name = std::string(gpu.name),
+                  .capacity = gpu.multiprocessors,
+                  .memory_bytes = static_cast<std::size_t>(std::llround(1e9 * gpu.gigabytes)),
+                  .matrix_f16_only = gpu.matrix_f16_only,
+                  .threads_per_unit = gpu.threads,
+                  .shared_bytes_per_unit = static_cast<std::size_t>(gpu.shared_kib) << 10,
+                  .properties = std::string(gpu.properties)};
+  info.set_gpu_rates(gpu.flops, gpu.matrix_flops, gpu.bytes_per_second);
+  return info;
 }
 
 /// Removes the keys that it reads from an object, so that any key left at the end is unknown.

@@ -3,7 +3,7 @@
 #include "core/exception_text.h"
 #include "scheduler/show/chrome_trace.h"
 #include "scheduler/show/plan_page.h"
-#include "train/run/files.h"
+#include "train/checkpoint/files.h"
 
 namespace braid::apps {
 

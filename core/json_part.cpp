@@ -7,7 +7,7 @@
 
 namespace braid {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 Json parse_json(std::string_view text) {
   try {

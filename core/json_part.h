@@ -18,12 +18,12 @@ struct JsonError : DataError {
 };
 
 /// Throws JsonError "line 3, column 7: …" if the text is not JSON.
-nlohmann::ordered_json parse_json(std::string_view text);
+nlohmann::json parse_json(std::string_view text);
 
 /// A part of a text and where it is, as "streams[1][7].wait". Every method throws JsonError "'where' what was expected,
 /// got what". The whole must outlive its parts.
 struct JsonPart {
-  const nlohmann::ordered_json& json;
+  const nlohmann::json& json;
   std::string path = {};
 
   JsonPart operator[](const char* key) const;

@@ -104,7 +104,7 @@ std::string to_json(const Plan& plan) {
 
 Plan plan_from_json(std::string_view text, const Problem& problem) {
   try {
-    const Json json = parse_json(text);
+    const auto json = parse_json(text);
     Plan plan = plan_from({json});
     require_safe(problem, plan);
     return plan;

@@ -65,7 +65,9 @@ DeviceInfo describe(const PublicFigures& gpu) {
 /// Removes the keys that it reads from an object, so that any key left at the end is unknown.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : json_(parse_json(text)) {
+  explicit Reader(std::string_view text) {
+    parse_json(text);           // says where a mistake is
+    json_ = Json::parse(text);  // keeps the order of the properties
     BRAID_CHECK(json_.is_object(), Error, "[device] expected a JSON object that describes a device");
   }
   Json take(const char* key) {

@@ -192,7 +192,7 @@ void merge(Profile& profile, const Profile& later) {
 Profile read_profile(const std::filesystem::path& path) {
   const std::string text = read_file(path, "the profile");
   try {
-    const Json json = parse_json(text);
+    const auto json = parse_json(text);
     return profile_from({json});
   } catch (const DataError& error) {
     throw DataError(message(path.string(), ": is not a profile that 'braid profile' wrote: ", error.what()));

@@ -96,9 +96,9 @@ class CommandLine(unittest.TestCase):
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
         self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()),
-                         ["config.yaml", "metrics.jsonl", "model.braid", "model.braid.previous"])
+                         ["config.yaml", "metrics.jsonl", "model.safetensors", "model.safetensors.previous"])
         expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
-        checkpoint = "runs/tiny-1/model.braid"
+        checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
             result = self.braid("eval", *arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -124,7 +124,7 @@ class CommandLine(unittest.TestCase):
     def test_two_runs_with_one_seed_are_equal(self):
         for _ in range(2):
             self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)
-        self.assertEqual((self.runs / "tiny-1/model.braid").read_bytes(), (self.runs / "tiny-2/model.braid").read_bytes())
+        self.assertEqual((self.runs / "tiny-1/model.safetensors").read_bytes(), (self.runs / "tiny-2/model.safetensors").read_bytes())
 
     def test_quiet_prints_nothing(self):
         result = self.braid("train", self.config, "--quiet")
@@ -347,7 +347,7 @@ class CommandLine(unittest.TestCase):
             process.communicate()
             run = self.runs / f"tiny-{number + 1}"
             self.assertLessEqual({path.parent for path in self.runs.glob("*/*.tmp*")}, {run})
-            (run / "model.braid.tmp1").write_text("half")
+            (run / "model.safetensors.tmp1").write_text("half")
         stranger = self.runs / "tiny-1" / "notes.tmp"
         stranger.write_text("mine")
         self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
@@ -409,7 +409,7 @@ class CommandLine(unittest.TestCase):
         environment = {**os.environ, "HOME": str(home)}
         result = self.braid("train", self.config, "-q", "--set", "output.root=~/runs", env=environment)
         self.assertEqual(result.returncode, 0, result)
-        self.assertTrue((home / "runs/tiny-1/model.braid").exists())
+        self.assertTrue((home / "runs/tiny-1/model.safetensors").exists())
         self.assertFalse((self.folder / "~").exists())
 
     def test_one_of_a_thing_has_no_s(self):
@@ -451,17 +451,17 @@ class CommandLine(unittest.TestCase):
 
     def test_damaged_checkpoint_names_the_file(self):
         self.assertEqual(self.braid("train", self.config, "-q", "--set", "train.epochs=1").returncode, 0)
-        model = self.runs / "tiny-1/model.braid"
+        model = self.runs / "tiny-1/model.safetensors"
         content = bytearray(model.read_bytes())
         content[len(content) // 2] ^= 1
         model.write_bytes(content)
         self.assertEqual(self.fails("eval", "runs/tiny-1"),
-                         "runs/tiny-1/model.braid: damaged: the checksum does not match")
-        self.assertIn("model.braid for this config: expected the folder of a run, or --checkpoint FILE",
+                         "runs/tiny-1/model.safetensors: damaged: the checksum does not match")
+        self.assertIn("model.safetensors for this config: expected the folder of a run, or --checkpoint FILE",
                       self.fails("eval", self.config))
         model.unlink()
         self.assertEqual(self.fails("eval", "runs/tiny-1"),
-                         "runs/tiny-1/model.braid: cannot read the checkpoint: No such file or directory")
+                         "runs/tiny-1/model.safetensors: cannot read the checkpoint: No such file or directory")
 
     def test_unwritable_runs_folder_says_why(self):
         self.runs.write_text("a file")
@@ -484,7 +484,7 @@ class CommandLine(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
         message = self.fails("train", self.config, "-q", preexec_fn=limit_file_size)
-        self.assertIn("model.braid", message)
+        self.assertIn("model.safetensors", message)
         self.assertIn("cannot write: File too large", message)
         self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()), ["config.yaml", "metrics.jsonl"])
 
@@ -564,7 +564,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("wide: epoch 1/1: loss ", result.stdout)
         for job in ("small", "wide"):
             files = {file.name for file in (self.runs / "jobs-1" / job).iterdir()}
-            self.assertLessEqual({"config.yaml", "metrics.jsonl", "model.braid"}, files)
+            self.assertLessEqual({"config.yaml", "metrics.jsonl", "model.safetensors"}, files)
         both = self.braid("eval", "runs/jobs-1").stdout.splitlines()
         self.assertEqual([line.split(": ")[0] for line in both], ["small", "wide"])
         alone = self.braid("eval", "runs/jobs-1/wide").stdout.strip()
@@ -770,7 +770,7 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(self.braid("train", self.config, *settings).returncode, 0)
             result = self.braid("train", self.config, *settings, "--trace", "run.trace")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
-            first, second = (self.runs / f"tiny-{2 * number + i}/model.braid" for i in (1, 2))
+            first, second = (self.runs / f"tiny-{2 * number + i}/model.safetensors" for i in (1, 2))
             self.assertEqual(first.read_bytes(), second.read_bytes())
             slices = self.trace("run.trace")
             self.assertEqual(list(slices), ["planned", "measured"])
@@ -790,8 +790,8 @@ class CommandLine(unittest.TestCase):
                         event["args"]["phase"] == "forward" and event["name"].startswith("conv2d")]
         self.assertGreaterEqual(len(convolutions), 2)
         for job in ("small", "wide"):
-            self.assertEqual((self.runs / "jobs-1" / job / "model.braid").read_bytes(),
-                             (self.runs / "untraced" / job / "model.braid").read_bytes())
+            self.assertEqual((self.runs / "jobs-1" / job / "model.safetensors").read_bytes(),
+                             (self.runs / "untraced" / job / "model.safetensors").read_bytes())
 
     def test_a_trace_that_cannot_be_is_said_to_be_none(self):
         result = self.braid("train", self.config, "-q", "--set", "train.epochs=1", "--trace", "run.trace")

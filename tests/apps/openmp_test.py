@@ -63,7 +63,7 @@ class OpenMP(unittest.TestCase):
                 config = pathlib.Path(folder) / f"{name}.yaml"
                 config.write_text(CONFIG.replace("NAME", name).replace("MODEL", model))
                 self.run_in(settings, [BRAID, "train", str(config), "--quiet"], folder)
-                model_file, = pathlib.Path(folder).glob(f"runs/{name}*/model.braid")
+                model_file, = pathlib.Path(folder).glob(f"runs/{name}*/model.safetensors")
                 found[name] = hashlib.sha256(model_file.read_bytes()).hexdigest()
         return found
 

@@ -181,7 +181,7 @@ class Terminal(unittest.TestCase):
         """That a training has gone through all its epochs, and has saved its model."""
         last = json.loads((self.folder / "runs" / run / "metrics.jsonl").read_text().splitlines()[-1])
         self.assertEqual((last["event"], last["epoch"]), ("epoch", epochs))
-        self.assertTrue((self.folder / "runs" / run / "model.braid").exists())
+        self.assertTrue((self.folder / "runs" / run / "model.safetensors").exists())
 
     def test_a_pipe_that_nobody_reads_any_more_does_not_end_the_training(self):
         process = subprocess.Popen([BRAID, "train", "tiny.yaml", "--set", "train.epochs=50"], cwd=self.folder,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what torchvision's networks compute, for tests/models/golden_test.cpp to compare Braid with.
 
-    python3 -m venv .venv && .venv/bin/pip install torch torchvision
+    python3 -m venv .venv && .venv/bin/pip install torch torchvision safetensors
     .venv/bin/python tests/golden/export.py [NETWORK ...]
 
 A network is made narrow enough for a small file, gets random weights, and is trained for two steps on one batch. The
@@ -25,21 +25,19 @@ A file is a Braid checkpoint (train/checkpoint.h) of
 """
 import argparse
 import dataclasses
-import json
 import math
 import pathlib
-import struct
 import sys
 import typing
-import zlib
 
 try:
     import torch
+    from safetensors.torch import save_file
     from torch import nn
     from torch.utils._python_dispatch import TorchDispatchMode
     from torchvision import models
 except ImportError as error:
-    sys.exit(f"{error}: this script needs PyTorch and torchvision: pip install torch torchvision")
+    sys.exit(f"{error}: this script needs PyTorch and torchvision: pip install torch torchvision safetensors")
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 CLASSES = 10
@@ -199,23 +197,13 @@ def in_braids_layout(case, name, tensor):
     return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor
 
 
-DTYPES = {torch.uint8: ("u8", torch.uint8), torch.int64: ("i32", torch.int32),
-          torch.float32: ("f32", torch.float32), torch.float64: ("f32", torch.float32)}
+DTYPES = {torch.uint8: torch.uint8, torch.int64: torch.int32, torch.float32: torch.float32, torch.float64: torch.float32}
 
 
 def write_checkpoint(path, arrays):
-    """In the format that train/checkpoint.h describes."""
-    index, elements = [], b""
-    for name, tensor in arrays.items():
-        dtype, target = DTYPES[tensor.dtype]
-        content = tensor.to(target).contiguous().numpy().tobytes()
-        index.append({"name": name, "kind": "state", "dtype": dtype, "shape": list(tensor.shape),
-                      "offset": len(elements), "bytes": len(content)})
-        elements += content
-    text = json.dumps({"layout": {"activations": "NHWC", "filters": "KRSC"}, "tensors": index},
-                      separators=(",", ":")).encode()
-    checked = struct.pack("<QQ", len(text), len(elements)) + text + elements
-    path.write_bytes(b"BRAIDCKP" + struct.pack("<II", 1, zlib.crc32(checked)) + checked)
+    """In the layouts that train/checkpoint/checkpoint.h describes."""
+    tensors = {name: tensor.to(DTYPES[tensor.dtype]).contiguous() for name, tensor in arrays.items()}
+    save_file(tensors, path, {"layout": "activations NHWC, filters KRSC"})
 
 
 def report(double, single):
@@ -259,7 +247,7 @@ def export(name):
             chosen, farthest, expected = seed, decisions.closest, arrays
     model, images, labels = start(case, chosen)
     arrays = {"images": images, "labels": labels, **expected}
-    path = FOLDER / f"{name}.braid"
+    path = FOLDER / f"{name}.safetensors"
     write_checkpoint(path, {key: in_braids_layout(case, key, tensor) for key, tensor in arrays.items()})
     print(f"{name}: {path.stat().st_size / 1e3:.0f} kB, seed {chosen}, closest decision {farthest:.1e}")
     report(expected, run(case, model, pixels(images), labels))

@@ -11,7 +11,7 @@
 #include "tests/train/single_job.h"
 #include "train/inspect/joint_bench.h"
 #include "train/run/balance.h"
-#include "train/run/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/trainer.h"
 
 using namespace braid;
@@ -91,7 +91,7 @@ TEST_CASE("a job's losses and weights are bit by bit the same alone and beside o
       CHECK(single.train_loss == joint.train_loss);
       CHECK(single.test.loss == joint.test.loss);
       CHECK(timeless(single.folder) == timeless(joint.folder));
-      CHECK(bytes_of(single.folder / "model.braid") == bytes_of(joint.folder / "model.braid"));
+      CHECK(bytes_of(single.folder / "model.safetensors") == bytes_of(joint.folder / "model.safetensors"));
     }
     CHECK(result.jobs[0].steps == 3 * 4);
     CHECK(result.jobs[1].steps == 2 * 6);
@@ -173,7 +173,7 @@ TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
     REQUIRE(contains(text, line));
     CHECK(text.find(job.name + ": interrupted", text.find(line) + 1) == std::string::npos);  // once
     CHECK(metrics(job.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", job.steps}});
-    CHECK_NOTHROW(evaluate_checkpoint(read_train_config(job.folder / "config.yaml"), job.folder / "model.braid"));
+    CHECK_NOTHROW(evaluate_checkpoint(read_train_config(job.folder / "config.yaml"), job.folder / "model.safetensors"));
   }
 }
 

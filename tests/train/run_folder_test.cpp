@@ -59,7 +59,7 @@ TEST_CASE("the next start removes the leftovers of a killed run, unless its proc
   const TemporaryFolder temporary;
   const std::filesystem::path root = temporary.path(), run = root / "x-1", job = run / "job";
   const auto leave = [](const std::filesystem::path& folder) {
-    for (const char* name : {"model.braid.tmp123", "model.braid.previous.tmp7", "notes.tmp", "tmp12", "a.tmp1b"}) {
+    for (const char* name : {"model.safetensors.tmp123", "model.safetensors.previous.tmp7", "notes.tmp", "tmp12", "a.tmp1b"}) {
       write_file(folder / name, "half");
     }
   };
@@ -69,12 +69,12 @@ TEST_CASE("the next start removes the leftovers of a killed run, unless its proc
     leave(run);
     leave(job);
     RunFolder(root, "x", "");
-    CHECK(std::filesystem::exists(run / "model.braid.tmp123"));
-    CHECK(std::filesystem::exists(run / "model.braid.previous.tmp7"));
-    CHECK(std::filesystem::exists(job / "model.braid.tmp123"));
+    CHECK(std::filesystem::exists(run / "model.safetensors.tmp123"));
+    CHECK(std::filesystem::exists(run / "model.safetensors.previous.tmp7"));
+    CHECK(std::filesystem::exists(job / "model.safetensors.tmp123"));
   }
   RunFolder(root, "y", "");  // another name's runs are none of its business
-  CHECK(std::filesystem::exists(run / "model.braid.tmp123"));
+  CHECK(std::filesystem::exists(run / "model.safetensors.tmp123"));
   RunFolder(root, "x", "");
   CHECK(names_in(job) == kept);
   std::set<std::string> with_job = kept;

@@ -14,7 +14,7 @@
 #include "tests/train/single_job.h"
 #include "train/inspect/bench.h"
 #include "train/inspect/profiling.h"
-#include "train/run/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/units.h"
 
 using namespace braid;
@@ -79,7 +79,7 @@ TEST_CASE("a small network learns, and its run folder records how") {
   CHECK(records[0].at("lr") == 0.05);
 
   const TrainConfig resolved = read_train_config(result.folder / "config.yaml");
-  const Evaluation again = evaluate_checkpoint(resolved, result.folder / "model.braid");
+  const Evaluation again = evaluate_checkpoint(resolved, result.folder / "model.safetensors");
   CHECK(again.loss == result.test.loss);
   CHECK(again.top1 == result.test.top1);
 }
@@ -160,7 +160,7 @@ TEST_CASE("a memory limit too small for evaluation is reported before training s
   CHECK(train(unlimited).test.loss == small.test.loss);
   // The same words where there is nothing but evaluation.
   CHECK(error_of<OutOfMemory>(
-            [&] { evaluate_checkpoint(with("eval.batch_size=512"), small.folder / "model.braid"); }) == error);
+            [&] { evaluate_checkpoint(with("eval.batch_size=512"), small.folder / "model.safetensors"); }) == error);
 }
 
 TEST_CASE("a model that is not finite is not evaluated, and the first bad tensor is named") {
@@ -170,7 +170,7 @@ TEST_CASE("a model that is not finite is not evaluated, and the first bad tensor
   const auto error_with = [&](const std::string& name, float value) {
     Session session(config.session);
     const auto model = models::make_model("lenet5", session, {.classes = 4, .image_shape = {16, 16, 1}});
-    load_checkpoint(result.folder / "model.braid", session, model->tensors());
+    load_checkpoint(result.folder / "model.safetensors", session, model->tensors());
     for (Parameter* tensor : model->tensors()) {
       Array array = session.read(*tensor);
       if (tensor->name() == name) array.as<float>()[3] = value;
@@ -223,9 +223,9 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     CHECK(contains(buffer.str(), "\ninterrupted after step 3; the model is saved\n"));
     const TemporaryFolder other;
     const TrainResult same = train(tiny(other, {"train.max_steps=3", "train.epochs=1000000"}));
-    CHECK(read_file(result.folder / "model.braid", "the model") == read_file(same.folder / "model.braid", "the model"));
+    CHECK(read_file(result.folder / "model.safetensors", "the model") == read_file(same.folder / "model.safetensors", "the model"));
     CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
-    CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.braid"));
+    CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.safetensors"));
   }
 }
 

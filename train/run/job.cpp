@@ -7,7 +7,7 @@
 #include "core/exception_text.h"
 #include "core/text.h"
 #include "core/text_table.h"
-#include "train/run/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/units.h"
 
 namespace braid {

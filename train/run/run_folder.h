@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/run/files.h"
+#include "train/checkpoint/files.h"
 
 namespace braid {
 
@@ -14,7 +14,7 @@ class RunFolder {
  public:
   static constexpr const char* kConfig = "config.yaml";
   static constexpr const char* kMetrics = "metrics.jsonl";
-  static constexpr const char* kModel = "model.braid";
+  static constexpr const char* kModel = "model.safetensors";
 
   /// Makes root/name-n with the next free number n, even if several processes do so at once, and writes config.yaml.
   /// Removes temporary files that killed runs of this name have left in their folders. Throws Error with path and

@@ -11,7 +11,7 @@
 #include "core/text_table.h"
 #include "runtime/trace.h"
 #include "train/run/balance.h"
-#include "train/run/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/interrupt.h"
 #include "train/units.h"
 

@@ -53,13 +53,10 @@ class AtomicFile {
 
   void write(const void* data, std::size_t bytes) { file_.write(data, bytes); }
   void write(std::string_view text) { file_.write(text); }
-  /// Replaces an older file durably: write, fsync, rename, fsync of the folder. If `previous` is not empty, the older
-  /// file remains under that name.
-  void commit(const std::filesystem::path& previous = {});
+  /// Replaces an older file durably: write, fsync, rename, fsync of the folder.
+  void commit();
 
  private:
-  void keep_as(const std::filesystem::path& previous) const;
-
   std::filesystem::path path_;
   File file_;
   bool committed_ = false;

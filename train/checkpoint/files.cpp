@@ -1,4 +1,4 @@
-#include "train/run/files.h"
+#include "train/checkpoint/files.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -94,26 +94,15 @@ AtomicFile::~AtomicFile() {
   if (!committed_) unlink(file_.path().c_str());
 }
 
-void AtomicFile::commit(const std::filesystem::path& previous) {
+void AtomicFile::commit() {
   file_.sync();
   try {
-    if (!previous.empty() && std::filesystem::exists(path_)) keep_as(previous);
     std::filesystem::rename(file_.path(), path_);
   } catch (const std::filesystem::filesystem_error& error) {
     throw Error(message(path_.string(), ": cannot put the new file in place: ", error.code().message()));
   }
   committed_ = true;
   File(folder_of(path_), O_RDONLY | O_DIRECTORY).sync();
-}
-
-void AtomicFile::keep_as(const std::filesystem::path& previous) const {
-  // A second name for the old file, so that at every moment a complete file stands under `path`.
-  const std::filesystem::path link = temporary_name(previous);
-  std::error_code unsupported;
-  std::filesystem::remove(link);  // possibly left by a crash
-  std::filesystem::create_hard_link(path_, link, unsupported);
-  std::filesystem::rename(unsupported ? path_ : link, previous);
-  std::filesystem::remove(link);  // still there if it was the same file as `previous` already
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {

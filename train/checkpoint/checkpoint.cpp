@@ -1,0 +1,65 @@
+#include "train/checkpoint/checkpoint.h"
+
+#include <set>
+
+#include "core/error.h"
+
+namespace braid {
+
+namespace {
+
+constexpr const char *kLayout = "layout", *kLayouts = "activations NHWC, filters KRSC";
+
+template <class... Parts>
+void check(const SafeTensors& file, bool condition, const Parts&... what) {
+  BRAID_CHECK(condition, DataError, file.path(), ": ", what...);
+}
+
+/// The elements of a tensor like `tensor`.
+Array array_for(const SafeTensors& file, const std::string& name, const Parameter& tensor) {
+  check(file, file.contains(name), "has no tensor '", name, "': it belongs to another model");
+  Array value = file.array(name);
+  check(file, value.dtype() == tensor.desc().dtype && value.shape() == tensor.shape(), "tensor '", name, "': expected ",
+        tensor.desc().dtype, ' ', tensor.shape(), ", found ", value.dtype(), ' ', value.shape());
+  return value;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> layout_metadata() { return {{kLayout, kLayouts}}; }
+
+std::vector<NamedArray> copies_of(Context& context, std::span<Parameter* const> tensors, std::string_view prefix) {
+  std::vector<NamedArray> copies;
+  for (const Parameter* tensor : tensors) copies.push_back({message(prefix, tensor->name()), context.read(*tensor)});
+  return copies;
+}
+
+void save_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors) {
+  write_safetensors(path, copies_of(context, tensors), layout_metadata());
+}
+
+void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
+                  std::string_view prefix) {
+  const auto layout = file.metadata().find(kLayout);
+  check(file, layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
+        "' in the metadata, found ",
+        layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
+  std::vector<Array> values;
+  std::set<std::string> names;
+  for (const Parameter* tensor : tensors) {
+    const std::string& name = *names.insert(message(prefix, tensor->name())).first;
+    values.push_back(array_for(file, name, *tensor));
+  }
+  for (const auto& [name, entry] : file.entries()) {
+    const bool concerned = prefix.empty() ? !name.starts_with(kTrainingPrefix) : name.starts_with(prefix);
+    check(file, !concerned || names.contains(name), "has a tensor '", name,
+          "' that the model does not have: it belongs to another model");
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
+}
+
+void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors) {
+  load_tensors(SafeTensors(path), context, tensors);
+}
+
+}  // namespace braid

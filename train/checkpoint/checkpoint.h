@@ -1,0 +1,40 @@
+#pragma once
+// The tensors of a model in a safetensors file. Images and activations are [N,H,W,C], filters [K,R,S,C]; the metadata
+// states these layouts. The checkpoints of a run also hold what training needs to go on, in tensors whose names start
+// with kTrainingPrefix, and in the metadata.
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/context.h"
+#include "train/checkpoint/safetensors.h"
+
+namespace braid {
+
+/// Writes the tensors under their names. The file appears atomically and durably. Waits for the running step. Throws
+/// Error if the file cannot be written.
+void save_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
+
+/// Reads the tensors. The file must hold exactly these and perhaps those that training needs, with the same names,
+/// dtypes and shapes, in the layouts above. Otherwise throws DataError, which names the file and the problem, and
+/// changes no tensor.
+void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
+
+// The parts of it.
+
+inline constexpr std::string_view kTrainingPrefix = "training.";
+
+/// The layouts, for the metadata of a file.
+std::map<std::string, std::string> layout_metadata();
+/// Copies of the tensors, under the prefix and their names. Waits for the running step.
+std::vector<NamedArray> copies_of(Context& context, std::span<Parameter* const> tensors, std::string_view prefix = "");
+/// Reads tensors from a file. Those with the prefix, or without kTrainingPrefix if the prefix is empty, must be exactly
+/// these. Throws as load_checkpoint.
+void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
+                  std::string_view prefix = "");
+
+}  // namespace braid

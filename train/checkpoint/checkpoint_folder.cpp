@@ -1,0 +1,94 @@
+#include "train/checkpoint/checkpoint_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/files.h"
+
+namespace braid {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
+
+/// The last ones, and those of the best scores.
+std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const std::map<std::int64_t, double>& scores,
+                            const CheckpointFolder::Retention& retention) {
+  const auto last = std::min<std::ptrdiff_t>(retention.last, std::ssize(newest_first));
+  std::set<std::int64_t> steps(newest_first.begin(), newest_first.begin() + last);
+  std::vector<std::pair<double, std::int64_t>> best;
+  for (const std::int64_t step : newest_first) {
+    if (scores.contains(step)) best.emplace_back(scores.at(step), -step);  // of equal scores the earlier one
+  }
+  std::ranges::sort(best, std::ranges::greater{});
+  best.resize(std::min(best.size(), static_cast<std::size_t>(retention.best)));
+  for (const auto& [score, negative] : best) steps.insert(-negative);
+  return steps;
+}
+
+void write(const fs::path& folder, const Checkpoint& checkpoint, const fs::path& model_path,
+           std::span<const NamedArray> model, const std::map<std::int64_t, double>& scores,
+           const CheckpointFolder::Retention& retention) {
+  write_safetensors(CheckpointFolder::path_of(folder, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
+  write_safetensors(model_path, model, layout_metadata());
+  const std::vector<std::int64_t> steps = CheckpointFolder::steps_in(folder);
+  const std::set<std::int64_t> stay = kept(steps, scores, retention);
+  std::error_code ignored;  // what stays too long does no harm
+  for (const std::int64_t step : steps) {
+    if (!stay.contains(step)) fs::remove(CheckpointFolder::path_of(folder, step), ignored);
+  }
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(fs::path folder, const Retention& retention)
+    : folder_(std::move(folder)), retention_(retention) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  BRAID_CHECK(!error, Error, folder_.string(), ": cannot make the folder of checkpoints: ", error.message());
+  remove_leftovers(folder_);
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, std::vector<NamedArray> model) {
+  finish();
+  writing_ = std::async(std::launch::async,
+                        [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
+                          write(folder_, checkpoint, model_path, model, scores, retention_);
+                        });
+}
+
+void CheckpointFolder::finish() {
+  if (writing_.valid()) writing_.get();
+}
+
+fs::path CheckpointFolder::path_of(const fs::path& folder, std::int64_t step) {
+  return folder / message(kPrefix, step, kSuffix);
+}
+
+std::vector<std::int64_t> CheckpointFolder::steps_in(const fs::path& folder) {
+  std::vector<std::int64_t> steps;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size() - kSuffix.size();
+    std::int64_t step = 0;
+    const auto [stop, error] = std::from_chars(begin, std::max(begin, end), step);
+    if (error == std::errc{} && stop == end && step >= 0) steps.push_back(step);
+  }
+  std::ranges::sort(steps, std::ranges::greater{});
+  return steps;
+}
+
+}  // namespace braid

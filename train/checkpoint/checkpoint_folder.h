@@ -1,0 +1,56 @@
+#pragma once
+// The checkpoints of a training: files step-<n>.safetensors in a folder. A thread of its own writes them, so that
+// training waits only for the copies of its tensors.
+
+#include <filesystem>
+#include <future>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/safetensors.h"
+
+namespace braid {
+
+/// What a training needs to go on as if it had never stopped.
+struct Checkpoint {
+  std::int64_t step = 0;
+  std::vector<NamedArray> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// To be used by one thread at a time.
+class CheckpointFolder {
+ public:
+  struct Retention {
+    int last = 2;  ///< newest checkpoints to keep, at least 1
+    int best = 1;  ///< those of the best scores to keep beside them
+  };
+
+  /// Makes the folder. Throws Error if that cannot be done.
+  CheckpointFolder(std::filesystem::path folder, const Retention& retention);
+  /// Waits until the last checkpoint is written.
+  ~CheckpointFolder();
+
+  /// Begins to write a checkpoint, and after it the model, in another file; then removes checkpoints that need not be
+  /// kept. Waits first until the one before is written, and throws Error if that failed.
+  void save(Checkpoint checkpoint, std::filesystem::path model_path, std::vector<NamedArray> model);
+  /// Waits until the last checkpoint is written. Throws Error if that failed.
+  void finish();
+
+  /// The score of the checkpoint of a step; the larger the better. Best ones are kept.
+  void rate(std::int64_t step, double score) { scores_[step] = score; }
+  const std::map<std::int64_t, double>& scores() const { return scores_; }
+
+  static std::filesystem::path path_of(const std::filesystem::path& folder, std::int64_t step);
+  /// The checkpoints in a folder by their steps, the newest first; none if there is no such folder.
+  static std::vector<std::int64_t> steps_in(const std::filesystem::path& folder);
+
+ private:
+  std::filesystem::path folder_;
+  Retention retention_;
+  std::map<std::int64_t, double> scores_;  // by step
+  std::future<void> writing_;
+};
+
+}  // namespace braid

@@ -49,17 +49,19 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
 
 Loader::~Loader() { stop(); }
 
-void Loader::start_epoch(std::int64_t epoch) {
+void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   BRAID_CHECK(epoch >= 0, ConfigError, "[loader] expected epoch >= 0, got ", epoch);
+  BRAID_CHECK(first_batch >= 0 && first_batch <= batches_, ConfigError, "[loader] expected a first batch of 0 to ",
+              batches_, ", got ", first_batch);
   stop();
   epoch_ = epoch;
   order_.resize(static_cast<std::size_t>(samples_));
   std::iota(order_.begin(), order_.end(), std::int64_t{0});
   if (options_.shuffle) shuffle(order_, generator(options_.seed, epoch, kOrder));
   loaded_.clear();
-  claimed_ = taken_ = 0;
+  claimed_ = taken_ = first_batch;
   stopping_ = false;
-  const std::int64_t workers = std::min<std::int64_t>(options_.workers, batches_);
+  const std::int64_t workers = std::min<std::int64_t>(options_.workers, batches_ - first_batch);
   try {
     for (std::int64_t i = 0; i < workers; ++i)
       workers_.push_back(start_thread<std::jthread>("loading data", [this] { work(); }));

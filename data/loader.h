@@ -45,8 +45,9 @@ class Loader {
 
   /// Batches per epoch.
   std::int64_t batches() const { return batches_; }
-  /// Leaves the current epoch, wherever it is, and begins this one. Epochs count from 0.
-  void start_epoch(std::int64_t epoch);
+  /// Leaves the current epoch, wherever it is, and begins this one at a batch: a resumed run gets the batches that it
+  /// would have got. Epochs and batches count from 0; first_batch = batches() is the end of the epoch.
+  void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// Waits for the next batch; false at the end of the epoch. The arrays belong to the caller: the loader keeps no
   /// reference to them. Throws what loading this batch threw; the next call then continues with the batch after it.
   bool next(Batch& batch);

@@ -195,6 +195,24 @@ TEST_CASE("an epoch can restart at any point and repeats itself") {
   }
 }
 
+TEST_CASE("an epoch that begins at a batch goes on as if the batches before had been taken") {
+  const auto dataset = synthetic({.size = 50, .shape = {4, 4, 1}});
+  for (const int workers : {0, 1, 3}) {
+    LoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 5, .workers = workers};
+    options.transform = {.crop_padding = 2, .flip = true};
+    Loader whole(dataset, options), resumed(dataset, options);
+    for (std::int64_t first = 0; first <= whole.batches(); ++first) {
+      whole.start_epoch(3);
+      Batch batch;
+      for (std::int64_t i = 0; i < first; ++i) CHECK(whole.next(batch));
+      resumed.start_epoch(3, first);
+      CHECK(collect(whole) == collect(resumed));
+    }
+    CHECK_THROWS_AS(resumed.start_epoch(3, -1), ConfigError);
+    CHECK_THROWS_WITH_AS(resumed.start_epoch(3, 8), "[loader] expected a first batch of 0 to 7, got 8", ConfigError);
+  }
+}
+
 TEST_CASE("each range-for is the next epoch") {
   Loader loops(std::make_shared<Probe>(50), {.batch_size = 8, .shuffle = true});
   Loader calls(std::make_shared<Probe>(50), {.batch_size = 8, .shuffle = true});

@@ -13,6 +13,7 @@ inline constexpr int kSignalled = 128;  ///< plus the signal that ended training
 
 void add_train(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app);
+void add_export(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_summary(CLI::App& app);
 void add_profile(CLI::App& app);

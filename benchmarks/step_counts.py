@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import types
-import venv
 
 from compare_pytorch import CONFIGS, pytorch_options
 from program import ROOT
@@ -59,9 +58,7 @@ def count_pytorch(build, own):
     """Kernels and megabytes by row, and PyTorch's version. Fails if its matrix products are not those of Braid's steps."""
     folder = ROOT / "build/pytorch"
     python = folder / "bin/python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "torchvision"], check=True)
+    subprocess.run([ROOT / "scripts/python_env.sh", folder, "torch", "torchvision"], check=True)
     arguments = types.SimpleNamespace(braid=build / "bin/braid", threads=1)
     options = [{**pytorch_options(config, arguments), "precision": precision, "batch_size": batch}
                for precision, config, batch in ROWS]

@@ -82,4 +82,17 @@ class Module {
   bool training_ = true;
 };
 
+/// Sets training or evaluation mode for its lifetime.
+class ModuleMode {
+ public:
+  ModuleMode(Module& model, bool training) : model_(model), before_(model.training()) { model.train(training); }
+  ~ModuleMode() { model_.train(before_); }
+  ModuleMode(const ModuleMode&) = delete;
+  ModuleMode& operator=(const ModuleMode&) = delete;
+
+ private:
+  Module& model_;
+  bool before_;
+};
+
 }  // namespace braid

@@ -463,6 +463,22 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.fails("eval", "runs/tiny-1"),
                          "runs/tiny-1/model.safetensors: cannot read the checkpoint: No such file or directory")
 
+    def test_a_run_and_a_bare_model_become_onnx_files(self):
+        self.assertEqual(self.braid("train", self.config, "-q", "--set", "train.epochs=1").returncode, 0)
+        trained, new = self.folder / "trained.onnx", self.folder / "new.onnx"
+        self.assertEqual(self.braid("export", "runs/tiny-1", "--onnx", trained).stdout,
+                         f"wrote {trained}: lenet5 with the weights of runs/tiny-1/model.braid\n")
+        self.assertEqual(self.braid("export", self.config, "--onnx", new).stdout,
+                         f"wrote {new}: lenet5 with its initial weights\n")
+        self.assertEqual(len(trained.read_bytes()), len(new.read_bytes()))
+        self.assertNotEqual(trained.read_bytes(), new.read_bytes())
+        again = self.folder / "again.onnx"
+        checkpoint = self.runs / "tiny-1/model.braid"
+        self.braid("export", self.config, "--onnx", again, "--checkpoint", checkpoint)
+        self.assertEqual(again.read_bytes(), trained.read_bytes())
+        self.assertIn("no-folder", self.fails("export", self.config, "--onnx", self.folder / "no-folder/x.onnx"))
+        self.assertIn("expected --onnx FILE", self.misused("export", self.config))
+
     def test_unwritable_runs_folder_says_why(self):
         self.runs.write_text("a file")
         self.assertEqual(self.fails("train", self.config), "runs: cannot make the folder for runs: Not a directory")

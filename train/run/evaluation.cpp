@@ -10,19 +10,6 @@ namespace braid {
 
 namespace {
 
-/// Sets evaluation mode for its lifetime.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(Module& model) : model_(model), training_(model.training()) { model.eval(); }
-  ~EvaluationMode() { model_.train(training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  Module& model_;
-  bool training_;
-};
-
 struct Recorded {
   Tensor loss, top1, top5;  // means over the batch
 };
@@ -54,7 +41,7 @@ std::string to_string(const Evaluation& evaluation) {
 }
 
 Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype, const std::function<bool()>& stop) {
-  const EvaluationMode mode(model);
+  const ModuleMode mode(model, false);
   Evaluation sums;
   loader.start_epoch(0);
   Batch batch;
@@ -87,7 +74,7 @@ Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype
 }
 
 void plan_evaluation(Session& session, Module& model, const Dataset& dataset, std::int64_t batch_size, DType dtype) {
-  const EvaluationMode mode(model);
+  const ModuleMode mode(model, false);
   const Shape image = dataset.image_shape();
   const std::int64_t size = std::min(batch_size, dataset.size());
   // The content of the images does not matter.

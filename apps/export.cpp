@@ -1,0 +1,69 @@
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.h"
+#include "apps/config_or_model.h"
+#include "train/export/onnx.h"
+#include "train/run/checkpoint.h"
+#include "train/run/factories.h"
+#include "train/run/run_folder.h"
+
+namespace braid::apps {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct ExportArguments {
+  ConfigArguments config;
+  std::string checkpoint, onnx;
+};
+
+void export_model(const ExportArguments& arguments) {
+  ConfigArguments source = arguments.config;
+  const fs::path folder = source.path;
+  const bool is_folder = fs::is_directory(folder);
+  if (is_folder) source.path = folder / RunFolder::kConfig;
+  const RunConfig run = read_config_or_model(source);
+  BRAID_CHECK(!run.together, ConfigError, source.path,
+              ": expected a single job: give the folder of one job instead of that of the run");
+  TrainConfig config = run.jobs.front().training;
+  config.session.device = "cpu";
+  config.session.costs.clear();
+  Session session(config.session);
+  DatasetPool datasets;
+  const auto dataset = datasets.get(config, Split::test);
+  const auto model = make_model(config.model, session, *dataset);
+  const std::string checkpoint =
+      arguments.checkpoint.empty() && is_folder ? folder / RunFolder::kModel : fs::path(arguments.checkpoint);
+  if (!checkpoint.empty()) load_checkpoint(checkpoint, session, model->tensors());
+  const std::pair<std::string, std::string> metadata[] = {
+      {"model", config.model.name},
+      {"mean", nlohmann::json(config.data.mean).dump()},
+      {"std", nlohmann::json(config.data.std).dump()},
+      {"input", "pixels on the scale 0 to 1, then (pixel - mean) / std for each channel; an empty list means 0 or 1"}};
+  export_onnx(arguments.onnx, *model, dataset->image_shape(), metadata);
+  std::cout << "wrote " << arguments.onnx << ": " << config.model.name << " with "
+            << (checkpoint.empty() ? "its initial weights" : "the weights of " + checkpoint) << std::endl;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand("export", "Write a trained network for other tools");
+  arguments->config.add_to(*command, "Folder of a run, a config file, or the name of a model");
+  command->add_option("--onnx", arguments->onnx, "Write the network in evaluation mode as an ONNX file")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "Checkpoint file; default: model.braid in the run's folder; without a folder, initial weights")
+      ->type_name("FILE");
+  command->footer("Example:\n  braid export runs/lenet5-1 --onnx lenet5.onnx");
+  command->callback([arguments] { export_model(*arguments); });
+}
+
+}  // namespace braid::apps

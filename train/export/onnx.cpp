@@ -1,0 +1,335 @@
+#include "train/export/onnx.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "ops/concat.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/reshape.h"
+#include "ops/weighted_sum.h"
+#include "train/export/forward_pass.h"
+#include "train/export/protobuf.h"
+#include "train/run/files.h"
+
+namespace braid {
+
+namespace {
+
+// Numbers of fields and enumerators in onnx.proto.
+namespace field {
+enum Model { ir_version = 1, producer_name = 2, graph = 7, opset_import = 8, metadata_props = 14 };
+enum Graph { node = 1, graph_name = 2, initializer = 5, graph_input = 11, graph_output = 12 };
+enum Node { node_input = 1, node_output = 2, node_name = 3, op_type = 4, attribute = 5 };
+enum Attribute { attribute_name = 1, attribute_f = 2, attribute_i = 3, attribute_ints = 8, attribute_type = 20 };
+enum Tensor { dims = 1, data_type = 2, tensor_name = 8, raw_data = 9 };
+}  // namespace field
+enum AttributeType { kFloatAttribute = 1, kIntAttribute = 2, kIntsAttribute = 7 };
+constexpr int kFloat = 1;      // TensorProto.DataType
+constexpr int kIrVersion = 8;  // of the first release with that opset
+constexpr int kOpset = 17;
+
+ProtoMessage attribute_of(std::string_view name, std::int64_t value) {
+  return ProtoMessage()
+      .text(field::attribute_name, name)
+      .number(field::attribute_i, value)
+      .number(field::attribute_type, kIntAttribute);
+}
+
+ProtoMessage attribute_of(std::string_view name, double value) {
+  return ProtoMessage()
+      .text(field::attribute_name, name)
+      .real(field::attribute_f, static_cast<float>(value))
+      .number(field::attribute_type, kFloatAttribute);
+}
+
+ProtoMessage attribute_of(std::string_view name, std::initializer_list<std::int64_t> values) {
+  ProtoMessage attribute;
+  attribute.text(field::attribute_name, name).number(field::attribute_type, kIntsAttribute);
+  for (const std::int64_t value : values) attribute.number(field::attribute_ints, value);
+  return attribute;
+}
+
+ProtoMessage attribute_of(std::string_view name, Extent2d extent) { return attribute_of(name, {extent.h, extent.w}); }
+
+/// ValueInfoProto of f32 [batch,extents…].
+ProtoMessage value_info(std::string_view name, std::initializer_list<std::int64_t> extents) {
+  ProtoMessage shape;
+  shape.message(1, ProtoMessage().text(2, "batch"));
+  for (const std::int64_t extent : extents) shape.message(1, ProtoMessage().number(1, extent));
+  const ProtoMessage tensor = ProtoMessage().number(1, kFloat).message(2, shape);
+  return ProtoMessage().text(1, name).message(2, ProtoMessage().message(1, tensor));
+}
+
+/// A constant of the network.
+struct Initializer {
+  std::string name;
+  Shape shape;
+  std::function<Array()> elements;
+
+  ProtoMessage header() const {
+    ProtoMessage tensor;
+    for (const std::int64_t extent : shape.extents()) tensor.number(field::dims, extent);
+    tensor.number(field::data_type, kFloat).text(field::tensor_name, name);
+    return tensor.begin(field::raw_data, bytes());
+  }
+  std::size_t bytes() const { return sizeof(float) * static_cast<std::size_t>(shape.size()); }
+};
+
+/// The rows of the matrix that averages `in` pixels down or up to `out` (ops/pool.h, AdaptiveAvgPool2d).
+Array averages(std::int64_t in, std::int64_t out) {
+  Array matrix(DType::f32, {out, in});
+  for (std::int64_t row = 0; row < out; ++row) {
+    const std::int64_t begin = row * in / out, end = ((row + 1) * in + out - 1) / out;
+    for (std::int64_t i = begin; i < end; ++i) {
+      matrix.as<float>()[static_cast<std::size_t>(row * in + i)] = 1 / static_cast<float>(end - begin);
+    }
+  }
+  return matrix;
+}
+
+class OnnxWriter {
+ public:
+  OnnxWriter(Module& model, const Shape& image)
+      : context_(model.context()),
+        forward_(model, image),
+        graph_(forward_.graph()),
+        pixels_(weights_of_pixels(graph_)),
+        names_(static_cast<std::size_t>(graph_.value_count())) {
+    name_of(forward_.images) = "images";
+    for (node_ = 0; node_ < graph_.node_count(); ++node_) translate();
+    check(flattened_image(graph_, forward_.logits).rank() == 0);
+    nodes_.message(field::node, ProtoMessage()
+                                    .text(field::node_input, name_of(forward_.logits))
+                                    .text(field::node_output, "logits")
+                                    .text(field::op_type, "Identity"));
+    nodes_.text(field::graph_name, "braid")
+        .message(field::graph_input, value_info("images", {image[2], image[0], image[1]}))
+        .message(field::graph_output, value_info("logits", {graph_.value(forward_.logits).desc.shape[1]}));
+  }
+
+  void write(const std::filesystem::path& path, std::span<const std::pair<std::string, std::string>> metadata) const {
+    std::size_t size = nodes_.bytes().size();
+    for (const Initializer& tensor : initializers_) size += field_of(tensor).size() + tensor.bytes();
+    BRAID_CHECK(size < std::numeric_limits<std::int32_t>::max(), Error, "[onnx] the network has ", size,
+                " bytes: an ONNX file holds less than 2 GiB");
+    ProtoMessage model;
+    model.number(field::ir_version, kIrVersion).text(field::producer_name, "braid");
+    model.message(field::opset_import, ProtoMessage().number(2, kOpset));
+    for (const auto& [key, value] : metadata) {
+      model.message(field::metadata_props, ProtoMessage().text(1, key).text(2, value));
+    }
+    model.begin(field::graph, size);
+    AtomicFile file(path);
+    file.write(model.bytes());
+    file.write(nodes_.bytes());
+    for (const Initializer& tensor : initializers_) {
+      file.write(field_of(tensor));
+      const Array elements = tensor.elements();
+      file.write(elements.data(), tensor.bytes());
+    }
+    file.commit();
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  /// All of a tensor's field in the graph but its elements.
+  static std::string field_of(const Initializer& tensor) {
+    const std::string header = tensor.header().bytes();
+    ProtoMessage prefix;
+    prefix.begin(field::initializer, header.size() + tensor.bytes());
+    return prefix.bytes() + header;
+  }
+
+  std::string& name_of(ValueId value) { return names_[static_cast<std::size_t>(value)]; }
+  ValueId input(std::size_t i) const { return graph_.inputs(node_)[i]; }
+  std::size_t input_count() const { return graph_.inputs(node_).size(); }
+  const Shape& shape(ValueId value) const { return graph_.value(value).desc.shape; }
+  const Shape& output_shape() const { return shape(graph_.output(node_, 0)); }
+
+  /// What an input is called; a parameter becomes an initializer when first used.
+  const std::string& operand(std::size_t i) {
+    std::string& name = name_of(input(i));
+    if (!name.empty()) return name;
+    const Value& value = graph_.value(input(i));
+    check(value.slot >= 0);
+    const Parameter& parameter = context_.parameter(value.slot);
+    const auto found = pixels_.find(value.slot);
+    const Shape order = found == pixels_.end() ? Shape{} : found->second;
+    const Shape& own = parameter.shape();
+    initializers_.push_back({.name = parameter.name(),
+                             .shape = own.rank() == 4 ? Shape{own[0], own[3], own[1], own[2]} : own,
+                             .elements = [this, &parameter, order] {
+                               const Array array = context_.read(parameter);
+                               return order.rank() == 0 ? array : channels_first(array, order);
+                             }});
+    return name = parameter.name();
+  }
+  Names operands() {
+    Names list;
+    for (std::size_t i = 0; i < input_count(); ++i) list.push_back(operand(i));
+    return list;
+  }
+  std::string constant(const Array& array, const Shape& extents) {
+    initializers_.push_back({message("constant.", initializers_.size()), extents, [array] { return array; }});
+    return initializers_.back().name;
+  }
+  std::string constant(const Array& array) { return constant(array, array.shape()); }
+
+  /// Adds a node; returns its output.
+  std::string emit(std::string_view type, const Names& inputs, const std::vector<ProtoMessage>& attributes = {}) {
+    const std::string_view layer = forward_.tape.layer(node_);
+    std::string name = message(layer, layer.empty() ? "" : "/", type);
+    if (const int uses = ++uses_[name]; uses > 1) name += message('_', uses);
+    ProtoMessage node;
+    for (const std::string& each : inputs) node.text(field::node_input, each);
+    node.text(field::node_output, name).text(field::node_name, name).text(field::op_type, type);
+    for (const ProtoMessage& attribute : attributes) node.message(field::attribute, attribute);
+    nodes_.message(field::node, node);
+    return name;
+  }
+  std::string activated(std::string x, Activation activation) {
+    switch (activation) {
+      case Activation::none: return x;
+      case Activation::relu: return emit("Relu", {x});
+      case Activation::relu6: return emit("Clip", {x, constant(Array::scalar(0.0f)), constant(Array::scalar(6.0f))});
+    }
+    return x;
+  }
+
+  /// Throws that the current node has no translation.
+  void check(bool condition) const {
+    if (condition) return;
+    const bool in_graph = node_ < graph_.node_count();
+    throw Error(message("[onnx] the layer '", in_graph ? forward_.tape.layer(node_) : "", "' has no translation: ",
+                        in_graph ? message(*graph_.node(node_).op) : "its output is an image"));
+  }
+
+  template <class T>
+  const T* as() const {
+    return dynamic_cast<const T*>(graph_.node(node_).op.get());
+  }
+
+  void translate() {
+    // Channels come before pixels in ONNX, so images flattened there have another order of elements.
+    const bool any_order = is_elementwise(*graph_.node(node_).op) || as<ops::Linear>() != nullptr;
+    for (std::size_t i = 0; i < input_count() && !any_order; ++i) {
+      check(flattened_image(graph_, input(i)).rank() == 0);
+    }
+    std::string& y = name_of(graph_.output(node_, 0));
+    if (const auto* conv = as<ops::Conv2d>()) {
+      y = convolution(conv->attributes());
+    } else if (const auto* norm = as<ops::BatchNormInference>()) {
+      y = batch_norm(norm->attributes());
+    } else if (const auto* max = as<ops::MaxPool2d>()) {
+      y = pool("MaxPool", max->attributes(), {});
+    } else if (const auto* average = as<ops::AvgPool2d>()) {
+      y = pool("AveragePool", average->attributes(),
+               {attribute_of("count_include_pad", std::int64_t{average->attributes().count_include_pad})});
+    } else if (as<ops::AdaptiveAvgPool2d>() != nullptr) {
+      y = adaptive_average();
+    } else if (as<ops::GlobalAvgPool>() != nullptr) {
+      y = emit("Flatten", {emit("GlobalAveragePool", {operand(0)})});
+    } else if (as<ops::Linear>() != nullptr) {
+      y = emit("Gemm", operands(), {attribute_of("transB", std::int64_t{1})});
+    } else if (as<ops::Relu>() != nullptr) {
+      y = activated(operand(0), Activation::relu);
+    } else if (as<ops::Relu6>() != nullptr) {
+      y = activated(operand(0), Activation::relu6);
+    } else if (const auto* scale = as<ops::Scale>()) {
+      y = scaled(operand(0), static_cast<float>(scale->attributes().factor));
+    } else if (as<ops::Sum>() != nullptr) {
+      y = emit("Sum", operands());
+    } else if (as<ops::WeightedSum>() != nullptr) {
+      y = weighted_sum();
+    } else if (as<ops::Concat>() != nullptr) {
+      y = emit("Concat", operands(), {attribute_of("axis", std::int64_t{1})});
+    } else if (as<ops::Reshape>() != nullptr) {
+      y = flatten();
+    } else {
+      check(false);
+    }
+  }
+
+  std::string convolution(const Conv2dOptions& options) {
+    const Shape& filter = shape(input(1));
+    const auto [h, w] = options.padding.extents();
+    return activated(emit("Conv", operands(),
+                          {attribute_of("kernel_shape", {filter[1], filter[2]}), attribute_of("pads", {h, w, h, w}),
+                           attribute_of("strides", options.stride), attribute_of("dilations", options.dilation),
+                           attribute_of("group", options.groups)}),
+                     options.activation);
+  }
+
+  std::string batch_norm(const BatchNormOptions& options) {
+    Names inputs = operands();
+    inputs.resize(5);
+    std::string y = emit("BatchNormalization", inputs, {attribute_of("epsilon", options.epsilon)});
+    if (options.add) y = emit("Add", {y, operand(5)});
+    return activated(y, options.activation);
+  }
+
+  /// Padding at the end as far as the last window reaches, because rounding up differs between versions of ONNX.
+  std::string pool(std::string_view type, const PoolOptions& options, std::vector<ProtoMessage> attributes) {
+    const Shape &x = shape(input(0)), &y = output_shape();
+    const auto [h, w] = options.padding.extents();
+    const std::int64_t bottom = std::max(h, (y[1] - 1) * options.stride.h + options.window.h - x[1] - h);
+    const std::int64_t right = std::max(w, (y[2] - 1) * options.stride.w + options.window.w - x[2] - w);
+    check(type == "MaxPool" || !options.count_include_pad || (bottom == h && right == w));
+    attributes.push_back(attribute_of("kernel_shape", options.window));
+    attributes.push_back(attribute_of("strides", options.stride));
+    attributes.push_back(attribute_of("pads", {h, w, bottom, right}));
+    return emit(type, {operand(0)}, attributes);
+  }
+
+  /// Multiplies the rows of each image by the matrix of averages, and the columns by that of theirs.
+  std::string adaptive_average() {
+    const Shape &x = shape(input(0)), &y = output_shape();
+    std::string image = operand(0);
+    if (y[1] != x[1]) image = emit("MatMul", {constant(averages(x[1], y[1])), image});
+    if (y[2] == x[2]) return image;
+    const Array columns = swap_last_axes(averages(x[2], y[2]), 1, y[2], x[2]);
+    return emit("MatMul", {image, constant(columns, {x[2], y[2]})});
+  }
+
+  std::string scaled(const std::string& x, float factor) { return emit("Mul", {x, constant(Array::scalar(factor))}); }
+
+  std::string weighted_sum() {
+    const Array weights = context_.read(context_.parameter(graph_.value(input(0)).slot));
+    Names terms;
+    for (std::size_t i = 1; i < input_count(); ++i) {
+      terms.push_back(scaled(operand(i), 1 / (1 + std::exp(-weights.as<float>()[i - 1]))));
+    }
+    return emit("Sum", terms);
+  }
+
+  std::string flatten() {
+    const Shape &x = shape(input(0)), &y = output_shape();
+    if (x == y) return operand(0);
+    check(y.rank() == 2 && y[0] == x[0]);
+    return emit("Flatten", {operand(0)});
+  }
+
+  Context& context_;
+  ForwardPass forward_;
+  const StepGraph& graph_;
+  const std::map<std::int32_t, Shape> pixels_;
+  Names names_;  // of values
+  NodeId node_ = 0;
+  std::map<std::string, int> uses_;  // of names of nodes
+  ProtoMessage nodes_;
+  std::vector<Initializer> initializers_;
+};
+
+}  // namespace
+
+void export_onnx(const std::filesystem::path& path, Module& model, const Shape& image,
+                 std::span<const std::pair<std::string, std::string>> metadata) {
+  OnnxWriter(model, image).write(path, metadata);
+}
+
+}  // namespace braid

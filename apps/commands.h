@@ -29,8 +29,8 @@ void add_datasets(CLI::App& app);
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides;
-  void add_to(CLI::App& command, const std::string& description = "Config file (YAML)") {
-    command.add_option("config", path, description)->type_name("CONFIG")->required();
+  void add_to(CLI::App& command, const std::string& description = "Config file (YAML)", bool required = true) {
+    command.add_option("config", path, description)->type_name("CONFIG")->required(required);
     command.add_option("--set", overrides, "Override a key of the config, for example train.epochs=3; can be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false)

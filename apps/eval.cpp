@@ -19,7 +19,8 @@ void add_eval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on the test set");
   arguments->config.add_to(*command, "Folder of a run, or a config file");
   command
-      ->add_option("--checkpoint", arguments->checkpoint, "Checkpoint file; default: model.safetensors in the run's folder")
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "Checkpoint file; default: model.safetensors in the run's folder")
       ->type_name("FILE");
   command->footer("Example:\n  braid eval runs/lenet5-1");
   command->callback([arguments] {

@@ -6,7 +6,7 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "train/export/onnx.h"
-#include "train/run/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/factories.h"
 #include "train/run/run_folder.h"
 

@@ -35,17 +35,27 @@ void add_train(CLI::App& app, int& exit_code) {
     ConfigArguments config;
     bool quiet = false;
     bool print_config = false;
+    std::string resumed;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its list of jobs");
-  arguments->config.add_to(*command);
+  arguments->config.add_to(*command, "Config file (YAML); not needed with --resume", false);
+  command->add_option("--resume", arguments->resumed, "Continue the run in this folder, from its newest checkpoint")
+      ->type_name("RUN");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only warnings and errors");
   command->add_flag("--print-config", arguments->print_config, "Print the config with all defaults and exit");
   arguments->files.add_to(*command, "one step as planned and as measured");
   command->footer("Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2");
   command->callback([arguments, &exit_code] {
-    const auto& [path, overrides] = arguments->config;
+    const auto& [config, overrides] = arguments->config;
+    const std::filesystem::path run = arguments->resumed;
+    if (config.empty() == run.empty()) {
+      throw CLI::ValidationError(message("expected ", config.empty() ? "a" : "only one of", " CONFIG or --resume RUN"));
+    }
+    BRAID_CHECK(run.empty() || exists(run / RunFolder::kConfig), ConfigError, run.string(), ": there is no ",
+                RunFolder::kConfig, ": expected the folder of a run");
+    const std::string path = run.empty() ? config : (run / RunFolder::kConfig).string();
     Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
     outlive_standard_output(progress);
     const bool model = std::ranges::count(models::model_names(), path) > 0 && !std::filesystem::exists(path);
@@ -64,9 +74,10 @@ void add_train(CLI::App& app, int& exit_code) {
       exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }
-    RunConfig config = read_run_config(tree, overrides);
-    if (!arguments->quiet) warn_about(config);
-    Trainer trainer(std::move(config));
+    RunConfig run_config = read_run_config(tree, overrides);
+    if (!arguments->quiet) warn_about(run_config);
+    Trainer trainer(std::move(run_config));
+    if (!run.empty()) trainer.resume(run);
     PlanFiles& files = arguments->files;
     if (files.wanted()) {
       files.check();

@@ -39,6 +39,7 @@ class LossScale {
   Update record_update(Tape& tape, std::span<const ValueId> gradients);
 
   /// The state: f32 scalar; i32 scalars. Context::read returns their values.
+  std::span<Parameter* const> states() const { return state_; }
   const Parameter& scale() const { return *state_[0]; }
   const Parameter& good_steps() const { return *state_[1]; }  ///< since the scale last changed
   const Parameter& updates() const { return *state_[2]; }     ///< that were not skipped

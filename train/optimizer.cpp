@@ -82,6 +82,13 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
+std::vector<Parameter*> Optimizer::states(Context& context) {
+  if (context_ == nullptr) add_moments(context);
+  std::vector<Parameter*> states;
+  for (const Slot& slot : slots_) states.insert(states.end(), slot.moments.begin(), slot.moments.end());
+  return states;
+}
+
 void Optimizer::step(LossScale* scale) {
   Tape& tape = Tape::current();
   if (context_ == nullptr) add_moments(tape.context());

@@ -30,6 +30,11 @@ class Optimizer {
   /// the same one in every step. Throws Error if no parameter has a gradient.
   void step(LossScale* scale = nullptr);
   double lr() const { return lr_; }
+  /// The moments of the parameters; made if there are none yet. With them and the number of updates, another optimizer
+  /// continues as this one would.
+  std::vector<Parameter*> states(Context& context);
+  std::int32_t updates() const { return updates_; }
+  void set_updates(std::int32_t updates) { updates_ = updates; }
   /// Takes effect from the next step; changes no plan. Throws Error unless finite and at least 0.
   void set_lr(double lr);
 

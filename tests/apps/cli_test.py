@@ -96,7 +96,7 @@ class CommandLine(unittest.TestCase):
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
         self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()),
-                         ["config.yaml", "metrics.jsonl", "model.safetensors", "model.safetensors.previous"])
+                         ["checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors"])
         expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
         checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):

@@ -11,7 +11,7 @@
 #include "tests/models/small_model.h"
 #include "train/export/onnx.h"
 #include "train/optimizer.h"
-#include "train/run/files.h"
+#include "train/checkpoint/files.h"
 
 namespace braid {
 

@@ -8,10 +8,11 @@
 #include <sstream>
 
 #include "tests/data/files.h"
+#include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/inspect/joint_bench.h"
 #include "train/run/balance.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/run/trainer.h"
 
 using namespace braid;
@@ -48,28 +49,6 @@ RunResult train(const RunConfig& config, std::string* text = nullptr) {
   return result;
 }
 
-std::vector<nlohmann::json> metrics(const std::filesystem::path& folder) {
-  std::vector<nlohmann::json> list;
-  std::ifstream file(folder / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) list.push_back(nlohmann::json::parse(line));
-  return list;
-}
-
-/// The records of a run without what depends on the clock.
-std::vector<nlohmann::json> timeless(const std::filesystem::path& folder) {
-  std::vector<nlohmann::json> records = metrics(folder);
-  for (nlohmann::json& record : records) {
-    record.erase("seconds");
-    record.erase("images_per_second");
-  }
-  return records;
-}
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 }  // namespace
 
 TEST_CASE("a job's losses and weights are bit by bit the same alone and beside others") {
@@ -90,7 +69,7 @@ TEST_CASE("a job's losses and weights are bit by bit the same alone and beside o
       CHECK(single.steps == joint.steps);
       CHECK(single.train_loss == joint.train_loss);
       CHECK(single.test.loss == joint.test.loss);
-      CHECK(timeless(single.folder) == timeless(joint.folder));
+      CHECK(timeless_metrics(single.folder) == timeless_metrics(joint.folder));
       CHECK(bytes_of(single.folder / "model.safetensors") == bytes_of(joint.folder / "model.safetensors"));
     }
     CHECK(result.jobs[0].steps == 3 * 4);
@@ -108,10 +87,10 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   CHECK(contains(text, "first: failed: [train] the loss is "));
   CHECK(contains(text, "\nfirst: failed after "));
   CHECK(contains(text, "\nsecond: done after 12 steps; test loss "));
-  CHECK(metrics(result.jobs[0].folder).back().at("event") == "failed");
-  CHECK(metrics(result.jobs[0].folder).back().at("message") == result.jobs[0].failure_text());
+  CHECK(metrics_of(result.jobs[0].folder).back().at("event") == "failed");
+  CHECK(metrics_of(result.jobs[0].folder).back().at("message") == result.jobs[0].failure_text());
   const auto failures = [](const RunResult& run) {
-    return std::ranges::count_if(metrics(run.folder),
+    return std::ranges::count_if(metrics_of(run.folder),
                                  [](const auto& record) { return record.at("event") == "failed"; });
   };
   CHECK(failures(result) == 1);  // in the metrics of the run, too
@@ -131,7 +110,7 @@ TEST_CASE("a job whose data is missing fails alone, and its run folder says so")
   CHECK(result.failed());
   CHECK(contains(result.jobs[1].failure_text(), "nowhere"));
   CHECK(result.jobs[1].steps == 0);
-  CHECK(metrics(result.jobs[1].folder).back().at("event") == "failed");
+  CHECK(metrics_of(result.jobs[1].folder).back().at("event") == "failed");
   CHECK(std::filesystem::exists(result.jobs[1].folder / "config.yaml"));
   CHECK(result.jobs[0].steps == 3 * 4);
   CHECK(result.jobs[2].steps == 3 * 3);
@@ -146,7 +125,7 @@ TEST_CASE("run folders of jobs are inside that of the run, and progress lines be
   CHECK(contains(text, "\nthird: epoch 1/3  step 2/9  loss "));
   CHECK(contains(text, "steps per turn: first "));
   CHECK(contains(text, "arena of the joint plan: "));
-  const auto memory = metrics(result.folder).front();
+  const auto memory = metrics_of(result.folder).front();
   CHECK(memory.at("event") == "memory");
   CHECK(memory.at("joint_arena_bytes") > 0);
   CHECK(memory.at("single_arena_bytes") > 0);
@@ -172,7 +151,7 @@ TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
     const std::string line = message(job.name, ": interrupted after step ", job.steps, "; the model is saved");
     REQUIRE(contains(text, line));
     CHECK(text.find(job.name + ": interrupted", text.find(line) + 1) == std::string::npos);  // once
-    CHECK(metrics(job.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", job.steps}});
+    CHECK(metrics_of(job.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", job.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(read_train_config(job.folder / "config.yaml"), job.folder / "model.safetensors"));
   }
 }

@@ -59,7 +59,8 @@ TEST_CASE("the next start removes the leftovers of a killed run, unless its proc
   const TemporaryFolder temporary;
   const std::filesystem::path root = temporary.path(), run = root / "x-1", job = run / "job";
   const auto leave = [](const std::filesystem::path& folder) {
-    for (const char* name : {"model.safetensors.tmp123", "model.safetensors.previous.tmp7", "notes.tmp", "tmp12", "a.tmp1b"}) {
+    for (const char* name :
+         {"model.safetensors.tmp123", "model.safetensors.previous.tmp7", "notes.tmp", "tmp12", "a.tmp1b"}) {
       write_file(folder / name, "half");
     }
   };

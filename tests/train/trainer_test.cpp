@@ -11,10 +11,11 @@
 
 #include "core/read_file.h"
 #include "tests/data/files.h"
+#include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/inspect/bench.h"
 #include "train/inspect/profiling.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/units.h"
 
 using namespace braid;
@@ -48,13 +49,6 @@ TrainResult train(const TrainConfig& config) {
   return Trainer(as_run(config)).run(progress).jobs.front();
 }
 
-std::vector<nlohmann::json> metrics(const TrainResult& result) {
-  std::vector<nlohmann::json> list;
-  std::ifstream file(result.folder / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) list.push_back(nlohmann::json::parse(line));
-  return list;
-}
-
 }  // namespace
 
 TEST_CASE("a small network learns, and its run folder records how") {
@@ -66,7 +60,7 @@ TEST_CASE("a small network learns, and its run folder records how") {
   CHECK(result.test.top1 > 0.9);
   CHECK(result.test.top5 == 1);
 
-  const auto records = metrics(result);
+  const auto records = metrics_of(result.folder);
   REQUIRE(records.size() == 10 + 4);  // one every second step, one each epoch
   std::vector<double> losses;
   for (const auto& record : records) {
@@ -101,7 +95,7 @@ TEST_CASE("max_steps ends training in the middle of an epoch") {
   const TrainResult result = train(tiny(folder, {"train.max_steps=7"}));
   CHECK(result.steps == 7);
   CHECK(result.test.samples == 40);
-  CHECK(metrics(result).back().at("epoch") == 2);
+  CHECK(metrics_of(result.folder).back().at("epoch") == 2);
 }
 
 TEST_CASE("incomplete batches count as much as their images") {
@@ -223,8 +217,9 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     CHECK(contains(buffer.str(), "\ninterrupted after step 3; the model is saved\n"));
     const TemporaryFolder other;
     const TrainResult same = train(tiny(other, {"train.max_steps=3", "train.epochs=1000000"}));
-    CHECK(read_file(result.folder / "model.safetensors", "the model") == read_file(same.folder / "model.safetensors", "the model"));
-    CHECK(metrics(result).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
+    CHECK(read_file(result.folder / "model.safetensors", "the model") ==
+          read_file(same.folder / "model.safetensors", "the model"));
+    CHECK(metrics_of(result.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.safetensors"));
   }
 }

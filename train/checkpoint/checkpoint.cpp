@@ -51,8 +51,7 @@ void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter
     values.push_back(array_for(file, name, *tensor));
   }
   for (const auto& [name, entry] : file.entries()) {
-    const bool concerned = prefix.empty() ? !name.starts_with(kTrainingPrefix) : name.starts_with(prefix);
-    check(file, !concerned || names.contains(name), "has a tensor '", name,
+    check(file, !prefix.empty() || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
           "' that the model does not have: it belongs to another model");
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);

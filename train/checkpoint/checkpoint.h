@@ -32,8 +32,8 @@ inline constexpr std::string_view kTrainingPrefix = "training.";
 std::map<std::string, std::string> layout_metadata();
 /// Copies of the tensors, under the prefix and their names. Waits for the running step.
 std::vector<NamedArray> copies_of(Context& context, std::span<Parameter* const> tensors, std::string_view prefix = "");
-/// Reads tensors from a file. Those with the prefix, or without kTrainingPrefix if the prefix is empty, must be exactly
-/// these. Throws as load_checkpoint.
+/// Reads tensors that a file holds under the prefix and their names. Throws as load_checkpoint; with a prefix, the file
+/// may hold more.
 void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
                   std::string_view prefix = "");
 

@@ -105,8 +105,8 @@ void AtomicFile::commit() {
   File(folder_of(path_), O_RDONLY | O_DIRECTORY).sync();
 }
 
-FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
-  folder_.lock(true);
+FolderLock::FolderLock(const std::filesystem::path& folder, bool wait) : folder_(folder, O_RDONLY | O_DIRECTORY) {
+  BRAID_CHECK(folder_.lock(wait) || errno != EWOULDBLOCK, Error, folder.string(), ": is in use by another process");
 }
 
 void remove_leftovers(const std::filesystem::path& folder) noexcept {

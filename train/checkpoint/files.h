@@ -65,9 +65,9 @@ class AtomicFile {
 /// Marks a folder as in use by this process for the lifetime of the object. Ends with the process, even a killed one.
 class FolderLock {
  public:
-  /// Waits while another process holds the lock. Without effect where the file system has no locks. Throws Error if the
-  /// folder cannot be opened.
-  explicit FolderLock(const std::filesystem::path& folder);
+  /// While another process holds the lock, waits or throws Error. Without effect where the file system has no locks.
+  /// Throws Error if the folder cannot be opened.
+  explicit FolderLock(const std::filesystem::path& folder, bool wait = true);
 
  private:
   File folder_;

@@ -118,6 +118,24 @@ struct OptimizerConfig {
   }
 };
 
+struct CheckpointConfig {
+  std::int64_t every_n_steps = 0;
+  int keep_last = 2, keep_best = 1;
+
+  void declare(const Keys& keys) {
+    keys("every_n_steps", every_n_steps,
+         {.min = 0,
+          .max = KeyRule::kMaxCount,
+          .synonyms = {"every_n_train_steps", "save_steps", "snapshot", "interval", "recovery_interval"}},
+         "saves after this many steps, too, and not only after every epoch; 0: after epochs only");
+    keys("keep_last", keep_last,
+         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"save_total_limit", "checkpoint_hist", "max_to_keep"}},
+         "newest checkpoints to keep");
+    keys("keep_best", keep_best, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"save_top_k"}},
+         "checkpoints of the best test accuracies to keep beside them");
+  }
+};
+
 /// One job: a model and its training. Complete in itself.
 struct TrainConfig {
   std::string name;  ///< of the run folders
@@ -134,6 +152,7 @@ struct TrainConfig {
   std::int64_t eval_batch_size = 256;
   OptimizerConfig optimizer;
   ScheduleOptions schedule;
+  CheckpointConfig checkpoint;
   std::string output_root = "runs";
 
   /// The keys of a config with a single job.
@@ -170,6 +189,8 @@ struct TrainConfig {
     optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
     schedule.declare(keys.section("schedule", "how the learning rate changes",
                                   {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));
+    checkpoint.declare(
+        keys.section("checkpoint", "what to save, so that `braid train --resume` can go on", {"checkpoints", "save"}));
   }
 };
 

@@ -13,7 +13,7 @@
 #include "ops/weighted_sum.h"
 #include "train/export/forward_pass.h"
 #include "train/export/protobuf.h"
-#include "train/run/files.h"
+#include "train/checkpoint/files.h"
 
 namespace braid {
 

@@ -7,10 +7,17 @@ namespace braid {
 namespace {
 
 std::atomic<int> received = 0;
-static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may use lock-free atomics only");
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "signal handlers may use lock-free atomics only");
 
-/// The first signal counts.
+std::atomic<bool> save_requested = false;
+
+/// The first signal that ends training counts.
 void on_signal(int signal) {
+  if (signal == SIGUSR1) {
+    save_requested = true;
+    return;
+  }
   int none = 0;
   received.compare_exchange_strong(none, signal);
 }
@@ -20,7 +27,7 @@ void on_signal(int signal) {
 bool respects_ignoring(int signal) { return signal != SIGINT; }
 
 /// A second SIGINT or SIGTERM is deliberate. A second SIGHUP is not: both a closing terminal and its shell send one.
-bool ends_at_second(int signal) { return signal != SIGHUP; }
+bool ends_at_second(int signal) { return signal != SIGHUP && signal != SIGUSR1; }
 
 }  // namespace
 
@@ -38,7 +45,10 @@ InterruptGuard::InterruptGuard() {
 InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_[i], nullptr);
   received = 0;
+  save_requested = false;
 }
+
+bool InterruptGuard::take_save_request() const { return save_requested.exchange(false); }
 
 int InterruptGuard::signal() const { return received; }
 

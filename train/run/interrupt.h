@@ -1,5 +1,6 @@
 #pragma once
-// Treats Ctrl-C, kill and a closed terminal as requests: training ends after the current step and saves its state.
+// Treats signals as requests. After Ctrl-C, kill and a closed terminal, training ends after the current step and saves
+// its state. After SIGUSR1, it saves its state and goes on.
 
 #include <array>
 #include <csignal>
@@ -20,9 +21,11 @@ class InterruptGuard {
   bool requested() const { return signal() != 0; }
   /// The first that arrived, for example SIGINT; 0 if none did.
   int signal() const;
+  /// Whether SIGUSR1 has arrived since the last call.
+  bool take_save_request() const;
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
   std::array<struct sigaction, kSignals.size()> previous_;
 };
 

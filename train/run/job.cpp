@@ -107,20 +107,38 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool a
 }
 
 bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop) {
-  in_epoch_ = false;
   const double seconds = epoch_.seconds();
-  save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
+  save(folder);
+  in_epoch_ = false;
   progress.update(row, state(), false);
   const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
   if (stop()) return false;  // the evaluation has seen only a part of the test set
   result_.test = test;
   result_.losses.tests.emplace_back(result_.steps, test.loss);
+  checkpoints_->rate(result_.steps, test.top1);
   report_epoch(seconds, folder, progress, row);
   return true;
 }
 
+bool Job::save_due() const {
+  const std::int64_t interval = config_.checkpoint.every_n_steps;
+  return interval > 0 && learner_.steps() / interval > std::max<std::int64_t>(saved_step_, 0) / interval;
+}
+
+void Job::save(RunFolder& folder) {
+  if (saved_step_ == result_.steps) return;
+  std::vector<NamedArray> model = copies_of(session_, learner_.model().tensors());
+  checkpoints_->save(checkpoint(folder), folder.model_path(), std::move(model));
+  saved_step_ = result_.steps;
+}
+
+void Job::finish_saving() {
+  if (checkpoints_) checkpoints_->finish();
+}
+
 void Job::interrupt(RunFolder& folder) {
-  save_checkpoint(folder.model_path(), session_, learner_.model().tensors());
+  save(folder);
+  finish_saving();
   folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
   result_.interrupted = true;
 }

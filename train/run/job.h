@@ -7,14 +7,18 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "scheduler/show/plan_view.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/evaluation.h"
 #include "train/run/learner.h"
 #include "train/run/progress.h"
 #include "train/run/run_folder.h"
 
 namespace braid {
+
+struct JsonPart;
 
 struct TrainResult {
   std::string name;
@@ -41,6 +45,10 @@ class Job {
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return learner_.steps() == total_steps_; }
 
+  /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; says what it found.
+  /// Throws DataError if there are checkpoints, but none fits. Call it before the first turn.
+  void open(RunFolder& folder, Progress& progress, std::size_t row);
+
   // The phases of a turn, in this order.
 
   /// Records at most this many of the epoch's next steps; begins the next epoch if necessary.
@@ -56,10 +64,17 @@ class Job {
 
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
-  /// Saves the model and evaluates it; abandons the evaluation once `stop` returns true. False if it did.
+  /// Saves and evaluates the model; abandons the evaluation once `stop` returns true. False if it did.
   bool end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop);
-  /// Saves the model in the middle of an epoch.
+  /// Whether the config wants a checkpoint after the steps recorded so far.
+  bool save_due() const;
+  /// Begins to save model and training state, unless that was done after the same step. All losses must have been
+  /// collected. Throws Error if it fails, or if saving failed the last time.
+  void save(RunFolder& folder);
+  /// The same in the middle of an epoch, for good.
   void interrupt(RunFolder& folder);
+  /// Returns once everything is saved.
+  void finish_saving();
 
   /// The result so far.
   const TrainResult& result() const { return result_; }
@@ -71,11 +86,12 @@ class Job {
     std::int64_t number = 0;  // from 1
     std::int64_t images = 0;
     double loss_sum = 0, hits = 0;
+    double seconds_before = 0;  // spent before the run was resumed
     Clock::time_point start = Clock::now();
 
     double loss() const { return loss_sum / static_cast<double>(images); }
     double accuracy() const { return hits / static_cast<double>(images); }
-    double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+    double seconds() const { return seconds_before + std::chrono::duration<double>(Clock::now() - start).count(); }
     double images_per_second() const { return static_cast<double>(images) / seconds(); }
   };
   /// A recorded step whose loss has not been read.
@@ -86,6 +102,9 @@ class Job {
   };
 
   void begin_epoch();
+  Checkpoint checkpoint(const RunFolder& folder);
+  void restore(const SafeTensors& file, RunFolder& folder);
+  void restore(const JsonPart& state, const SafeTensors& file, RunFolder& folder);
   ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
   void report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const;
@@ -104,6 +123,8 @@ class Job {
   bool in_epoch_ = false;
   bool more_ = false;  // the loader may have more batches of this epoch
   TrainResult result_;
+  std::optional<CheckpointFolder> checkpoints_;
+  std::int64_t saved_step_ = -1;  // of the last checkpoint
 };
 
 }  // namespace braid

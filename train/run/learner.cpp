@@ -10,6 +10,17 @@ Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dat
   loss_scale_ = make_loss_scale(dtype_, session_);
 }
 
+std::vector<Parameter*> Learner::training_states() {
+  std::vector<Parameter*> states = optimizer_->states(session_);
+  if (loss_scale_ != nullptr) states.insert(states.end(), loss_scale_->states().begin(), loss_scale_->states().end());
+  return states;
+}
+
+void Learner::restore(std::int32_t steps, std::int32_t updates) {
+  random_.step = steps;
+  optimizer_->set_updates(updates);
+}
+
 Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels) {
   const Context::RandomScope scope(session_, random_);
   const std::vector<Head> heads = model_->heads(cast(images, dtype_));

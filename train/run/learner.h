@@ -25,6 +25,10 @@ class Learner {
 
   /// Training steps recorded so far.
   std::int64_t steps() const { return random_.step; }
+  /// The tensors that training needs beside the model's. With them, the model's, and the numbers of steps and of
+  /// updates, another learner continues as this one would.
+  std::vector<Parameter*> training_states();
+  void restore(std::int32_t steps, std::int32_t updates);
   Module& model() const { return *model_; }
   Optimizer& optimizer() const { return *optimizer_; }
 

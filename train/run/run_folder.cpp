@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/read_file.h"
 
 namespace braid {
 
@@ -66,12 +67,16 @@ fs::path make_inner_folder(const fs::path& run, const std::string& name) {
   return folder;
 }
 
+void write_config(const fs::path& folder, const std::string& config_yaml) {
+  AtomicFile config(folder / RunFolder::kConfig);
+  config.write(config_yaml);
+  config.commit();
+}
+
 /// Writes the config; removes the folder if that fails.
 const fs::path& with_config(const fs::path& folder, const std::string& config_yaml) {
   try {
-    AtomicFile config(folder / RunFolder::kConfig);
-    config.write(config_yaml);
-    config.commit();
+    write_config(folder, config_yaml);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);
@@ -83,15 +88,26 @@ const fs::path& with_config(const fs::path& folder, const std::string& config_ya
 }  // namespace
 
 RunFolder::RunFolder(const fs::path& root, const std::string& name, const std::string& config_yaml)
-    : RunFolder(make_next_folder(root, name), config_yaml) {}
+    : RunFolder(make_next_folder(root, name), config_yaml, Use::made) {}
 
 RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml)
-    : RunFolder(make_inner_folder(run.path(), name), config_yaml) {}
+    : RunFolder(make_inner_folder(run.path(), name), config_yaml, Use::made) {}
 
-RunFolder::RunFolder(fs::path folder, const std::string& config_yaml)
+RunFolder::RunFolder(fs::path folder, const std::string& config_yaml, Use use)
     : path_(std::move(folder)),
-      lock_(path_),
-      metrics_(with_config(path_, config_yaml) / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {}
+      lock_(path_, use == Use::made),
+      metrics_((use == Use::made ? with_config(path_, config_yaml) : path_) / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {
+  if (use == Use::found && read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
+}
+
+std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder, const std::string& config_yaml) {
+  clean(folder);
+  return std::unique_ptr<RunFolder>(new RunFolder(folder, config_yaml, Use::found));
+}
+
+void RunFolder::truncate_metrics(std::uint64_t bytes) {
+  if (metrics_.size() > bytes) metrics_.truncate(bytes);
+}
 
 void RunFolder::append_metrics(std::string_view json) {
   const std::uint64_t complete = metrics_.size();

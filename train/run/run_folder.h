@@ -3,6 +3,7 @@
 // several jobs, each has its own folder inside.
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,7 @@ class RunFolder {
  public:
   static constexpr const char* kConfig = "config.yaml";
   static constexpr const char* kMetrics = "metrics.jsonl";
+  static constexpr const char* kCheckpoints = "checkpoints";
   static constexpr const char* kModel = "model.safetensors";
 
   /// Makes root/name-n with the next free number n, even if several processes do so at once, and writes config.yaml.
@@ -24,8 +26,16 @@ class RunFolder {
   /// The folder of one job of a run: makes `name` in the run's folder.
   RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml);
 
+  /// Opens the folder of a run or of one of its jobs again, to go on; replaces config.yaml if it has changed. Throws
+  /// Error if that cannot be done, or if another process uses the folder.
+  static std::unique_ptr<RunFolder> reopen(const std::filesystem::path& folder, const std::string& config_yaml);
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model_path() const { return path_ / kModel; }
+  std::filesystem::path checkpoints_path() const { return path_ / kCheckpoints; }
+  std::uint64_t metrics_bytes() const { return metrics_.size(); }
+  /// Forgets the lines after these bytes.
+  void truncate_metrics(std::uint64_t bytes);
   /// Appends one line, a JSON object, to metrics.jsonl. Throws Error if it cannot write the whole line; then no part of
   /// it remains in the file.
   void append_metrics(std::string_view json);
@@ -34,8 +44,9 @@ class RunFolder {
   void append_last_words(std::string_view json);
 
  private:
-  /// Fills a new folder.
-  RunFolder(std::filesystem::path folder, const std::string& config_yaml);
+  enum class Use { made, found };
+  /// Fills a new folder, or opens one again.
+  RunFolder(std::filesystem::path folder, const std::string& config_yaml, Use use);
 
   std::filesystem::path path_;
   FolderLock lock_;

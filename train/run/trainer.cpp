@@ -10,8 +10,8 @@
 #include "core/text.h"
 #include "core/text_table.h"
 #include "runtime/trace.h"
-#include "train/run/balance.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/run/balance.h"
 #include "train/run/interrupt.h"
 #include "train/units.h"
 
@@ -55,7 +55,10 @@ RunResult Trainer::run(Progress& progress) {
   const auto stop = [&] { return interrupt.requested(); };
   try {
     open_folders(progress);
-    train(progress, stop);
+    for (Entry& entry : entries_) {
+      if (entry.job != nullptr && entry.job->epoch_ended()) end_epoch(entry, progress, stop);
+    }
+    train(progress, interrupt);
     collect(progress, true);
   } catch (const std::exception&) {
     fail_all(progress);
@@ -92,27 +95,36 @@ void Trainer::report_results(const RunResult& result, Progress& progress) const 
 void Trainer::open_folders(Progress& progress) {
   std::vector<std::string> rows;
   if (config_.together) {
-    folder_.emplace(config_.output_root, config_.name, to_yaml(config_));
+    const std::string yaml = to_yaml(config_);
+    folder_ = resumed_.empty() ? std::make_unique<RunFolder>(config_.output_root, config_.name, yaml)
+                               : RunFolder::reopen(resumed_, yaml);
     for (const Entry& entry : entries_) rows.push_back(entry.result.name);
     progress.set_rows(rows);
   }
   for (Entry& entry : entries_) {
-    const TrainConfig& training = entry.config.training;
-    if (folder_) {
-      entry.folder = std::make_unique<RunFolder>(*folder_, training.name, to_yaml(training));
-    } else {
-      entry.folder = std::make_unique<RunFolder>(config_.output_root, config_.name, to_yaml(training));
-    }
+    entry.folder = open_folder(entry);
     entry.result.folder = entry.folder->path();
     if (entry.result.failure != nullptr) {
       fail(entry, progress);
     } else {
       progress.print(row(entry), message(entry.job->description(), "; results in ", entry.folder->path().string()));
+      attempt(entry, progress, [&] { entry.job->open(*entry.folder, progress, row(entry)); });
     }
   }
 }
 
-void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
+std::unique_ptr<RunFolder> Trainer::open_folder(const Entry& entry) const {
+  const std::string yaml = to_yaml(entry.config.training);
+  const std::string& name = entry.result.name;
+  const std::filesystem::path folder = folder_ == nullptr ? resumed_ : folder_->path() / name;
+  // A run that ended early may have made no folder for its last jobs.
+  if (!resumed_.empty() && (folder_ == nullptr || exists(folder))) return RunFolder::reopen(folder, yaml);
+  if (folder_ != nullptr) return std::make_unique<RunFolder>(*folder_, name, yaml);
+  return std::make_unique<RunFolder>(config_.output_root, config_.name, yaml);
+}
+
+void Trainer::train(Progress& progress, const InterruptGuard& interrupt) {
+  const auto stop = [&] { return interrupt.requested(); };
   if (entries_.size() > 1) measure_alone(progress, stop);
   std::size_t jobs = 0;           // in the last turn
   std::set<std::string> reports;  // on the choice of plans and on captures, as printed
@@ -124,6 +136,7 @@ void Trainer::train(Progress& progress, const std::function<bool()>& stop) {
     if (changed && entries_.size() > 1) balance(progress);
     jobs = entries.size();
     const Turn turn = take_turn(entries, progress, stop);
+    if (interrupt.take_save_request()) save(progress, [](const Job&) { return true; });
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
     if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
       if (!report.empty()) progress.print("plans measured: " + report);
@@ -257,9 +270,11 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     }
     session_.prefetch(loaded);
     // Losses are read one turn late, unless something is due before the next turn.
-    collect(progress,
-            std::ranges::any_of(entries, [](Entry* e) { return e->job != nullptr && e->job->epoch_ended(); }));
+    collect(progress, std::ranges::any_of(entries, [](Entry* e) {
+              return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due());
+            }));
   }
+  save(progress, [](const Job& job) { return job.save_due(); });
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bool news = shown() && !shown_before;
   for (Entry* entry : entries) {
@@ -269,6 +284,16 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
   }
   if (news) show();
   return turn;
+}
+
+void Trainer::save(Progress& progress, const std::function<bool(const Job&)>& due) {
+  for (Entry& entry : entries_) {
+    if (entry.job == nullptr || !due(*entry.job)) continue;
+    attempt(entry, progress, [&] {
+      entry.job->collect(*entry.folder, progress, row(entry), true);
+      entry.job->save(*entry.folder);
+    });
+  }
 }
 
 void Trainer::collect(Progress& progress, bool all) {
@@ -289,7 +314,9 @@ void Trainer::show() {
 void Trainer::end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop) {
   attempt(entry, progress, [&] {
     const bool complete = entry.job->end_epoch(*entry.folder, progress, row(entry), stop);
-    if (complete && entry.job->finished()) end(entry, progress);
+    if (!complete || !entry.job->finished()) return;
+    entry.job->finish_saving();
+    end(entry, progress);
   });
 }
 

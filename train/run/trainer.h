@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "scheduler/show/plan_view.h"
+#include "train/run/interrupt.h"
 #include "train/run/job.h"
 
 namespace braid {
@@ -34,6 +35,10 @@ class Trainer {
   /// Whether a step has been shown.
   bool shown() const { return measured_.has_value(); }
 
+  /// Lets run() go on in the folder of an earlier run of this config, from the newest checkpoints in it, as if that run
+  /// had never stopped.
+  void resume(std::filesystem::path folder) { resumed_ = std::move(folder); }
+
   /// Trains, and evaluates and saves each job after each of its epochs. SIGINT (Ctrl-C), SIGTERM and SIGHUP end
   /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
   /// no longer finite, leaves the others running. Without a list of jobs, throws the failure. Call it once.
@@ -56,9 +61,10 @@ class Trainer {
   };
 
   void open_folders(Progress& progress);
+  std::unique_ptr<RunFolder> open_folder(const Entry& entry) const;
   /// Prints a last line per job, if there is a list of them.
   void report_results(const RunResult& result, Progress& progress) const;
-  void train(Progress& progress, const std::function<bool()>& stop);
+  void train(Progress& progress, const InterruptGuard& interrupt);
   /// Runs steps of each entry alone until its plan is chosen, to balance the turns.
   void measure_alone(Progress& progress, const std::function<bool()>& stop);
   void balance(Progress& progress);
@@ -68,6 +74,8 @@ class Trainer {
   /// Shows the measured step, if there is one, with the losses so far.
   void show();
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
+  /// Begins to save the jobs for which `due` is true.
+  void save(Progress& progress, const std::function<bool(const Job&)>& due);
   /// Reads the losses of the turn before, or all that have not been read.
   void collect(Progress& progress, bool all);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
@@ -85,7 +93,8 @@ class Trainer {
   Session session_;
   DatasetPool datasets_;
   std::vector<Entry> entries_;
-  std::optional<RunFolder> folder_;  // of the run, if it has a list of jobs
+  std::filesystem::path resumed_;      // empty for a new run
+  std::unique_ptr<RunFolder> folder_;  // of the run, if it has a list of jobs
 
   std::function<void(const scheduler::PlanView&)> show_;
   std::optional<scheduler::PlanView> measured_;  // the step to show

@@ -1,0 +1,136 @@
+// What a job saves and how it continues from it. A checkpoint of the end of an epoch is made before the evaluation,
+// which is done again when training continues there: so the evaluation belongs to the same files.
+
+#include <nlohmann/json.hpp>
+
+#include "core/json_part.h"
+#include "core/text.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/job.h"
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *kState = "training", *kLosses = "losses";
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+json pairs_of(const auto& pairs) {
+  json list = json::array();
+  for (const auto& [step, value] : pairs) list.push_back({step, value});
+  return list;
+}
+
+/// Calls `add` with each step and value of a list of pairs.
+template <class Add>
+void read_pairs(const JsonPart& list, const Add& add) {
+  for (const JsonPart& pair : list.list()) {
+    pair.check_size(2);
+    add(pair.list()[0].integer(0, kMost), pair.list()[1].number(0));
+  }
+}
+
+NamedArray losses_array(const std::vector<double>& losses) {
+  return {message(kTrainingPrefix, kLosses), Array::from(losses, {std::ssize(losses)})};
+}
+
+}  // namespace
+
+void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
+  const auto& [interval, last, best] = config_.checkpoint;
+  checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
+  std::string problems;
+  for (const std::int64_t step : CheckpointFolder::steps_in(folder.checkpoints_path())) {
+    try {
+      restore(SafeTensors(CheckpointFolder::path_of(folder.checkpoints_path(), step)), folder);
+      if (!problems.empty()) progress.warn(problems + "; trying an older checkpoint");
+      progress.print(row, message("resumed after step ", step, " of ", total_steps_));
+      return;
+    } catch (const DataError& error) {
+      if (problems.empty()) problems = error.what();
+    }
+  }
+  BRAID_CHECK(problems.empty(), DataError, problems, ". No other checkpoint can be used");
+}
+
+Checkpoint Job::checkpoint(const RunFolder& folder) {
+  Checkpoint checkpoint{
+      .step = result_.steps, .tensors = copies_of(session_, learner_.model().tensors()), .metadata = layout_metadata()};
+  for (NamedArray& copy : copies_of(session_, learner_.training_states(), kTrainingPrefix)) {
+    checkpoint.tensors.push_back(std::move(copy));
+  }
+  checkpoint.tensors.push_back(losses_array(result_.losses.steps));
+  checkpoint.metadata[kState] = json{
+      {"step", result_.steps},
+      {"updates", learner_.optimizer().updates()},
+      {"batches", train_loader_.batches()},
+      {"in_epoch", in_epoch_ ? 1 : 0},
+      {"epoch", epoch_.number},
+      {"images", epoch_.images},
+      {"loss_sum", epoch_.loss_sum},
+      {"hits", epoch_.hits},
+      {"seconds", epoch_.seconds()},
+      {"test_losses", pairs_of(result_.losses.tests)},
+      {"scores", pairs_of(checkpoints_->scores())},
+      {"metrics_bytes",
+       folder.metrics_bytes()}}.dump();
+  return checkpoint;
+}
+
+void Job::restore(const SafeTensors& file, RunFolder& folder) {
+  const auto text = file.metadata().find(kState);
+  BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
+  try {
+    const json parsed = parse_json(text->second);
+    restore({parsed, kState}, file, folder);
+  } catch (const JsonError& error) {
+    throw DataError(message(file.path(), ": damaged state of the training: ", error.what()));
+  }
+}
+
+void Job::restore(const JsonPart& state, const SafeTensors& file, RunFolder& folder) {
+  const std::int64_t step = state["step"].integer(0, kMost);
+  BRAID_CHECK(step <= total_steps_, DataError, file.path(), ": the training has done ", plural(step, "step"),
+              ", more than the ", total_steps_, " that the config asks for");
+  Epoch epoch{.number = state["epoch"].integer(0, kMost),
+              .images = state["images"].integer(0, std::numeric_limits<std::int64_t>::max()),
+              .loss_sum = state["loss_sum"].number(0),
+              .hits = state["hits"].number(0),
+              .seconds_before = state["seconds"].number(0)};
+  const bool in_epoch = state["in_epoch"].integer(0, 1) == 1;
+  const std::int64_t batches = train_loader_.batches(), done = step - (epoch.number - 1) * batches;
+  const bool fits = in_epoch ? done >= 0 && done <= batches : step == epoch.number * batches;
+  BRAID_CHECK(fits && state["batches"].integer(0, kMost) == batches, DataError, file.path(),
+              ": does not fit epochs of ", plural(batches, "batch", "es"),
+              ": continue with the data and the batch size of before");
+  std::map<std::int64_t, double> scores;
+  scheduler::LossCurve losses;
+  const Array values = file.array(message(kTrainingPrefix, kLosses));
+  losses.steps.assign(values.as<double>().begin(), values.as<double>().end());
+  read_pairs(state["test_losses"], [&](std::int64_t at, double loss) { losses.tests.emplace_back(at, loss); });
+  read_pairs(state["scores"], [&](std::int64_t at, double score) { scores[at] = score; });
+  const auto updates = static_cast<std::int32_t>(state["updates"].integer(0, kMost));
+  const auto metrics_bytes =
+      static_cast<std::uint64_t>(state["metrics_bytes"].integer(0, std::numeric_limits<std::int64_t>::max()));
+  load_tensors(file, session_, learner_.model().tensors());
+  load_tensors(file, session_, learner_.training_states(), kTrainingPrefix);
+
+  learner_.restore(static_cast<std::int32_t>(step), updates);
+  if (step > 0) learner_.optimizer().set_lr(schedule_.at(step - 1));
+  result_.steps = saved_step_ = step;
+  result_.losses = std::move(losses);
+  for (const auto& [at, score] : scores) checkpoints_->rate(at, score);
+  epoch_ = epoch;
+  in_epoch_ = in_epoch;
+  if (in_epoch) {
+    if (epoch_.images > 0) result_.train_loss = epoch_.loss();
+    train_loader_.start_epoch(epoch_.number - 1, done);
+    more_ = true;
+    load_ahead(1);
+  }
+  folder.truncate_metrics(metrics_bytes);
+}
+
+}  // namespace braid

@@ -205,7 +205,7 @@ class CommandLine(unittest.TestCase):
                              f"there is no option '{option.split('=')[0]}'; to change the config: --set {override}=VALUE")
 
     def test_options_say_what_they_expect(self):
-        self.assertEqual(self.misused("train"), "expected CONFIG: Config file (YAML)")
+        self.assertEqual(self.misused("train"), "expected a CONFIG or --resume RUN")
         self.assertTrue(self.misused("profile", "tiny.yaml").startswith("expected --output FILE: "))
         self.assertEqual(self.misused("train", "tiny.yaml", "--set"), "--set expects a value: --set KEY=VALUE")
         self.assertEqual(self.misused("train", "tiny.yaml", "--quiet=1"), "--quiet takes no value")
@@ -467,13 +467,13 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.braid("train", self.config, "-q", "--set", "train.epochs=1").returncode, 0)
         trained, new = self.folder / "trained.onnx", self.folder / "new.onnx"
         self.assertEqual(self.braid("export", "runs/tiny-1", "--onnx", trained).stdout,
-                         f"wrote {trained}: lenet5 with the weights of runs/tiny-1/model.braid\n")
+                         f"wrote {trained}: lenet5 with the weights of runs/tiny-1/model.safetensors\n")
         self.assertEqual(self.braid("export", self.config, "--onnx", new).stdout,
                          f"wrote {new}: lenet5 with its initial weights\n")
         self.assertEqual(len(trained.read_bytes()), len(new.read_bytes()))
         self.assertNotEqual(trained.read_bytes(), new.read_bytes())
         again = self.folder / "again.onnx"
-        checkpoint = self.runs / "tiny-1/model.braid"
+        checkpoint = self.runs / "tiny-1/model.safetensors"
         self.braid("export", self.config, "--onnx", again, "--checkpoint", checkpoint)
         self.assertEqual(again.read_bytes(), trained.read_bytes())
         self.assertIn("no-folder", self.fails("export", self.config, "--onnx", self.folder / "no-folder/x.onnx"))
@@ -500,9 +500,11 @@ class CommandLine(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
         message = self.fails("train", self.config, "-q", preexec_fn=limit_file_size)
-        self.assertIn("model.safetensors", message)
+        self.assertIn("runs/tiny-1/checkpoints/step-", message)
         self.assertIn("cannot write: File too large", message)
-        self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()), ["config.yaml", "metrics.jsonl"])
+        self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()),
+                         ["checkpoints", "config.yaml", "metrics.jsonl"])
+        self.assertEqual(list((self.runs / "tiny-1/checkpoints").iterdir()), [])
 
     def test_bench(self):
         result = self.braid("bench", self.config, "--steps", "3", "--json")

@@ -96,11 +96,8 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::commit() {
   file_.sync();
-  try {
-    std::filesystem::rename(file_.path(), path_);
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw Error(message(path_.string(), ": cannot put the new file in place: ", error.code().message()));
-  }
+  BRAID_CHECK(rename(file_.path().c_str(), path_.c_str()) == 0, Error, path_.string(),
+              ": cannot put the new file in place: ", std::strerror(errno));
   committed_ = true;
   File(folder_of(path_), O_RDONLY | O_DIRECTORY).sync();
 }

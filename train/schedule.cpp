@@ -21,7 +21,7 @@ double progress_in(double begin, double end, double x) { return end > begin ? (x
 
 }  // namespace
 
-std::vector<std::string> schedule_names() { return {"constant", "step", "cosine", "one_cycle"}; }
+std::vector<std::string> schedule_names() { return {"constant", "step", "cosine", "one_cycle", "plateau"}; }
 
 void ScheduleOptions::declare(const Keys& keys) {
   keys("name", name, {.words = schedule_names(), .synonyms = {"lr_policy"}}, "the curve of the rate");
@@ -39,10 +39,17 @@ void ScheduleOptions::declare(const Keys& keys) {
          "the rate falls each time this many epochs have passed");
     keys.check("name", milestones.empty() != (step_epochs == 0),
                "a 'step' schedule needs either milestones or step_epochs");
-    keys("gamma", gamma, {.above = 0, .max = 1, .synonyms = {"decay_rate", "lr_decay"}},
+  }
+  if (name == "plateau") {
+    keys("patience", patience, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"patience_epochs"}},
+         "tests in a row that may be no better than the best before the rate falls");
+  }
+  if (name == "step" || name == "plateau") {
+    keys("gamma", gamma, {.above = 0, .max = 1, .synonyms = {"decay_rate", "lr_decay", "factor"}},
          "factor that multiplies the rate");
   }
-  if (name == "cosine") keys("min_lr", min_lr, {.min = 0, .synonyms = {"eta_min"}}, "the rate at the end");
+  if (name == "cosine" || name == "plateau")
+    keys("min_lr", min_lr, {.min = 0, .synonyms = {"eta_min"}}, "the lowest rate; `cosine` ends with it");
   if (name == "one_cycle") {
     keys("pct_start", pct_start, {.min = 0, .max = 1}, "share of the steps in which the rate rises");
     keys("div_factor", div_factor, {.above = 0}, "the rate starts at lr / div_factor");
@@ -68,7 +75,17 @@ double LearningRate::at(std::int64_t step) const {
   if (options_.name == "step") rate = step_decay(s);
   if (options_.name == "cosine") rate = cosine(s);
   if (options_.name == "one_cycle") rate = one_cycle(s);
+  if (options_.name == "plateau") {
+    rate = std::max(options_.min_lr, lr_ * std::pow(options_.gamma, static_cast<double>(plateau_.reductions)));
+  }
   return s < warmup_steps_ ? rate * (s + 1) / warmup_steps_ : rate;
+}
+
+void LearningRate::note_test(bool best) {
+  plateau_.worse = best ? 0 : plateau_.worse + 1;
+  if (plateau_.worse <= options_.patience) return;
+  plateau_.worse = 0;
+  ++plateau_.reductions;
 }
 
 double LearningRate::step_decay(double step) const {

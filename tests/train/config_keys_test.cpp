@@ -44,7 +44,7 @@ TEST_CASE("a key is noted with its type, its default, and the names that have it
   CHECK(key("train.batch_size").only_for.empty());
   CHECK(key("train.epochs").rule.required);
   CHECK(key("optimizer.beta1").only_for == std::vector<std::string>{"adam", "adamw"});
-  CHECK(key("schedule.warmup_epochs").only_for == std::vector<std::string>{"constant", "step", "cosine"});
+  CHECK(key("schedule.warmup_epochs").only_for == std::vector<std::string>{"constant", "step", "cosine", "plateau"});
   CHECK(key("data.augment.flip").only_for.empty());
   CHECK(key("optimizer.lr").value == KeyValue(0.1));
   CHECK(key("optimizer.lr").defaults ==

@@ -362,3 +362,79 @@ TEST_CASE("a bench times steps and describes the plan") {
   CHECK(answers[11].at("ops").size() > 5);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
+
+TEST_CASE("tests may be rarer than epochs, and the last epoch is always tested") {
+  const TemporaryFolder folder;
+  std::vector<std::int64_t> tested;
+  for (const auto& record : metrics_of(train(tiny(folder, {"train.epochs=5", "eval.every_n_epochs=2"})).folder)) {
+    if (record.contains("test_loss")) tested.push_back(record.at("epoch"));
+  }
+  CHECK(tested == std::vector<std::int64_t>{2, 4, 5});
+}
+
+TEST_CASE("training stops early once tests no longer improve, by accuracy or by loss, and stays stopped") {
+  const TemporaryFolder folder;
+  for (const std::string metric : {"accuracy", "loss"}) {
+    const std::vector<std::string> stuck{"optimizer.lr=1e-30", "train.epochs=9", "train.early_stop=2",
+                                         "eval.metric=" + metric};
+    const TrainConfig config = tiny(folder, stuck);
+    const TrainResult result = train(config);
+    CHECK(result.steps == 3 * 5);  // the first test is the best, then two are no better
+    CHECK(result.test.samples == 40);
+    std::ostringstream out;
+    Progress progress(out, Progress::Mode::lines);
+    Trainer again(as_run(config));
+    again.resume(result.folder);
+    CHECK(again.run(progress).jobs.front().steps == 15);
+    CHECK(contains(out.str(), "stopped early: 2 tests in a row not better than the best"));
+  }
+}
+
+TEST_CASE("on a plateau the rate falls, also in a run that was resumed in between") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> stuck{"optimizer.lr=1e-30", "train.epochs=4", "schedule.name=plateau",
+                                       "schedule.patience=1", "schedule.gamma=0.5"};
+  const auto rates = [&](const TrainResult& result) {
+    std::vector<double> list;
+    for (const auto& record : metrics_of(result.folder)) {
+      if (record.at("event") == "epoch") list.push_back(record.at("lr"));
+    }
+    return list;
+  };
+  const std::vector<double> expected{1e-30, 1e-30, 1e-30, 0.5e-30};
+  CHECK(rates(train(tiny(folder, stuck))) == expected);
+
+  std::vector<std::string> shorter = stuck;
+  shorter[1] = "train.epochs=2";
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::quiet);
+  Trainer longer(as_run(tiny(folder, stuck)));
+  longer.resume(train(tiny(folder, shorter)).folder);
+  CHECK(rates(longer.run(progress).jobs.front()) == expected);
+}
+
+TEST_CASE("frozen parameters stay as they were, and a pattern that matches none is an error") {
+  const TemporaryFolder folder;
+  const auto tensors = [&](const std::vector<std::string>& overrides) {
+    std::map<std::string, std::vector<float>> values;
+    const SafeTensors file((train(tiny(folder, overrides)).folder / "model.safetensors").string());
+    for (const auto& [name, entry] : file.entries()) {
+      const Array array = file.array(name);
+      values[name] = {array.as<float>().begin(), array.as<float>().end()};
+    }
+    return values;
+  };
+  const auto start = tensors({"optimizer.lr=1e-30", "train.max_steps=1"});  // as good as none
+  const auto trained = tensors({"model.freeze=[conv1.*, '*.bias']"});
+  for (const auto& [name, values] : trained) {
+    CAPTURE(name);
+    const bool same =
+        std::ranges::equal(values, start.at(name), [](float a, float b) { return std::abs(a - b) < 1e-20f; });
+    CHECK(same == (name.starts_with("conv1.") || name.ends_with(".bias")));
+  }
+  CHECK(error_of<ConfigError>([&] {
+          train(tiny(folder, {"model.freeze=[layer9.*]"}));
+        }).starts_with("[model] freeze: no parameter's name matches 'layer9.*'; the names are conv1.weight, "));
+  CHECK(error_of<ConfigError>([&] { train(tiny(folder, {"model.freeze=['*']"})); }) ==
+        "[model] freeze: it leaves no parameter to train");
+}

@@ -70,6 +70,8 @@ void ModelConfig::declare(const Keys& keys) {
   keys("name", name,
        {.words = models::model_names(), .required = true, .synonyms = {"arch", "architecture", "model_name"}},
        "the network: see [models.md](models.md), or `braid models`");
+  keys("freeze", freeze, {.synonyms = {"frozen", "freeze_layers"}},
+       "parameters that are not trained: patterns of their names as in a shell, for example `[conv1.*, layer1.*]`");
   const std::vector<std::string> own = name.empty() ? std::vector<std::string>{} : models::model_option_names(name);
   const auto option = [&](std::string_view key, auto& target, const KeyRule& rule, std::string_view text) {
     if (std::ranges::find(own, key) != own.end()) keys(key, target, rule, text);

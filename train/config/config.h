@@ -20,6 +20,7 @@ namespace braid {
 struct ModelConfig {
   std::string name;              ///< see models::model_names()
   models::ModelOptions options;  ///< except classes and image_shape, which come from the dataset
+  std::vector<std::string> freeze;
 
   void declare(const Keys& keys);
 };
@@ -118,6 +119,9 @@ struct OptimizerConfig {
   }
 };
 
+/// What the tests of a training are compared by.
+enum class Metric { accuracy, loss };
+
 struct CheckpointConfig {
   std::int64_t every_n_steps = 0;
   int keep_last = 2, keep_best = 1;
@@ -132,7 +136,7 @@ struct CheckpointConfig {
          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"save_total_limit", "checkpoint_hist", "max_to_keep"}},
          "newest checkpoints to keep");
     keys("keep_best", keep_best, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"save_top_k"}},
-         "checkpoints of the best test accuracies to keep beside them");
+         "checkpoints of the best tests, by `eval.metric`, to keep beside them");
   }
 };
 
@@ -149,7 +153,10 @@ struct TrainConfig {
   double label_smoothing = 0;
   std::int64_t log_interval = 50;
   std::int64_t max_steps = 0;
+  std::int64_t early_stop = 0;
   std::int64_t eval_batch_size = 256;
+  std::int64_t eval_every_n_epochs = 1;
+  Metric metric = Metric::accuracy;
   OptimizerConfig optimizer;
   ScheduleOptions schedule;
   CheckpointConfig checkpoint;
@@ -180,12 +187,21 @@ struct TrainConfig {
     train("max_steps", max_steps,
           {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"max_iter", "max_iters", "iterations", "num_steps"}},
           "ends the run after this many steps, which the learning-rate schedule then spans; 0: no limit");
-    keys.section("eval", "how to test", {"test", "validation", "evaluation"})(
-        "batch_size", eval_batch_size,
-        {.min = 1,
-         .max = KeyRule::kMaxCount,
-         .synonyms = {"val_batch_size", "test_batch_size", "eval_batch_size", "validation_batch_size"}},
-        "images in an evaluation step");
+    train("early_stop", early_stop,
+          {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"early_stopping", "early_stopping_patience", "patience"}},
+          "ends the run after this many tests in a row that were not the best so far; 0: never");
+    const Keys eval = keys.section("eval", "how to test", {"test", "validation", "evaluation"});
+    eval("batch_size", eval_batch_size,
+         {.min = 1,
+          .max = KeyRule::kMaxCount,
+          .synonyms = {"val_batch_size", "test_batch_size", "eval_batch_size", "validation_batch_size"}},
+         "images in an evaluation step");
+    eval(
+        "every_n_epochs", eval_every_n_epochs,
+        {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"check_val_every_n_epoch", "val_interval", "test_interval"}},
+        "epochs between tests; the last epoch is always followed by one");
+    eval("metric", metric, {.words = {"accuracy", "loss"}, .synonyms = {"eval_metric", "monitor"}},
+         "which test is the best: that of the highest accuracy or of the lowest loss");
     optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
     schedule.declare(keys.section("schedule", "how the learning rate changes",
                                   {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));

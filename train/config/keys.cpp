@@ -130,6 +130,7 @@ struct ValueParser {
 
   KeyValue operator()(const std::vector<std::int64_t>&) const { return list<std::int64_t>("an integer"); }
   KeyValue operator()(const std::vector<double>&) const { return list<double>("a number"); }
+  KeyValue operator()(const std::vector<std::string>&) const { return list<std::string>("a text"); }
 
  private:
   template <class T>
@@ -143,10 +144,19 @@ struct ValueParser {
 
   template <class T>
   std::vector<T> list(std::string_view what) const {
+    constexpr bool kTexts = std::is_same_v<T, std::string>;
     if (node.kind != NodeKind::list)
-      mismatch(node, path, message("a list of ", what.substr(what.find(' ') + 1), "s, as [1, 2]"));
+      mismatch(node, path,
+               message("a list of ", what.substr(what.find(' ') + 1), "s, as ", kTexts ? "[a, b]" : "[1, 2]"));
     std::vector<T> values;
-    for (const ConfigNode& item : node.items) values.push_back(number<T>(item, what));
+    for (const ConfigNode& item : node.items) {
+      if constexpr (kTexts) {
+        if (item.kind != NodeKind::scalar) mismatch(item, path, what);
+        values.push_back(item.text);
+      } else {
+        values.push_back(number<T>(item, what));
+      }
+    }
     if (!accepts(rule, values)) {
       const bool bounded = std::isfinite(rule.max_items);
       fail_at(node.location, path,
@@ -181,7 +191,8 @@ struct ValueParser {
 NodeKind shape_of(const Key& key) {
   if (key.kind == Key::Kind::section) return NodeKind::map;
   const bool list = key.kind == Key::Kind::list || std::holds_alternative<std::vector<std::int64_t>>(key.value) ||
-                    std::holds_alternative<std::vector<double>>(key.value);
+                    std::holds_alternative<std::vector<double>>(key.value) ||
+                    std::holds_alternative<std::vector<std::string>>(key.value);
   return list ? NodeKind::list : NodeKind::scalar;
 }
 
@@ -282,6 +293,7 @@ bool accepts(const KeyRule& rule, const KeyValue& value) {
   };
   if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) return sized(*integers);
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) return sized(*numbers);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return sized(*texts);
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
     return (*integer == 0 && !rule.word.empty()) || in_range(rule, static_cast<double>(*integer));
   }

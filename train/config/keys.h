@@ -22,7 +22,7 @@ namespace braid {
 
 /// A value; its alternative is the key's type.
 using KeyValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::int64_t>,
-                              std::vector<double>>;
+                              std::vector<double>, std::vector<std::string>>;
 
 /// What a key accepts. Upper limits of counts catch typing errors before they exhaust the machine.
 struct KeyRule {

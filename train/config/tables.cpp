@@ -51,6 +51,7 @@ struct AcceptedText {
   }
   std::string operator()(const std::vector<std::int64_t>&) const { return list("integers"); }
   std::string operator()(const std::vector<double>&) const { return list("numbers"); }
+  std::string operator()(const std::vector<std::string>&) const { return "list of texts"; }
 
  private:
   std::string list(const std::string& type) const {

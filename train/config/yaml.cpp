@@ -42,7 +42,7 @@ struct ValueWriter {
   template <class T>
   std::string operator()(const std::vector<T>& values) const {
     std::string out;
-    for (const T value : values) out.append(out.empty() ? "" : ", ").append((*this)(value));
+    for (const T& value : values) out.append(out.empty() ? "" : ", ").append((*this)(value));
     return '[' + out + ']';
   }
 };

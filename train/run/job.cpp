@@ -111,13 +111,26 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   save(folder);
   in_epoch_ = false;
   progress.update(row, state(), false);
-  const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
-  if (stop()) return false;  // the evaluation has seen only a part of the test set
+  const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
+  if (tested) {
+    const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
+    if (stop()) return false;  // the evaluation has seen only a part of the test set
+    judge(test);
+  }
+  report_epoch(seconds, tested, folder, progress, row);
+  return true;
+}
+
+void Job::judge(const Evaluation& test) {
+  const double score = config_.metric == Metric::accuracy ? test.top1 : -test.loss;
+  const bool best = std::isfinite(score) && (!best_score_ || score > *best_score_);
+  if (best) best_score_ = score;
+  worse_tests_ = best ? 0 : worse_tests_ + 1;
+  stopped_early_ = config_.early_stop > 0 && worse_tests_ >= config_.early_stop;
+  schedule_.note_test(best);
+  if (std::isfinite(score)) checkpoints_->rate(result_.steps, score);
   result_.test = test;
   result_.losses.tests.emplace_back(result_.steps, test.loss);
-  checkpoints_->rate(result_.steps, test.top1);
-  report_epoch(seconds, folder, progress, row);
-  return true;
 }
 
 bool Job::save_due() const {
@@ -173,25 +186,22 @@ void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::siz
   progress.update(row, state(), due);
 }
 
-void Job::report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const {
+void Job::report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const {
   const Evaluation& test = result_.test;
   const double rate = static_cast<double>(epoch_.images) / seconds;
-  folder.append_metrics(json{
-      {"event", "epoch"},
-      {"step", result_.steps},
-      {"epoch", epoch_.number},
-      {"lr", learner_.optimizer().lr()},
-      {"loss", epoch_.loss()},
-      {"accuracy", epoch_.accuracy()},
-      {"test_loss", test.loss},
-      {"test_accuracy", test.top1},
-      {"test_top5", test.top5},
-      {"seconds", seconds},
-      {"images_per_second",
-       rate}}.dump());
-  progress.print(row, message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4),
-                              ", accuracy ", fixed(100 * epoch_.accuracy(), 2), " %; ", to_string(test),
-                              "; trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
+  json record{{"event", "epoch"},       {"step", result_.steps},
+              {"epoch", epoch_.number}, {"lr", learner_.optimizer().lr()},
+              {"loss", epoch_.loss()},  {"accuracy", epoch_.accuracy()},
+              {"seconds", seconds},     {"images_per_second", rate}};
+  if (tested) record.update({{"test_loss", test.loss}, {"test_accuracy", test.top1}, {"test_top5", test.top5}});
+  folder.append_metrics(record.dump());
+  progress.print(
+      row, message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
+                   fixed(100 * epoch_.accuracy(), 2), " %; ", tested ? to_string(test) + "; " : "", "trained for ",
+                   fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
+  if (stopped_early_) {
+    progress.print(row, message("stopped early: ", plural(worse_tests_, "test"), " in a row not better than the best"));
+  }
 }
 
 }  // namespace braid

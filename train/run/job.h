@@ -43,7 +43,7 @@ class Job {
   /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
   std::int64_t total_steps() const { return total_steps_; }
-  bool finished() const { return learner_.steps() == total_steps_; }
+  bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
 
   /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; says what it found.
   /// Throws DataError if there are checkpoints, but none fits. Call it before the first turn.
@@ -64,7 +64,8 @@ class Job {
 
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
-  /// Saves and evaluates the model; abandons the evaluation once `stop` returns true. False if it did.
+  /// Saves the model, and evaluates it if that is due; abandons the evaluation once `stop` returns true. False if it
+  /// did.
   bool end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop);
   /// Whether the config wants a checkpoint after the steps recorded so far.
   bool save_due() const;
@@ -107,7 +108,9 @@ class Job {
   void restore(const JsonPart& state, const SafeTensors& file, RunFolder& folder);
   ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
-  void report_epoch(double seconds, RunFolder& folder, Progress& progress, std::size_t row) const;
+  void report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const;
+  /// Compares a test with those before, for all that depends on which is the best.
+  void judge(const Evaluation& test);
 
   TrainConfig config_;
   Session& session_;
@@ -123,6 +126,9 @@ class Job {
   bool in_epoch_ = false;
   bool more_ = false;  // the loader may have more batches of this epoch
   TrainResult result_;
+  std::optional<double> best_score_;  // of the tests; the larger the better
+  std::int64_t worse_tests_ = 0;      // in a row, since the best
+  bool stopped_early_ = false;
   std::optional<CheckpointFolder> checkpoints_;
   std::int64_t saved_step_ = -1;  // of the last checkpoint
 };

@@ -28,7 +28,7 @@ template <class Add>
 void read_pairs(const JsonPart& list, const Add& add) {
   for (const JsonPart& pair : list.list()) {
     pair.check_size(2);
-    add(pair.list()[0].integer(0, kMost), pair.list()[1].number(0));
+    add(pair.list()[0].integer(0, kMost), pair.list()[1].number(std::numeric_limits<double>::lowest()));
   }
 }
 
@@ -72,6 +72,9 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
       {"loss_sum", epoch_.loss_sum},
       {"hits", epoch_.hits},
       {"seconds", epoch_.seconds()},
+      {"best_score", best_score_ ? json(*best_score_) : json()},
+      {"worse_tests", worse_tests_},
+      {"plateau", {schedule_.plateau().worse, schedule_.plateau().reductions}},
       {"test_losses", pairs_of(result_.losses.tests)},
       {"scores", pairs_of(checkpoints_->scores())},
       {"metrics_bytes",
@@ -114,10 +117,20 @@ void Job::restore(const JsonPart& state, const SafeTensors& file, RunFolder& fol
   const auto updates = static_cast<std::int32_t>(state["updates"].integer(0, kMost));
   const auto metrics_bytes =
       static_cast<std::uint64_t>(state["metrics_bytes"].integer(0, std::numeric_limits<std::int64_t>::max()));
+  std::optional<double> best_score;
+  if (!state["best_score"].json.is_null())
+    best_score = state["best_score"].number(std::numeric_limits<double>::lowest());
+  const std::int64_t worse_tests = state["worse_tests"].integer(0, kMost);
+  const std::vector<JsonPart> plateau = state["plateau"].list();
+  state["plateau"].check_size(2);
+  const LearningRate::Plateau tests{plateau[0].integer(0, kMost), plateau[1].integer(0, kMost)};
   load_tensors(file, session_, learner_.model().tensors());
   load_tensors(file, session_, learner_.training_states(), kTrainingPrefix);
 
   learner_.restore(static_cast<std::int32_t>(step), updates);
+  best_score_ = best_score;
+  worse_tests_ = worse_tests;
+  schedule_.set_plateau(tests);
   if (step > 0) learner_.optimizer().set_lr(schedule_.at(step - 1));
   result_.steps = saved_step_ = step;
   result_.losses = std::move(losses);

@@ -1,12 +1,40 @@
 #include "train/run/learner.h"
 
+#include <fnmatch.h>
+
+#include "core/suggestion.h"
+
 namespace braid {
+
+namespace {
+
+/// Freezes the parameters whose names match a pattern.
+void freeze(const Module& model, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    std::vector<std::string> others;
+    bool matches = false;
+    for (Parameter* parameter : model.parameters()) {
+      const bool match = fnmatch(pattern.c_str(), parameter->name().c_str(), 0) == 0;
+      if (match) parameter->trainable = false;
+      if (!match) others.push_back(parameter->name());
+      matches |= match;
+    }
+    BRAID_CHECK(matches, ConfigError, "[model] freeze: no parameter's name matches '", pattern, "'; the names are ",
+                comma_list(others));
+  }
+}
+
+}  // namespace
 
 Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dataset)
     : session_(session), label_smoothing_(config.label_smoothing), dtype_(config.dtype), random_{config.session.seed} {
   const Context::RandomScope scope(session_, random_);
   model_ = make_model(config.model, session_, dataset);
-  optimizer_ = make_optimizer(config.optimizer, model_->parameters());
+  freeze(*model_, config.model.freeze);
+  std::vector<Parameter*> trained = model_->parameters();
+  std::erase_if(trained, [](const Parameter* parameter) { return !parameter->trainable; });
+  BRAID_CHECK(!trained.empty(), ConfigError, "[model] freeze: it leaves no parameter to train");
+  optimizer_ = make_optimizer(config.optimizer, std::move(trained));
   loss_scale_ = make_loss_scale(dtype_, session_);
 }
 

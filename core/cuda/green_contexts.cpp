@@ -1,6 +1,6 @@
 #include "core/cuda/green_contexts.h"
 
-#include <utility>
+#include <deque>
 
 #include "core/cuda/check.h"
 #include "core/error.h"
@@ -28,6 +28,38 @@ void check(CUresult status, const char* call) {
               ": the partition of the SMs cannot be made");
 }
 
+/// All SMs in the smallest groups that the driver gives out, and behind them the rest that is no whole group. What
+/// comes out of a split cannot be split again, but a context may have several of its groups.
+std::deque<CUdevResource> split(const CUdevResource& all) {
+  constexpr char kName[] = "cuDevSmResourceSplitByCount";
+  const auto function = driver_function<decltype(cuDevSmResourceSplitByCount)>(kName);
+  constexpr unsigned kLeast = 1;  // the driver rounds it up
+  unsigned count = 0;
+  check(function(nullptr, &count, &all, nullptr, 0, kLeast), kName);
+  std::vector<CUdevResource> groups(count);
+  CUdevResource rest{};
+  check(function(groups.data(), &count, &all, &rest, 0, kLeast), kName);
+  std::deque<CUdevResource> parts(groups.begin(), groups.begin() + count);
+  if (rest.type == CU_DEV_RESOURCE_TYPE_SM && rest.sm.smCount > 0) parts.push_back(rest);
+  return parts;
+}
+
+/// Moves at least `requested` SMs out of those left. The last ones complete a request that they suffice for, but are
+/// not given out alone while there are others: the driver guarantees less of them than of a group.
+std::vector<CUdevResource> take(std::deque<CUdevResource>& left, int requested, unsigned all) {
+  std::vector<CUdevResource> part;
+  int taken = 0;
+  while (taken < requested) {
+    BRAID_CHECK(!left.empty(), DeviceError, "[cuda] a stream requests ", plural(requested, "SM"), ", but ", taken,
+                " of ", all, " are left; they are given out in groups");
+    const bool from_back = !part.empty() && static_cast<int>(left.back().sm.smCount) >= requested - taken;
+    part.push_back(from_back ? left.back() : left.front());
+    from_back ? left.pop_back() : left.pop_front();
+    taken += static_cast<int>(part.back().sm.smCount);
+  }
+  return part;
+}
+
 }  // namespace
 
 GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
@@ -35,31 +67,21 @@ GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
   BRAID_CUDA(cudaSetDevice(device));
   BRAID_CUDA(cudaFree(nullptr));  // the primary context, which all green ones belong to
 
-  CUdevResource rest{};
-  check(driver_function<decltype(cuDeviceGetDevResource)>("cuDeviceGetDevResource")(device, &rest,
+  CUdevResource all{};
+  check(driver_function<decltype(cuDeviceGetDevResource)>("cuDeviceGetDevResource")(device, &all,
                                                                                     CU_DEV_RESOURCE_TYPE_SM),
         "cuDeviceGetDevResource");
-  const unsigned all = rest.sm.smCount;
-  const auto split = driver_function<decltype(cuDevSmResourceSplitByCount)>("cuDevSmResourceSplitByCount");
+  std::deque<CUdevResource> left = split(all);
   const auto describe = driver_function<decltype(cuDevResourceGenerateDesc)>("cuDevResourceGenerateDesc");
   const auto create = driver_function<decltype(cuGreenCtxCreate)>("cuGreenCtxCreate");
   const auto convert = driver_function<decltype(cuCtxFromGreenCtx)>("cuCtxFromGreenCtx");
   get_current_ = driver_function<decltype(cuCtxGetCurrent)>("cuCtxGetCurrent");
   set_current_ = driver_function<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent");
   try {
-    for (const int count : partition) {
-      const auto requested = static_cast<unsigned>(count);
-      CUdevResource part{}, remaining{};
-      unsigned groups = 1;
-      if (split(&part, &groups, &rest, &remaining, 0, requested) != CUDA_SUCCESS || groups != 1) {
-        BRAID_CHECK(rest.sm.smCount >= requested, DeviceError, "[cuda] a stream requests ", plural(count, "SM"),
-                    ", but ", rest.sm.smCount, " of ", all, " are left; they are given out in groups");
-        part = std::exchange(rest, {});  // the last ones are no whole group
-      } else {
-        rest = remaining;
-      }
+    for (const int requested : partition) {
+      std::vector<CUdevResource> part = take(left, requested, all.sm.smCount);
       CUdevResourceDesc description = nullptr;
-      check(describe(&description, &part, 1), "cuDevResourceGenerateDesc");
+      check(describe(&description, part.data(), static_cast<unsigned>(part.size())), "cuDevResourceGenerateDesc");
       Context& made = contexts_.emplace_back();
       check(create(&made.green, description, device, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
       check(convert(&made.context, made.green), "cuCtxFromGreenCtx");

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "core/cuda/green_contexts.h"
+#include "core/error.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/recording/recording.h"
 
@@ -41,6 +43,30 @@ TEST_CASE("streams, events and handles are made and used in the context of their
     CHECK(recording::mistakes() == std::vector<std::string>{});
     CHECK(recording::alive() == recording::Alive{});
   }
+}
+
+/// How many SMs each stream of a partition gets.
+std::vector<unsigned> given(const std::vector<int>& partition) {
+  recording::reset();
+  const cuda::GreenContexts contexts(0, partition);
+  std::vector<unsigned> sms;
+  for (const recording::Call& call : recording::calls()) {
+    if (call.function == "cuGreenCtxCreate") sms.push_back(call.flags);
+  }
+  CHECK(recording::mistakes() == std::vector<std::string>{});
+  return sms;
+}
+
+TEST_CASE("a partition is made of whole groups of one split, and the rest that is no group completes a request") {
+  CHECK(given({64, 64}) == std::vector{64u, 64u});
+  CHECK(given({44, 88}) == std::vector{44u, 88u});
+  CHECK(given({1, 12, 17}) == std::vector{8u, 12u, 24u});
+  CHECK(given({4, 120}) == std::vector{8u, 120u});
+  CHECK(given({128, 4}) == std::vector{128u, 4u});
+  CHECK(given({132}) == std::vector{132u});
+  CHECK_THROWS_WITH_AS(given({44, 89}),
+                       "[cuda] a stream requests 89 SMs, but 88 of 132 are left; they are given out in groups",
+                       DeviceError);
 }
 
 TEST_CASE("a session on the second of two devices makes everything there") {

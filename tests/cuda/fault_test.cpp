@@ -79,6 +79,9 @@ TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and 
                          doctest::Contains("green contexts"), DeviceError);
     CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64, 8}}),
                          doctest::Contains("a stream requests 8 SMs, but 4 of 132 are left"), DeviceError);
+    recording::fail_next("cuDevSmResourceSplitByCount", CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 1);
+    CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64}}),
+                         doctest::Contains("cuDevSmResourceSplitByCount failed with CUresult 915"), DeviceError);
     for (const std::string function :
          {"cuGreenCtxCreate", "cuCtxSetCurrent", "cudnnCreate", "cudaStreamCreateWithPriority"}) {
       recording::fail_next(function, CUDA_ERROR_OUT_OF_MEMORY, function == "cuCtxSetCurrent" ? 0 : 1);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "tests/cuda/recording/world.h"
 
@@ -31,21 +33,69 @@ CUresult get_resource(CUdevice, CUdevResource* resource, CUdevResourceType type)
   return CUDA_SUCCESS;
 }
 
-CUresult split_resource(CUdevResource* parts, unsigned* count, const CUdevResource* from, CUdevResource* remaining,
-                        unsigned, unsigned least) {
-  const unsigned sms = (least + kGroup - 1) / kGroup * kGroup;
-  if (*count != 1 || sms > from->sm.smCount) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-  parts[0] = *remaining = *from;
-  parts[0].sm.smCount = sms;
-  remaining->sm.smCount -= sms;
-  return CUDA_SUCCESS;
+/// Where SMs come from, in the bytes of a resource that belong to the driver.
+struct Origin {
+  unsigned split = 0;  // number of the split that made them; 0: the device
+  unsigned group = 0;
+};
+static_assert(sizeof(Origin) <= sizeof(CUdevResource::_internal_padding));
+
+Origin origin(const CUdevResource& resource) {
+  Origin result;
+  std::memcpy(&result, resource._internal_padding, sizeof result);
+  return result;
 }
 
-CUresult describe_resource(CUdevResourceDesc* description, CUdevResource* resources, unsigned) {
-  static std::deque<CUdevResourceDesc_st> descriptions;
-  descriptions.push_back({resources->sm.smCount});
-  *description = &descriptions.back();
-  return CUDA_SUCCESS;
+void make_part(CUdevResource& part, Origin of, unsigned sms) {
+  part = {};
+  part.type = sms > 0 ? CU_DEV_RESOURCE_TYPE_SM : CU_DEV_RESOURCE_TYPE_INVALID;
+  part.sm.smCount = sms;
+  std::memcpy(part._internal_padding, &of, sizeof of);
+}
+
+CUresult split_resource(CUdevResource* parts, unsigned* count, const CUdevResource* from, CUdevResource* remaining,
+                        unsigned flags, unsigned least) {
+  return driver_call(Kind::other, "cuDevSmResourceSplitByCount", [&](World& world, Call&) {
+    static unsigned splits = 0;
+    if (from->type != CU_DEV_RESOURCE_TYPE_SM || flags != 0 || least > from->sm.smCount) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (origin(*from).split != 0) {
+      world.mistake("SMs that come out of a split are split again");
+      return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    }
+    const unsigned sms = std::max(1u, (least + kGroup - 1) / kGroup) * kGroup;
+    const unsigned most = from->sm.smCount / sms;
+    *count = parts == nullptr ? most : std::min(*count, most);
+    if (parts == nullptr) return CUDA_SUCCESS;
+    if (*count == 0) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    ++splits;
+    const unsigned rest = from->sm.smCount - *count * sms;  // before `remaining`, which may be `from`
+    for (unsigned group = 0; group < *count; ++group) make_part(parts[group], {splits, group}, sms);
+    if (remaining != nullptr) make_part(*remaining, {splits, *count}, rest);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult describe_resource(CUdevResourceDesc* description, CUdevResource* resources, unsigned count) {
+  return driver_call(Kind::other, "cuDevResourceGenerateDesc", [&](World& world, Call&) {
+    static std::deque<CUdevResourceDesc_st> descriptions;
+    static std::set<std::pair<unsigned, unsigned>> given_out;
+    CUdevResourceDesc_st made;
+    for (const CUdevResource& part : std::span(resources, count)) {
+      const Origin of = origin(part);
+      if (part.type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+      if (count > 1 && (of.split == 0 || of.split != origin(resources[0]).split)) {
+        return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+      }
+      if (!given_out.insert({of.split, of.group}).second) world.mistake("SMs are given out twice");
+      made.sms += part.sm.smCount;
+    }
+    if (count == 0) return CUDA_ERROR_INVALID_VALUE;
+    descriptions.push_back(made);
+    *description = &descriptions.back();
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult create_context(CUgreenCtx* handle, CUdevResourceDesc description, CUdevice device, unsigned flags) {

@@ -37,6 +37,11 @@ struct OutOfMemory : DeviceError {
   using DeviceError::DeviceError;
 };
 
+/// A fault on the device has destroyed its context: this process cannot use the device any more.
+struct DeviceLost : DeviceError {
+  using DeviceError::DeviceError;
+};
+
 /// A library does not execute a kernel that it offered. Kernels made afterwards do without it.
 struct UnusableKernel : DeviceError {
   using DeviceError::DeviceError;

@@ -11,9 +11,14 @@ namespace {
 /// "cudaMalloc" of "cudaMalloc(&data, bytes)".
 std::string_view function_of(std::string_view call) { return call.substr(0, call.find('(')); }
 
-/// What a library could not do may have failed because the device is lost.
+/// What a library could not do may have failed because the device is lost. The libraries link their own instances of
+/// the CUDA runtime, whose last errors this one does not see. So this makes a call that reports any earlier fault of
+/// the device, and that is allowed while a stream captures.
 void check_device(const char* call) {
-  if (const cudaError_t status = cudaPeekAtLastError(); is_sticky(status)) check_cuda(status, call);
+  auto capturing = cudaStreamCaptureStatusNone;
+  const cudaError_t status = cudaStreamIsCapturing(nullptr, &capturing);
+  if (is_sticky(status)) check_cuda(status, call);
+  if (status != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace
@@ -45,7 +50,7 @@ void check_cuda(cudaError_t status, const char* call) {
                                    cudaGetErrorName(status), ")");
   if (status == cudaErrorMemoryAllocation) throw OutOfMemory(text);
   if (is_sticky(status)) {
-    throw DeviceError(text + ". This process cannot use the GPU any more: start the program again");
+    throw DeviceLost(text + ". This process cannot use the GPU any more: start the program again");
   }
   throw DeviceError(text);
 }

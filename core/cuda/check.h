@@ -7,8 +7,8 @@
 
 namespace braid::cuda {
 
-/// Throw DeviceError (OutOfMemory for cudaErrorMemoryAllocation) unless the status is success. `call` is the text of
-/// the call.
+/// Throw DeviceError unless the status is success: OutOfMemory for cudaErrorMemoryAllocation, DeviceLost if the device
+/// is lost, whichever library noticed it. `call` is the text of the call.
 void check_cuda(cudaError_t status, const char* call);
 void check_cudnn(cudnnStatus_t status, const char* call);
 void check_cublas(cublasStatus_t status, const char* call);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "ops/cuda/cudnn/convolution_plans.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
 #include "tests/faults.h"
@@ -102,6 +103,23 @@ TEST_CASE("a lost device is not blamed on the plan that is tried next") {
   recording::fail_next("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
   recording::fail_next("cudaStreamSynchronize", cudaErrorIllegalAddress);
   CHECK_THROWS_WITH_AS(convolution.run(), doctest::Contains("an illegal memory access was encountered"), DeviceError);
+}
+
+TEST_CASE("a lost device is not blamed on the plan that is being made or reloaded") {
+  recording::reset();
+  const std::string properties = device_properties({DeviceType::cuda, 0});
+  const cuda::ConvolutionProblem problem{
+      .x = {2, 8, 8, 4}, .w = {4, 3, 3, 4}, .y = {2, 8, 8, 4}, .options = {.padding = 1}, .properties = properties};
+  recording::fail_next("finalize plan", CUDNN_STATUS_INTERNAL_ERROR);
+  recording::lose_device(cudaErrorIllegalAddress);
+  CHECK_THROWS_WITH_AS(cuda::convolution_plans(problem), doctest::Contains("an illegal memory access"), DeviceLost);
+  CHECK(recording::faults_pending() == 0);
+
+  NewConvolution convolution;
+  recording::fail_next("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
+  recording::fail_next("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
+  recording::fail_next("cudaStreamIsCapturing", cudaErrorIllegalAddress, 1);  // asked after each
+  CHECK_THROWS_AS(convolution.run(), DeviceLost);
 }
 
 TEST_CASE("if cuDNN executes no plan of a convolution, the error says why") {

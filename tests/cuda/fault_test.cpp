@@ -324,14 +324,13 @@ TEST_CASE("a fault that destroys the context ends the use of the GPU by this pro
 
 TEST_CASE("a library that fails because the device is lost says that") {
   recording::reset();
-  recording::fail_next("cudaDeviceSynchronize", cudaErrorECCUncorrectable);
-  CHECK_THROWS_AS(Session({.device = "cuda"}), DeviceError);
+  recording::lose_device(cudaErrorECCUncorrectable);
   cudnnHandle_t cudnn = nullptr;
   CHECK_THROWS_WITH_AS(BRAID_CUDNN(cudnnCreate(&cudnn)), doctest::Contains("cudnnCreate failed: uncorrectable ECC"),
-                       DeviceError);
+                       DeviceLost);
   cublasLtHandle_t cublas = nullptr;
-  CHECK_THROWS_WITH_AS(BRAID_CUBLAS(cublasLtCreate(&cublas)), doctest::Contains("start the program again"),
-                       DeviceError);
+  CHECK_THROWS_WITH_AS(BRAID_CUBLAS(cublasLtCreate(&cublas)), doctest::Contains("start the program again"), DeviceLost);
+  CHECK(recording::mistakes().empty());
 }
 
 TEST_CASE("a session may end while a step is running or after one has failed") {

@@ -253,6 +253,8 @@ std::shared_ptr<ConvolutionPlan> build(ConvolutionCandidate& candidate, std::siz
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.config);
   try {
     if (!is_supported(cudnnBackendFinalize(plan.get()), "cudnnBackendFinalize(plan)")) return nullptr;
+  } catch (const DeviceLost&) {
+    throw;
   } catch (const DeviceError& error) {
     throw UnusablePlan(candidate.name, error.what());
   }
@@ -420,6 +422,8 @@ void execute(ConvolutionPlan& plan, cudnnHandle_t handle, const Descriptor& vari
     try {
       plan.plan = reload(plan.plan, handle);
       run();
+    } catch (const DeviceLost&) {
+      throw;
     } catch (const DeviceError&) {
       plan.failure = error.what();
       throw UnusableKernel(message("[conv2d] cuDNN does not execute its plan ", plan.name, ": ", plan.failure));

@@ -90,6 +90,8 @@ void fail_next(std::string_view function, int status, int after = 0);
 /// The kernel launched after `after` more of them is accepted, and fails on the device, which is told later, by a call
 /// that waits for it. `status` should be sticky.
 void fail_kernel(cudaError_t status, int after = 0);
+/// A kernel has failed on the device, and no call of the runtime has said so yet.
+void lose_device(cudaError_t status);
 /// Faults that were asked for and have not happened yet.
 int faults_pending();
 /// Memory of the device from now on. What lives stays.

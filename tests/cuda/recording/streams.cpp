@@ -219,7 +219,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    // To ask this of the default stream harms nobody.
+    CUstream_st* stream = handle == nullptr ? &world.legacy : world.stream(handle, call.function);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;
     if (stream->capture != nullptr) call.graph = stream->capture->id;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "core/error.h"
 
@@ -266,6 +267,12 @@ void fail_next(std::string_view function, int status, int after) {
 
 void fail_kernel(cudaError_t status, int after) { fail_next("kernel", status, after); }
 
+void lose_device(cudaError_t status) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  world.lost = status;
+}
+
 int faults_pending() {
   World& world = World::get();
   const std::lock_guard lock(world.mutex);
@@ -314,16 +321,7 @@ std::vector<Bytes> device_blocks() {
 
 using namespace braid::recording;
 
-extern "C" cudaError_t cudaGetLastError() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  const cudaError_t status = world.lost != cudaSuccess ? world.lost : last_error;
-  last_error = cudaSuccess;
-  return status;
-}
+// An instance of the runtime remembers what its own calls have returned to a thread, and not what others have noticed.
+extern "C" cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
-extern "C" cudaError_t cudaPeekAtLastError() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return world.lost != cudaSuccess ? world.lost : last_error;
-}
+extern "C" cudaError_t cudaPeekAtLastError() { return last_error; }

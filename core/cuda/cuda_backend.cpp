@@ -60,9 +60,10 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) {
     BRAID_CUDA(cudaSetDevice(device));
-    BRAID_CUDA(cudaDeviceSynchronize());  // fails if an earlier session has lost the context of the process
     info_ = describe(device);
     stream_ = make_stream();
+    // Fails if an earlier session has lost the device. To synchronise the whole device breaks the captures of others.
+    BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
 
   Device device() const override { return {DeviceType::cuda, device_}; }

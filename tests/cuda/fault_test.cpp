@@ -94,7 +94,7 @@ TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and 
 }
 
 TEST_CASE("every call that a session begins with may fail, and leaves nothing behind") {
-  for (const std::string function : {"cudaSetDevice", "cudaDeviceSynchronize", "cudaStreamCreateWithFlags",
+  for (const std::string function : {"cudaSetDevice", "cudaStreamSynchronize", "cudaStreamCreateWithFlags",
                                      "cudaStreamCreateWithPriority", "cudaEventCreateWithFlags", "cudaHostAlloc"}) {
     for (int after = 0; after < 3; ++after) {
       CAPTURE(function);

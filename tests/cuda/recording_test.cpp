@@ -240,6 +240,22 @@ TEST_CASE_FIXTURE(Fixture, "other threads may allocate while one captures") {
   CHECK(cudaGraphDestroy(captured) == cudaSuccess);
 }
 
+TEST_CASE_FIXTURE(Fixture, "no thread may synchronise the device while a stream of it captures") {
+  cudaGraph_t captured = nullptr;
+  const auto synchronise = [](int of) {
+    return [of] {
+      std::thread([of] {
+        cudaSetDevice(of);
+        CHECK((cudaDeviceSynchronize() == cudaSuccess) == (of == 1));
+      }).join();
+    };
+  };
+  set_devices(2);
+  CHECK(capture(a, &captured, synchronise(0)) == cudaErrorStreamCaptureInvalidated);
+  CHECK(capture(a, &captured, synchronise(1)) == cudaSuccess);
+  CHECK(cudaGraphDestroy(captured) == cudaSuccess);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a fault happens when it was asked for, once") {
   fail_next("cudaMemsetAsync", cudaErrorInvalidValue, 1);
   CHECK(cudaMemsetAsync(device, 0, 4, a) == cudaSuccess);

@@ -172,6 +172,21 @@ TEST_CASE("one thread captures while others allocate and run") {
   CHECK(recording::alive() == recording::Alive{});
 }
 
+TEST_CASE("a session begins and ends while another thread captures") {
+  recording::reset();
+  struct Interrupted final : Kernel {
+    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+    void launch(const LaunchContext&) override {
+      std::async(std::launch::async, [] { Session({.device = "cuda", .streams = 2}); }).get();
+    }
+  } kernel;
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 1});
+  const CommandLists commands{{{{Command::Kind::launch, 0}}}};
+  CHECK_NOTHROW(streams->capture(Program{commands, {&kernel}}));
+  for (const Call& call : recording::calls()) CHECK(call.status == 0);
+}
+
 // The recorded device copies as late as it may, so bytes that arrive although nobody waited have been ordered well.
 
 TEST_CASE("every step finds its own inputs, however late the device is") {

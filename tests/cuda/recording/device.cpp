@@ -182,7 +182,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaDeviceSynchronize() {
   return cuda_call(Kind::synchronize, __func__, Needs::device, [&](World& world, Call&) {
-    if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
+    if (world.breaks_capture_of_device()) return cudaErrorStreamCaptureUnsupported;
     world.advance_all();
     return cudaSuccess;
   });

@@ -162,6 +162,16 @@ bool World::breaks_capture() {
   return broken;
 }
 
+bool World::breaks_capture_of_device() {
+  bool broken = false;
+  for (CUstream_st& stream : streams) {
+    if (stream.capture == nullptr || stream.context->device != current()->device) continue;
+    stream.capture->invalidated = cudaErrorStreamCaptureInvalidated;
+    broken = true;
+  }
+  return broken;
+}
+
 std::optional<Bytes> World::block(const std::map<const std::byte*, std::size_t>& memory, const void* data) {
   const auto* address = static_cast<const std::byte*>(data);
   auto next = memory.upper_bound(address);

@@ -148,6 +148,8 @@ class World {
   void advance_all();
   /// A call that may not happen while this thread captures: invalidates the capture.
   bool breaks_capture();
+  /// A call that may not happen while any stream of the current device captures, whatever its mode and thread.
+  bool breaks_capture_of_device();
 
   /// The block that holds [data, data + bytes), if any.
   static std::optional<Bytes> block(const std::map<const std::byte*, std::size_t>& memory, const void* data);

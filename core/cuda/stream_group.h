@@ -29,7 +29,8 @@ class CudaStreamGroup final : public StreamGroup {
   void launch(Replay& replay) override;
   void download(std::span<const Download> downloads) override;
   RunTimes measure(const Program& program) override;
-  /// Replays a graph of many launches, between two events: the time includes no work of the host.
+  /// Replays a graph of many launches twice and times the second replay by events. The host enqueues it while the first
+  /// one runs, so the time includes no work of the host.
   KernelTiming time(Kernel& kernel) override;
   void synchronize() override;
   /// The observer sees kernels being enqueued, not running; a replay shows it nothing.

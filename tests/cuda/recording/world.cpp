@@ -133,6 +133,9 @@ cudaError_t World::enqueue(CUstream_st& stream, Call& call, std::function<void()
     return cudaSuccess;
   }
   stream.work.push_back(std::move(work));
+  if (call.kind != Call::Kind::record && call.kind != Call::Kind::wait) {
+    stream.busy_until = stream.done + stream.work.size();
+  }
   return cudaSuccess;
 }
 

@@ -54,7 +54,8 @@ struct CUstream_st : braid::recording::Object {
   int priority = 0;
   std::deque<std::function<void()>> work;  // not done yet
   std::size_t done = 0;
-  double time = 0;  // microseconds that the work done so far has taken
+  std::size_t busy_until = 0;  // position behind the last work that takes time
+  double time = 0;             // microseconds that the work done so far has taken
   braid::recording::Capture* capture = nullptr;
   braid::recording::Clock clock;  // while capturing
 };

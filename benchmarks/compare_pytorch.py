@@ -225,6 +225,8 @@ def compare_on_gpu(config, batch, precision, suite, arguments):
             field.attempt(None, lambda: check_same_network(config, own[0], field.of(BASELINE)))
         field.take_turns(arguments.turns, arguments.seconds)
         settings = {program.name: field.attempt(program, program.setting) for program in list(field.programs)}
+        field.failed += [f"{name}: {setting['capture_report']}" for name, setting in settings.items()
+                         if setting and setting.get("capture_report")]
         # Last, because profilers leave traces. The plan on several streams, and PyTorch's ops, which a graph does not have.
         ops = {program.name: field.attempt(None, lambda: program.ask("ops"))
                for program in (field.of("Braid")[-1:] + field.of(f"{BASELINE}, eager")[:1])}

@@ -152,6 +152,13 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("PyTorch, CUDA graph ended with exit status 3", first["failed"])
         self.assertIn("Failed: googlenet, batch 32, bf16: PyTorch, CUDA graph ended", text)
 
+    def test_steps_that_are_not_captured_are_a_failure_and_keep_their_times(self):
+        text = self.check("--only", "bench", status=1, FAKE_CAPTURE_REPORT="steps run without a CUDA graph: relu 4")
+        result = self.comparison()[0]
+        self.assertEqual(len(result["programs"]), 4)
+        self.assertEqual(result["failed"], ["Braid, auto: steps run without a CUDA graph: relu 4"])
+        self.assertIn("Failed: googlenet, batch 32, bf16: Braid, auto: steps run without a CUDA graph: relu 4.", text)
+
     def test_a_profiler_that_fails_costs_no_times(self):
         self.check("--only", "bench", status=1, FAKE_FAIL="torch.profiler")
         result = self.comparison()[0]

@@ -69,6 +69,7 @@ json to_object(const BenchSetting& setting) {
               {"precision", setting.precision},
               {"captures", setting.captures},
               {"capture_seconds", setting.capture_seconds},
+              {"capture_report", setting.capture_report},
               {"batch_size", setting.batch_size},
               {"policy", setting.policy},
               {"streams", setting.streams},
@@ -294,6 +295,7 @@ BenchSetting Bench::setting() const {
   setting.persistent_bytes = stats.persistent_bytes - images_.bytes() - labels_.bytes();
   setting.peak_resident_bytes = peak_resident_bytes();
   setting.choice_report = session_.choice_report();
+  setting.capture_report = session_.capture_report();
   setting.costs = !config_.session.costs.empty();
   setting.measured = stats.measured;
   setting.captures = stats.captures;
@@ -314,6 +316,7 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
       << unread.steps << ") without reading the loss; " << fixed(times.host_seconds * 1e6, 2)
       << " us of host time to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
+  if (!setting.capture_report.empty()) out << "  captured  " << setting.capture_report << '\n';
   if (setting.captures > 0) {
     out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << fixed(setting.capture_seconds * 1e3, 2)
         << " ms in all\n";

@@ -60,6 +60,7 @@ struct BenchSetting {
   std::string choice_report;            ///< Session::choice_report
   bool costs = false;                   ///< the session plans with measured costs
   scheduler::ProfileUse measured = {};  ///< if so, how many nodes of the plan have them
+  std::string capture_report;           ///< Session::capture_report
   std::int64_t captures = 0;            ///< CUDA graphs made so far
   double capture_seconds = 0;           ///< spent on making them
 };

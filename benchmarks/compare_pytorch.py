@@ -266,13 +266,13 @@ def geometric_mean(values):
 
 def op_rows(results, most=10):
     yield f"Microseconds of the device in a step, by op, the {most} longest (Braid: beside other nodes; PyTorch: eager):\n"
-    yield "| network | batch | precision | program | all | ops |"
-    yield "|---|---|---|---|---|---|"
+    yield "| network | batch | precision | program | clock | all | ops |"
+    yield "|---|---|---|---|---|---|---|"
     for result in results:
         for name, answer in result["ops"].items():
             times = {op["op"]: op["measured_us"] for op in answer["ops"]}
             listed = ", ".join(f"{op} {time:.0f}" for op, time in list(times.items())[:most])
-            yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {name} | "
+            yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {name} | {answer['clock']} | "
                    f"{sum(times.values()):.0f} | {listed} |")
     yield ""
 

@@ -206,7 +206,8 @@ class Training:
         ops = [{"op": each.key, "nodes": each.count / steps,
                 "measured_us": (each.self_device_time_total if cuda else each.self_cpu_time_total) / steps}
                for each in averages if each.device_type == cpu]
-        return {"ops": sorted((op for op in ops if op["measured_us"] > 0), key=lambda op: -op["measured_us"]),
+        return {"clock": "CUPTI" if cuda else "host clock",
+                "ops": sorted((op for op in ops if op["measured_us"] > 0), key=lambda op: -op["measured_us"]),
                 "kernels": sum(each.count for each in averages if each.device_type != cpu) / steps}
 
     def setting(self):

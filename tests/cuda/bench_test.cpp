@@ -1,10 +1,12 @@
 #include "train/inspect/bench.h"
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "core/error.h"
 #include "tests/cuda/recording/recording.h"
 
 namespace braid::testing {
@@ -48,6 +50,32 @@ TEST_CASE("a benchmark whose steps cannot be captured says so") {
   serve(benches, in, out);
   CHECK(out.str().find("\"capture_report\":\"" + report) != std::string::npos);
   CHECK(to_text(benches[0]->setting(), {}, {}, {}).find("  captured  " + report) != std::string::npos);
+}
+
+/// The stub of CUPTI can be attached once in a process: this runs in one of its own.
+TEST_CASE("the ops of a benchmark are timed by CUPTI, and it is detached afterwards" * doctest::skip()) {
+  recording::reset();
+  void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto misuse = reinterpret_cast<const char* (*)()>(dlsym(library, "stub_misuse"));
+  const auto finalized = reinterpret_cast<bool (*)()>(dlsym(library, "stub_finalized"));
+  REQUIRE((misuse != nullptr && finalized != nullptr));  // else it is not the stub
+  std::vector<std::unique_ptr<Bench>> benches;
+  benches.push_back(std::make_unique<Bench>(small_config()));
+  benches[0]->warm_up();
+  CHECK_FALSE(finalized());
+  const auto ops = [&] {
+    std::istringstream in("ops\n");
+    std::ostringstream out;
+    serve(benches, in, out);
+    return out.str();
+  };
+  // The stub knows of no kernels here.
+  CHECK(ops().find("\"clock\":\"events, as CUPTI recorded nothing\"") != std::string::npos);
+  CHECK(finalized());
+  CHECK(misuse() == std::string());
+  CHECK(ops().find("\"clock\":\"events, as CUPTI cannot be used: it was detached from this process\"") !=
+        std::string::npos);
 }
 
 }  // namespace braid::testing

@@ -125,6 +125,8 @@ void stub_launch() {
   }
 }
 
+bool stub_finalized() { return stub.finalized; }
+
 /// What was done wrong so far, and whether CUPTI is still attached.
 const char* stub_misuse() {
   static std::string text;

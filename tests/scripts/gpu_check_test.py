@@ -91,7 +91,8 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual([(op["op"], op["measured_us"]) for op in pytorch["ops"]],
                          [("aten::cudnn_convolution", 100), ("aten::relu", 20)])
         self.assertEqual(pytorch["kernels"], 4)
-        self.assertIn("| googlenet | 32 | bf16 | PyTorch, eager | 120 | aten::cudnn_convolution 100, aten::relu 20 |", text)
+        self.assertIn("| googlenet | 32 | bf16 | PyTorch, eager | CUPTI | 120 | aten::cudnn_convolution 100, aten::relu 20 |", text)
+        self.assertIn("| googlenet | 32 | bf16 | Braid, auto | events | 120 | conv2d 120 |", text)
         self.assertRegex(text, r"\| googlenet \| 32 \| bf16 \| 4\.000 \| 3\.000 \|.* 1\.33× \|")
 
     def test_without_a_gpu_it_is_skipped(self):

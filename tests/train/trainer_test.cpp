@@ -360,6 +360,7 @@ TEST_CASE("a bench times steps and describes the plan") {
   CHECK(answers[6].at("batch_size") == 32);
   CHECK(answers[9].at("batch_size") == 16);
   CHECK(answers[11].at("ops").size() > 5);
+  CHECK(answers[11].at("clock") == "host clock");
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 

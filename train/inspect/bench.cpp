@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "core/cuda/kernel_tracing.h"
 #include "core/median.h"
 #include "core/text.h"
 #include "core/text_table.h"
@@ -112,7 +113,10 @@ std::string table_of(std::span<const OpTimes> ops) {
 json answer(Bench& bench, const std::string& line) {
   if (line == "setting") return to_object(bench.setting());
   if (line == "ops") {
-    return {{"ops", to_list(bench.op_times())}, {"implementations", to_list(bench.implementations())}};
+    const std::vector<OpTimes> ops = bench.traced_op_times();
+    return {{"clock", ops.empty() ? "" : ops[0].clock},
+            {"ops", to_list(ops)},
+            {"implementations", to_list(bench.implementations())}};
   }
   std::istringstream words(line);
   std::string run, unread, rest;
@@ -257,7 +261,7 @@ std::vector<OpTimes> Bench::op_times() {
     if (i + 1 < kSteps) continue;
     for (const LaunchTime& time : times) {
       const std::string_view name = step.graph().node(time.index).op->name();
-      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name), .clock = clock}).first->second;
+      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name), .clock = std::string(clock)}).first->second;
       ++op.nodes;
       op.predicted += step.chosen(time.index).duration;
       op.measured += median(samples[static_cast<std::size_t>(time.index)]);
@@ -267,6 +271,17 @@ std::vector<OpTimes> Bench::op_times() {
   for (auto& [name, op] : ops) list.push_back(std::move(op));
   std::ranges::stable_sort(list, std::greater(), &OpTimes::measured);
   return list;
+}
+
+std::vector<OpTimes> Bench::traced_op_times() {
+  session_.synchronize();
+  std::optional<cuda::KernelTracing> tracing;
+  if (session_.device().type == DeviceType::cuda) tracing.emplace();
+  std::vector<OpTimes> ops = op_times();
+  if (tracing && !tracing->problem().empty()) {
+    for (OpTimes& op : ops) op.clock += ", as CUPTI cannot be used: " + tracing->problem();
+  }
+  return ops;
 }
 
 std::vector<KeptImplementation> Bench::implementations() {

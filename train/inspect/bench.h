@@ -31,9 +31,9 @@ struct UnreadTimes {
 struct OpTimes {
   std::string op;
   std::int64_t nodes = 0;
-  double predicted = 0;         ///< by the costs that the plan was made with, each node alone
-  double measured = 0;          ///< medians over several steps, while the plan's concurrent nodes run
-  std::string_view clock = {};  ///< RunTimes::clock
+  double predicted = 0;    ///< by the costs that the plan was made with, each node alone
+  double measured = 0;     ///< medians over several steps, while the plan's concurrent nodes run
+  std::string clock = {};  ///< RunTimes::clock
 };
 
 /// A node of the plan in use that has several implementations, and the one it runs with.
@@ -76,6 +76,9 @@ class Bench {
   UnreadTimes run_unread(std::int64_t steps);
   /// Sorted by measured time, longest first.
   std::vector<OpTimes> op_times();
+  /// The same; on CUDA by CUPTI, as events around a launch also time what the host takes to enqueue it. Once in a
+  /// process, and last: see cuda::KernelTracing.
+  std::vector<OpTimes> traced_op_times();
   std::vector<KeptImplementation> implementations();
   BenchSetting setting() const;
 
@@ -116,7 +119,8 @@ std::string to_json(const BenchSetting& setting, const BenchTimes& times, const 
 ///     run N          N steps
 ///     run N unread   the same without reading the loss
 ///     setting        the setting, without times
-///     ops            the times of ops, and the implementations of nodes that have several
+///     ops            the times of ops and their clock, and the implementations of nodes that have several; to be asked
+///                    once and last
 ///     use I          the lines that follow are for bench I, counted from 0
 ///
 /// The first line of output is {"ready": true}.

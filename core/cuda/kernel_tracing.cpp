@@ -111,6 +111,12 @@ void CUPTIAPI read_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   std::free(buffer);
 }
 
+/// For good, and also what is attached in part: else every launch of the process stays slow.
+void detach() {
+  static_cast<void>(cupti().flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+  static_cast<void>(cupti().finalize());
+}
+
 }  // namespace
 
 KernelTracing::KernelTracing() {
@@ -118,20 +124,24 @@ KernelTracing::KernelTracing() {
   if (was_attached) problem_ = "it was detached from this process";
   if (!problem_.empty()) return;
   was_attached = true;
-  tracing = this;
-  bool attached = cupti().register_callbacks(request_buffer, read_buffer) == CUPTI_SUCCESS;
+  const bool registered = cupti().register_callbacks(request_buffer, read_buffer) == CUPTI_SUCCESS;
+  bool attached = registered;
   for (const CUpti_ActivityKind kind : kKinds) attached = attached && cupti().enable(kind) == CUPTI_SUCCESS;
-  if (!attached) problem_ = "another profiler uses it, or this user may not (NVreg_RestrictProfilingToAdminUsers)";
+  if (attached) {
+    tracing = this;
+  } else {
+    problem_ = "another profiler uses it, or this user may not (NVreg_RestrictProfilingToAdminUsers)";
+    if (registered) detach();
+  }
 }
 
 KernelTracing::~KernelTracing() {
   if (tracing != this) return;
   tracing = nullptr;
-  static_cast<void>(cupti().flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
-  static_cast<void>(cupti().finalize());  // else every launch of the process stays slow
+  detach();
 }
 
-KernelTracing* KernelTracing::current() { return tracing != nullptr && tracing->problem_.empty() ? tracing : nullptr; }
+KernelTracing* KernelTracing::current() { return tracing; }
 
 void KernelTracing::begin(std::int32_t node) {
   static_cast<void>(cupti().push(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, static_cast<std::uint64_t>(node)));

@@ -13,6 +13,7 @@ namespace {
 
 struct Stub {
   std::set<CUpti_ActivityKind> enabled;
+  std::set<CUpti_ActivityKind> refused;
   bool attached = false, finalized = false;
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
@@ -53,6 +54,7 @@ CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequest
 }
 
 CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind) {
+  if (stub.refused.contains(kind)) return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
   if (stub.request == nullptr) stub.misuse += "an activity is enabled before there are buffers; ";
   if (!stub.enabled.insert(kind).second) stub.misuse += "an activity is enabled twice; ";
   stub.attached = true;
@@ -124,6 +126,8 @@ void stub_launch() {
     kernel.correlationId = stub.correlation;
   }
 }
+
+void stub_refuse(CUpti_ActivityKind kind) { stub.refused.insert(kind); }
 
 bool stub_finalized() { return stub.finalized; }
 

@@ -1,5 +1,6 @@
 // The clocks by which nodes are timed: each report names its clock, and CUPTI is attached only on request, once.
 
+#include <cupti.h>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -125,6 +126,26 @@ TEST_CASE("CUPTI times programs from its request to its end, is attached once an
   CHECK(again.problem() == "it was detached from this process");
   CHECK(streams->measure(program).clock == "events");
   CHECK(misuse() == std::string());
+}
+
+/// In a process of its own, too.
+TEST_CASE("CUPTI that can be attached in part is detached, and events remain the clock" * doctest::skip()) {
+  recording::reset();
+  void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto misuse = reinterpret_cast<const char* (*)()>(dlsym(library, "stub_misuse"));
+  const auto refuse = reinterpret_cast<void (*)(CUpti_ActivityKind)>(dlsym(library, "stub_refuse"));
+  REQUIRE((misuse != nullptr && refuse != nullptr));  // else it is not the stub
+  refuse(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  const cuda::KernelTracing tracing;
+  CHECK(tracing.problem().find("this user may not") != std::string::npos);
+  CHECK(cuda::KernelTracing::current() == nullptr);
+  CHECK(misuse() == std::string());
+
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 1});
+  Fill kernel(*backend);
+  CHECK(streams->measure(TestProgram({{testing::launch(kernel)}})).clock == "events");
 }
 
 }  // namespace

@@ -23,10 +23,8 @@ Function* driver_function(const char* name) {
   return reinterpret_cast<Function*>(address);
 }
 
-void check(CUresult status, const char* call) {
-  BRAID_CHECK(status == CUDA_SUCCESS, DeviceError, "[cuda] ", call, " failed with CUresult ", static_cast<int>(status),
-              ": the partition of the SMs cannot be made");
-}
+/// The driver's errors have the numbers of the runtime's.
+void check(CUresult status, const char* call) { check_cuda(static_cast<cudaError_t>(status), call); }
 
 /// All SMs in the smallest groups that the driver gives out, and behind them the rest that is no whole group. What
 /// comes out of a split cannot be split again, but a context may have several of its groups.

@@ -81,7 +81,8 @@ TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and 
                          doctest::Contains("a stream requests 8 SMs, but 4 of 132 are left"), DeviceError);
     recording::fail_next("cuDevSmResourceSplitByCount", CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 1);
     CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64}}),
-                         doctest::Contains("cuDevSmResourceSplitByCount failed with CUresult 915"), DeviceError);
+                         doctest::Contains("[cuda] cuDevSmResourceSplitByCount failed: invalid resource configuration"),
+                         DeviceError);
     for (const std::string function :
          {"cuGreenCtxCreate", "cuCtxSetCurrent", "cudnnCreate", "cudaStreamCreateWithPriority"}) {
       recording::fail_next(function, CUDA_ERROR_OUT_OF_MEMORY, function == "cuCtxSetCurrent" ? 0 : 1);
@@ -91,6 +92,18 @@ TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and 
   CHECK(recording::faults_pending() == 0);
   CHECK(recording::mistakes().empty());
   CHECK(recording::alive() == recording::Alive{});
+}
+
+TEST_CASE(
+    "a step on a partition whose context cannot be made current names the call, and a lost device if it is lost") {
+  Fixture fixture({.device = "cuda", .partition = {64, 64}, .cuda_graphs = false});
+  run_step(*fixture.session);
+  recording::fail_next("cuCtxSetCurrent", CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(failure(*fixture.session) ==
+        "[cuda] cuCtxSetCurrent failed: invalid device context (cudaErrorDeviceUninitialized)");
+  recording::fail_next("cuCtxSetCurrent", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(contains(failure<DeviceLost>(*fixture.session), "cuCtxSetCurrent failed: an illegal memory access"));
+  run_step(*fixture.session);
 }
 
 TEST_CASE("every call that a session begins with may fail, and leaves nothing behind") {

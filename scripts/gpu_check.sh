@@ -192,7 +192,7 @@ profile() {
     for batch in 32 8; do
       for name in "${names[@]}"; do
         if (($(left) < limit)); then
-          echo "left out for lack of time: ${name##*/}, batch $batch, $precision"
+          echo "left out for lack of time: ${name##*/}, batch $batch, $precision" | tee -a "$out/cases.txt"
           continue
         fi
         check "$limit" "${name##*/}, batch $batch, $precision" "$bin/braid" profile "benchmarks/configs/$name.yaml" \

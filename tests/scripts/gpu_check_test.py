@@ -139,6 +139,12 @@ class GpuCheck(unittest.TestCase):
         profile = json.loads((self.out / "profile.json").read_text())
         self.assertEqual((profile["measurements"], profile["pairs"]), (16, 15))
 
+    def test_a_profile_that_is_left_out_is_among_the_results(self):
+        text = self.check("--only", "profile", seconds=6, status=1, FAKE_HANG="profile")
+        left_out = re.findall("left out for lack of time: .*", text)
+        self.assertGreater(len(left_out), 0)
+        self.assertEqual(re.findall("left out for lack of time: .*", (self.out / "cases.txt").read_text()), left_out)
+
     def test_time_ends_the_check(self):
         text = self.check(seconds=6, status=1, FAKE_HANG=".")
         self.assertLess(self.seconds, 40)

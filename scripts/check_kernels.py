@@ -153,11 +153,23 @@ def with_readable_names(kernels):
 class Row(NamedTuple):
     """The most that a kernel of the ops needs, and the fewest blocks on an SM."""
     ops: str
-    access: int  # the widest, in bytes
+    loads: str  # the widest in bytes, of each kernel
+    stores: str
     threads: int
     registers: int
     shared_bytes: int
     blocks: int
+
+
+def widest(kernels):
+    """Those with the widest accesses; others are for odd sizes."""
+    most = max(size for kernel in kernels for _, size in kernel.accesses)
+    return [kernel for kernel in kernels if max(size for _, size in kernel.accesses) == most]
+
+
+def max_bytes(kernels, of):
+    most = max((size for kernel in kernels for kind, size in kernel.accesses if kind == of), default=0)
+    return f"{most} B" if most > 0 else "none"
 
 
 def rows_of(kernels):
@@ -165,18 +177,19 @@ def rows_of(kernels):
         found = [kernel for kernel in kernels if re.match(pattern, kernel.name) and not re.search("double|Half", kernel.name)]
         if not found:
             sys.exit(f"check_kernels: no kernel of {ops} matches {pattern}")
-        widest = max(size for kernel in found for _, size in kernel.accesses)
-        found = [kernel for kernel in found if max(size for _, size in kernel.accesses) == widest]  # others are for odd sizes
+        kinds = [widest([kernel for kernel in found if re.match(kind, kernel.name)]) for kind in pattern.split("|")]
+        loads, stores = (" and ".join(dict.fromkeys(max_bytes(kernels, of) for kernels in kinds)) for of in ("ld", "st"))
+        found = widest(found)
         threads, registers, shared = (max(values) for values in zip(*[(k.threads, k.registers, k.shared_bytes) for k in found]))
-        yield Row(ops, widest, threads, registers, shared, min(kernel.blocks() for kernel in found))
+        yield Row(ops, loads, stores, threads, registers, shared, min(kernel.blocks() for kernel in found))
 
 
 def table(rows, compiler):
     lines = [f"{compiler}, `sm_90`, kernels for f32 and bf16:", "",
-             "| ops | widest access | registers | shared memory | blocks on an SM |", "|---|---|---|---|---|"]
+             "| ops | widest load | widest store | registers | shared memory | blocks on an SM |", "|---|---|---|---|---|---|"]
     for row in rows:
         ops = ", ".join(f"`{op}`" for op in row.ops.split())
-        lines.append(f"| {ops} | {row.access} B | {row.registers} | {row.shared_bytes} B | {row.blocks} |")
+        lines.append(f"| {ops} | {row.loads} | {row.stores} | {row.registers} | {row.shared_bytes} B | {row.blocks} |")
     return "\n".join(["<!-- kernels -->", *lines, "<!-- end of kernels -->", ""])
 
 

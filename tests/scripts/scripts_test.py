@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 FAKES = pathlib.Path(__file__).resolve().parent / "fakes"
@@ -196,6 +197,20 @@ class CheckKernels(unittest.TestCase):
         self.assertIn("room for 2 blocks", *self.kernel("", registers=84).faults())
         self.assertIn("room for 2 blocks", *self.kernel("", shared=100 << 10).faults())
         self.assertEqual(list(self.kernel("", registers=84, name="pass<double>").faults()), [])
+
+    def test_the_table_shows_the_loss_of_wide_loads_or_stores_of_any_kernel_of_an_op(self):
+        store, wide_store = self.LOAD.replace("ld.", "st."), self.WIDE_LOAD.replace("ld.", "st.")
+
+        def row(first, second):
+            kernels = [self.kernel(first, name="pass<4>"), self.kernel(self.LOAD + store, name="pass<1>"),
+                       self.kernel(second, name="sums<4>")]
+            with unittest.mock.patch.dict(check_kernels.OPS, {"op": r"pass<\d|sums<"}, clear=True):
+                return next(check_kernels.rows_of(kernels))[1:3]
+        wide = self.WIDE_LOAD + wide_store
+        self.assertEqual(row(wide, wide), ("16 B", "16 B"))
+        self.assertEqual(row(wide, wide_store), ("16 B and none", "16 B"))
+        self.assertEqual(row(self.LOAD + wide_store, wide), ("4 B and 16 B", "16 B"))
+        self.assertEqual(row(wide, self.WIDE_LOAD + store), ("16 B", "16 B and 4 B"))
 
     def test_the_scarcest_of_what_an_sm_has_limits_its_blocks(self):
         for registers, shared, blocks in ((32, 0, 8), (33, 0, 6), (64, 0, 4), (80, 0, 3), (128, 0, 2), (32, 31 << 10, 7)):

@@ -132,8 +132,9 @@ Descriptor pointwise_node(cudnnPointwiseMode_t mode, DType dtype, const Descript
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-/// Deprecated since a described device may take the place of a handle. With a device, all of NVIDIA's and PyTorch's
-/// code sets them.
+/// Deprecated since a described device may take the place of a handle. With a device, NVIDIA's front end, which PyTorch
+/// uses, sets the same as we do: that of the graph always, that of the plan only if it comes from JSON. A plan that is
+/// made of an engine config has the handle of its graph.
 constexpr auto kGraphHandle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE, kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
 #pragma GCC diagnostic pop
 

@@ -13,12 +13,13 @@ TEST_CASE("evaluation finds the plan that was made ahead, and gives the same res
   for (const bool ahead : {false, true}) {
     Session session({.device = "cpu", .streams = 1});
     models::LeNet5 model(session, {.channels = 3, .image_size = 32});
-    if (ahead) plan_evaluation(session, model, *dataset, 16, DType::f32);
+    Inference inference(model);
+    if (ahead) plan_evaluation(session, inference, *dataset, 16, DType::f32);
     CHECK(model.training());
     CHECK(session.stats().plans == (ahead ? 1 : 0));
     CHECK(session.stats().steps == 0);
     Loader loader(dataset, {.batch_size = 16});
-    results[ahead] = evaluate(session, model, loader);
+    results[ahead] = evaluate(session, inference, loader);
     CHECK(session.stats().plans == 1);
     CHECK(session.stats().steps == 2);
   }

@@ -14,9 +14,9 @@ struct Recorded {
   Tensor loss, top1, top5;  // means over the batch
 };
 
-Recorded record(Module& model, const Batch& batch, DType dtype) {
+Recorded record(Inference& model, const Batch& batch, DType dtype) {
   const NoGrad no_grad;
-  const Tensor logits = model(cast(batch.images, dtype));
+  const Tensor logits = model(batch.images, dtype);
   const Tensor labels = batch.labels;
   return {cross_entropy(logits, labels), accuracy(logits, labels),
           accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[1]))};
@@ -40,8 +40,9 @@ std::string to_string(const Evaluation& evaluation) {
                  fixed(100 * evaluation.top5, 2), " %, ", plural(evaluation.samples, "image"));
 }
 
-Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype, const std::function<bool()>& stop) {
-  const ModuleMode mode(model, false);
+Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dtype,
+                    const std::function<bool()>& stop) {
+  model.refresh();
   Evaluation sums;
   loader.start_epoch(0);
   Batch batch;
@@ -73,8 +74,7 @@ Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype
   return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};
 }
 
-void plan_evaluation(Session& session, Module& model, const Dataset& dataset, std::int64_t batch_size, DType dtype) {
-  const ModuleMode mode(model, false);
+void plan_evaluation(Session& session, Inference& model, const Dataset& dataset, std::int64_t batch_size, DType dtype) {
   const Shape image = dataset.image_shape();
   const std::int64_t size = std::min(batch_size, dataset.size());
   // The content of the images does not matter.

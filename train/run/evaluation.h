@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data/loader.h"
-#include "models/module.h"
+#include "models/inference.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -19,14 +19,14 @@ struct Evaluation {
 /// "test loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
 std::string to_string(const Evaluation& evaluation);
 
-/// Runs the model in evaluation mode over one epoch of the loader, in `dtype`; every sample counts once and equally.
-/// Restores the model's mode. Stops early once `stop` returns true, with the result of the samples seen so far. Throws
+/// Runs the model, prepared anew, over one epoch of the loader, in `dtype`; every sample counts once and equally. Stops
+/// early once `stop` returns true, with the result of the samples seen so far. Throws
 /// Error if the loader has no batch, OutOfMemory if a batch does not fit into memory.
-Evaluation evaluate(Session& session, Module& model, Loader& loader, DType dtype = DType::f32,
+Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dtype = DType::f32,
                     const std::function<bool()>& stop = {});
 
 /// Plans this evaluation for batches of `batch_size` images ahead of time; evaluate() then finds the plan. Throws
 /// OutOfMemory if no plan fits the memory limit.
-void plan_evaluation(Session& session, Module& model, const Dataset& dataset, std::int64_t batch_size, DType dtype);
+void plan_evaluation(Session& session, Inference& model, const Dataset& dataset, std::int64_t batch_size, DType dtype);
 
 }  // namespace braid

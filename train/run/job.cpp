@@ -38,11 +38,12 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
       test_loader_(test_set_, loader_options(config, Split::test)),
       total_steps_(count_steps(config, train_loader_)),
       schedule_(config.schedule, config.optimizer.lr, train_loader_.batches(), total_steps_),
-      learner_(config, session, *train_set_) {
+      learner_(config, session, *train_set_),
+      inference_(learner_.model()) {
   result_.name = config.name;
   if (config.session.memory_limit == 0) return;
   // Detect an evaluation that does not fit now and not after an epoch.
-  plan_evaluation(session, learner_.model(), *test_set_, config.eval_batch_size, config.dtype);
+  plan_evaluation(session, inference_, *test_set_, config.eval_batch_size, config.dtype);
 }
 
 std::string Job::description() const {
@@ -113,7 +114,7 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   progress.update(row, state(), false);
   const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
   if (tested) {
-    const Evaluation test = evaluate(session_, learner_.model(), test_loader_, config_.dtype, stop);
+    const Evaluation test = evaluate(session_, inference_, test_loader_, config_.dtype, stop);
     if (stop()) return false;  // the evaluation has seen only a part of the test set
     judge(test);
   }

@@ -45,8 +45,9 @@ class Job {
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
 
-  /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; says what it found.
-  /// Throws DataError if there are checkpoints, but none fits. Call it before the first turn.
+  /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; a new run begins with the
+  /// weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits, or if
+  /// the weights do not. Call it before the first turn.
   void open(RunFolder& folder, Progress& progress, std::size_t row);
 
   // The phases of a turn, in this order.
@@ -119,6 +120,7 @@ class Job {
   std::int64_t total_steps_;
   LearningRate schedule_;
   Learner learner_;
+  Inference inference_;
   std::vector<Batch> batches_;  // loaded, not yet recorded
   std::deque<Pending> pending_;
   std::size_t newest_ = 0;  // of them, those of the last turn

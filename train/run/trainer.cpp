@@ -386,7 +386,8 @@ Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem:
   load_checkpoint(checkpoint, session, tensors);
   check_finite(session, tensors, checkpoint);
   Loader loader(dataset, loader_options(config, Split::test));
-  const Evaluation result = evaluate(session, *model, loader, config.dtype);
+  Inference inference(*model);
+  const Evaluation result = evaluate(session, inference, loader, config.dtype);
   BRAID_CHECK(std::isfinite(result.loss), Error, checkpoint.string(), ": the test loss is ", unsigned_nan(result.loss),
               ", although all tensors are finite: the model's outputs overflow ", config.dtype);
   return result;

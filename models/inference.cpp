@@ -1,0 +1,173 @@
+#include "models/inference.h"
+
+#include <cmath>
+
+namespace braid {
+
+/// A batch norm in a recorded graph whose input is a convolution that nothing else reads.
+struct Inference::Match {
+  const StepGraph& graph;
+  NodeId conv_node, norm_node;
+  const ops::Conv2d& conv;
+  const ops::BatchNormInference& norm;
+};
+
+namespace {
+
+constexpr std::size_t kBias = 2;  // among the inputs of a convolution
+
+/// The f32 parameter behind a value: itself, or what it is a rounded copy of.
+Parameter* parameter_of(const Context& context, const StepGraph& graph, ValueId value) {
+  const std::int32_t slot = graph.value(value).slot;
+  if (slot < 0) return nullptr;
+  Parameter& parameter = context.parameter(slot);
+  return parameter.original() != nullptr ? parameter.original() : &parameter;
+}
+
+/// Per node, the convolution that can be folded with it; kNoNode if there is none.
+std::vector<NodeId> foldable_convolutions(const StepGraph& graph) {
+  std::vector<int> readers(static_cast<std::size_t>(graph.value_count()));
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    for (const ValueId input : graph.inputs(id)) ++readers[static_cast<std::size_t>(input)];
+  }
+  std::vector<NodeId> convolutions(static_cast<std::size_t>(graph.node_count()), kNoNode);
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    const auto* norm = dynamic_cast<const ops::BatchNormInference*>(graph.node(id).op.get());
+    if (norm == nullptr || norm->attributes().add || norm->attributes().activation == Activation::relu6) continue;
+    const ValueId x = graph.inputs(id)[0];
+    const NodeId producer = graph.value(x).producer;
+    if (producer == kNoNode || readers[static_cast<std::size_t>(x)] != 1) continue;
+    const auto* conv = dynamic_cast<const ops::Conv2d*>(graph.node(producer).op.get());
+    if (conv == nullptr || conv->attributes().activation != Activation::none) continue;
+    bool stored = true;  // in parameters, not computed
+    for (const ValueId input : graph.inputs(producer).subspan(1)) stored = stored && graph.value(input).slot >= 0;
+    for (const ValueId input : graph.inputs(id).subspan(1)) stored = stored && graph.value(input).slot >= 0;
+    if (stored) convolutions[static_cast<std::size_t>(id)] = producer;
+  }
+  return convolutions;
+}
+
+}  // namespace
+
+Inference::~Inference() {
+  for (const auto& [slots, pair] : folded_) {
+    Parameter* const tensors[] = {pair.folded_weight, pair.folded_bias};
+    model_.context().release(tensors);
+  }
+}
+
+Inference::Folded& Inference::folded(const Match& match) {
+  Context& context = model_.context();
+  const auto conv = match.graph.inputs(match.conv_node), norm = match.graph.inputs(match.norm_node);
+  const auto parameter = [&](ValueId value) { return parameter_of(context, match.graph, value); };
+  Parameter &weight = *parameter(conv[1]), &scale = *parameter(norm[1]);
+  const auto [found, is_new] = folded_.try_emplace({weight.slot(), scale.slot()});
+  Folded& pair = found->second;
+  if (!is_new) return pair;
+  pair = {.weight = &weight,
+          .bias = conv.size() > kBias ? parameter(conv[kBias]) : nullptr,
+          .scale = &scale,
+          .shift = parameter(norm[2]),
+          .mean = parameter(norm[3]),
+          .variance = parameter(norm[4]),
+          .epsilon = match.norm.attributes().epsilon};
+  pair.folded_weight = &context.add(weight.name() + ".folded", weight.desc(), ValueKind::parameter);
+  pair.folded_bias = &context.add(weight.name() + ".folded_bias", scale.desc(), ValueKind::parameter);
+  fold(pair);
+  return pair;
+}
+
+void Inference::fold(const Folded& pair) {
+  Context& context = model_.context();
+  Array weight(DType::f32, pair.weight->shape()), bias(DType::f32, pair.scale->shape());
+  const Array from = context.read(*pair.weight), scale = context.read(*pair.scale), shift = context.read(*pair.shift),
+              mean = context.read(*pair.mean), variance = context.read(*pair.variance);
+  const Array before = pair.bias == nullptr ? Array(DType::f32, bias.shape()) : context.read(*pair.bias);
+  const auto filters = static_cast<std::size_t>(bias.size());
+  const std::size_t size = static_cast<std::size_t>(weight.size()) / filters;
+  for (std::size_t k = 0; k < filters; ++k) {
+    const auto at = [k](const Array& array) { return static_cast<double>(array.as<float>()[k]); };
+    const double factor = at(scale) / std::sqrt(at(variance) + pair.epsilon);
+    bias.as<float>()[k] = static_cast<float>(at(shift) + (at(before) - at(mean)) * factor);
+    const std::span<const float> source = from.as<float>().subspan(k * size, size);
+    std::ranges::transform(source, weight.as<float>().subspan(k * size, size).begin(),
+                           [factor](float w) { return static_cast<float>(static_cast<double>(w) * factor); });
+  }
+  context.write(*pair.folded_weight, weight);
+  context.write(*pair.folded_bias, bias);
+}
+
+void Inference::refresh() {
+  for (auto next = folded_.begin(); next != folded_.end();) {
+    const auto current = next++;
+    const Folded& pair = current->second;
+    if (!pair.weight->released() && !pair.scale->released()) {
+      fold(pair);
+      continue;
+    }
+    Parameter* const tensors[] = {pair.folded_weight, pair.folded_bias};
+    model_.context().release(tensors);
+    folded_.erase(current);
+  }
+}
+
+const std::string& Inference::layer_name(std::string_view name) {
+  const auto found = layers_.find(name);
+  return found != layers_.end() ? *found : *layers_.emplace(name).first;
+}
+
+Tensor Inference::operator()(const Array& images, DType dtype) {
+  Tape& tape = Tape::current();
+  Tape scratch(model_.context());
+  ValueId input = kNoValue, output = kNoValue;
+  {
+    const ModuleMode evaluation(model_, false);
+    scratch.start_step(nullptr);
+    const Tape::Guard guard(scratch);
+    const NoGrad no_grad;
+    const Tensor recorded = images;
+    input = recorded.id();
+    output = model_(cast(recorded, dtype)).id();
+  }
+  const StepGraph& graph = scratch.graph();
+  const std::vector<NodeId> convolutions = foldable_convolutions(graph);
+  std::vector<bool> is_folded(convolutions.size());
+  for (const NodeId conv : convolutions) {
+    if (conv != kNoNode) is_folded[static_cast<std::size_t>(conv)] = true;
+  }
+
+  // The same nodes again, on the current step.
+  std::vector<ValueId> copies(static_cast<std::size_t>(graph.value_count()), kNoValue);
+  const auto copy_of = [&](ValueId value) {
+    ValueId& copy = copies[static_cast<std::size_t>(value)];
+    const std::int32_t slot = graph.value(value).slot;
+    if (copy == kNoValue && slot >= 0) copy = tape.record_parameter(model_.context().parameter(slot));
+    return copy;
+  };
+  copies[static_cast<std::size_t>(input)] = tape.record_input(images);
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    if (is_folded[static_cast<std::size_t>(id)]) continue;
+    const Tape::Layer layer(tape, layer_name(scratch.layer(id)));
+    OpPtr op = graph.node(id).op;
+    std::vector<ValueId> inputs;
+    if (const NodeId conv = convolutions[static_cast<std::size_t>(id)]; conv != kNoNode) {
+      const Match match{graph, conv, id, static_cast<const ops::Conv2d&>(*graph.node(conv).op),
+                        static_cast<const ops::BatchNormInference&>(*op)};
+      const Folded& pair = folded(match);
+      Conv2dOptions options = match.conv.attributes();
+      options.activation = match.norm.attributes().activation;
+      op = std::make_shared<ops::Conv2d>(options);
+      inputs = {copy_of(graph.inputs(conv)[0]), cast(Tensor(*pair.folded_weight), dtype).id(),
+                cast(Tensor(*pair.folded_bias), dtype).id()};
+    } else {
+      for (const ValueId value : graph.inputs(id)) inputs.push_back(copy_of(value));
+    }
+    const ValueId first = tape.record(std::move(op), inputs);
+    for (int i = 0; i < graph.node(id).output_count; ++i) {
+      copies[static_cast<std::size_t>(graph.output(id, i))] = first + i;
+    }
+  }
+  return {tape, copies[static_cast<std::size_t>(output)]};
+}
+
+}  // namespace braid

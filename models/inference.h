@@ -1,0 +1,47 @@
+#pragma once
+// A model prepared for evaluation and prediction: batch norms are folded into the convolutions before them, which then
+// also do the activation. Streams share the work as in training.
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "models/module.h"
+
+namespace braid {
+
+class Inference {
+ public:
+  /// The model must outlive it.
+  explicit Inference(Module& model) : model_(model) {}
+  /// Releases the folded tensors, with the same conditions as ~Module().
+  ~Inference();
+  Inference(const Inference&) = delete;
+  Inference& operator=(const Inference&) = delete;
+
+  /// Records the model in evaluation mode on the current step, computed in `dtype` → logits. Images are f32 [N,H,W,C].
+  /// Uses the folded tensors as of refresh(), or of the first call if there was none since.
+  Tensor operator()(const Array& images, DType dtype = DType::f32);
+  /// Folds the model's parameters as they are now. Waits for the running step.
+  void refresh();
+
+ private:
+  /// A convolution and the batch norm after it as one convolution. Its bias may be null.
+  struct Folded {
+    Parameter *weight, *bias, *scale, *shift, *mean, *variance;
+    double epsilon;
+    Parameter *folded_weight = nullptr, *folded_bias = nullptr;
+  };
+  struct Match;
+
+  void fold(const Folded& pair);
+  Folded& folded(const Match& match);
+  const std::string& layer_name(std::string_view name);
+
+  Module& model_;
+  std::map<std::pair<std::int32_t, std::int32_t>, Folded> folded_;  // by the slots of filter and scale
+  std::set<std::string, std::less<>> layers_;
+};
+
+}  // namespace braid

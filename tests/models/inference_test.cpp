@@ -1,0 +1,137 @@
+#include "models/inference.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "runtime/session.h"
+#include "tests/models/small_model.h"
+#include "train/optimizer.h"
+
+using namespace braid;
+
+namespace {
+
+constexpr SessionOptions kOneStream{.device = "cpu", .streams = 1};
+
+/// Training steps, after which no batch norm is what it began as.
+void train_a_little(Session& session, Module& model, const Shape& images) {
+  SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0});
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    Step step = session.step();
+    backward(training_loss(model.heads(noise(images, seed)), labels(images[0])));
+    sgd.step();
+    step.run();
+  }
+}
+
+struct Result {
+  Array logits;
+  std::int64_t nodes;
+};
+
+Result plain(Session& session, Module& model, const Array& images, DType dtype = DType::f32) {
+  const ModuleMode evaluation(model, false);
+  Step step = session.step();
+  const NoGrad no_grad;
+  const Tensor logits = model(cast(images, dtype));
+  step.run();
+  return {logits.array(), session.tape().graph().node_count()};
+}
+
+Result prepared(Session& session, Inference& inference, const Array& images, DType dtype = DType::f32) {
+  Step step = session.step();
+  const NoGrad no_grad;
+  const Tensor logits = inference(images, dtype);
+  step.run();
+  return {logits.array(), session.tape().graph().node_count()};
+}
+
+double to_double(const Array& array, std::size_t i) {
+  return static_cast<double>(array.dtype() == DType::bf16 ? static_cast<float>(array.as<BFloat16>()[i])
+                                                          : array.as<float>()[i]);
+}
+
+/// The largest difference relative to the largest element.
+double relative_difference(const Array& found, const Array& expected) {
+  double difference = 0, most = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(expected.size()); ++i) {
+    difference = std::max(difference, std::abs(to_double(found, i) - to_double(expected, i)));
+    most = std::max(most, std::abs(to_double(expected, i)));
+  }
+  return difference / most;
+}
+
+bool same_bits(const Array& a, const Array& b) { return std::ranges::equal(a.as<float>(), b.as<float>()); }
+
+}  // namespace
+
+TEST_CASE("every network gives the same logits once prepared, without the batch norms that follow a convolution") {
+  const Shape image{32, 32, 3}, images{3, 32, 32, 3};
+  for (const std::string& name : models::model_names()) {
+    CAPTURE(name);
+    Session session(kOneStream);
+    const auto model = models::make_model(name, session, small_model(image));
+    train_a_little(session, *model, images);
+    Inference inference(*model);
+    const Array pixels = noise(images, 7);
+    const Result expected = plain(session, *model, pixels), found = prepared(session, inference, pixels);
+    CHECK(relative_difference(found.logits, expected.logits) < 1e-5);
+    const auto is_norm = [](const Parameter* tensor) { return tensor->name().ends_with("running_var"); };
+    const bool has_norms = std::ranges::any_of(model->states(), is_norm);
+    CHECK((found.nodes < expected.nodes) == has_norms);
+    CHECK(model->training());
+  }
+}
+
+TEST_CASE("a prepared network gives the same bits on one stream and on several") {
+  const Shape image{32, 32, 3}, images{2, 32, 32, 3};
+  std::vector<Array> logits;
+  for (const int streams : {1, 2, 4}) {
+    Session session({.device = "cpu", .streams = streams});
+    const auto model = models::make_model("googlenet", session, small_model(image));
+    Inference inference(*model);
+    logits.push_back(prepared(session, inference, noise(images)).logits);
+  }
+  CHECK(same_bits(logits[0], logits[1]));
+  CHECK(same_bits(logits[0], logits[2]));
+}
+
+TEST_CASE("a prepared network follows its parameters when refreshed, with the plan that it had") {
+  const Shape image{32, 32, 3}, images{2, 32, 32, 3};
+  Session session(kOneStream);
+  const auto model = models::make_model("resnet20", session, small_model(image));
+  Inference inference(*model);
+  const Array pixels = noise(images, 7);
+  const Array before = prepared(session, inference, pixels).logits;
+  train_a_little(session, *model, images);
+  const std::int64_t plans = session.stats().plans;
+  inference.refresh();
+  const Array after = prepared(session, inference, pixels).logits;
+  CHECK(session.stats().plans == plans);
+  CHECK(!same_bits(after, before));
+  CHECK(relative_difference(after, plain(session, *model, pixels).logits) < 1e-5);
+}
+
+TEST_CASE("a network computed in bf16 is folded in f32 and rounded once") {
+  const Shape image{32, 32, 3}, images{2, 32, 32, 3};
+  Session session(kOneStream);
+  const auto model = models::make_model("resnet20", session, small_model(image));
+  train_a_little(session, *model, images);
+  Inference inference(*model);
+  const Array pixels = noise(images, 7);
+  const Array expected = plain(session, *model, pixels).logits;
+  CHECK(relative_difference(prepared(session, inference, pixels, DType::bf16).logits, expected) < 0.05);
+}
+
+TEST_CASE("the tensors of a prepared network are released with it") {
+  Session session(kOneStream);
+  const auto model = models::make_model("resnet20", session, small_model({32, 32, 3}));
+  const auto released = [&] { return std::ranges::count_if(session.parameters(), &Parameter::released); };
+  {
+    Inference inference(*model);
+    prepared(session, inference, noise({1, 32, 32, 3}));
+    CHECK(released() == 0);
+  }
+  CHECK(released() == 2 * 12);  // of the first convolutions of nine blocks, the stem, and two shortcuts
+}

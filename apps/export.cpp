@@ -5,8 +5,9 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "train/export/onnx.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/export/onnx.h"
+#include "train/export/weights.h"
 #include "train/run/factories.h"
 #include "train/run/run_folder.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 struct ExportArguments {
   ConfigArguments config;
-  std::string checkpoint, onnx;
+  std::string checkpoint, onnx, torchvision;
 };
 
 void export_model(const ExportArguments& arguments) {
@@ -44,9 +45,14 @@ void export_model(const ExportArguments& arguments) {
       {"mean", nlohmann::json(config.data.mean).dump()},
       {"std", nlohmann::json(config.data.std).dump()},
       {"input", "pixels on the scale 0 to 1, then (pixel - mean) / std for each channel; an empty list means 0 or 1"}};
-  export_onnx(arguments.onnx, *model, dataset->image_shape(), metadata);
-  std::cout << "wrote " << arguments.onnx << ": " << config.model.name << " with "
-            << (checkpoint.empty() ? "its initial weights" : "the weights of " + checkpoint) << std::endl;
+  const Shape image = dataset->image_shape();
+  if (!arguments.onnx.empty()) export_onnx(arguments.onnx, *model, image, metadata);
+  if (!arguments.torchvision.empty()) export_weights(arguments.torchvision, *model, image);
+  for (const std::string& file : {arguments.onnx, arguments.torchvision}) {
+    if (file.empty()) continue;
+    std::cout << "wrote " << file << ": " << config.model.name << " with "
+              << (checkpoint.empty() ? "its initial weights" : "the weights of " + checkpoint) << std::endl;
+  }
 }
 
 }  // namespace
@@ -56,14 +62,22 @@ void add_export(CLI::App& app) {
   CLI::App* command = app.add_subcommand("export", "Write a trained network for other tools");
   arguments->config.add_to(*command, "Folder of a run, a config file, or the name of a model");
   command->add_option("--onnx", arguments->onnx, "Write the network in evaluation mode as an ONNX file")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
+  command
+      ->add_option("--torchvision", arguments->torchvision,
+                   "Write its weights as a safetensors file for torchvision's network of that name")
+      ->type_name("FILE");
   command
       ->add_option("--checkpoint", arguments->checkpoint,
-                   "Checkpoint file; default: model.braid in the run's folder; without a folder, initial weights")
+                   "Checkpoint file; default: model.safetensors in the run's folder; without a folder, initial weights")
       ->type_name("FILE");
   command->footer("Example:\n  braid export runs/lenet5-1 --onnx lenet5.onnx");
-  command->callback([arguments] { export_model(*arguments); });
+  command->callback([arguments] {
+    if (arguments->onnx.empty() && arguments->torchvision.empty()) {
+      throw CLI::ValidationError("expected --onnx FILE or --torchvision FILE");
+    }
+    export_model(*arguments);
+  });
 }
 
 }  // namespace braid::apps

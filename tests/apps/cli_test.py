@@ -477,7 +477,18 @@ class CommandLine(unittest.TestCase):
         self.braid("export", self.config, "--onnx", again, "--checkpoint", checkpoint)
         self.assertEqual(again.read_bytes(), trained.read_bytes())
         self.assertIn("no-folder", self.fails("export", self.config, "--onnx", self.folder / "no-folder/x.onnx"))
-        self.assertIn("expected --onnx FILE", self.misused("export", self.config))
+        self.assertEqual(self.misused("export", self.config), "expected --onnx FILE or --torchvision FILE")
+
+    def test_a_run_starts_from_the_weights_of_another(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        weights = self.folder / "weights.safetensors"
+        self.assertEqual(self.braid("export", "runs/tiny-1", "--torchvision", weights).returncode, 0)
+        tuned = self.braid("train", self.config, "--set", f"model.weights={weights}", "--set", "optimizer.lr=1e-12")
+        self.assertIn(f"starts from the weights in {weights}\n", tuned.stdout)
+        losses = [self.metrics(f"tiny-{run}")[-1]["test_loss"] for run in (1, 2)]
+        self.assertAlmostEqual(*losses, places=5)
+        other = self.fails("train", self.config, "--set", f"model.weights={weights}", "--set", "model.width=2")
+        self.assertIn("weights.safetensors: tensor 'conv1.weight': expected f32", other)
 
     def test_unwritable_runs_folder_says_why(self):
         self.runs.write_text("a file")

@@ -1,5 +1,9 @@
-// Trains every network for a few steps, exports it, and writes the logits that Braid computes for some images, for
-// scripts/check_exports.py to compare with what other libraries compute: export_networks FOLDER [NETWORK …].
+// For scripts/check_exports.py, which compares what Braid and other libraries compute.
+//
+//     export_networks write FOLDER [NETWORK …]    trains every network for a few steps, exports it, and writes some
+//     images
+//                                                 and Braid's logits of them
+//     export_networks read FOLDER [NETWORK …]     does the same for networks whose weights are in NAME.back.safetensors
 
 #include <algorithm>
 #include <filesystem>
@@ -9,9 +13,10 @@
 
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
-#include "train/export/onnx.h"
-#include "train/optimizer.h"
 #include "train/checkpoint/files.h"
+#include "train/export/onnx.h"
+#include "train/export/weights.h"
+#include "train/optimizer.h"
 
 namespace braid {
 
@@ -37,21 +42,31 @@ void write(const fs::path& path, const Array& array) {
   file.commit();
 }
 
-void export_network(const std::string& name, const models::ModelOptions& options, const fs::path& file) {
+void write_logits(Session& session, Module& model, const Array& pixels, const std::string& path) {
+  const ModuleMode evaluation(model, false);
+  Step step = session.step();
+  const NoGrad no_grad;
+  const Tensor logits = model(pixels);
+  step.run();
+  write(path, logits.array());
+}
+
+void export_network(const std::string& name, const models::ModelOptions& options, const std::string& file, bool read) {
   Session session({.device = "cpu", .streams = 1});
   const auto model = models::make_model(name, session, options);
   const Shape &image = options.image_shape, images{4, image[0], image[1], image[2]};
-  train(session, *model, images);
-  export_onnx(file.string() + ".onnx", *model, image);
-
-  model->eval();
   const Array pixels = noise(images, 9);
-  Step step = session.step();
-  const NoGrad no_grad;
-  const Tensor logits = (*model)(pixels);
-  step.run();
-  write(file.string() + ".images", pixels);
-  write(file.string() + ".logits", logits.array());
+  if (read) {
+    const std::string path = file + ".back.safetensors";
+    if (!fs::exists(path)) return;
+    load_weights(path, *model, image);
+    return write_logits(session, *model, pixels, file + ".back.logits");
+  }
+  train(session, *model, images);
+  export_onnx(file + ".onnx", *model, image);
+  export_weights(file + ".safetensors", *model, image);
+  write(file + ".images", pixels);
+  write_logits(session, *model, pixels, file + ".logits");
 }
 
 }  // namespace
@@ -60,21 +75,22 @@ void export_network(const std::string& name, const models::ModelOptions& options
 
 int main(int count, char** arguments) {
   using namespace braid;
-  const std::vector<std::string> given(arguments + std::min(count, 2), arguments + count);
-  if (count < 2) {
-    std::cerr << "usage: export_networks FOLDER [NETWORK …]\n";
+  const std::vector<std::string> given(arguments + std::min(count, 3), arguments + count);
+  const std::string mode = count < 3 ? "" : arguments[1];
+  if (mode != "write" && mode != "read") {
+    std::cerr << "usage: export_networks write|read FOLDER [NETWORK …]\n";
     return 2;
   }
   try {
     for (const std::string& name : given.empty() ? models::model_names() : given) {
       models::ModelOptions options = small_model({32, 32, 3});
-      const fs::path folder = arguments[1];
-      export_network(name, options, folder / name);
+      const std::string file = fs::path(arguments[2]) / name;
+      export_network(name, options, file, mode == "read");
       const std::vector<std::string> known = models::model_option_names(name);
       if (std::ranges::find(known, "stem") == known.end()) continue;
-      options.image_shape = {97, 89, 3};  // odd, not square, and with windows that reach beyond the end
+      options.image_shape = {107, 123, 3};  // odd, not square, and with windows that reach beyond the end
       options.stem = "image";
-      export_network(name, options, folder / (name + "_large"));
+      export_network(name, options, file + "_large", mode == "read");
     }
   } catch (const std::exception& error) {
     std::cerr << "export_networks: " << error.what() << '\n';

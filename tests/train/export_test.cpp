@@ -8,9 +8,11 @@
 #include "runtime/session.h"
 #include "tests/data/files.h"
 #include "tests/models/small_model.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/export/forward_pass.h"
 #include "train/export/onnx.h"
 #include "train/export/protobuf.h"
+#include "train/export/weights.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -90,4 +92,112 @@ TEST_CASE("channels move before pixels and back") {
   CHECK(kcrs.as<float>()[1] == krsc.as<float>()[4]);
   CHECK(kcrs.as<float>()[3] == krsc.as<float>()[1]);
   CHECK(std::ranges::equal(channels_last(kcrs, krsc.shape()).as<float>(), krsc.as<float>()));
+}
+
+namespace {
+
+const Shape kPicture{40, 40, 3};
+
+struct Net {
+  explicit Net(const std::string& name, std::uint64_t seed, int classes = 7, bool auxiliary = false)
+      : session({.device = "cpu", .streams = 1, .seed = seed}) {
+    models::ModelOptions options = small_model(kPicture);
+    options.classes = classes;
+    options.auxiliary = auxiliary;
+    model = models::make_model(name, session, options);
+  }
+  std::vector<float> elements(const std::string& name) {
+    for (Parameter* tensor : model->tensors()) {
+      if (tensor->name() != name) continue;
+      const Array array = session.read(*tensor);
+      return {array.as<float>().begin(), array.as<float>().end()};
+    }
+    return {};
+  }
+  std::vector<float> elements() {
+    std::vector<float> all;
+    for (const Parameter* tensor : model->tensors()) {
+      const std::vector<float> own = elements(tensor->name());
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }
+
+  Session session;
+  std::unique_ptr<Module> model;
+};
+
+}  // namespace
+
+TEST_CASE("weights in torchvision's layouts come back as they were") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  for (const char* name : {"alexnet", "resnet18", "mobilenet_v2", "vgg16_bn"}) {
+    CAPTURE(name);
+    Net from(name, 1), to(name, 2);
+    CHECK(from.elements() != to.elements());
+    export_weights(path, *from.model, kPicture);
+    CHECK(load_weights(path, *to.model, kPicture) == "starts from the weights in " + path);
+    CHECK(from.elements() == to.elements());
+  }
+  const SafeTensors file(path);
+  CHECK(file.entries().at("features.0.weight").shape == std::vector<std::int64_t>{8, 3, 3, 3});
+  CHECK(file.entries().at("features.1.num_batches_tracked").dtype == "I64");
+  CHECK(file.entries().at("features.1.num_batches_tracked").shape.empty());
+}
+
+TEST_CASE("the model file of a run gives the same weights") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  Net from("alexnet", 1), to("alexnet", 2);
+  save_checkpoint(path, from.session, from.model->tensors());
+  load_weights(path, *to.model, kPicture);
+  CHECK(from.elements() == to.elements());
+}
+
+TEST_CASE("with another number of classes the classifiers stay as they are, and a line says so") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  for (const auto& [name, layer] : {std::pair("resnet18", "fc"), {"squeezenet1_0", "classifier.1"}}) {
+    Net from(name, 1, 9), to(name, 2);
+    export_weights(path, *from.model, kPicture);
+    const std::string weight = message(layer, ".weight"), bias = message(layer, ".bias");
+    const std::vector<float> before = to.elements(weight);
+    CHECK(load_weights(path, *to.model, kPicture) == message("starts from the weights in ", path, "; ", weight, ", ",
+                                                             bias, " at random, as the file has 9 classes"));
+    CHECK(to.elements(weight) == before);
+    const std::string first = from.model->parameters().front()->name();
+    CHECK(to.elements(first) == from.elements(first));
+  }
+}
+
+TEST_CASE("auxiliary classifiers in a file are left out of a network without them, but not the other way round") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  Net with("googlenet", 1, 7, true), without("googlenet", 2);
+  export_weights(path, *with.model, kPicture);
+  CHECK(contains(load_weights(path, *without.model, kPicture), "; leaves out 18 tensors of auxiliary classifiers"));
+  CHECK(with.elements("inception4a.branch1.conv.weight") == without.elements("inception4a.branch1.conv.weight"));
+  export_weights(path, *without.model, kPicture);
+  CHECK(contains(error_of<DataError>([&] { load_weights(path, *with.model, kPicture); }), "has no tensor 'aux1."));
+}
+
+TEST_CASE("weights of another network are an error that names the tensor and changes none") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  Net small("resnet20", 1), large("resnet32", 2), other("alexnet", 3);
+  const std::vector<float> before = small.elements(), before_large = large.elements();
+  export_weights(path, *large.model, kPicture);
+  CHECK(error_of<DataError>([&] { load_weights(path, *small.model, kPicture); }) ==
+        path + ": has a tensor 'layer1.3.bn1.bias' that the network does not have: it belongs to another network");
+  export_weights(path, *small.model, kPicture);
+  CHECK(error_of<DataError>([&] { load_weights(path, *large.model, kPicture); }) ==
+        path + ": has no tensor 'layer1.3.conv1.weight': it belongs to another network");
+  models::ModelOptions wide = small_model(kPicture);
+  wide.width = 0.25;
+  const auto wider = models::make_model("resnet20", small.session, wide);
+  CHECK(error_of<DataError>([&] { load_weights(path, *wider, kPicture); }) ==
+        path + ": tensor 'conv1.weight': expected f32 [4,3,3,3], found f32 [2,3,3,3]");
+  CHECK(small.elements() == before);
+  CHECK(large.elements() == before_large);
 }

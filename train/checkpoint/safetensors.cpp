@@ -79,10 +79,10 @@ std::string header_of(std::span<const NamedArray> tensors, const std::map<std::s
   text += '}';
   std::set<std::string_view> names;
   std::size_t begin = 0;
-  for (const auto& [name, value] : tensors) {
+  for (const auto& [name, value, dtype] : tensors) {
     BRAID_CHECK(names.insert(name).second, Error, "[checkpoint] two tensors are named '", name,
                 "': create the modules they belong to under different names");
-    const json entry{{"dtype", kTypes[static_cast<std::size_t>(value.dtype())]},
+    const json entry{{"dtype", dtype.empty() ? kTypes[static_cast<std::size_t>(value.dtype())] : dtype},
                      {"shape", value.shape().extents()},
                      {"data_offsets", {begin, begin + value.bytes()}}};
     text += ',' + json(name).dump() + ':' + entry.dump();

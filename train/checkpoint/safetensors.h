@@ -23,6 +23,7 @@ namespace braid {
 struct NamedArray {
   std::string name;
   Array value;
+  std::string_view dtype = {};  ///< in the format's words, of elements of the same size; empty: the array's
 };
 
 /// The content of a file, checked as a whole: its sizes, its header and, if there is one, its checksum.

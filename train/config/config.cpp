@@ -85,6 +85,9 @@ void ModelConfig::declare(const Keys& keys) {
   option("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
   option("graph_seed", options.graph_seed, {}, "seed of its random graphs");
   option("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
+  keys("weights", weights, {.path = true, .synonyms = {"pretrained", "finetune", "initial_checkpoint"}},
+       "safetensors file to start from, of a run or in torchvision's names and layouts ([export.md](export.md)); if it "
+       "has another number of classes, the classifier starts at random; empty: all random");
 }
 
 void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,

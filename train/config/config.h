@@ -21,6 +21,7 @@ struct ModelConfig {
   std::string name;              ///< see models::model_names()
   models::ModelOptions options;  ///< except classes and image_shape, which come from the dataset
   std::vector<std::string> freeze;
+  std::string weights;  ///< file to start from; empty for random weights
 
   void declare(const Keys& keys);
 };

@@ -13,9 +13,10 @@ ForwardPass::ForwardPass(Module& model, const Shape& image, bool training) : tap
   tape.start_step(nullptr);
   const Tape::Guard guard(tape);
   const NoGrad no_grad;
-  const Tensor input = Array(DType::f32, {1, image[0], image[1], image[2]});  // the content does not matter
+  // The content does not matter. One image can be too few for a batch norm.
+  const Tensor input = Array(DType::f32, {2, image[0], image[1], image[2]});
   images = input.id();
-  logits = model.heads(input).front().logits.id();
+  for (const Head& head : model.heads(input)) logits.push_back(head.logits.id());
   tape.close();
 }
 
@@ -53,8 +54,8 @@ std::map<std::int32_t, Shape> weights_of_pixels(const StepGraph& graph) {
   return weights;
 }
 
-Array swap_last_axes(const Array& array, std::int64_t n, std::int64_t a, std::int64_t b) {
-  Array swapped(DType::f32, array.shape());
+Array swap_last_axes(const Array& array, std::int64_t n, std::int64_t a, std::int64_t b, const Shape& shape) {
+  Array swapped(DType::f32, shape);
   const float* from = array.as<float>().data();
   float* to = swapped.as<float>().data();
   for (std::int64_t i = 0; i < n; ++i, from += a * b) {
@@ -63,6 +64,15 @@ Array swap_last_axes(const Array& array, std::int64_t n, std::int64_t a, std::in
     }
   }
   return swapped;
+}
+
+Array channels_first(const Array& array, const Shape& krsc) {
+  const Shape shape = array.shape().rank() == 4 ? Shape{krsc[0], krsc[3], krsc[1], krsc[2]} : array.shape();
+  return swap_last_axes(array, krsc[0], krsc[1] * krsc[2], krsc[3], shape);
+}
+
+Array channels_last(const Array& array, const Shape& krsc) {
+  return swap_last_axes(array, krsc[0], krsc[3], krsc[1] * krsc[2], array.shape().rank() == 4 ? krsc : array.shape());
 }
 
 }  // namespace braid

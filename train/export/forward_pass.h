@@ -10,12 +10,13 @@ namespace braid {
 
 class ForwardPass {
  public:
-  /// Records one image [H,W,C]: in evaluation mode up to the logits, or in training mode, auxiliary classifiers
+  /// Records images [H,W,C]: in evaluation mode up to the logits, or in training mode, auxiliary classifiers
   /// included.
   ForwardPass(Module& model, const Shape& image, bool training = false);
 
   Tape tape;
-  ValueId images = kNoValue, logits = kNoValue;
+  ValueId images = kNoValue;
+  std::vector<ValueId> logits;  ///< the network's, then those of auxiliary classifiers
   const StepGraph& graph() const { return tape.graph(); }
 };
 
@@ -30,15 +31,11 @@ Shape flattened_image(const StepGraph& graph, ValueId value);
 /// flattened images.
 std::map<std::int32_t, Shape> weights_of_pixels(const StepGraph& graph);
 
-/// f32 elements [n,a,b] → [n,b,a].
-Array swap_last_axes(const Array& array, std::int64_t n, std::int64_t a, std::int64_t b);
-/// [K,R,S,C] → [K,C,R,S]
-inline Array channels_first(const Array& array, const Shape& krsc) {
-  return swap_last_axes(array, krsc[0], krsc[1] * krsc[2], krsc[3]);
-}
-/// [K,C,R,S] → [K,R,S,C]
-inline Array channels_last(const Array& array, const Shape& krsc) {
-  return swap_last_axes(array, krsc[0], krsc[3], krsc[1] * krsc[2]);
-}
+/// f32 elements [n,a,b] → [n,b,a], called an array of `shape`.
+Array swap_last_axes(const Array& array, std::int64_t n, std::int64_t a, std::int64_t b, const Shape& shape);
+/// [K,R,S,C], or the same with fewer axes → [K,C,R,S]
+Array channels_first(const Array& array, const Shape& krsc);
+/// [K,C,R,S] → [K,R,S,C], likewise
+Array channels_last(const Array& array, const Shape& krsc);
 
 }  // namespace braid

@@ -11,9 +11,9 @@
 #include "ops/linear.h"
 #include "ops/reshape.h"
 #include "ops/weighted_sum.h"
+#include "train/checkpoint/files.h"
 #include "train/export/forward_pass.h"
 #include "train/export/protobuf.h"
-#include "train/checkpoint/files.h"
 
 namespace braid {
 
@@ -101,14 +101,14 @@ class OnnxWriter {
         names_(static_cast<std::size_t>(graph_.value_count())) {
     name_of(forward_.images) = "images";
     for (node_ = 0; node_ < graph_.node_count(); ++node_) translate();
-    check(flattened_image(graph_, forward_.logits).rank() == 0);
+    check(flattened_image(graph_, logits()).rank() == 0);
     nodes_.message(field::node, ProtoMessage()
-                                    .text(field::node_input, name_of(forward_.logits))
+                                    .text(field::node_input, name_of(logits()))
                                     .text(field::node_output, "logits")
                                     .text(field::op_type, "Identity"));
     nodes_.text(field::graph_name, "braid")
         .message(field::graph_input, value_info("images", {image[2], image[0], image[1]}))
-        .message(field::graph_output, value_info("logits", {graph_.value(forward_.logits).desc.shape[1]}));
+        .message(field::graph_output, value_info("logits", {graph_.value(logits()).desc.shape[1]}));
   }
 
   void write(const std::filesystem::path& path, std::span<const std::pair<std::string, std::string>> metadata) const {
@@ -145,6 +145,7 @@ class OnnxWriter {
     return prefix.bytes() + header;
   }
 
+  ValueId logits() const { return forward_.logits.front(); }
   std::string& name_of(ValueId value) { return names_[static_cast<std::size_t>(value)]; }
   ValueId input(std::size_t i) const { return graph_.inputs(node_)[i]; }
   std::size_t input_count() const { return graph_.inputs(node_).size(); }
@@ -174,11 +175,10 @@ class OnnxWriter {
     for (std::size_t i = 0; i < input_count(); ++i) list.push_back(operand(i));
     return list;
   }
-  std::string constant(const Array& array, const Shape& extents) {
-    initializers_.push_back({message("constant.", initializers_.size()), extents, [array] { return array; }});
+  std::string constant(const Array& array) {
+    initializers_.push_back({message("constant.", initializers_.size()), array.shape(), [array] { return array; }});
     return initializers_.back().name;
   }
-  std::string constant(const Array& array) { return constant(array, array.shape()); }
 
   /// Adds a node; returns its output.
   std::string emit(std::string_view type, const Names& inputs, const std::vector<ProtoMessage>& attributes = {}) {
@@ -292,8 +292,8 @@ class OnnxWriter {
     std::string image = operand(0);
     if (y[1] != x[1]) image = emit("MatMul", {constant(averages(x[1], y[1])), image});
     if (y[2] == x[2]) return image;
-    const Array columns = swap_last_axes(averages(x[2], y[2]), 1, y[2], x[2]);
-    return emit("MatMul", {image, constant(columns, {x[2], y[2]})});
+    const Array columns = swap_last_axes(averages(x[2], y[2]), 1, y[2], x[2], {x[2], y[2]});
+    return emit("MatMul", {image, constant(columns)});
   }
 
   std::string scaled(const std::string& x, float factor) { return emit("Mul", {x, constant(Array::scalar(factor))}); }

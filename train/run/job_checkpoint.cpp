@@ -6,6 +6,7 @@
 #include "core/json_part.h"
 #include "core/text.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/export/weights.h"
 #include "train/run/job.h"
 
 namespace braid {
@@ -53,6 +54,9 @@ void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
     }
   }
   BRAID_CHECK(problems.empty(), DataError, problems, ". No other checkpoint can be used");
+  if (!config_.model.weights.empty()) {
+    progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape()));
+  }
 }
 
 Checkpoint Job::checkpoint(const RunFolder& folder) {

@@ -1,0 +1,122 @@
+#include "train/export/weights.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/suggestion.h"
+#include "core/text.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/export/forward_pass.h"
+
+namespace braid {
+
+namespace {
+
+constexpr std::string_view kCounter = "num_batches_tracked", kVariance = "running_var";
+
+Shape torch_shape(const Shape& own) { return own.rank() == 4 ? Shape{own[0], own[3], own[1], own[2]} : own; }
+
+/// The tensors whose first extent is the number of classes: those of the layers that compute the logits.
+std::set<std::int32_t> classifier_slots(const ForwardPass& pass) {
+  const StepGraph& graph = pass.graph();
+  std::set<std::int32_t> slots;
+  for (ValueId value : pass.logits) {
+    for (bool found = false; !found && graph.value(value).producer != kNoNode;) {
+      const std::span<const ValueId> inputs = graph.inputs(graph.value(value).producer);
+      for (const ValueId input : inputs.subspan(1)) {
+        if (graph.value(input).slot < 0) continue;
+        slots.insert(graph.value(input).slot);
+        found = true;
+      }
+      value = inputs.front();
+    }
+  }
+  return slots;
+}
+
+/// One file and the model that it is read for.
+class WeightReader {
+ public:
+  WeightReader(const std::filesystem::path& path, Module& model, const Shape& image)
+      : file_(path),
+        model_(model),
+        pass_(model, image, true),
+        pixels_(weights_of_pixels(pass_.graph())),
+        own_(file_.metadata().contains("layout")) {}
+
+  std::string read() {
+    const std::set<std::int32_t> classifiers = classifier_slots(pass_);
+    std::vector<std::pair<Parameter*, Array>> values;
+    std::vector<std::string> kept;
+    std::set<std::string> names;
+    for (Parameter* tensor : model_.tensors()) {
+      names.insert(tensor->name());
+      check(file_.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
+      const Array value = file_.array(tensor->name());
+      const Shape& expected = own_ ? tensor->shape() : torch_shape(tensor->shape());
+      if (value.dtype() == DType::f32 && value.shape() == expected) {
+        const auto found = pixels_.find(tensor->slot());
+        values.emplace_back(tensor, own_ || found == pixels_.end() ? value : channels_last(value, found->second));
+        continue;
+      }
+      const bool other_classes = classifiers.contains(tensor->slot()) && value.shape().rank() == expected.rank() &&
+                                 std::ranges::equal(value.shape().extents().subspan(1), expected.extents().subspan(1));
+      check(other_classes && value.dtype() == DType::f32, "tensor '", tensor->name(), "': expected f32 ", expected,
+            ", found ", value.dtype(), ' ', value.shape());
+      kept.push_back(tensor->name());
+      classes_ = value.shape()[0];
+    }
+    std::size_t auxiliary = 0;
+    for (const auto& [name, entry] : file_.entries()) {
+      if (names.contains(name) || name.ends_with(kCounter) || name.starts_with(kTrainingPrefix)) continue;
+      const bool of_auxiliary = name.starts_with("aux") || name.starts_with("Aux");
+      check(of_auxiliary, "has a tensor '", name, "' that the network does not have: it belongs to another network");
+      ++auxiliary;
+    }
+    for (const auto& [tensor, value] : values) model_.context().write(*tensor, value);
+    std::string report = message("starts from the weights in ", file_.path());
+    if (!kept.empty()) {
+      report += message("; ", comma_list(kept), " at random, as the file has ", plural(classes_, "class", "es"));
+    }
+    if (auxiliary > 0) report += message("; leaves out ", plural(auxiliary, "tensor"), " of auxiliary classifiers");
+    return report;
+  }
+
+ private:
+  template <class... Parts>
+  void check(bool condition, const Parts&... what) const {
+    BRAID_CHECK(condition, DataError, file_.path(), ": ", what...);
+  }
+
+  SafeTensors file_;
+  Module& model_;
+  ForwardPass pass_;
+  std::map<std::int32_t, Shape> pixels_;
+  bool own_;  // whether it is in Braid's layouts
+  std::int64_t classes_ = 0;
+};
+
+}  // namespace
+
+void export_weights(const std::filesystem::path& path, Module& model, const Shape& image) {
+  const ForwardPass pass(model, image, true);
+  const std::map<std::int32_t, Shape> pixels = weights_of_pixels(pass.graph());
+  std::vector<NamedArray> tensors;
+  for (const Parameter* tensor : model.tensors()) {
+    const std::string& name = tensor->name();
+    const Array value = model.context().read(*tensor);
+    const auto found = pixels.find(tensor->slot());
+    tensors.push_back({name, found == pixels.end() ? value : channels_first(value, found->second)});
+    if (!name.ends_with(kVariance)) continue;
+    // A zero of f64 has the bytes of a zero of int64.
+    const std::string counter = name.substr(0, name.size() - kVariance.size()).append(kCounter);
+    tensors.push_back({counter, Array(DType::f64, {}), "I64"});
+  }
+  write_safetensors(path, tensors, {{"format", "pt"}});
+}
+
+std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image) {
+  return WeightReader(path, model, image).read();
+}
+
+}  // namespace braid

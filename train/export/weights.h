@@ -1,0 +1,22 @@
+#pragma once
+// Weights in the names and layouts of torchvision, which has many of the networks: filters [K,C,R,S], and flattened
+// images with channels before pixels.
+
+#include <filesystem>
+#include <string>
+
+#include "models/module.h"
+
+namespace braid {
+
+/// Writes the network's tensors as a safetensors file whose content torchvision's load_state_dict accepts if it has the
+/// network. `image` [H,W,C] is what the network takes. Waits for the running step. The file appears atomically. Throws
+/// Error if it cannot be written.
+void export_weights(const std::filesystem::path& path, Module& model, const Shape& image);
+
+/// Reads the network's tensors from such a file, or from a model file of a run. If the file has another number of
+/// classes, the classifiers stay as they are; it may have auxiliary classifiers that the network lacks. Returns a line
+/// that says what was read. Otherwise throws DataError, which names the file and the problem, and changes no tensor.
+std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image);
+
+}  // namespace braid

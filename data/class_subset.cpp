@@ -31,8 +31,10 @@ std::string name_of(const Dataset& dataset, const std::vector<int>& classes) {
 }  // namespace
 
 ClassSubset::ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vector<int>& classes)
-    : dataset_(std::move(dataset)), classes_(static_cast<int>(classes.size())), name_(name_of(*dataset_, classes)) {
+    : dataset_(std::move(dataset)), name_(name_of(*dataset_, classes)) {
   const std::vector<int> labels = relabel(*dataset_, classes);
+  const std::vector<std::string> names = dataset_->class_names();
+  for (const int c : classes) class_names_.push_back(names[static_cast<std::size_t>(c)]);
   for (std::int64_t i = 0; i < dataset_->size(); ++i) {
     const int label = labels[static_cast<std::size_t>(dataset_->label(i))];
     if (label != kLeftOut) samples_.push_back({i, label});

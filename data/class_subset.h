@@ -17,10 +17,11 @@ class ClassSubset final : public Dataset {
 
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   Shape image_shape() const override { return dataset_->image_shape(); }
-  int classes() const override { return classes_; }
+  int classes() const override { return static_cast<int>(class_names_.size()); }
+  std::vector<std::string> class_names() const override { return class_names_; }
   /// As "fashion_mnist[0,6]".
   std::string name() const override { return name_; }
-  std::span<const std::uint8_t> image(std::int64_t index) const override { return dataset_->image(at(index).index); }
+  Image image(std::int64_t index) const override { return dataset_->image(at(index).index); }
   int label(std::int64_t index) const override { return at(index).label; }
 
  private:
@@ -32,7 +33,7 @@ class ClassSubset final : public Dataset {
   const Sample& at(std::int64_t index) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  int classes_;
+  std::vector<std::string> class_names_;
   std::string name_;
   std::vector<Sample> samples_;
 };

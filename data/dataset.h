@@ -1,18 +1,30 @@
 #pragma once
-// What the loader reads: labelled images in memory, and what it gives: batches.
+// What the loader reads: labelled images, and what it gives: batches.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/array.h"
 #include "core/shape.h"
 
 namespace braid {
 
+/// Pixels u8 [H,W,C], in memory of the dataset or in their own.
+struct Image {
+  Shape shape;
+  std::span<const std::uint8_t> pixels;
+  std::shared_ptr<const std::uint8_t> owner = nullptr;  ///< null: the pixels are valid as long as the dataset
+};
+
 struct Batch {
-  Array images;  ///< f32 [N,H,W,C]
-  Array labels;  ///< i32 [N]
+  Array images;        ///< f32 [N,H,W,C]
+  Array labels;        ///< i32 [N]
+  Array targets = {};  ///< f32 [N,classes], probabilities, if images are mixed (data/mixing.h); else empty
+  /// What the loss compares logits with.
+  const Array& truth() const { return targets.size() > 0 ? targets : labels; }
   /// Number of samples, N.
   std::int64_t size() const { return labels.size(); }
 };
@@ -20,19 +32,25 @@ struct Batch {
 /// The part of a dataset for training or the one for testing.
 enum class Split { train, test };
 
-/// Labelled images of one size. Every method may be called from several threads at once.
+/// Labelled images. Every method may be called from several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual std::int64_t size() const = 0;
-  /// [H,W,C], the same for all images.
+  /// [H,W,C] of the images in a batch. The loader resizes images of another size; all have C channels.
   virtual Shape image_shape() const = 0;
   /// Labels are 0 … classes() - 1.
   virtual int classes() const = 0;
+  /// Of each class; without names, the labels.
+  virtual std::vector<std::string> class_names() const {
+    std::vector<std::string> names;
+    for (int label = 0; label < classes(); ++label) names.push_back(std::to_string(label));
+    return names;
+  }
   virtual std::string name() const = 0;
-  /// Raw pixels, u8 [H,W,C]; valid as long as the dataset. 0 <= index < size().
-  virtual std::span<const std::uint8_t> image(std::int64_t index) const = 0;
+  /// Reads and decodes the image if it is not in memory. 0 <= index < size(). Throws DataError if it is unreadable.
+  virtual Image image(std::int64_t index) const = 0;
   virtual int label(std::int64_t index) const = 0;
 
  protected:

@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <numeric>
 
@@ -12,6 +13,9 @@ namespace {
 
 /// The number of no sample: the random stream of an epoch's order.
 constexpr std::int64_t kOrder = std::numeric_limits<std::uint32_t>::max();
+
+/// Of the random stream of a batch, added to its epoch.
+constexpr std::int64_t kMixing = std::int64_t{1} << 31;
 
 Generator generator(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
   return Generator(seed, static_cast<std::uint64_t>(epoch) << 32 | static_cast<std::uint64_t>(sample));
@@ -28,6 +32,13 @@ const LoaderOptions& checked(const LoaderOptions& options, const Dataset& datase
   BRAID_CHECK(options.batch_size >= 1, ConfigError, "[loader] expected batch_size >= 1, got ", options.batch_size);
   BRAID_CHECK(options.workers >= 0, ConfigError, "[loader] expected workers >= 0, got ", options.workers);
   BRAID_CHECK(options.prefetch >= 1, ConfigError, "[loader] expected prefetch >= 1, got ", options.prefetch);
+  BRAID_CHECK(options.max_bad >= 0, ConfigError, "[loader] expected max_bad >= 0, got ", options.max_bad);
+  const MixingOptions& mixing = options.mixing;
+  BRAID_CHECK(mixing.mixup_alpha >= 0 && mixing.cutmix_alpha >= 0, ConfigError,
+              "[loader] expected mixup_alpha and cutmix_alpha >= 0, got ", mixing.mixup_alpha, " and ",
+              mixing.cutmix_alpha);
+  BRAID_CHECK(mixing.probability >= 0 && mixing.probability <= 1, ConfigError,
+              "[loader] expected a probability of mixing in [0, 1], got ", mixing.probability);
   BRAID_CHECK(dataset.size() < kOrder, ConfigError, "[loader] expected less than ", kOrder, " samples, ",
               dataset.name(), " has ", dataset.size());
   return options;
@@ -59,6 +70,7 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   std::iota(order_.begin(), order_.end(), std::int64_t{0});
   if (options_.shuffle) shuffle(order_, generator(options_.seed, epoch, kOrder));
   loaded_.clear();
+  waited_ = 0;
   claimed_ = taken_ = first_batch;
   stopping_ = false;
   const std::int64_t workers = std::min<std::int64_t>(options_.workers, batches_ - first_batch);
@@ -75,18 +87,37 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
 bool Loader::next(Batch& batch) {
   BRAID_CHECK(epoch_ >= 0, Error, "[loader] start_epoch must be called before next");
   if (taken_ == batches_) return false;  // no lock: only this thread writes it
-  if (options_.workers == 0) {
-    batch = load(taken_++);
-    return true;
-  }
-  std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [this] { return loaded_.contains(taken_); });
-  const Loaded loaded = std::move(loaded_.extract(taken_++).mapped());
-  lock.unlock();
-  room_.notify_one();
+  const auto start = std::chrono::steady_clock::now();
+  Loaded loaded = options_.workers == 0 ? try_load(taken_++) : take();
+  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (loaded.error) std::rethrow_exception(loaded.error);
+  note_bad(std::move(loaded.bad));
   batch = loaded.batch;
   return true;
+}
+
+Loader::Loaded Loader::take() {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [this] { return loaded_.contains(taken_); });
+  Loaded loaded = std::move(loaded_.extract(taken_++).mapped());
+  lock.unlock();
+  room_.notify_one();
+  return loaded;
+}
+
+void Loader::note_bad(std::map<std::int64_t, std::string> bad) {
+  if (bad.empty()) return;
+  bad_.merge(bad);
+  if (std::ssize(bad_) <= options_.max_bad) return;
+  constexpr int kShown = 10;
+  std::string list;
+  int shown = 0;
+  for (const auto& [sample, why] : bad_) {
+    if (shown++ < kShown) list += "\n  " + why;
+  }
+  if (shown > kShown) list += message("\n  and ", shown - kShown, " more");
+  throw DataError(message("[data] ", plural(bad_.size(), "image"), " of ", dataset_->name(),
+                          " cannot be read, more than data.max_bad = ", options_.max_bad, ":", list));
 }
 
 Loader::Iterator Loader::begin() {
@@ -94,33 +125,59 @@ Loader::Iterator Loader::begin() {
   return Iterator(*this);
 }
 
-Batch Loader::load(std::int64_t number) const {
+bool Loader::find_readable(std::int64_t place, std::map<std::int64_t, std::string>& bad, std::int64_t& sample,
+                           Image& image) const {
+  for (std::int64_t tried = 0; tried < samples_; ++tried) {
+    sample = order_[static_cast<std::size_t>((place + tried) % samples_)];
+    try {
+      image = dataset_->image(sample);
+      return true;
+    } catch (const DataError& error) {
+      bad.emplace(sample, error.what());
+      if (std::ssize(bad) > options_.max_bad) return false;
+    }
+  }
+  return false;
+}
+
+Loader::Loaded Loader::load(std::int64_t number) const {
   const std::int64_t first = number * options_.batch_size;
   const std::int64_t count = std::min(options_.batch_size, samples_ - first);
   const Shape shape = dataset_->image_shape();
   const auto image_size = static_cast<std::size_t>(shape.size());
-  Batch batch{Array(DType::f32, {count, shape[0], shape[1], shape[2]}), Array(DType::i32, {count})};
-  const std::span<float> images = batch.images.as<float>();
-  const std::span<std::int32_t> labels = batch.labels.as<std::int32_t>();
+  Loaded loaded{{Array(DType::f32, {count, shape[0], shape[1], shape[2]}), Array(DType::i32, {count})}, nullptr};
+  const std::span<float> images = loaded.batch.images.as<float>();
+  const std::span<std::int32_t> labels = loaded.batch.labels.as<std::int32_t>();
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    const std::int64_t sample = order_[static_cast<std::size_t>(first) + i];
-    const std::span<const std::uint8_t> pixels = dataset_->image(sample);
-    BRAID_CHECK(pixels.size() == image_size, DataError, "[loader] ", dataset_->name(), ": image ", sample, " has ",
-                plural(pixels.size(), "byte"), ", expected ", image_size, " for shape ", shape);
+    std::int64_t sample = 0;
+    Image image;
+    if (!find_readable(first + static_cast<std::int64_t>(i), loaded.bad, sample, image)) {
+      BRAID_CHECK(std::ssize(loaded.bad) > options_.max_bad, DataError, "[data] no image of ", dataset_->name(),
+                  " can be read: ", loaded.bad.begin()->second);
+      return loaded;
+    }
+    BRAID_CHECK(image.shape.rank() == 3 && image.shape[2] == shape[2] && image.shape.size() > 0, DataError, "[loader] ",
+                dataset_->name(), ": image ", sample, " has shape ", image.shape, ", expected ",
+                plural(shape[2], "channel"));
+    BRAID_CHECK(std::ssize(image.pixels) == image.shape.size(), DataError, "[loader] ", dataset_->name(), ": image ",
+                sample, " has ", plural(image.pixels.size(), "byte"), ", expected ", image.shape.size(), " for shape ",
+                image.shape);
     Generator random = generator(options_.seed, epoch_, sample);
-    const std::span<float> image = images.subspan(i * image_size, image_size);
-    transform_.apply(pixels, transform_.draw(random), image);
-    transform_.add_noise(random, image);
+    transform_(image, random, images.subspan(i * image_size, image_size));
     labels[i] = dataset_->label(sample);
     BRAID_CHECK(labels[i] >= 0 && labels[i] < dataset_->classes(), DataError, "[loader] ", dataset_->name(),
                 ": label of sample ", sample, " is ", labels[i], ", expected 0 to ", dataset_->classes() - 1);
   }
-  return batch;
+  if (options_.mixing.any()) {
+    Generator random = generator(options_.seed, epoch_ | kMixing, number);
+    mix(options_.mixing, random, dataset_->classes(), loaded.batch);
+  }
+  return loaded;
 }
 
 Loader::Loaded Loader::try_load(std::int64_t number) const {
   try {
-    return {load(number), nullptr};
+    return load(number);
   } catch (...) {
     return {{}, std::current_exception()};
   }

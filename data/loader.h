@@ -11,11 +11,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/mixing.h"
 #include "data/transform.h"
 
 namespace braid {
@@ -28,6 +30,10 @@ struct LoaderOptions {
   int workers = 1;   ///< threads that load ahead; 0 loads in the calling thread
   int prefetch = 4;  ///< how many batches the workers may be ahead of the caller
   TransformOptions transform = {};
+  MixingOptions mixing = {};
+  /// Unreadable images that are passed over. The next readable one in the order of the epoch takes the place of one, so
+  /// that batches keep their size.
+  int max_bad = 0;
 };
 
 /// To be used by one thread at a time.
@@ -50,7 +56,12 @@ class Loader {
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// Waits for the next batch; false at the end of the epoch. The arrays belong to the caller: the loader keeps no
   /// reference to them. Throws what loading this batch threw; the next call then continues with the batch after it.
+  /// Throws DataError that names the files once more than max_bad images are unreadable.
   bool next(Batch& batch);
+  /// Seconds that next() has waited for batches in this epoch; without workers, the time of loading them.
+  double waited() const { return waited_; }
+  /// The unreadable images found so far: by sample, why.
+  const std::map<std::int64_t, std::string>& bad() const { return bad_; }
 
   /// Starts the next epoch (the first time: epoch 0).
   Iterator begin();
@@ -60,10 +71,17 @@ class Loader {
   struct Loaded {
     Batch batch;
     std::exception_ptr error;
+    std::map<std::int64_t, std::string> bad = {};
   };
 
-  Batch load(std::int64_t number) const;
+  Loaded load(std::int64_t number) const;
   Loaded try_load(std::int64_t number) const;
+  /// The sample at a place of the order, or the next readable one; adds the others to `bad`. False if there are too
+  /// many.
+  bool find_readable(std::int64_t place, std::map<std::int64_t, std::string>& bad, std::int64_t& sample,
+                     Image& image) const;
+  Loaded take();
+  void note_bad(std::map<std::int64_t, std::string> bad);
   void work();
   void stop();
 
@@ -73,6 +91,8 @@ class Loader {
   const std::int64_t samples_;
   const std::int64_t batches_;
   std::int64_t epoch_ = -1;
+  double waited_ = 0;
+  std::map<std::int64_t, std::string> bad_;
   std::vector<std::int64_t> order_;  ///< of the samples in this epoch; constant while workers run
 
   std::mutex mutex_;                       ///< guards what follows, workers_ excepted

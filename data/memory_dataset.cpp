@@ -7,13 +7,14 @@
 namespace braid {
 
 MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int classes, std::vector<std::uint8_t> pixels,
-                             std::vector<std::uint16_t> labels)
+                             std::vector<std::uint16_t> labels, std::vector<std::string> class_names)
     : name_(std::move(name)),
       image_shape_(image_shape),
       classes_(classes),
       image_bytes_(static_cast<std::size_t>(image_shape.size())),
       pixels_(std::move(pixels)),
-      labels_(std::move(labels)) {
+      labels_(std::move(labels)),
+      class_names_(std::move(class_names)) {
   BRAID_CHECK(image_shape.rank() == 3, DataError, "[", name_, "] expected images of shape [H,W,C], got ", image_shape);
   BRAID_CHECK(pixels_.size() == labels_.size() * image_bytes_, DataError, "[", name_, "] expected ",
               plural(labels_.size(), "image"), " of shape ", image_shape, " (one per label), got ",
@@ -24,9 +25,9 @@ MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int cla
   }
 }
 
-std::span<const std::uint8_t> MemoryDataset::image(std::int64_t index) const {
+Image MemoryDataset::image(std::int64_t index) const {
   check_index(index);
-  return std::span(pixels_).subspan(static_cast<std::size_t>(index) * image_bytes_, image_bytes_);
+  return {image_shape_, std::span(pixels_).subspan(static_cast<std::size_t>(index) * image_bytes_, image_bytes_)};
 }
 
 int MemoryDataset::label(std::int64_t index) const {

@@ -12,17 +12,20 @@ namespace braid {
 
 class MemoryDataset : public Dataset {
  public:
-  /// pixels: u8 [N,H,W,C], image_shape: [H,W,C], labels: [N].
+  /// pixels: u8 [N,H,W,C], image_shape: [H,W,C], labels: [N], class_names: one per class, or none.
   /// Throws DataError unless there is one label in 0 … classes - 1 for every image.
   MemoryDataset(std::string name, const Shape& image_shape, int classes, std::vector<std::uint8_t> pixels,
-                std::vector<std::uint16_t> labels);
+                std::vector<std::uint16_t> labels, std::vector<std::string> class_names = {});
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   Shape image_shape() const override { return image_shape_; }
   int classes() const override { return classes_; }
+  std::vector<std::string> class_names() const override {
+    return class_names_.empty() ? Dataset::class_names() : class_names_;
+  }
   std::string name() const override { return name_; }
   /// Throws DataError if the index is out of range, as does label().
-  std::span<const std::uint8_t> image(std::int64_t index) const override;
+  Image image(std::int64_t index) const override;
   int label(std::int64_t index) const override;
 
  private:
@@ -32,6 +35,7 @@ class MemoryDataset : public Dataset {
   std::size_t image_bytes_;
   std::vector<std::uint8_t> pixels_;
   std::vector<std::uint16_t> labels_;
+  std::vector<std::string> class_names_;
 };
 
 }  // namespace braid

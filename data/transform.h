@@ -1,12 +1,16 @@
 #pragma once
-// From raw pixels to what a network reads: random crop, random flip, normalisation, noise.
+// From an image of any size to what a network reads: resize, crop, colour jitter, flip, normalisation, noise, erasing.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/random.h"
 #include "core/shape.h"
+#include "data/color.h"
+#include "data/dataset.h"
+#include "data/resize.h"
 
 namespace braid {
 
@@ -17,6 +21,15 @@ struct TransformOptions {
   double salt_and_pepper = 0;
   /// Per channel, of pixels on the scale 0 to 1: the output is (pixel / 255 - mean) / std. Empty: 0 and 1.
   std::vector<float> mean = {}, std = {};
+
+  /// Shows a random part of an image, scaled to the size of the batch: see scale and ratio. Otherwise an image of
+  /// another size is scaled until it covers a batch's image over crop_pct, and its centre shown.
+  bool random_resized_crop = false;
+  std::array<double, 2> scale = {0.08, 1};           ///< smallest and largest area of the part, as a share
+  std::array<double, 2> ratio = {3.0 / 4, 4.0 / 3};  ///< smallest and largest width over height
+  double crop_pct = 1;
+  ColorJitter color_jitter = {};
+  double random_erasing = 0;  ///< probability that a rectangle (2 to 33 % of the area) turns to 0 after normalisation
 };
 
 /// Where an output image comes from: output pixel (y, x) shows source pixel (y + dy, x + dx), or a black one if that
@@ -26,12 +39,19 @@ struct CropFlip {
   bool flip = false;
 };
 
-/// Immutable, so that threads can share it. Arithmetic is in float and equals torchvision's
-/// Pad, crop, RandomHorizontalFlip, ToTensor, Normalize in this order.
+/// Immutable, so that threads can share it. Equals torchvision's RandomResizedCrop (or Resize, CenterCrop),
+/// ColorJitter, Pad, crop, RandomHorizontalFlip, ToTensor, Normalize, RandomErasing in this order.
 class Transform {
  public:
-  /// image_shape: [H,W,C]. Throws ConfigError if an option is out of range or does not fit the channels.
+  /// image_shape: [H,W,C] of the result. Throws ConfigError if an option is out of range or does not fit the channels.
   Transform(const TransformOptions& options, const Shape& image_shape);
+
+  /// All of it; the result depends on the image and the generator only. The image has C channels; out: f32 [H,W,C].
+  void operator()(const Image& image, Generator& random, std::span<float> out) const;
+  /// The part of an image of height×width that a random resized crop shows.
+  Window draw_part(Generator& random, std::int64_t height, std::int64_t width) const;
+  /// The centre of an image of any size, scaled: u8 [H,W,C].
+  void show_centre(const Image& image, std::span<std::uint8_t> out) const;
 
   /// A random crop; the result depends on the generator only.
   CropFlip draw(Generator& random) const;
@@ -39,11 +59,11 @@ class Transform {
   void apply(std::span<const std::uint8_t> pixels, const CropFlip& crop, std::span<float> out) const;
   /// Salt and pepper on an image made by apply(), f32 [H,W,C].
   void add_noise(Generator& random, std::span<float> image) const;
+  /// Random erasing of such an image.
+  void erase(Generator& random, std::span<float> image) const;
 
  private:
-  std::uint32_t crop_padding_;
-  bool flip_;
-  double salt_and_pepper_;
+  TransformOptions options_;
   std::int64_t height_, width_, channels_;
   std::vector<float> normalised_;  ///< [C,256]: the output for each value of a pixel
 };

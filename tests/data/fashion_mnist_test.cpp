@@ -38,7 +38,7 @@ TEST_CASE("plain and gzip files give the same dataset") {
     CHECK(dataset->classes() == 10);
     CHECK(dataset->name() == "fashion_mnist");
     for (std::int64_t i = 0; i < 3; ++i) {
-      const auto image = dataset->image(i);
+      const auto image = dataset->image(i).pixels;
       const auto expected = pixels.begin() + static_cast<std::ptrdiff_t>(kImageBytes) * i;
       CHECK(Bytes(image.begin(), image.end()) == Bytes(expected, expected + kImageBytes));
       CHECK(dataset->label(i) == Bytes{9, 0, 4}[static_cast<std::size_t>(i)]);
@@ -108,7 +108,7 @@ TEST_CASE("mutated gzip files either give a valid dataset or a DataError") {
     try {
       const auto dataset = fashion_mnist(folder.path(), Split::train);
       REQUIRE(dataset->size() > 0);
-      REQUIRE(dataset->image(dataset->size() - 1).size() == kImageBytes);
+      REQUIRE(dataset->image(dataset->size() - 1).pixels.size() == kImageBytes);
     } catch (const DataError& error) {
       REQUIRE(contains(error.what(), "-ubyte: "));
     }

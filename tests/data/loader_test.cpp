@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -28,15 +29,17 @@ class Probe : public Dataset {
   Shape image_shape() const override { return {1, 1, 1}; }
   int classes() const override { return 256; }
   std::string name() const override { return "probe"; }
-  std::span<const std::uint8_t> image(std::int64_t index) const override {
+  Image image(std::int64_t index) const override {
     ++loads;
+    if (bad.contains(index)) throw DataError("sample " + std::to_string(index) + " cannot be read");
     if (index == fails_at) throw std::runtime_error("sample " + std::to_string(index) + " is bad");
     if (index % 7 == 3) std::this_thread::sleep_for(delay);  // batches become ready out of order
-    return std::span(pixels_).subspan(static_cast<std::size_t>(index), index == short_at ? 0 : 1);
+    return {{1, 1, 1}, std::span(pixels_).subspan(static_cast<std::size_t>(index), index == short_at ? 0 : 1)};
   }
   int label(std::int64_t index) const override { return index == mislabelled_at ? 256 : static_cast<int>(index); }
 
   std::int64_t fails_at = -1, short_at = -1, mislabelled_at = -1;
+  std::set<std::int64_t> bad;
   std::chrono::microseconds delay{0};
   mutable std::atomic<int> loads = 0;
 
@@ -64,6 +67,7 @@ std::vector<int> counting(int count) {
 struct Epoch {
   std::vector<float> images;
   std::vector<int> labels;
+  std::vector<float> targets;
   friend bool operator==(const Epoch&, const Epoch&) = default;
 };
 
@@ -75,6 +79,9 @@ Epoch collect(Loader& loader) {
     const auto labels = batch.labels.as<std::int32_t>();
     epoch.images.insert(epoch.images.end(), images.begin(), images.end());
     epoch.labels.insert(epoch.labels.end(), labels.begin(), labels.end());
+    if (batch.targets.size() == 0) continue;
+    const auto targets = batch.targets.as<float>();
+    epoch.targets.insert(epoch.targets.end(), targets.begin(), targets.end());
   }
   return epoch;
 }
@@ -157,6 +164,95 @@ TEST_CASE("the number of workers changes no bit of an epoch") {
       parallel.start_epoch(epoch);
       CHECK(collect(serial) == collect(parallel));
     }
+  }
+}
+
+TEST_CASE("neither do they with every kind of augmentation, nor when the epoch begins at a batch") {
+  const auto dataset = synthetic({.size = 45, .shape = {16, 12, 3}});
+  LoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 7, .workers = 0, .prefetch = 3};
+  options.transform = {.crop_padding = 2, .flip = true, .salt_and_pepper = 0.1};
+  options.transform.random_resized_crop = true;
+  options.transform.color_jitter = {.brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1};
+  options.transform.random_erasing = 0.5;
+  options.mixing = {.mixup_alpha = 0.8, .cutmix_alpha = 1};
+  Loader serial(dataset, options);
+  Epoch first;
+  for (const int workers : {1, 4}) {
+    options.workers = workers;
+    Loader parallel(dataset, options);
+    for (const std::int64_t epoch : {0, 1}) {
+      for (const std::int64_t batch : {0, 3}) {
+        serial.start_epoch(epoch, batch);
+        parallel.start_epoch(epoch, batch);
+        const Epoch expected = collect(serial);
+        CHECK(collect(parallel) == expected);
+        CHECK(expected.targets.size() == expected.labels.size() * 10);
+        CHECK((epoch == 0 || expected != first));
+        if (epoch == 0) first = expected;
+      }
+    }
+  }
+}
+
+TEST_CASE("the next readable sample of the order takes the place of an unreadable one, for any number of workers") {
+  const auto dataset = std::make_shared<Probe>(20);
+  dataset->bad = {3, 4, 19};
+  std::vector<int> expected = counting(20);
+  expected[3] = expected[4] = 5;
+  expected[19] = 0;
+  LoaderOptions options{.batch_size = 4, .max_bad = 3};
+  for (const int workers : {0, 1, 4}) {
+    options.workers = workers;
+    Loader loader(dataset, options);
+    CHECK(epoch_order(loader) == expected);
+    CHECK(epoch_order(loader) == expected);  // the same images count once
+    CHECK(loader.bad().size() == 3);
+    CHECK(loader.bad().at(19) == "sample 19 cannot be read");
+    options.shuffle = true;
+    Loader serial(dataset, {.batch_size = 4, .shuffle = true, .workers = 0, .max_bad = 3});
+    Loader shuffled(dataset, options);
+    CHECK(epoch_order(shuffled) == epoch_order(serial));
+    options.shuffle = false;
+  }
+}
+
+TEST_CASE("one unreadable image more than allowed is an error at its batch that names them all") {
+  const auto dataset = std::make_shared<Probe>(20);
+  dataset->bad = {2, 9};
+  for (const int workers : {0, 1, 4}) {
+    Loader loader(dataset, {.batch_size = 4, .workers = workers, .max_bad = 1});
+    loader.start_epoch(0);
+    Batch batch;
+    CHECK(loader.next(batch));
+    CHECK(loader.next(batch));
+    CHECK_THROWS_WITH_AS(loader.next(batch),
+                         "[data] 2 images of probe cannot be read, more than data.max_bad = 1:\n"
+                         "  sample 2 cannot be read\n  sample 9 cannot be read",
+                         DataError);
+  }
+  dataset->bad = {0, 1, 2, 3};
+  Loader some(dataset, {.batch_size = 4});
+  some.start_epoch(0);
+  Batch batch;
+  CHECK_THROWS_WITH_AS(some.next(batch), doctest::Contains("1 image of probe cannot be read"), DataError);
+  const auto few = std::make_shared<Probe>(3);
+  few->bad = {0, 1, 2};
+  Loader none(few, {.max_bad = 100});
+  none.start_epoch(0);
+  CHECK_THROWS_WITH_AS(none.next(batch), "[data] no image of probe can be read: sample 0 cannot be read", DataError);
+}
+
+TEST_CASE("the loader measures how long the caller waits in an epoch") {
+  const auto dataset = std::make_shared<Probe>(50);
+  dataset->delay = std::chrono::milliseconds(2);  // for seven samples
+  for (const int workers : {0, 1}) {
+    Loader loader(dataset, {.batch_size = 10, .workers = workers});
+    loader.start_epoch(0);
+    CHECK(loader.waited() == 0);
+    collect(loader);
+    CHECK(loader.waited() >= 0.012);
+    loader.start_epoch(1);
+    CHECK(loader.waited() == 0);
   }
 }
 
@@ -321,6 +417,9 @@ TEST_CASE("loader options out of range are config errors") {
   CHECK(contains(error({.batch_size = 0}), "expected batch_size >= 1, got 0"));
   CHECK(contains(error({.workers = -1}), "expected workers >= 0, got -1"));
   CHECK(contains(error({.prefetch = 0}), "expected prefetch >= 1, got 0"));
+  CHECK(contains(error({.max_bad = -1}), "expected max_bad >= 0, got -1"));
+  CHECK(contains(error({.mixing = {.cutmix_alpha = -1}}), "expected mixup_alpha and cutmix_alpha >= 0, got 0 and -1"));
+  CHECK(contains(error({.mixing = {.probability = 2}}), "expected a probability of mixing in [0, 1], got 2"));
   LoaderOptions options;
   options.transform.crop_padding = -1;
   CHECK(contains(error(options), "expected crop_padding >= 0"));

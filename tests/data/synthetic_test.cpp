@@ -16,7 +16,7 @@ namespace {
 Bytes all_pixels(const Dataset& dataset) {
   Bytes pixels;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const auto image = dataset.image(i);
+    const auto image = dataset.image(i).pixels;
     pixels.insert(pixels.end(), image.begin(), image.end());
   }
   return pixels;
@@ -27,7 +27,7 @@ std::vector<double> mean_image(const Dataset& dataset, int label) {
   double count = 0;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     if (dataset.label(i) != label) continue;
-    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += dataset.image(i)[j];
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += dataset.image(i).pixels[j];
     ++count;
   }
   for (double& value : sum) value /= count;
@@ -41,7 +41,7 @@ TEST_CASE("a synthetic dataset has the size, shape and classes asked for") {
   CHECK(dataset->size() == 25);
   CHECK(dataset->image_shape() == Shape{9, 6, 2});
   CHECK(dataset->classes() == 4);
-  CHECK(dataset->image(24).size() == 108);
+  CHECK(dataset->image(24).pixels.size() == 108);
   for (std::int64_t i = 0; i < 25; ++i) CHECK(dataset->label(i) == i % 4);
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("the nearest class mean of the training split classifies the test spli
     for (int k = 0; k < 5; ++k) {
       double distance = 0;
       for (std::size_t j = 0; j < 144; ++j) {
-        const double difference = unseen->image(i)[j] - means[static_cast<std::size_t>(k)][j];
+        const double difference = unseen->image(i).pixels[j] - means[static_cast<std::size_t>(k)][j];
         distance += difference * difference;
       }
       if (distance < least) {

@@ -167,3 +167,83 @@ TEST_CASE("transform options that do not fit are config errors") {
   options.salt_and_pepper = 1.5;
   CHECK(contains(error(options), "expected salt_and_pepper in [0, 1], got 1.5"));
 }
+
+TEST_CASE("an image of another size is scaled, and its centre shown") {
+  TransformOptions options;
+  options.crop_pct = 0.5;
+  const Transform transform(options, {2, 2, 1});
+  // The result is the centre of 4×8, to which 8×16 is scaled. Its middle columns are white.
+  Bytes pixels;
+  for (int i = 0; i < 8 * 16; ++i) pixels.push_back(i % 16 >= 4 && i % 16 < 12 ? 255 : 0);
+  Bytes shown(4);
+  transform.show_centre({{8, 16, 1}, pixels}, shown);
+  CHECK(shown == Bytes(4, 255));
+  std::vector<float> out(4);
+  Generator random(1);
+  transform({{8, 16, 1}, pixels}, random, out);
+  CHECK(out == std::vector<float>(4, 1.0f));
+  transform.show_centre({{16, 8, 1}, pixels}, shown);  // tall: rows alternate
+  CHECK(shown[0] == shown[1]);
+}
+
+TEST_CASE("random resized crops have the areas and ratios that were asked for, anywhere in the image") {
+  TransformOptions options;
+  options.random_resized_crop = true;
+  const Transform transform(options, {8, 8, 3});
+  double smallest = 1, largest = 0, flattest = 9, steepest = 0;
+  std::int64_t right_most = 0;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    Generator random(3, i);
+    const Window part = transform.draw_part(random, 300, 400);
+    CHECK((part.top >= 0 && part.left >= 0 && part.top + part.height <= 300 && part.left + part.width <= 400));
+    const double area = static_cast<double>(part.height * part.width) / 120000;
+    const double ratio = static_cast<double>(part.width) / static_cast<double>(part.height);
+    smallest = std::min(smallest, area);
+    largest = std::max(largest, area);
+    flattest = std::min(flattest, ratio);
+    steepest = std::max(steepest, ratio);
+    right_most = std::max(right_most, part.left + part.width);
+  }
+  CHECK((smallest > 0.075 && smallest < 0.1));
+  CHECK(largest > 0.9);
+  CHECK((flattest > 0.74 && flattest < 0.76));
+  CHECK((steepest > 1.32 && steepest < 1.35));
+  CHECK(right_most == 400);
+  Generator random(1);
+  const Window part = transform.draw_part(random, 1, 100);  // no part of it has such a ratio
+  CHECK((part.height == 1 && part.width == 1));
+}
+
+TEST_CASE("erasing turns one rectangle to the mean, as often as asked") {
+  TransformOptions options;
+  options.random_erasing = 0.5;
+  const Transform transform(options, {20, 30, 3});
+  int erased = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    Generator random(4, i);
+    std::vector<float> image(1800, 1.0f);
+    transform.erase(random, image);
+    const auto zeros = std::count(image.begin(), image.end(), 0.0f);
+    CHECK(zeros % 3 == 0);
+    CHECK((zeros == 0 || (zeros >= 3 * 8 && zeros <= 3 * 220)));  // 2 to 33 % of 600, give or take the rounding
+    erased += zeros > 0 ? 1 : 0;
+  }
+  CHECK(erased > 890);  // 1000 expected, standard deviation 22
+  CHECK(erased < 1110);
+}
+
+TEST_CASE("options of crops, colours and erasing that do not fit are config errors") {
+  const auto error = [](auto set) {
+    TransformOptions options;
+    set(options);
+    return error_of<ConfigError>([&] { Transform(options, {8, 8, 3}); });
+  };
+  CHECK(contains(error([](auto& options) { options.scale = {0.5, 0.2}; }), "expected scale as two ascending numbers"));
+  CHECK(contains(error([](auto& options) { options.scale = {0.5, 1.2}; }), "expected scale in [0, 1], got 1.2"));
+  CHECK(contains(error([](auto& options) { options.ratio = {0, 2}; }), "expected ratio as two ascending numbers"));
+  CHECK(contains(error([](auto& options) { options.crop_pct = 0; }), "expected crop_pct > 0"));
+  CHECK(contains(error([](auto& options) { options.random_erasing = 2; }), "expected random_erasing in [0, 1], got 2"));
+  CHECK(contains(error([](auto& options) { options.color_jitter.contrast = -1; }), "expected color_jitter >= 0"));
+  CHECK(
+      contains(error([](auto& options) { options.color_jitter.hue = 0.6; }), "expected a hue of color_jitter <= 0.5"));
+}

@@ -172,7 +172,7 @@ TEST_CASE("a data set is loaded once for all jobs that use it") {
   some.data.only_classes = {2, 0};
   const auto subset = datasets.get(some, Split::train);
   CHECK(subset->classes() == 2);
-  CHECK(subset->image(0).data() == first->image(0).data());  // labels go 0, 1, 2, …, so this is class 0
+  CHECK(subset->image(0).pixels.data() == first->image(0).pixels.data());  // labels go 0, 1, 2, …, so this is class 0
   CHECK(subset->label(0) == 1);
 }
 

@@ -1,0 +1,181 @@
+#include "data/image_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <utility>
+
+// Formats and features that Braid does not need would only add mistakes.
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_PNG
+#define STBI_NO_STDIO
+#define STBI_NO_LINEAR
+#define STBI_NO_HDR
+#define STBI_MAX_DIMENSIONS 16384
+#include <stb/stb_image.h>
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image_write.h>
+
+#include "core/error.h"
+
+namespace braid {
+namespace {
+
+constexpr std::string_view kPng = "\x89PNG\r\n\x1a\n", kJpeg = "\xff\xd8\xff";
+/// A byte of deflate holds at most 1032 bytes, and one of JPEG, with a bit per block of 8×8, at most 1536.
+constexpr std::int64_t kMaxExpansion = 1536;
+
+struct ByteReader {
+  std::string_view content;
+  bool little_endian = false;
+
+  std::size_t byte(std::size_t at) const { return static_cast<std::uint8_t>(content[at]); }
+  std::size_t u16(std::size_t at) const {
+    return little_endian ? byte(at + 1) << 8 | byte(at) : byte(at) << 8 | byte(at + 1);
+  }
+  std::size_t u32(std::size_t at) const {
+    return little_endian ? u16(at + 2) << 16 | u16(at) : u16(at) << 16 | u16(at + 2);
+  }
+};
+
+/// EXIF's tag Orientation in a TIFF header, 1 to 8; 1 if there is none.
+int orientation_of(std::string_view tiff) {
+  constexpr std::size_t kHeader = 8, kEntry = 12, kOrientation = 0x0112;
+  if (tiff.size() < kHeader) return 1;
+  const ByteReader bytes{tiff, tiff.starts_with("II")};
+  const std::size_t directory = bytes.u32(4);
+  if (directory > tiff.size() - 2) return 1;
+  const std::size_t entries = std::min(bytes.u16(directory), (tiff.size() - directory - 2) / kEntry);
+  for (std::size_t i = 0; i < entries; ++i) {
+    const std::size_t entry = directory + 2 + i * kEntry;
+    if (bytes.u16(entry) != kOrientation) continue;
+    const std::size_t value = bytes.u16(entry + 8);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
+struct JpegSegments {
+  int orientation = 1;
+  std::size_t scan = std::string_view::npos;  ///< where the first one begins
+};
+
+JpegSegments read_segments(std::string_view content) {
+  constexpr std::string_view kExif("Exif\0\0", 6);
+  constexpr std::size_t kApp1 = 0xe1, kStartOfScan = 0xda;
+  const ByteReader bytes{content};
+  JpegSegments segments;
+  for (std::size_t at = 2; at + 4 <= content.size() && bytes.byte(at) == 0xff;) {
+    const std::size_t marker = bytes.byte(at + 1);
+    if (marker == 0xff) {  // padding
+      ++at;
+      continue;
+    }
+    if (marker == kStartOfScan) segments.scan = at;
+    if (marker == kStartOfScan) break;
+    const std::string_view data = content.substr(at + 4, std::max<std::size_t>(bytes.u16(at + 2), 2) - 2);
+    if (marker == kApp1 && data.starts_with(kExif)) segments.orientation = orientation_of(data.substr(kExif.size()));
+    at += 4 + data.size();
+  }
+  return segments;
+}
+
+/// The decoder compares no checksums. Throws DataError at the first chunk that is not intact.
+void check_png(std::string_view content, const std::string& name) {
+  const ByteReader bytes{content};
+  std::size_t at = kPng.size();
+  for (std::string_view type; type != "IEND";) {
+    BRAID_CHECK(content.size() - at >= 12, DataError, name, ": byte ", content.size(), ": truncated PNG");
+    const std::size_t length = bytes.u32(at);
+    BRAID_CHECK(length <= content.size() - at - 12, DataError, name, ": byte ", at, ": a PNG chunk of ", length,
+                " bytes, but the file ends before");
+    type = content.substr(at + 4, 4);
+    const auto sum = crc32(0, reinterpret_cast<const Bytef*>(type.data()), static_cast<uInt>(length + 4));
+    BRAID_CHECK(sum == bytes.u32(at + 8 + length), DataError, name, ": byte ", at + 8 + length,
+                ": corrupt PNG: the checksum of a chunk does not match");
+    at += 12 + length;
+  }
+}
+
+const stbi_uc* start_of(std::string_view content) { return reinterpret_cast<const stbi_uc*>(content.data()); }
+
+/// The pixels of an image that is stored with an orientation of EXIF other than 1, as displayed.
+Image upright(const Image& stored, int orientation) {
+  const std::int64_t rows = stored.shape[0], columns = stored.shape[1], channels = stored.shape[2];
+  const bool transposed = orientation >= 5;
+  const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const Shape shape = transposed ? Shape{columns, rows, channels} : stored.shape;
+  const auto size = static_cast<std::size_t>(shape.size());
+  const std::shared_ptr<std::uint8_t> pixels(new std::uint8_t[size], std::default_delete<std::uint8_t[]>());
+  std::uint8_t* out = pixels.get();
+  for (std::int64_t y = 0; y < shape[0]; ++y) {
+    for (std::int64_t x = 0; x < shape[1]; ++x, out += channels) {
+      const std::int64_t row = transposed ? x : y, column = transposed ? y : x;
+      const std::int64_t at =
+          (from_bottom ? rows - 1 - row : row) * columns + (from_right ? columns - 1 - column : column);
+      std::copy_n(stored.pixels.data() + at * channels, channels, out);
+    }
+  }
+  return {shape, {pixels.get(), size}, pixels};
+}
+
+}  // namespace
+
+ImageHeader read_image_header(std::string_view content, const std::string& name) {
+  const bool png = content.starts_with(kPng);
+  BRAID_CHECK(png || content.starts_with(kJpeg), DataError, name, ": not a PNG or JPEG image");
+  BRAID_CHECK(content.size() <= kMaxImageBytes, DataError, name, ": larger than ", kMaxImageBytes, " bytes");
+  const int size = static_cast<int>(content.size());
+  int width = 0, height = 0, channels = 0;
+  const bool known = stbi_info_from_memory(start_of(content), size, &width, &height, &channels) != 0;
+  BRAID_CHECK(known, DataError, name, ": corrupt ", png ? "PNG" : "JPEG", " header: ", stbi_failure_reason());
+  BRAID_CHECK(height <= kMaxImageSide && width <= kMaxImageSide, DataError, name, ": expected an image of at most ",
+              kMaxImageSide, " pixels in height and width, got ", height, 'x', width);
+  BRAID_CHECK(std::int64_t{height} * width * channels <= kMaxExpansion * static_cast<std::int64_t>(content.size()),
+              DataError, name, ": the header says ", height, 'x', width, " pixels, which a file of ", content.size(),
+              " bytes cannot hold");
+  const int bits = png && stbi_is_16_bit_from_memory(start_of(content), size) != 0 ? 16 : 8;
+  const int orientation = png ? 1 : read_segments(content).orientation;
+  if (orientation >= 5) std::swap(height, width);
+  return {.height = height, .width = width, .channels = channels, .bits = bits, .orientation = orientation};
+}
+
+Image decode_image(std::string_view content, const std::string& name, int channels) {
+  const ImageHeader header = read_image_header(content, name);
+  if (content.starts_with(kPng)) {
+    check_png(content, name);
+  } else {
+    // The decoder would show what is missing in grey.
+    const std::size_t scan = read_segments(content).scan, end = content.rfind("\xff\xd9");
+    BRAID_CHECK(end != std::string_view::npos && end >= scan, DataError, name, ": byte ", content.size(),
+                ": truncated JPEG");
+  }
+  int width = 0, height = 0, stored = 0;
+  const std::shared_ptr<std::uint8_t> pixels(
+      stbi_load_from_memory(start_of(content), static_cast<int>(content.size()), &width, &height, &stored, channels),
+      stbi_image_free);
+  BRAID_CHECK(pixels != nullptr, DataError, name, ": corrupt image: ", stbi_failure_reason());
+  const Shape shape{height, width, channels};
+  const Image image{shape, {pixels.get(), static_cast<std::size_t>(shape.size())}, pixels};
+  return header.orientation == 1 ? image : upright(image, header.orientation);
+}
+
+std::string encode_png(const Image& image) {
+  const int height = static_cast<int>(image.shape[0]), width = static_cast<int>(image.shape[1]),
+            channels = static_cast<int>(image.shape[2]);
+  std::string content;
+  const auto append = [](void* to, void* bytes, int count) {
+    static_cast<std::string*>(to)->append(static_cast<const char*>(bytes), static_cast<std::size_t>(count));
+  };
+  const bool written =
+      stbi_write_png_to_func(append, &content, width, height, channels, image.pixels.data(), width * channels) != 0;
+  BRAID_CHECK(written, Error, "[encode_png] out of memory");
+  return content;
+}
+
+}  // namespace braid

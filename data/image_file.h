@@ -1,0 +1,36 @@
+#pragma once
+// PNG and JPEG files as images of 8 bits per channel.
+
+#include <string>
+#include <string_view>
+
+#include "data/dataset.h"
+
+namespace braid {
+
+/// Limit of an image file, in bytes.
+inline constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20;
+/// Limit of an image's height and width, in pixels.
+inline constexpr int kMaxImageSide = 16384;
+
+/// What the header of a PNG or JPEG says.
+struct ImageHeader {
+  std::int64_t height, width;  ///< as displayed
+  int channels;                ///< 1 grey, 2 grey with alpha, 3 RGB, 4 RGBA; a palette counts as RGB
+  int bits;                    ///< per channel: 8 or 16
+  int orientation;             ///< of EXIF, 1 to 8
+};
+
+/// Throws DataError that begins with `name` unless the content begins as a PNG or JPEG file of plausible size: no more
+/// pixels than the file can hold.
+ImageHeader read_image_header(std::string_view content, const std::string& name);
+
+/// The image with `channels` channels, 1 (grey) or 3 (RGB), the way up that EXIF says. Alpha is dropped, as by Pillow's
+/// convert("RGB"). Of 16 bits per channel, the upper 8 are kept.
+/// Throws DataError that begins with `name` if the content is not exactly an intact image.
+Image decode_image(std::string_view content, const std::string& name, int channels);
+
+/// The image as a PNG file, of 1 or 3 channels.
+std::string encode_png(const Image& image);
+
+}  // namespace braid

@@ -14,14 +14,15 @@ namespace {
 constexpr std::int64_t kSide = 28;
 constexpr int kClasses = 10;
 
-std::filesystem::path find(const std::filesystem::path& root, const std::string& name) {
+std::filesystem::path find(const std::filesystem::path& root, const std::string& name, const std::string& dataset) {
   for (const char* ending : {"", ".gz"}) {
     const std::filesystem::path path = root / (name + ending);
     std::error_code ignored;  // a folder that cannot be searched counts as empty
     if (std::filesystem::exists(path, ignored)) return path;
   }
-  throw DataError(message("[fashion_mnist] found neither ", name, " nor ", name, ".gz in ", root.string(),
-                          "; run scripts/setup.sh to install the dataset, or set data.root to the folder that has it"));
+  throw DataError(message("[", dataset, "] found neither ", name, " nor ", name, ".gz in ", root.string(), "; ",
+                          root == kFashionMnistRoot ? "run scripts/setup.sh to install the dataset, or " : "",
+                          "set data.root to the folder that has it"));
 }
 
 Idx read_images(const std::filesystem::path& path) {
@@ -43,20 +44,31 @@ Idx read_labels(const std::filesystem::path& path) {
   return labels;
 }
 
-}  // namespace
-
-std::shared_ptr<const Dataset> fashion_mnist(const std::string& root, Split split) {
-  const std::filesystem::path folder = root.empty() ? kFashionMnistRoot : root;
+std::shared_ptr<const Dataset> read_idx(const std::string& name, const std::filesystem::path& folder, Split split,
+                                        std::vector<std::string> class_names) {
   const std::string prefix = split == Split::train ? "train" : "t10k";
-  const std::filesystem::path images_path = find(folder, prefix + "-images-idx3-ubyte");
-  const std::filesystem::path labels_path = find(folder, prefix + "-labels-idx1-ubyte");
+  const std::filesystem::path images_path = find(folder, prefix + "-images-idx3-ubyte", name);
+  const std::filesystem::path labels_path = find(folder, prefix + "-labels-idx1-ubyte", name);
   Idx images = read_images(images_path);
   Idx labels = read_labels(labels_path);
   BRAID_CHECK(images.shape[0] == labels.shape[0], DataError, labels_path.string(), ": byte 4: has ",
               plural(labels.shape[0], "label"), ", but ", images_path.string(), " has ",
               plural(images.shape[0], "image"));
-  return std::make_shared<MemoryDataset>("fashion_mnist", Shape{kSide, kSide, 1}, kClasses, std::move(images.values),
-                                         std::vector<std::uint16_t>(labels.values.begin(), labels.values.end()));
+  return std::make_shared<MemoryDataset>(name, Shape{kSide, kSide, 1}, kClasses, std::move(images.values),
+                                         std::vector<std::uint16_t>(labels.values.begin(), labels.values.end()),
+                                         std::move(class_names));
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> fashion_mnist(const std::string& root, Split split) {
+  return read_idx(
+      "fashion_mnist", root.empty() ? kFashionMnistRoot : root, split,
+      {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"});
+}
+
+std::shared_ptr<const Dataset> mnist(const std::string& root, Split split) {
+  return read_idx("mnist", root, split, {});
 }
 
 }  // namespace braid

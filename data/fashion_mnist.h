@@ -1,6 +1,6 @@
 #pragma once
 // Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 28×28 grey images of ten kinds of clothing, 60000 to train and 10000 to
-// test. MNIST itself comes in the same files and can be read too.
+// test; and MNIST, handwritten digits in the same files.
 
 #include <memory>
 #include <string>
@@ -16,5 +16,7 @@ inline constexpr const char* kFashionMnistRoot = "/usr/share/datasets/fashion-mn
 /// `.gz` at the end of the name; an empty root stands for kFashionMnistRoot. Images are [28,28,1].
 /// Throws DataError if a file is missing or corrupt, or if images and labels do not fit together.
 std::shared_ptr<const Dataset> fashion_mnist(const std::string& root, Split split);
+/// Does the same with the files of MNIST, whose folder must be given.
+std::shared_ptr<const Dataset> mnist(const std::string& root, Split split);
 
 }  // namespace braid

@@ -1,0 +1,251 @@
+#include "data/image_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/random.h"
+#include "core/read_file.h"
+#include "core/text.h"
+#include "data/image_file.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LabelledFile {
+  std::string path;
+  int label;
+};
+
+/// What a source lists.
+struct Listing {
+  std::string name;
+  std::vector<std::string> classes;
+  std::vector<LabelledFile> files;
+};
+
+class ImageFiles final : public Dataset {
+ public:
+  ImageFiles(Listing listing, const Shape& image_shape) : listing_(std::move(listing)), image_shape_(image_shape) {}
+
+  std::int64_t size() const override { return std::ssize(listing_.files); }
+  Shape image_shape() const override { return image_shape_; }
+  int classes() const override { return static_cast<int>(listing_.classes.size()); }
+  std::vector<std::string> class_names() const override { return listing_.classes; }
+  std::string name() const override { return listing_.name; }
+  Image image(std::int64_t index) const override {
+    const std::string& path = at(index).path;
+    return decode_image(read_file(path, "the image", kMaxImageBytes), path, static_cast<int>(image_shape_[2]));
+  }
+  int label(std::int64_t index) const override { return at(index).label; }
+
+ private:
+  const LabelledFile& at(std::int64_t index) const {
+    check_index(index);
+    return listing_.files[static_cast<std::size_t>(index)];
+  }
+
+  Listing listing_;
+  Shape image_shape_;
+};
+
+/// Of the files of each class, the share that the seed makes the test set, or the others; in their order.
+std::vector<LabelledFile> part_of(const std::vector<LabelledFile>& files, Split split,
+                                  const ImageFilesOptions& options) {
+  std::map<int, std::vector<std::size_t>> classes;
+  for (std::size_t i = 0; i < files.size(); ++i) classes[files[i].label].push_back(i);
+  std::vector<bool> tests(files.size());
+  for (auto& [label, members] : classes) {
+    const auto count = std::llround(static_cast<double>(members.size()) * options.test_share);
+    Generator random(options.split_seed, static_cast<std::uint64_t>(label));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      const std::size_t other = i + random.below(static_cast<std::uint32_t>(members.size() - i));
+      std::swap(members[i], members[other]);
+      tests[members[i]] = true;
+    }
+  }
+  std::vector<LabelledFile> part;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (tests[i] == (split == Split::test)) part.push_back(files[i]);
+  }
+  return part;
+}
+
+std::shared_ptr<const Dataset> make(Listing listing, const std::string& source, Split split, bool has_test_set,
+                                    const ImageFilesOptions& options) {
+  BRAID_CHECK(listing.classes.size() >= 2, DataError, source, ": expected at least two classes, got ",
+              listing.classes.empty() ? "none" : "only '" + listing.classes.front() + "'",
+              "; each class has a folder, or a label in a list");
+  if (!has_test_set) listing.files = part_of(listing.files, split, options);
+  BRAID_CHECK(
+      !listing.files.empty(), DataError, source, ": the ", split == Split::train ? "training" : "test", " set is empty",
+      has_test_set ? "" : message(": data.test_share = ", options.test_share, " leaves it no image of any class"));
+  return std::make_shared<ImageFiles>(std::move(listing), options.image_shape);
+}
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+bool is_image(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+/// The folders in a folder, sorted by name.
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_directory() && !is_hidden(it->path())) folders.push_back(it->path());
+  }
+  BRAID_CHECK(!error, DataError, folder.string(), ": cannot read the folder: ", error.message());
+  std::ranges::sort(folders);
+  return folders;
+}
+
+/// The images in a folder and the folders in it, sorted by path.
+std::vector<std::string> images_in(const fs::path& folder) {
+  std::vector<std::string> images;
+  std::error_code error;
+  const auto follow = fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator it(folder, follow, error), end; !error && it != end; it.increment(error)) {
+    if (is_hidden(it->path())) {
+      it.disable_recursion_pending();
+    } else if (is_image(it->path()) && !it->is_directory()) {
+      images.push_back(it->path().string());
+    }
+  }
+  BRAID_CHECK(!error, DataError, folder.string(), ": cannot read the folder: ", error.message());
+  std::ranges::sort(images);
+  return images;
+}
+
+/// The folder of the split; none if the folders in root are classes.
+fs::path split_folder(const fs::path& root, Split split) {
+  const std::vector<std::string> names = split == Split::train ? std::vector<std::string>{"train", "training"}
+                                                               : std::vector<std::string>{"test", "val", "validation"};
+  std::error_code ignored;
+  for (const std::string& name : names) {
+    if (fs::is_directory(root / name, ignored)) return root / name;
+  }
+  return {};
+}
+
+/// The fields of a line of CSV (RFC 4180). False if a quote is not closed, or text surrounds quotes.
+bool split_line(std::string_view line, std::vector<std::string>& fields) {
+  fields.clear();
+  for (std::size_t at = 0;; ++at) {
+    std::string& field = fields.emplace_back();
+    if (at < line.size() && line[at] == '"') {
+      for (++at;; ++at) {
+        if (at >= line.size()) return false;
+        if (line[at] == '"' && (at + 1 >= line.size() || line[at + 1] != '"')) break;
+        if (line[at] == '"') ++at;
+        field += line[at];
+      }
+      ++at;
+    } else {
+      const std::size_t end = std::min(line.find(',', at), line.size());
+      field = line.substr(at, end - at);
+      at = end;
+    }
+    if (at >= line.size()) return true;
+    if (line[at] != ',') return false;
+  }
+}
+
+struct ListedImage {
+  std::string path, label;
+  std::size_t line;
+};
+
+std::vector<ListedImage> read_list(const std::string& file, const std::string& root) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  const std::string content = read_file(file, "the list of images", kMaxImageBytes);
+  const fs::path folder = root.empty() ? fs::path(file).parent_path() : fs::path(root);
+  std::vector<ListedImage> images;
+  std::vector<std::string> fields;
+  std::size_t number = 0;
+  for (std::size_t at = content.starts_with(kByteOrderMark) ? 3 : 0; at < content.size();) {
+    const std::size_t end = std::min(content.find('\n', at), content.size());
+    std::string_view line = std::string_view(content).substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    at = end + 1;
+    ++number;
+    if (line.empty()) continue;
+    BRAID_CHECK(split_line(line, fields) && fields.size() == 2 && !fields[0].empty() && !fields[1].empty(), DataError,
+                file, ':', number, ": expected path,label, got '", shortened(line, 80), "'");
+    if (number == 1 && !is_image(fields[0])) continue;  // names of columns
+    images.push_back({(folder / fields[0]).string(), fields[1], number});
+  }
+  return images;
+}
+
+/// The different labels, sorted by number if all are numbers, else by name.
+std::vector<std::string> classes_of(const std::vector<ListedImage>& images) {
+  std::vector<std::string> classes;
+  std::vector<std::pair<std::int64_t, std::string>> numbers;
+  for (const ListedImage& image : images) classes.push_back(image.label);
+  std::ranges::sort(classes);
+  classes.erase(std::ranges::unique(classes).begin(), classes.end());
+  for (const std::string& label : classes) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+    if (error != std::errc{} || end != label.data() + label.size()) return classes;
+    numbers.emplace_back(number, label);
+  }
+  std::ranges::sort(numbers);
+  std::ranges::transform(numbers, classes.begin(), [](const auto& number) { return number.second; });
+  return classes;
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> image_folder(const std::string& root, Split split, const ImageFilesOptions& options) {
+  const fs::path train = split_folder(root, Split::train), test = split_folder(root, Split::test);
+  const fs::path folder = train.empty() ? fs::path(root) : train;
+  const bool has_test_set = !train.empty() && !test.empty();
+  Listing listing{"image_folder", {}, {}};
+  std::map<std::string, int> labels;
+  for (const fs::path& of_class : folders_in(folder)) {
+    labels[of_class.filename().string()] = static_cast<int>(listing.classes.size());
+    listing.classes.push_back(of_class.filename().string());
+  }
+  for (const fs::path& of_class : folders_in(has_test_set && split == Split::test ? test : folder)) {
+    const auto label = labels.find(of_class.filename().string());
+    BRAID_CHECK(label != labels.end(), DataError, of_class.string(), ": the training set in ", folder.string(),
+                " has no such class");
+    const std::vector<std::string> images = images_in(of_class);
+    BRAID_CHECK(!images.empty() || (has_test_set && split == Split::test), DataError, of_class.string(),
+                ": expected images (.jpg, .jpeg, .png), found none");
+    for (const std::string& image : images) listing.files.push_back({image, label->second});
+  }
+  return make(std::move(listing), has_test_set && split == Split::test ? test.string() : folder.string(), split,
+              has_test_set, options);
+}
+
+std::shared_ptr<const Dataset> image_list(const std::string& file, const std::string& test_file,
+                                          const std::string& root, Split split, const ImageFilesOptions& options) {
+  const std::vector<ListedImage> of_training = read_list(file, root);
+  Listing listing{"csv", classes_of(of_training), {}};
+  std::map<std::string, int> labels;
+  for (const std::string& label : listing.classes) labels.emplace(label, static_cast<int>(labels.size()));
+  const bool testing = split == Split::test && !test_file.empty();
+  const std::string& source = testing ? test_file : file;
+  for (const ListedImage& image : testing ? read_list(test_file, root) : of_training) {
+    const auto label = labels.find(image.label);
+    BRAID_CHECK(label != labels.end(), DataError, source, ':', image.line, ": ", file, " has no class '", image.label,
+                "'");
+    listing.files.push_back({image.path, label->second});
+  }
+  return make(std::move(listing), source, split, !test_file.empty(), options);
+}
+
+}  // namespace braid

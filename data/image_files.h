@@ -1,0 +1,33 @@
+#pragma once
+// Datasets of PNG and JPEG files, decoded when they are asked for.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "data/dataset.h"
+
+namespace braid {
+
+struct ImageFilesOptions {
+  Shape image_shape = {224, 224, 3};  ///< of the images in a batch; 1 channel makes them grey, 3 RGB
+  /// If there is no test set, this share of each class's images becomes one, chosen by the seed.
+  double test_share = 0.2;
+  std::uint64_t split_seed = 0;
+};
+
+/// The images in the folders of `root`, or in those of root/train and root/test (or root/val): a folder is a class, and
+/// may have subfolders. Classes and images are sorted by name, as in torchvision's ImageFolder. Names that begin with a
+/// dot are left out, and so are files that do not end with .jpg, .jpeg or .png.
+/// Throws DataError if there are fewer than two classes, a class or the split is empty, or the test set has a class
+/// that the training set lacks.
+std::shared_ptr<const Dataset> image_folder(const std::string& root, Split split, const ImageFilesOptions& options);
+
+/// The images that a CSV file lists, one per line: path,label. The first line may name these columns. Relative paths
+/// begin at `root`, or where the file is if that is empty. Classes are sorted by name, or by number if all are numbers.
+/// `test_file`, if not empty, lists the test set.
+/// Throws DataError "file:line: problem" if a line is malformed, and as image_folder().
+std::shared_ptr<const Dataset> image_list(const std::string& file, const std::string& test_file,
+                                          const std::string& root, Split split, const ImageFilesOptions& options);
+
+}  // namespace braid

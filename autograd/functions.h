@@ -70,7 +70,8 @@ Tensor flatten(const Tensor& x);
 /// x as another floating type; x itself if it is of that type. However often a tensor is cast in a step, it is one
 /// node.
 Tensor cast(const Tensor& x, DType dtype);
-/// logits [N,K], labels i32 [N] → scalar, the mean over the batch. Logits of f16 or bf16 are cast to f32 first.
+/// logits [N,K], labels i32 [N] → scalar, the mean over the batch. Logits of f16 or bf16 are cast to f32 first. Instead
+/// of labels, probabilities of the classes, f32 [N,K]; no gradient flows to them.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0);
 /// logits [N,K], labels i32 [N] → scalar f32 in [0,1]: the share of labels among the k largest logits, which are cast
 /// likewise

@@ -6,11 +6,16 @@ namespace braid::ops {
 
 namespace {
 
-void check_logits_and_labels(std::string_view op, const ValueDesc& logits, const ValueDesc& labels) {
+void check_logits_and_labels(std::string_view op, const ValueDesc& logits, const ValueDesc& labels,
+                             bool probabilities = false) {
   check_rank(op, "logits", logits, 2, "[N,K]");
   check_floating(op, "logits", logits);
   check_dtype(op, "logits", logits, computed_in(logits.dtype));
-  check_value(op, "labels", labels, {DType::i32, {logits.shape[0]}});
+  if (probabilities && is_floating(labels.dtype)) {
+    check_value(op, "targets", labels, logits);
+  } else {
+    check_value(op, "labels", labels, {DType::i32, {logits.shape[0]}});
+  }
   BRAID_CHECK(logits.shape[0] > 0 && logits.shape[1] > 0, ShapeError, "[", op,
               "] expected at least one row and one class, got logits of shape ", logits.shape);
 }
@@ -24,7 +29,7 @@ CrossEntropy::CrossEntropy(double label_smoothing) : OpWith(label_smoothing) {
 
 void CrossEntropy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
-  check_logits_and_labels(name(), inputs[0], inputs[1]);
+  check_logits_and_labels(name(), inputs[0], inputs[1], true);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = {}});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
@@ -37,7 +42,7 @@ void CrossEntropy::gradient(GradientContext& context) const {
 void CrossEntropyBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 3);
   check_shape(name(), "a loss gradient", inputs[0], {});
-  check_logits_and_labels(name(), inputs[1], inputs[2]);
+  check_logits_and_labels(name(), inputs[1], inputs[2], true);
   outputs.push_back({.dtype = inputs[1].dtype, .shape = inputs[1].shape, .reuses = 1});
 }
 

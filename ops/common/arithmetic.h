@@ -152,17 +152,20 @@ struct DropoutScale {
   BRAID_HOST_DEVICE T operator()(std::uint32_t draw) const { return to_unit(draw) < p ? T(0) : T(1) / (T(1) - T(p)); }
 };
 
-/// Cross entropy with label smoothing s: the target is (1 − s) at the label plus s/K everywhere.
+/// Cross entropy with label smoothing s: the target is (1 − s) at the label, or (1 − s) times given probabilities, plus
+/// s/K everywhere.
 struct SmoothedTarget {
   double smoothing;
   double classes;
   BRAID_HOST_DEVICE double operator()(bool is_label) const {
     return (is_label ? 1 - smoothing : 0.0) + smoothing / classes;
   }
-  /// −Σ target·log softmax, given the logarithm of the sum of exponentials, the label's logit and the sum of all
-  /// logits.
-  BRAID_HOST_DEVICE double loss(double log_sum_exp, double label_logit, double sum_of_logits) const {
-    return log_sum_exp - (1 - smoothing) * label_logit - smoothing / classes * sum_of_logits;
+  /// The sum of a target whose given probabilities sum to `given`: 1 if they do.
+  BRAID_HOST_DEVICE double sum(double given) const { return 1 + (1 - smoothing) * (given - 1); }
+  /// −Σ target·log softmax, given the logarithm of the sum of exponentials, the label's logit (the logits weighted with
+  /// the given probabilities), the sum of all logits, and the sum of the target.
+  BRAID_HOST_DEVICE double loss(double log_sum_exp, double label_logit, double sum_of_logits, double sum = 1) const {
+    return sum * log_sum_exp - (1 - smoothing) * label_logit - smoothing / classes * sum_of_logits;
   }
 };
 
@@ -179,6 +182,10 @@ struct CrossEntropyGradient {
         elsewhere(static_cast<T>(target(false))) {}
   BRAID_HOST_DEVICE T operator()(T probability, bool is_label) const {
     return scale * (probability - (is_label ? at_label : elsewhere));
+  }
+  /// With a given probability, in a row whose target has this sum.
+  BRAID_HOST_DEVICE T operator()(T probability, T given, T sum) const {
+    return scale * (sum * probability - ((at_label - elsewhere) * given + elsewhere));
   }
 };
 

@@ -1,6 +1,8 @@
 #include "ops/cross_entropy.h"
 
 #include <cmath>
+#include <numeric>
+#include <type_traits>
 
 #include "core/parallel.h"
 #include "ops/common/arithmetic.h"
@@ -25,42 +27,65 @@ void check_labels(std::string_view op, const LogitRows& logits, const std::int32
   }
 }
 
+/// What a row is compared with: its label, if Truth is an integer, or the probabilities of its classes.
+template <class Truth>
+constexpr bool kIsLabel = std::is_integral_v<Truth>;
+
+template <class Truth>
+const Truth* truth_of_row(const LogitRows& logits, const Truth* truth, std::int64_t row) {
+  return truth + row * (kIsLabel<Truth> ? 1 : logits.classes);
+}
+
 /// Loss of one row; writes its softmax, which may lie on the logits.
-template <class T>
-double softmax_row(std::int64_t classes, const T* logits, std::int32_t label, const arithmetic::SmoothedTarget& target,
+template <class T, class Truth>
+double softmax_row(std::int64_t classes, const T* logits, const Truth* truth, const arithmetic::SmoothedTarget& target,
                    T* probabilities) {
   const T largest = *std::max_element(logits, logits + classes);
-  const double label_logit = static_cast<double>(logits[label] - largest);
+  double label_logit = 0, given = 1;
+  if constexpr (kIsLabel<Truth>) {
+    label_logit = static_cast<double>(logits[*truth] - largest);
+  } else {
+    given = std::accumulate(truth, truth + classes, 0.0);
+  }
   double sum = 0, sum_of_logits = 0;
   for (std::int64_t c = 0; c < classes; ++c) {
     const T shifted = logits[c] - largest;
     probabilities[c] = std::exp(shifted);
     sum += static_cast<double>(probabilities[c]);
     sum_of_logits += static_cast<double>(shifted);
+    if constexpr (!kIsLabel<Truth>) label_logit += static_cast<double>(truth[c]) * static_cast<double>(shifted);
   }
   const T inverse = static_cast<T>(1 / sum);
   for (std::int64_t c = 0; c < classes; ++c) probabilities[c] *= inverse;
-  return target.loss(std::log(sum), label_logit, sum_of_logits);
+  return target.loss(std::log(sum), label_logit, sum_of_logits, target.sum(given));
+}
+
+/// Calls make.operator()<T, Truth>() for the types of logits and labels or targets.
+template <class Make>
+auto for_types(const KernelSpec& spec, const ValueDesc& logits, const ValueDesc& truth, const Make& make) {
+  return for_float_type(spec, logits.dtype, [&]<class T>() {
+    return truth.dtype == DType::i32 ? make.template operator()<T, std::int32_t>() : make.template operator()<T, T>();
+  });
 }
 
 }  // namespace
 
 Implementations make_cross_entropy(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+  return for_types(spec, spec.inputs[0], spec.inputs[1], [&]<class T, class Truth>() {
     const LogitRows shape(spec.inputs[0]);
     const arithmetic::SmoothedTarget target{spec.attributes<ops::CrossEntropy>().label_smoothing,
                                             static_cast<double>(shape.classes)};
     const std::size_t bytes = static_cast<std::size_t>(shape.rows) * sizeof(double);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
       const T* logits = at<const T>(inputs, 0);
-      const std::int32_t* labels = at<const std::int32_t>(inputs, 1);
+      const Truth* truth = at<const Truth>(inputs, 1);
       T* probabilities = at<T>(outputs, 1);
       double* losses = static_cast<double*>(workspace);
-      check_labels("cross_entropy", shape, labels);
+      if constexpr (kIsLabel<Truth>) check_labels("cross_entropy", shape, truth);
       parallel_for(width, shape.rows, shape.grain(), [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
-          losses[row] = softmax_row(shape.classes, logits + row * shape.classes, labels[row], target,
-                                    probabilities + row * shape.classes);
+          losses[row] = softmax_row(shape.classes, logits + row * shape.classes, truth_of_row(shape, truth, row),
+                                    target, probabilities + row * shape.classes);
         }
       });
       double loss = 0;
@@ -71,20 +96,26 @@ Implementations make_cross_entropy(const KernelSpec& spec) {
 }
 
 Implementations make_cross_entropy_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[1].dtype, [&]<class T>() {
+  return for_types(spec, spec.inputs[1], spec.inputs[2], [&]<class T, class Truth>() {
     const LogitRows shape(spec.inputs[1]);
     const arithmetic::SmoothedTarget target{spec.attributes<ops::CrossEntropyBackward>().label_smoothing,
                                             static_cast<double>(shape.classes)};
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const arithmetic::CrossEntropyGradient<T> gradient(target, *at<const T>(inputs, 0), shape.rows);
       const T* probabilities = at<const T>(inputs, 1);
-      const std::int32_t* labels = at<const std::int32_t>(inputs, 2);
+      const Truth* truths = at<const Truth>(inputs, 2);
       T* dlogits = at<T>(outputs, 0);
       parallel_for(width, shape.rows, shape.grain(), [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
-          for (std::int64_t c = 0; c < shape.classes; ++c) {
-            const std::int64_t i = row * shape.classes + c;
-            dlogits[i] = gradient(probabilities[i], c == labels[row]);
+          const Truth* truth = truth_of_row(shape, truths, row);
+          const std::int64_t first = row * shape.classes;
+          if constexpr (kIsLabel<Truth>) {
+            for (std::int64_t c = 0; c < shape.classes; ++c)
+              dlogits[first + c] = gradient(probabilities[first + c], c == *truth);
+          } else {
+            const T sum = static_cast<T>(target.sum(std::accumulate(truth, truth + shape.classes, 0.0)));
+            for (std::int64_t c = 0; c < shape.classes; ++c)
+              dlogits[first + c] = gradient(probabilities[first + c], truth[c], sum);
           }
         }
       });

@@ -2,6 +2,7 @@
 // a label makes a NaN of its row's results, and a DataFault reports the first to the host.
 
 #include <cmath>
+#include <type_traits>
 
 #include "ops/common/arithmetic.h"
 #include "ops/cross_entropy.h"
@@ -48,14 +49,18 @@ __device__ void for_each_row(const LogitRows& logits, const F& f) {
   }
 }
 
+/// Whether rows are compared with labels; otherwise with the probabilities of their classes.
+template <class Truth>
+constexpr bool kIsLabel = std::is_integral<Truth>::value;
+
 /// Losses and softmax of the rows. Probabilities may lie on the logits: a lane reads what it then overwrites, but for
 /// the label's logit, which is read before.
-template <class T>
+template <class T, class Truth>
 __global__ void __launch_bounds__(kThreads)
-    softmax_kernel(LogitRows shape, arithmetic::SmoothedTarget target, const T* logits, const std::int32_t* labels,
+    softmax_kernel(LogitRows shape, arithmetic::SmoothedTarget target, const T* logits, const Truth* truth,
                    T* probabilities, double* losses) {
   for_each_row(shape, [&](std::int64_t row, int lane, std::int64_t first) {
-    const std::int32_t label = labels[row];
+    const std::int32_t label = kIsLabel<Truth> ? static_cast<std::int32_t>(truth[row]) : 0;
     const bool valid = shape.is_label(label);
     T largest = static_cast<T>(-INFINITY);
     for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
@@ -64,16 +69,29 @@ __global__ void __launch_bounds__(kThreads)
     }
     largest = warp_maximum(largest);
     T sum = 0, sum_of_logits = 0;
+    double weighted = 0, given = 0;
     for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
       const T shifted = logits[first + c] - largest;
       sum += std::exp(shifted);
       sum_of_logits += shifted;
+      if constexpr (!kIsLabel<Truth>) {
+        weighted += static_cast<double>(truth[first + c]) * static_cast<double>(shifted);
+        given += static_cast<double>(truth[first + c]);
+      }
+    }
+    if constexpr (!kIsLabel<Truth>) {
+      weighted = warp_sum(weighted);
+      given = warp_sum(given);
     }
     const double total = warp_sum(static_cast<double>(sum));
     const double total_of_logits = warp_sum(static_cast<double>(sum_of_logits));
     if (lane == 0) {
-      const double label_logit = valid ? static_cast<double>(logits[first + label] - largest) : NAN;
-      losses[row] = target.loss(std::log(total), label_logit, total_of_logits);
+      if constexpr (kIsLabel<Truth>) {
+        const double label_logit = valid ? static_cast<double>(logits[first + label] - largest) : NAN;
+        losses[row] = target.loss(std::log(total), label_logit, total_of_logits);
+      } else {
+        losses[row] = target.loss(std::log(total), weighted, total_of_logits, target.sum(given));
+      }
     }
     __syncwarp();
     const T inverse = valid ? static_cast<T>(1 / total) : static_cast<T>(NAN);
@@ -101,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// The mean over all rows, by one block.
+/// The mean over all rows, by one block. Without labels, none is out of range.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     mean_of_rows_kernel(LogitRows shape, const double* values, const std::int32_t* labels, T* mean, DataFault* fault) {
@@ -109,7 +127,7 @@ __global__ void __launch_bounds__(kThreads)
   std::int64_t first_bad = shape.rows;
   for (std::int64_t row = threadIdx.x; row < shape.rows; row += kThreads) {
     sum += values[row];
-    if (!shape.is_label(labels[row]) && row < first_bad) first_bad = row;
+    if (labels != nullptr && !shape.is_label(labels[row]) && row < first_bad) first_bad = row;
   }
   sum = block_sum<kThreads>(sum);
   first_bad = block_minimum<kThreads>(first_bad);
@@ -123,15 +141,24 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T>
+template <class T, class Truth>
 __global__ void __launch_bounds__(kThreads)
     cross_entropy_backward_kernel(LogitRows shape, arithmetic::SmoothedTarget target, const T* dloss,
-                                  const T* probabilities, const std::int32_t* labels, T* dlogits) {
+                                  const T* probabilities, const Truth* truth, T* dlogits) {
   const arithmetic::CrossEntropyGradient<T> gradient(target, *dloss, shape.rows);
   for_each_row(shape, [&](std::int64_t row, int lane, std::int64_t first) {
-    const std::int32_t label = labels[row];
-    for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
-      dlogits[first + c] = gradient(probabilities[first + c], c == label);
+    if constexpr (kIsLabel<Truth>) {
+      const std::int32_t label = truth[row];
+      for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+        dlogits[first + c] = gradient(probabilities[first + c], c == label);
+      }
+    } else {
+      double given = 0;
+      for (std::int64_t c = lane; c < shape.classes; c += kWarp) given += static_cast<double>(truth[first + c]);
+      const T sum = static_cast<T>(target.sum(warp_sum(given)));
+      for (std::int64_t c = lane; c < shape.classes; c += kWarp) {
+        dlogits[first + c] = gradient(probabilities[first + c], truth[first + c], sum);
+      }
     }
   });
 }
@@ -144,21 +171,30 @@ arithmetic::SmoothedTarget target_for(const LogitRows& logits, double smoothing)
   return {smoothing, static_cast<double>(logits.classes)};
 }
 
+/// Calls make.operator()<T, Truth>() for the types of logits and labels or targets.
+template <class Make>
+auto for_types(const KernelSpec& spec, const ValueDesc& logits, const ValueDesc& truth, const Make& make) {
+  return for_computed_float(spec, logits.dtype, [&]<class T>() {
+    return truth.dtype == DType::i32 ? make.template operator()<T, std::int32_t>() : make.template operator()<T, T>();
+  });
+}
+
 std::size_t row_values_bytes(const LogitRows& logits) { return static_cast<std::size_t>(logits.rows) * sizeof(double); }
 
 }  // namespace
 
 Implementations make_cross_entropy(const KernelSpec& spec) {
-  return for_computed_float(spec, spec.inputs[0].dtype, [&]<class T>() {
+  return for_types(spec, spec.inputs[0], spec.inputs[1], [&]<class T, class Truth>() {
     const LogitRows logits(spec.inputs[0]);
     const auto target = target_for(logits, spec.attributes<ops::CrossEntropy>().label_smoothing);
     return function_kernel(
         row_values_bytes(logits),
         [=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
-          const auto* labels = at<const std::int32_t>(inputs, 1);
+          const auto* truth = at<const Truth>(inputs, 1);
+          const auto* labels = kIsLabel<Truth> ? at<const std::int32_t>(inputs, 1) : nullptr;
           auto* losses = static_cast<double*>(workspace);
-          launch(stream, shape_for(logits, units), softmax_kernel<T>, logits, target, at<const T>(inputs, 0), labels,
-                 at<T>(outputs, 1), losses);
+          launch(stream, shape_for(logits, units), softmax_kernel<T, Truth>, logits, target, at<const T>(inputs, 0),
+                 truth, at<T>(outputs, 1), losses);
           launch(stream, {.grid = 1, .block = kThreads}, mean_of_rows_kernel<T>, logits,
                  static_cast<const double*>(losses), labels, at<T>(outputs, 0), stream.fault);
         });
@@ -166,12 +202,12 @@ Implementations make_cross_entropy(const KernelSpec& spec) {
 }
 
 Implementations make_cross_entropy_backward(const KernelSpec& spec) {
-  return for_computed_float(spec, spec.inputs[1].dtype, [&]<class T>() {
+  return for_types(spec, spec.inputs[1], spec.inputs[2], [&]<class T, class Truth>() {
     const LogitRows logits(spec.inputs[1]);
     const auto target = target_for(logits, spec.attributes<ops::CrossEntropyBackward>().label_smoothing);
     return function_kernel([=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
-      launch(stream, shape_for(logits, units), cross_entropy_backward_kernel<T>, logits, target, at<const T>(inputs, 0),
-             at<const T>(inputs, 1), at<const std::int32_t>(inputs, 2), at<T>(outputs, 0));
+      launch(stream, shape_for(logits, units), cross_entropy_backward_kernel<T, Truth>, logits, target,
+             at<const T>(inputs, 0), at<const T>(inputs, 1), at<const Truth>(inputs, 2), at<T>(outputs, 0));
     });
   });
 }

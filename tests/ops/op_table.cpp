@@ -342,9 +342,14 @@ void add_cross_entropy_rows(Rows& rows) {
       rows.push_back({make<ops::CrossEntropy>(smoothing),
                       {{logits, Data::normal, true}, {labels, Data::label}},
                       n < 10 ? std::vector{0} : std::vector<int>{}});
+      rows.push_back({make<ops::CrossEntropy>(smoothing),  // targets need not sum to 1
+                      {{logits, Data::normal, true}, {logits, Data::positive, true}},
+                      n < 10 ? std::vector{0} : std::vector<int>{}});
     }
     rows.push_back({make<ops::CrossEntropyBackward>(smoothing),
                     {{{}, Data::normal, true}, {{70, 101}, Data::normal, true}, {{70}, Data::label}}});
+    rows.push_back({make<ops::CrossEntropyBackward>(smoothing),
+                    {{{}, Data::normal, true}, {{70, 101}, Data::normal, true}, {{70, 101}, Data::positive, true}}});
   }
   rows.push_back({make<ops::Accuracy>(1), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
   rows.push_back({make<ops::Accuracy>(3), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});

@@ -287,6 +287,18 @@ TEST_CASE("cross entropy of known probabilities") {
   CHECK(element(gradient, 1) == doctest::Approx(2 * (0.75 - 0.9)).epsilon(1e-14));
 }
 
+TEST_CASE("cross entropy with given probabilities equals that with labels if they are certain, and is linear in them") {
+  const Array logits = f64({0, std::log(3.0)}, {1, 2});
+  for (const double smoothing : {0.0, 0.2}) {
+    const ops::CrossEntropy op(smoothing);
+    const double first = element(run_op(op, {logits, labels({0})})[0], 0);
+    const double second = element(run_op(op, {logits, labels({1})})[0], 0);
+    CHECK(element(run_op(op, {logits, f64({0, 1}, {1, 2})})[0], 0) == doctest::Approx(second).epsilon(1e-14));
+    CHECK(element(run_op(op, {logits, f64({0.3, 0.7}, {1, 2})})[0], 0) ==
+          doctest::Approx(0.3 * first + 0.7 * second).epsilon(1e-14));
+  }
+}
+
 TEST_CASE("cross entropy of huge logits is finite") {
   const std::vector<Array> y = run_op(ops::CrossEntropy(0), {f32({1e4f, -1e4f, 0, 1e4f}, {2, 2}), labels({0, 0})});
   CHECK(element(y[0], 0) == 5000);

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   add_plan(app, exit_code);
   add_explain(app);
   add_config(app);
+  add_data(app);
   add_devices(app, exit_code);
   add_models(app);
   add_datasets(app);

@@ -20,6 +20,7 @@ void add_profile(CLI::App& app);
 void add_plan(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app);
 void add_config(CLI::App& app);
+void add_data(CLI::App& app);
 void add_devices(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app);
 void add_datasets(CLI::App& app);

@@ -17,14 +17,13 @@ struct Image {
   Shape shape;
   std::span<const std::uint8_t> pixels;
   std::shared_ptr<const std::uint8_t> owner = nullptr;  ///< null: the pixels are valid as long as the dataset
+  int bits = 8;                                         ///< per channel in its file
 };
 
 struct Batch {
   Array images;        ///< f32 [N,H,W,C]
   Array labels;        ///< i32 [N]
   Array targets = {};  ///< f32 [N,classes], probabilities, if images are mixed (data/mixing.h); else empty
-  /// What the loss compares logits with.
-  const Array& truth() const { return targets.size() > 0 ? targets : labels; }
   /// Number of samples, N.
   std::int64_t size() const { return labels.size(); }
 };

@@ -121,7 +121,7 @@ Image upright(const Image& stored, int orientation) {
       std::copy_n(stored.pixels.data() + at * channels, channels, out);
     }
   }
-  return {shape, {pixels.get(), size}, pixels};
+  return {shape, {pixels.get(), size}, pixels, stored.bits};
 }
 
 }  // namespace
@@ -161,7 +161,7 @@ Image decode_image(std::string_view content, const std::string& name, int channe
       stbi_image_free);
   BRAID_CHECK(pixels != nullptr, DataError, name, ": corrupt image: ", stbi_failure_reason());
   const Shape shape{height, width, channels};
-  const Image image{shape, {pixels.get(), static_cast<std::size_t>(shape.size())}, pixels};
+  const Image image{shape, {pixels.get(), static_cast<std::size_t>(shape.size())}, pixels, header.bits};
   return header.orientation == 1 ? image : upright(image, header.orientation);
 }
 

@@ -113,11 +113,11 @@ void Loader::note_bad(std::map<std::int64_t, std::string> bad) {
   std::string list;
   int shown = 0;
   for (const auto& [sample, why] : bad_) {
-    if (shown++ < kShown) list += "\n  " + why;
+    if (shown++ < kShown) list += (list.empty() ? "" : "; ") + why;
   }
-  if (shown > kShown) list += message("\n  and ", shown - kShown, " more");
+  if (shown > kShown) list += message("; and ", shown - kShown, " more");
   throw DataError(message("[data] ", plural(bad_.size(), "image"), " of ", dataset_->name(),
-                          " cannot be read, more than data.max_bad = ", options_.max_bad, ":", list));
+                          " cannot be read, more than data.max_bad = ", options_.max_bad, ": ", list));
 }
 
 Loader::Iterator Loader::begin() {

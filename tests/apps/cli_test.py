@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import termios
 import time
 import unittest
 import xml.etree.ElementTree
+import zlib
 
 BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
@@ -58,6 +60,15 @@ train: {batch_size: 8}
 optimizer: {lr: 0.02}
 evolution: {task_a: [0, 1], task_b: [2, 3], seeds: 2, population: 8, batches: 5, max_generations: 30}
 """
+
+
+def png(height, width, colour, bits=8):
+    """A PNG file of one colour."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    row = b"\0" + b"".join(value.to_bytes(bits // 8, "big") for value in colour) * width
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(row * height)) + chunk(b"IEND", b""))
 
 
 class CommandLine(unittest.TestCase):
@@ -241,6 +252,70 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(line.split(maxsplit=1), [item["name"], item["description"]])
         models = [item["name"] for item in json.loads(self.braid("models", "--json").stdout)]
         self.assertIn("expected one of " + ", ".join(models), self.fails("train", self.config, "--set", "model.name=x"))
+
+    def own_images(self):
+        """A config of two classes of plain images in different sizes, one of which is damaged."""
+        for number, name in enumerate(("été", "winter")):
+            folder = self.folder / "images" / name
+            folder.mkdir(parents=True)
+            for i in range(10):
+                (folder / f"{i}.png").write_bytes(png(12 + i, 20, [0, 51, 255 * number]))
+        (folder / "3.png").write_bytes(png(13, 13, [0, 13107, 65535], bits=16))
+        (folder / "damaged.jpg").write_bytes(b"nothing")
+        config = self.folder / "own.yaml"
+        config.write_text("""\
+name: own
+device: cpu
+model: {name: lenet5}
+data:
+  {name: image_folder, root: images, image_size: 16, max_bad: 1, normalize: {compute: true},
+   augment: {random_resized_crop: true, brightness: 0.2, random_erasing: 0.2, mixup: 0.2, cutmix: 1}}
+train: {epochs: 2, batch_size: 8}
+""")
+        return config
+
+    def test_own_images_are_described_and_shown(self):
+        config = self.own_images()
+        result = self.braid("data", config, "--sheet", "sheet.png")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("image_folder, 2 classes, batches of images [16,16,3]", result.stdout)
+        self.assertRegex(result.stdout, r"\nwinter +9 +2\nété +8 +2\nall +17 +4\n")
+        self.assertRegex(result.stdout, "1 image cannot be read:\n    images/winter/damaged.jpg: not a PNG or JPEG image")
+        self.assertIn("1 image of 16 bits per channel: the upper 8 are used", result.stdout)
+        sheet = (self.folder / "sheet.png").read_bytes()
+        self.assertTrue(sheet.startswith(b"\x89PNG\r\n"))
+        width, height = struct.unpack(">II", sheet[16:24])
+        self.assertEqual((width, height), (8 + 8 * (112 + 8), 8 + 3 * (112 + 14 + 8)))  # 17 images in rows of eight
+        report = json.loads(self.braid("data", config, "--json").stdout)
+        self.assertEqual(report["classes"], ["winter", "été"])
+        for part in (report["training"], report["test"]):
+            read = part["images"] - len(part["unreadable"])
+            self.assertEqual(sum(part["sizes"].values()), read)
+            self.assertEqual(part["mean"][:2], [0, 0.2])
+            self.assertEqual(part["std"][:2], [0, 0])
+            self.assertAlmostEqual(part["mean"][2], part["std"][2] ** 2 + part["mean"][2] ** 2)  # all 0 or 1
+        self.assertEqual(report["training"]["sixteen_bits"] + report["test"]["sixteen_bits"], 1)
+
+    def test_own_images_train_with_computed_normalisation(self):
+        config = self.own_images()
+        result = self.braid("train", config)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        used = (self.runs / "own-1" / "config.yaml").read_text()
+        report = json.loads(self.braid("data", config, "--json").stdout)["training"]
+        mean = [float(x) for x in re.search(r"mean: \[(.*)\]", used)[1].split(", ")]
+        self.assertEqual(mean, report["mean"])
+        self.assertIn("compute: false", used)
+        for run in (["runs/own-1"], [config, "--checkpoint", "runs/own-1/model.safetensors"]):
+            self.assertIn(f"{self.metrics('own-1')[-1]['test_loss']:.4f}", self.braid("eval", *run).stdout)
+        self.assertIn("cannot be read, more than data.max_bad = 0: images/winter/damaged.jpg",
+                      self.fails("train", config, "--set", "data.max_bad=0"))
+
+    def test_a_folder_of_one_class_is_an_error(self):
+        config = self.own_images()
+        shutil.rmtree(self.folder / "images" / "winter")
+        for command in ("data", "train"):
+            self.assertEqual(self.fails(command, config), "images: expected at least two classes, got only 'été'; each "
+                             "class has a folder, or a label in a list")
 
     def test_lost_output_is_an_error(self):
         with open("/dev/full", "w") as full:

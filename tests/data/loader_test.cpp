@@ -226,8 +226,8 @@ TEST_CASE("one unreadable image more than allowed is an error at its batch that 
     CHECK(loader.next(batch));
     CHECK(loader.next(batch));
     CHECK_THROWS_WITH_AS(loader.next(batch),
-                         "[data] 2 images of probe cannot be read, more than data.max_bad = 1:\n"
-                         "  sample 2 cannot be read\n  sample 9 cannot be read",
+                         "[data] 2 images of probe cannot be read, more than data.max_bad = 1: "
+                         "sample 2 cannot be read; sample 9 cannot be read",
                          DataError);
   }
   dataset->bad = {0, 1, 2, 3};

@@ -250,6 +250,29 @@ TEST_CASE("normalisation must fit the channels") {
                  "train: {epochs: 1}\n") == "x.yaml:5:24: data.normalize.std: expected a number above 0, got '0'");
 }
 
+TEST_CASE("each dataset has the keys that it needs") {
+  const auto error_of_data = [](const std::string& keys) {
+    return error_in("name: x\nmodel: {name: lenet5}\ndata: {name: " + keys + "}\ntrain: {epochs: 1}");
+  };
+  CHECK(error_of_data("mnist, root: x").empty());
+  CHECK(contains(error_of_data("mnist"), "data.root: expected the folder of the files, got nothing"));
+  CHECK(error_of_data("cifar100, root: x, only_classes: [99], normalize: {mean: [0, 0, 0]}").empty());
+  CHECK(contains(error_of_data("cifar10, root: x, only_classes: [10]"), "expected an integer in [0, 9], got '10'"));
+  CHECK(contains(error_of_data("cifar10, root: x, image_size: 64"), "has no meaning for the dataset 'cifar10'"));
+  CHECK(error_of_data("csv, file: x, only_classes: [500]").empty());
+  CHECK(contains(error_of_data("csv"), "data.file: expected the list of images, got nothing"));
+  CHECK(contains(error_of_data("image_folder, root: x, channels: 4"), "data.channels: expected 1 or 3"));
+  CHECK(contains(error_of_data("image_folder, root: x, channels: 1, normalize: {mean: [0, 0, 0]}"),
+                 "expected one value per channel (1), got 3"));
+  CHECK(contains(error_of_data("image_folder, root: x, test_share: 1"), "expected a number in (0, 1), got '1'"));
+  CHECK(contains(error_of_data("synthetic, augment: {scale: [0.5, 0.1]}"), "expected the smaller number first"));
+  CHECK(contains(error_of_data("synthetic, augment: {ratio: [1]}"), "expected 2 to 2 values, got 1"));
+  CHECK(contains(error_of_data("synthetic, normalize: {compute: true, std: [1, 1, 1]}"),
+                 "data.normalize.compute: has no meaning beside given mean and std"));
+  CHECK(contains(error_of_data("image_folder, root: x, val_split: 0.1"), "(did you mean 'test_share'?)"));
+  CHECK(contains(error_of_data("synthetic, augment: {reprob: 0.1}"), "(did you mean 'random_erasing'?)"));
+}
+
 TEST_CASE("names become folders and must be fit for that") {
   for (const std::string name : {"a/b", "..", ".", "-x", "a b", "\"\"", "ü", "'a\\b'"}) {
     CAPTURE(name);

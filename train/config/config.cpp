@@ -90,17 +90,6 @@ void ModelConfig::declare(const Keys& keys) {
        "has another number of classes, the classifier starts at random; empty: all random");
 }
 
-void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
-                                 std::string_view text) const {
-  constexpr int kFashionMnistClasses = 10;
-  rule.min = 0;
-  rule.max = kMaxSyntheticClasses - 1;
-  rule.max_now = (name == "synthetic" ? classes : kFashionMnistClasses) - 1;
-  keys(key, list, rule, text);
-  const std::set<std::int64_t> different(list.begin(), list.end());
-  keys.check(key, different.size() == list.size(), "expected each class once");
-}
-
 void TrainConfig::declare(const Keys& keys) {
   declare_name(keys, name);
   declare_seed(keys, session.seed);

@@ -26,18 +26,18 @@ struct ModelConfig {
   void declare(const Keys& keys);
 };
 
+/// The keys: train/config/data_keys.cpp.
 struct AugmentConfig {
   int crop_padding = 0;
   bool flip = false;
   double salt_and_pepper = 0;
+  bool random_resized_crop = false;
+  std::vector<double> scale = {0.08, 1}, ratio = {0.75, 4.0 / 3};
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double random_erasing = 0;
+  double mixup = 0, cutmix = 0, mixup_prob = 1;
 
-  void declare(const Keys& keys) {
-    keys("crop_padding", crop_padding, {.min = 0, .max = 64, .unit = "pixels"},
-         "pads each side of a training image by this much, then takes a random crop of the original size");
-    keys("flip", flip, {.synonyms = {"hflip", "mirror"}}, "mirrors training images at random");
-    keys("salt_and_pepper", salt_and_pepper, {.min = 0, .max = 1},
-         "share of a training image's pixels that turn black or white; redrawn in every epoch");
-  }
+  void declare(const Keys& keys);
 };
 
 /// In configs (train/run/factories.cpp).
@@ -45,51 +45,25 @@ std::vector<std::string> dataset_names();
 
 struct DataConfig {
   std::string name;
-  std::string root;
+  std::string root, file, test_file;
   int workers = 1;
   int prefetch = 4;
+  int max_bad = 0;
   std::vector<std::int64_t> only_classes;
   AugmentConfig augment;
   std::vector<double> mean, std;
-  std::int64_t size = 1024, test_size = 256, image_size = 32, channels = 3;
+  bool compute_normalization = false;
+  std::int64_t size = 1024, test_size = 256, image_size = 0, channels = 3;  ///< image_size 0: the dataset's default
   int classes = 10;
+  double crop_pct = 0.875, test_share = 0.2;
+  std::uint64_t split_seed = 0;
 
+  /// Whether images are files of any size.
+  bool has_files() const { return name == "image_folder" || name == "csv"; }
   /// A key that lists classes of the dataset.
   void declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
                        std::string_view text) const;
-  void declare(const Keys& keys) {
-    keys("name", name, {.words = dataset_names(), .required = true},
-         "`braid datasets` describes them; `synthetic` needs no files: a pattern for each class plus noise");
-    if (name == "synthetic") {
-      keys("size", size, {.min = 1, .max = 1e7}, "training images");
-      keys("test_size", test_size, {.min = 1, .max = 1e7}, "test images");
-      keys("image_size", image_size, {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size"}},
-           "height and width");
-      keys("channels", channels, {.min = 1, .max = 64}, "channels of an image");
-      keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .synonyms = {"num_classes"}},
-           "number of classes, each with its own pattern");
-    } else {
-      keys(
-          "root", root, {.path = true, .synonyms = {"data_dir", "data_path"}},
-          "folder of the four files, compressed or not; empty: `/usr/share/datasets/fashion-mnist`. The files of MNIST "
-          "can be read too");
-    }
-    keys("workers", workers, {.min = 0, .max = 1024, .synonyms = {"num_workers", "n_workers"}},
-         "loader threads; 0 loads in the training thread. The batches do not depend on this number. More workers than "
-         "cores cause a warning");
-    keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
-         "limit of the batches that are loaded ahead");
-    augment.declare(keys.section("augment", "random changes of training images"));
-    const Keys normalize = keys.section("normalize", "how pixels are scaled");
-    const auto count = static_cast<std::size_t>(name == "synthetic" ? channels : 1);
-    normalize("mean", mean, {},
-              "pixels on the scale 0 to 1 become (pixel − mean) / std; one number per channel; empty: 0");
-    normalize("std", std, {.above = 0}, "one number per channel; empty: 1");
-    for (const auto& [key, values] : {std::pair("mean", &mean), std::pair("std", &std)}) {
-      normalize.check(key, values->empty() || values->size() == count,
-                      message("expected one value per channel (", count, "), got ", values->size()));
-    }
-  }
+  void declare(const Keys& keys);
 };
 
 struct OptimizerConfig {

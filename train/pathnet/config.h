@@ -44,6 +44,8 @@ struct PathNetConfig {
     const Keys of_data = keys.section("data", "the images");
     of_data.reject("only_classes", "has no meaning beside evolution.task_a and evolution.task_b");
     data.declare(of_data);
+    of_data.check("normalize", !data.compute_normalization,
+                  "nothing computes mean and std for a PathNet run: 'braid data' shows them");
     keys.section("train", "how candidates train")("batch_size", batch_size, {.min = 1, .max = KeyRule::kMaxCount},
                                                   "images in a step");
     keys.section("optimizer", "how weights are updated")("lr", tournament.lr, {.above = 0},

@@ -74,7 +74,7 @@ bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std:
       const Batch& batch = batches_[first + i].current;
       const Tensor logits = net_.forward(cast(batch.images, options_.dtype), candidates[i], task_);
       const Tensor labels = batch.labels;
-      const Tensor loss = cross_entropy(logits, labels);
+      const Tensor loss = cross_entropy(logits, batch.targets.size() > 0 ? Tensor(batch.targets) : labels);
       results.push_back({loss.fetch(), accuracy(logits, labels).fetch()});
       backward(loss_scale_ == nullptr ? loss : (*loss_scale_)(loss));
     }

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "core/suggestion.h"
+#include "data/cifar.h"
 #include "data/class_subset.h"
 #include "data/fashion_mnist.h"
+#include "data/image_files.h"
+#include "data/scan.h"
 #include "data/synthetic.h"
 #include "models/registry.h"
 
@@ -16,9 +19,19 @@ namespace {
 std::string key_of(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const char* part = split == Split::train ? "train" : "test";
+  if (data.has_files()) {
+    return message(data.name, ' ', part, ' ', data.image_size, ' ', data.channels, ' ', data.test_share, ' ',
+                   data.split_seed, ' ', data.root, '\n', data.file, '\n', data.test_file);
+  }
   if (data.name != "synthetic") return message(data.name, ' ', part, ' ', data.root);
   return message(data.name, ' ', part, ' ', split == Split::train ? data.size : data.test_size, ' ', data.image_size,
                  ' ', data.channels, ' ', data.classes, ' ', config.session.seed);
+}
+
+ImageFilesOptions files_options(const DataConfig& data) {
+  return {.image_shape = {data.image_size, data.image_size, data.channels},
+          .test_share = data.test_share,
+          .split_seed = data.split_seed};
 }
 
 struct NamedDataset {
@@ -28,8 +41,23 @@ struct NamedDataset {
 };
 
 constexpr NamedDataset kDatasets[] = {
-    {"fashion_mnist", "60,000 images of clothes, 28x28x1, 10 classes; also reads MNIST",
+    {"fashion_mnist", "60,000 images of clothes, 28x28x1, 10 classes",
      [](const TrainConfig& config, Split split) { return fashion_mnist(config.data.root, split); }},
+    {"mnist", "60,000 handwritten digits, 28x28x1, in the same files",
+     [](const TrainConfig& config, Split split) { return mnist(config.data.root, split); }},
+    {"cifar10", "50,000 photos, 32x32x3, 10 classes; the binary files",
+     [](const TrainConfig& config, Split split) { return cifar10(config.data.root, split); }},
+    {"cifar100", "50,000 photos, 32x32x3, 100 classes; the binary files",
+     [](const TrainConfig& config, Split split) { return cifar100(config.data.root, split); }},
+    {"image_folder", "your PNG and JPEG files, in a folder for each class",
+     [](const TrainConfig& config, Split split) {
+       return image_folder(config.data.root, split, files_options(config.data));
+     }},
+    {"csv", "your PNG and JPEG files, listed with their labels",
+     [](const TrainConfig& config, Split split) {
+       const DataConfig& data = config.data;
+       return image_list(data.file, data.test_file, data.root, split, files_options(data));
+     }},
     {"synthetic", "a pattern for each class plus noise, of any size; needs no files",
      [](const TrainConfig& config, Split split) {
        const DataConfig& data = config.data;
@@ -103,15 +131,39 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
                         .drop_last = training && config.drop_last,
                         .seed = config.session.seed,
                         .workers = data.workers,
-                        .prefetch = data.prefetch};
+                        .prefetch = data.prefetch,
+                        .max_bad = data.max_bad};
   options.transform.mean.assign(data.mean.begin(), data.mean.end());
   options.transform.std.assign(data.std.begin(), data.std.end());
+  if (data.has_files()) options.transform.crop_pct = data.crop_pct;
   if (training) {
-    options.transform.crop_padding = data.augment.crop_padding;
-    options.transform.flip = data.augment.flip;
-    options.transform.salt_and_pepper = data.augment.salt_and_pepper;
+    const AugmentConfig& augment = data.augment;
+    options.transform.crop_padding = augment.crop_padding;
+    options.transform.flip = augment.flip;
+    options.transform.salt_and_pepper = augment.salt_and_pepper;
+    options.transform.random_resized_crop = augment.random_resized_crop;
+    options.transform.scale = {augment.scale[0], augment.scale[1]};
+    options.transform.ratio = {augment.ratio[0], augment.ratio[1]};
+    options.transform.color_jitter = {augment.brightness, augment.contrast, augment.saturation, augment.hue};
+    options.transform.random_erasing = augment.random_erasing;
+    options.mixing = {augment.mixup, augment.cutmix, augment.mixup_prob};
   }
   return options;
+}
+
+void compute_normalization(TrainConfig& config, DatasetPool& datasets) {
+  DataConfig& data = config.data;
+  if (!data.compute_normalization) return;
+  constexpr std::int64_t kMostImages = 10000;
+  const auto dataset = datasets.get(config, Split::train);
+  const DatasetScan scan =
+      scan_dataset(*dataset, loader_options(config, Split::test).transform, data.workers, kMostImages);
+  data.mean = scan.mean();
+  data.std = scan.deviation();
+  for (double& deviation : data.std) {
+    if (deviation == 0) deviation = 1;  // a plain channel
+  }
+  data.compute_normalization = false;
 }
 
 }  // namespace braid

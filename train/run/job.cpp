@@ -84,7 +84,10 @@ void Job::load_ahead(std::int64_t steps) {
 }
 
 void Job::list_loaded(std::vector<Array>& arrays) const {
-  for (const Batch& batch : batches_) arrays.insert(arrays.end(), {batch.images, batch.labels});
+  for (const Batch& batch : batches_) {
+    arrays.insert(arrays.end(), {batch.images, batch.labels});
+    if (batch.targets.size() > 0) arrays.push_back(batch.targets);
+  }
 }
 
 void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool all) {

@@ -49,10 +49,10 @@ void Learner::restore(std::int32_t steps, std::int32_t updates) {
   optimizer_->set_updates(updates);
 }
 
-Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels) {
+Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth) {
   const Context::RandomScope scope(session_, random_);
   const std::vector<Head> heads = model_->heads(cast(images, dtype_));
-  const Recorded recorded{training_loss(heads, labels, label_smoothing_), accuracy(heads.front().logits, labels)};
+  const Recorded recorded{training_loss(heads, truth, label_smoothing_), accuracy(heads.front().logits, labels)};
   backward(loss_scale_ == nullptr ? recorded.loss : (*loss_scale_)(recorded.loss));
   optimizer_->step(loss_scale_.get());
   ++random_.step;

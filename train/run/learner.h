@@ -20,8 +20,13 @@ class Learner {
     Tensor top1;  ///< share of images whose label has the largest logit, in [0,1]
   };
   /// Records forward pass, backward pass and update on the current step.
-  Recorded record(const Batch& batch) { return record(batch.images, batch.labels); }
-  Recorded record(const Tensor& images, const Tensor& labels);
+  Recorded record(const Batch& batch) {
+    return batch.targets.size() == 0 ? record(batch.images, batch.labels)
+                                     : record(batch.images, batch.labels, batch.targets);
+  }
+  Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels); }
+  /// The loss compares logits with `truth`, labels or probabilities.
+  Recorded record(const Tensor& images, const Tensor& labels, const Tensor& truth);
 
   /// Training steps recorded so far.
   std::int64_t steps() const { return random_.step; }

@@ -34,11 +34,13 @@ bool RunResult::failed() const {
 }
 
 Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config_.jobs.front().training.session) {
-  for (const JobConfig& job : config_.jobs) {
+  for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back();
     entry.config = job;
     entry.result.name = job.training.name;
     try {
+      compute_normalization(job.training, datasets_);
+      entry.config = job;
       entry.job = std::make_unique<Job>(job.training, session_, datasets_);
     } catch (const std::exception&) {
       if (!config_.together) throw;
@@ -377,8 +379,9 @@ void check_finite(Session& session, std::span<Parameter* const> tensors, const s
 
 }  // namespace
 
-Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint) {
+Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint) {
   DatasetPool datasets;
+  compute_normalization(config, datasets);
   const auto dataset = datasets.get(config, Split::test);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);

@@ -105,6 +105,6 @@ class Trainer {
 
 /// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model or if a
 /// tensor is not finite, Error if the loss is not finite.
-Evaluation evaluate_checkpoint(const TrainConfig& config, const std::filesystem::path& checkpoint);
+Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint);
 
 }  // namespace braid

@@ -1,0 +1,119 @@
+// The keys of the section "data".
+
+#include <set>
+
+#include "train/config/config.h"
+
+namespace braid {
+
+void AugmentConfig::declare(const Keys& keys) {
+  keys("crop_padding", crop_padding, {.min = 0, .max = 64, .unit = "pixels"},
+       "pads each side of a training image by this much, then takes a random crop of the original size");
+  keys("flip", flip, {.synonyms = {"hflip", "mirror", "horizontal_flip"}}, "mirrors training images at random");
+  keys("salt_and_pepper", salt_and_pepper, {.min = 0, .max = 1},
+       "share of a training image's pixels that turn black or white; redrawn in every epoch");
+  keys("random_resized_crop", random_resized_crop, {.synonyms = {"rrc", "randomresizedcrop"}},
+       "shows a random part of a training image, scaled to the size of the batch");
+  keys("scale", scale, {.above = 0, .max = 1, .min_items = 2, .max_items = 2},
+       "smallest and largest area of that part, as a share of the image");
+  keys("ratio", ratio, {.above = 0, .max = 100, .min_items = 2, .max_items = 2},
+       "smallest and largest width over height of that part");
+  for (const auto& [key, range] : {std::pair("scale", &scale), std::pair("ratio", &ratio)}) {
+    keys.check(key, (*range)[0] <= (*range)[1], "expected the smaller number first");
+  }
+  keys("brightness", brightness, {.min = 0, .max = 10, .synonyms = {"color_jitter"}},
+       "0.4 multiplies the pixels of a training image by 0.6 to 1.4");
+  keys("contrast", contrast, {.min = 0, .max = 10},
+       "0.4 multiplies the distance of pixels from the image's mean likewise");
+  keys("saturation", saturation, {.min = 0, .max = 10}, "0.4 multiplies the distance of colours from grey likewise");
+  keys("hue", hue, {.min = 0, .max = 0.5}, "0.1 turns colours by up to a tenth of the circle of hues, either way");
+  keys("random_erasing", random_erasing, {.min = 0, .max = 1, .synonyms = {"reprob", "random_erase", "cutout"}},
+       "probability that a rectangle of a training image is replaced by the mean");
+  keys("mixup", mixup, {.min = 0, .max = 100, .synonyms = {"mixup_alpha"}},
+       "mixes training images and labels in pairs, in a ratio drawn from Beta(α, α), one per batch; 0: never");
+  keys("cutmix", cutmix, {.min = 0, .max = 100, .synonyms = {"cutmix_alpha"}},
+       "exchanges rectangles of such an area in pairs instead; with both, each batch takes one of the two");
+  keys("mixup_prob", mixup_prob, {.min = 0, .max = 1, .synonyms = {"mix_prob", "cutmix_prob"}},
+       "probability that a batch is mixed, if `mixup` or `cutmix` is set");
+}
+
+void DataConfig::declare(const Keys& keys) {
+  keys("name", name, {.words = dataset_names(), .required = true},
+       "`braid datasets` describes them; `synthetic` needs no files: a pattern for each class plus noise");
+  const bool synthetic = name == "synthetic", list = name == "csv";
+  if (synthetic) {
+    keys("size", size, {.min = 1, .max = 1e7}, "training images");
+    keys("test_size", test_size, {.min = 1, .max = 1e7}, "test images");
+  } else {
+    keys("root", root, {.path = true, .synonyms = {"data_dir", "data_path", "train_dir"}},
+         "folder of the files. `fashion_mnist`: empty is `/usr/share/datasets/fashion-mnist`. `image_folder`: it holds "
+         "a "
+         "folder for each class, or such folders in `train` and `test` (or `val`). `csv`: where relative paths begin; "
+         "empty: where the list is");
+    keys.check("root", !root.empty() || name == "fashion_mnist" || list,
+               "expected the folder of the files, got nothing");
+  }
+  if (list) {
+    keys("file", file, {.path = true, .synonyms = {"csv", "train_file", "train_csv", "annotations"}},
+         "list of images, a line of path,label each");
+    keys.check("file", !file.empty(), "expected the list of images, got nothing");
+    keys("test_file", test_file, {.path = true, .synonyms = {"val_file", "test_csv", "val_csv"}},
+         "list of test images; empty: see `test_share`");
+  }
+  if (synthetic || has_files()) {
+    if (image_size == 0) image_size = has_files() ? 224 : 32;
+    keys("image_size", image_size,
+         {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size", "crop_size"}},
+         "height and width of the images in a batch");
+    keys("channels", channels, {.min = 1, .max = 64}, "channels of an image; of files 3 (RGB) or 1 (grey)");
+    keys.check("channels", synthetic || channels == 1 || channels == 3, "expected 1 or 3");
+  }
+  if (synthetic) {
+    keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .synonyms = {"num_classes"}},
+         "number of classes, each with its own pattern");
+  }
+  if (has_files()) {
+    keys("crop_pct", crop_pct, {.min = 0.1, .max = 1, .synonyms = {"crop_ratio"}},
+         "without `random_resized_crop`, and for testing, images are scaled until their shorter side is `image_size` "
+         "over this, and the centre is shown");
+    keys("test_share", test_share,
+         {.above = 0, .below = 1, .synonyms = {"val_split", "validation_split", "test_ratio", "val_ratio", "split"}},
+         "share of each class's images that becomes the test set if there is none");
+    keys("split_seed", split_seed, {}, "decides which images those are");
+    keys("max_bad", max_bad, {.min = 0, .max = 1e6, .synonyms = {"max_errors"}},
+         "number of unreadable images that a run passes over, each replaced by the next one of the epoch; one more "
+         "ends the run with an error that names them. `braid data` finds them all");
+  }
+  keys("workers", workers, {.min = 0, .max = 1024, .synonyms = {"num_workers", "n_workers"}},
+       "loader threads; 0 loads in the training thread. The batches do not depend on this number. More workers than "
+       "cores cause a warning");
+  keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
+       "limit of the batches that are loaded ahead");
+  augment.declare(keys.section("augment", "random changes of training images"));
+  const Keys normalize = keys.section("normalize", "how pixels are scaled");
+  const bool color = name == "cifar10" || name == "cifar100";
+  const auto count = static_cast<std::size_t>(synthetic || has_files() ? channels : color ? 3 : 1);
+  normalize("mean", mean, {},
+            "pixels on the scale 0 to 1 become (pixel − mean) / std; one number per channel; empty: 0");
+  normalize("std", std, {.above = 0}, "one number per channel; empty: 1");
+  for (const auto& [key, values] : {std::pair("mean", &mean), std::pair("std", &std)}) {
+    normalize.check(key, values->empty() || values->size() == count,
+                    message("expected one value per channel (", count, "), got ", values->size()));
+  }
+  normalize("compute", compute_normalization, {.synonyms = {"auto"}},
+            "takes mean and std from up to 10,000 training images; the config in the run's folder states them");
+  normalize.check("compute", !compute_normalization || (mean.empty() && std.empty()),
+                  "has no meaning beside given mean and std");
+}
+
+void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
+                                 std::string_view text) const {
+  rule.min = 0;
+  rule.max = kMaxSyntheticClasses - 1;
+  if (!has_files()) rule.max_now = (name == "synthetic" ? classes : name == "cifar100" ? 100 : 10) - 1;
+  keys(key, list, rule, text);
+  const std::set<std::int64_t> different(list.begin(), list.end());
+  keys.check(key, different.size() == list.size(), "expected each class once");
+}
+
+}  // namespace braid

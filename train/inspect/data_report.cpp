@@ -1,0 +1,116 @@
+#include "train/inspect/data_report.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "core/text_table.h"
+#include "data/contact_sheet.h"
+#include "data/image_file.h"
+#include "train/run/factories.h"
+
+namespace braid {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string size_text(const std::pair<std::int64_t, std::int64_t>& size) {
+  return message(size.first, 'x', size.second);
+}
+
+std::string numbers(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text.append(text.empty() ? "" : "  ").append(fixed(value, 4));
+  return text;
+}
+
+/// The commonest sizes, and how many others there are.
+std::string sizes_text(const DatasetScan& scan) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::pair<std::int64_t, std::string>> sizes;
+  for (const auto& [size, count] : scan.sizes) sizes.emplace_back(-count, size_text(size));
+  std::ranges::sort(sizes);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, sizes.size()); ++i) {
+    text += message(i == 0 ? "" : ", ", sizes[i].second, " (", -sizes[i].first, ')');
+  }
+  return sizes.size() > kShown ? message(text, " and ", plural(sizes.size() - kShown, "other size")) : text;
+}
+
+std::string part_text(const DataReport::Part& part) {
+  const DatasetScan& scan = part.scan;
+  std::string text = message('\n', part.name, " images\n  sizes  ", sizes_text(scan), "\n  mean   ",
+                             numbers(scan.mean()), "\n  std    ", numbers(scan.deviation()), '\n');
+  if (scan.deep > 0) {
+    text += message("  ", plural(scan.deep, "image"), " of 16 bits per channel: the upper 8 are used\n");
+  }
+  if (!scan.bad.empty()) text += message("  ", plural(scan.bad.size(), "image"), " cannot be read:\n");
+  for (const auto& [sample, why] : scan.bad) text += message("    ", why, '\n');
+  return text;
+}
+
+}  // namespace
+
+DataReport inspect_data(const TrainConfig& config, int threads) {
+  DatasetPool datasets;
+  DataReport report;
+  for (const Split split : {Split::train, Split::test}) {
+    const auto dataset = datasets.get(config, split);
+    report.dataset = dataset->name();
+    report.image_shape = dataset->image_shape();
+    report.classes = dataset->class_names();
+    report.parts.push_back({split == Split::train ? "training" : "test", dataset->size(),
+                            scan_dataset(*dataset, loader_options(config, Split::test).transform, threads,
+                                         std::numeric_limits<std::int64_t>::max())});
+  }
+  return report;
+}
+
+std::string to_text(const DataReport& report) {
+  std::vector<std::vector<std::string>> cells{{"class"}};
+  for (const auto& part : report.parts) cells[0].push_back(part.name);
+  for (std::size_t c = 0; c < report.classes.size(); ++c) {
+    auto& row = cells.emplace_back(std::vector{report.classes[c]});
+    for (const auto& part : report.parts) row.push_back(std::to_string(part.scan.per_class[c]));
+  }
+  auto& total = cells.emplace_back(std::vector<std::string>{"all"});
+  for (const auto& part : report.parts) total.push_back(std::to_string(part.images));
+  std::string text = message(report.dataset, ", ", plural(report.classes.size(), "class", "es"), ", batches of images ",
+                             report.image_shape, "\n\n", text_table(cells, "lrr"));
+  for (const auto& part : report.parts) text += part_text(part);
+  return text;
+}
+
+std::string to_json(const DataReport& report) {
+  Json json{{"dataset", report.dataset},
+            {"image_shape", {report.image_shape[0], report.image_shape[1], report.image_shape[2]}},
+            {"classes", report.classes}};
+  for (const auto& part : report.parts) {
+    Json sizes = Json::object(), unreadable = Json::array();
+    for (const auto& [size, count] : part.scan.sizes) sizes[size_text(size)] = count;
+    for (const auto& [sample, why] : part.scan.bad) unreadable.push_back(why);
+    json[part.name] = {{"images", part.images},    {"per_class", part.scan.per_class}, {"sizes", sizes},
+                       {"mean", part.scan.mean()}, {"std", part.scan.deviation()},     {"sixteen_bits", part.scan.deep},
+                       {"unreadable", unreadable}};
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string data_sheet(TrainConfig config) {
+  constexpr std::int64_t kMostImages = 48;
+  DatasetPool datasets;
+  compute_normalization(config, datasets);
+  const auto dataset = datasets.get(config, Split::train);
+  LoaderOptions options = loader_options(config, Split::train);
+  options.batch_size = std::min(kMostImages, dataset->size());
+  options.workers = 0;
+  Loader loader(dataset, options);
+  loader.start_epoch(0);
+  Batch batch;
+  loader.next(batch);
+  return encode_png(contact_sheet(batch, options.transform, dataset->class_names()));
+}
+
+}  // namespace braid

@@ -3,7 +3,9 @@
 
 #include "autograd/functions.h"
 #include "autograd/gradient_check.h"
+#include "data/cifar.h"
 #include "data/fashion_mnist.h"
+#include "data/image_files.h"
 #include "data/loader.h"
 #include "data/synthetic.h"
 #include "models/alexnet.h"

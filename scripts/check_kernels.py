@@ -60,8 +60,8 @@ OPS = {
     "adaptive_avg_pool2d_backward": r"average_kernel<true, \d, \w+, AdaptiveAxis",
     "global_avg_pool": "global_average_kernel<",
     "global_avg_pool_backward": "global_average_backward_kernel<",
-    "cross_entropy": "softmax_kernel<",
-    "cross_entropy_backward": "cross_entropy_backward_kernel<",
+    "cross_entropy": r"softmax_kernel<\w+, int>",  # of labels; targets are for mixed images
+    "cross_entropy_backward": r"cross_entropy_backward_kernel<\w+, int>",
     "accuracy": "hits_kernel<",
     "loss_scale_update": "is_finite_kernel<",
     "sgd_update": "sgd_kernel<",

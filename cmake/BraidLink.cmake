@@ -8,6 +8,9 @@ target_link_libraries(braid_scheduler PUBLIC braid_core PRIVATE nlohmann_json::n
 target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
 target_link_libraries(braid_models PUBLIC braid_autograd)
 target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
+# stb_image computes with what a damaged file says: its integers may overflow, so they must wrap around.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/data/image_file.cpp PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "-fwrapv;-fno-sanitize=shift")
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
                       PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
 if(BRAID_ONEDNN)

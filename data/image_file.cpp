@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 // Formats and features that Braid does not need would only add mistakes.
@@ -14,6 +15,7 @@
 #define STBI_NO_LINEAR
 #define STBI_NO_HDR
 #define STBI_MAX_DIMENSIONS 16384
+#define STBI_ASSERT(condition) static_cast<void>(0)  // a damaged file must not end the program
 #include <stb/stb_image.h>
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
@@ -59,29 +61,84 @@ int orientation_of(std::string_view tiff) {
   return 1;
 }
 
-struct JpegSegments {
-  int orientation = 1;
-  std::size_t scan = std::string_view::npos;  ///< where the first one begins
-};
-
-JpegSegments read_segments(std::string_view content) {
-  constexpr std::string_view kExif("Exif\0\0", 6);
-  constexpr std::size_t kApp1 = 0xe1, kStartOfScan = 0xda;
+/// Walks over the segments of a JPEG as the decoder does: f(marker, data) until it returns false. The data that a scan
+/// encodes are part of no segment. Returns whether the end marker was reached.
+template <class F>
+bool for_each_segment(std::string_view content, const F& f) {
+  constexpr std::size_t kEnd = 0xd9, kStartOfScan = 0xda;
   const ByteReader bytes{content};
-  JpegSegments segments;
-  for (std::size_t at = 2; at + 4 <= content.size() && bytes.byte(at) == 0xff;) {
+  bool in_scan = false;
+  for (std::size_t at = 2; at + 2 <= content.size();) {
     const std::size_t marker = bytes.byte(at + 1);
-    if (marker == 0xff) {  // padding
-      ++at;
+    const bool stuffed = in_scan && (marker == 0 || (marker >= 0xd0 && marker <= 0xd7));
+    if (bytes.byte(at) != 0xff || marker == 0xff || stuffed) {  // data, padding
+      at += stuffed ? 2 : 1;
       continue;
     }
-    if (marker == kStartOfScan) segments.scan = at;
-    if (marker == kStartOfScan) break;
+    if (marker == kEnd) return true;
+    if (at + 4 > content.size()) return false;
     const std::string_view data = content.substr(at + 4, std::max<std::size_t>(bytes.u16(at + 2), 2) - 2);
-    if (marker == kApp1 && data.starts_with(kExif)) segments.orientation = orientation_of(data.substr(kExif.size()));
+    if (!f(marker, data)) return false;
+    in_scan = marker == kStartOfScan;
     at += 4 + data.size();
   }
-  return segments;
+  return false;
+}
+
+int jpeg_orientation(std::string_view content) {
+  constexpr std::string_view kExif("Exif\0\0", 6);
+  int orientation = 1;
+  for_each_segment(content, [&](std::size_t marker, std::string_view data) {
+    if (marker == 0xe1 && data.starts_with(kExif)) orientation = orientation_of(data.substr(kExif.size()));
+    return marker != 0xda;
+  });
+  return orientation;
+}
+
+/// Which of the Huffman tables 0 to 3 are defined, for DC and AC.
+using HuffmanTables = std::array<std::array<bool, 4>, 2>;
+
+/// Notes the tables of a segment; false if one has more than 256 codes.
+bool note_tables(std::string_view segment, HuffmanTables& tables) {
+  constexpr std::size_t kLengths = 16, kMostCodes = 256;
+  const ByteReader bytes{segment};
+  for (std::size_t at = 0; at < segment.size();) {
+    if (segment.size() - at < 1 + kLengths || bytes.byte(at) >> 4 > 1 || (bytes.byte(at) & 15) > 3) return false;
+    std::size_t codes = 0;
+    for (std::size_t i = 1; i <= kLengths; ++i) codes += bytes.byte(at + i);
+    if (codes > kMostCodes) return false;
+    tables[bytes.byte(at) >> 4][bytes.byte(at) & 15] = true;
+    at += 1 + kLengths + codes;
+  }
+  return true;
+}
+
+/// Whether a scan uses defined tables only: those of DC, of AC, or, unless it is progressive, both.
+bool has_tables(std::string_view scan, bool progressive, const HuffmanTables& tables) {
+  const ByteReader bytes{scan};
+  const std::size_t components = scan.empty() ? 0 : bytes.byte(0);
+  if (scan.size() < 4 + 2 * components) return false;
+  const bool dc = !progressive || bytes.byte(1 + 2 * components) == 0;
+  for (std::size_t i = 0; i < components; ++i) {
+    const std::size_t use = bytes.byte(2 + 2 * i);
+    if (use >> 4 > 3 || (use & 15) > 3) return false;
+    if ((dc && !tables[0][use >> 4]) || ((!dc || !progressive) && !tables[1][use & 15])) return false;
+  }
+  return true;
+}
+
+/// The decoder trusts the tables of a JPEG, and would show what is missing in grey. Throws DataError instead.
+void check_jpeg(std::string_view content, const std::string& name) {
+  HuffmanTables tables = {};
+  bool progressive = false, valid = true;
+  const bool complete = for_each_segment(content, [&](std::size_t marker, std::string_view data) {
+    progressive = progressive || marker == 0xc2;
+    if (marker == 0xc4) valid = note_tables(data, tables);
+    if (marker == 0xda) valid = has_tables(data, progressive, tables);
+    return valid;
+  });
+  BRAID_CHECK(valid, DataError, name, ": corrupt JPEG: Huffman tables are missing or invalid");
+  BRAID_CHECK(complete, DataError, name, ": byte ", content.size(), ": truncated JPEG");
 }
 
 /// The decoder compares no checksums. Throws DataError at the first chunk that is not intact.
@@ -130,6 +187,7 @@ ImageHeader read_image_header(std::string_view content, const std::string& name)
   const bool png = content.starts_with(kPng);
   BRAID_CHECK(png || content.starts_with(kJpeg), DataError, name, ": not a PNG or JPEG image");
   BRAID_CHECK(content.size() <= kMaxImageBytes, DataError, name, ": larger than ", kMaxImageBytes, " bytes");
+  if (!png) check_jpeg(content, name);
   const int size = static_cast<int>(content.size());
   int width = 0, height = 0, channels = 0;
   const bool known = stbi_info_from_memory(start_of(content), size, &width, &height, &channels) != 0;
@@ -140,21 +198,14 @@ ImageHeader read_image_header(std::string_view content, const std::string& name)
               DataError, name, ": the header says ", height, 'x', width, " pixels, which a file of ", content.size(),
               " bytes cannot hold");
   const int bits = png && stbi_is_16_bit_from_memory(start_of(content), size) != 0 ? 16 : 8;
-  const int orientation = png ? 1 : read_segments(content).orientation;
+  const int orientation = png ? 1 : jpeg_orientation(content);
   if (orientation >= 5) std::swap(height, width);
   return {.height = height, .width = width, .channels = channels, .bits = bits, .orientation = orientation};
 }
 
 Image decode_image(std::string_view content, const std::string& name, int channels) {
   const ImageHeader header = read_image_header(content, name);
-  if (content.starts_with(kPng)) {
-    check_png(content, name);
-  } else {
-    // The decoder would show what is missing in grey.
-    const std::size_t scan = read_segments(content).scan, end = content.rfind("\xff\xd9");
-    BRAID_CHECK(end != std::string_view::npos && end >= scan, DataError, name, ": byte ", content.size(),
-                ": truncated JPEG");
-  }
+  if (content.starts_with(kPng)) check_png(content, name);
   int width = 0, height = 0, stored = 0;
   const std::shared_ptr<std::uint8_t> pixels(
       stbi_load_from_memory(start_of(content), static_cast<int>(content.size()), &width, &height, &stored, channels),

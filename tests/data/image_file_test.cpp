@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #define STBI_WRITE_NO_STDIO
@@ -139,6 +141,19 @@ TEST_CASE("a size that the file cannot hold is refused before anything is alloca
     if (wide[i] == 0xff && wide[i + 1] == 0xc0) wide[i + 5] = wide[i + 7] = 0x3f;
   }
   CHECK(contains(decode_error(wide), "which a file of"));
+}
+
+TEST_CASE("Huffman tables that a JPEG lacks, or that are too long, are errors") {
+  const Bytes good = jpeg(16, 16, 3, random_bytes(768, 4));
+  const Bytes marker = {0xff, 0xc4};
+  const auto table = std::search(good.begin(), good.end(), marker.begin(), marker.end()) - good.begin();
+  Bytes without = good, too_long = good, unknown = good;
+  without[static_cast<std::size_t>(table) + 1] = 0xfe;  // a comment
+  CHECK(contains(decode_error(without), "corrupt JPEG: Huffman tables are missing or invalid"));
+  for (std::size_t i = 5; i < 21; ++i) too_long[static_cast<std::size_t>(table) + i] = 17;
+  CHECK(contains(decode_error(too_long), "Huffman tables are missing or invalid"));
+  unknown[static_cast<std::size_t>(table) + 4] = 9;
+  CHECK(contains(decode_error(unknown), "Huffman tables are missing or invalid"));
 }
 
 TEST_CASE("damaged images never crash the decoder") {

@@ -33,7 +33,7 @@ std::vector<NodeId> foldable_convolutions(const StepGraph& graph) {
   std::vector<NodeId> convolutions(static_cast<std::size_t>(graph.node_count()), kNoNode);
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     const auto* norm = dynamic_cast<const ops::BatchNormInference*>(graph.node(id).op.get());
-    if (norm == nullptr || norm->attributes().add || norm->attributes().activation == Activation::relu6) continue;
+    if (norm == nullptr || norm->attributes().add) continue;
     const ValueId x = graph.inputs(id)[0];
     const NodeId producer = graph.value(x).producer;
     if (producer == kNoNode || readers[static_cast<std::size_t>(x)] != 1) continue;

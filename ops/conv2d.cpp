@@ -46,8 +46,6 @@ Conv2d::Conv2d(const Conv2dOptions& options) : OpWith(options) {
           options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
       ShapeError, "[conv2d] expected stride, dilation and groups of at least 1 and padding of at least 0, got stride ",
       options.stride, ", dilation ", options.dilation, ", groups ", options.groups, ", padding ", options.padding);
-  BRAID_CHECK(options.activation != Activation::relu6, Error,
-              "[conv2d] expected an activation of none or relu, got relu6: use a node of its own");
 }
 
 void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

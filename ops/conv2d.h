@@ -1,7 +1,7 @@
 #pragma once
-// Two-dimensional convolution, optionally fused with the bias and the ReLU that follow it, and its two gradients. The
-// gradients are nodes of their own: backward-data is on the critical path, backward-filter is not, and the scheduler
-// may run both at once.
+// Two-dimensional convolution, optionally fused with the bias and the activation that follow it, and its two gradients.
+// The gradients are nodes of their own: backward-data is on the critical path, backward-filter is not, and the
+// scheduler may run both at once.
 
 #include "core/op.h"
 #include "ops/common/activation.h"
@@ -15,7 +15,7 @@ struct Conv2dOptions {
   Extent2d padding = 0;  ///< zeros added on both sides
   Extent2d dilation = 1;
   std::int64_t groups = 1;
-  Activation activation = Activation::none;  ///< of the output, after the bias: none or relu
+  Activation activation = Activation::none;  ///< of the output, after the bias
   static constexpr std::string_view kNames[] = {"stride", "padding", "dilation", "groups", "activation"};
   friend bool operator==(const Conv2dOptions&, const Conv2dOptions&) = default;
 };
@@ -24,7 +24,7 @@ namespace ops {
 
 /// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y = act(x * w + bias) [N,P,Q,K],
 /// P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1. Throws ShapeError if the shapes do not agree.
-/// The library decides how the ReLU treats a NaN: with oneDNN it may become an infinity; cuDNN promises nothing.
+/// The library decides how the activation treats a NaN: oneDNN may make it ∞, or 6 with ReLU6; cuDNN promises nothing.
 class Conv2d final : public OpWith<Conv2d, Conv2dOptions> {
  public:
   explicit Conv2d(const Conv2dOptions& options);

@@ -79,6 +79,7 @@ void forward_row(const Geometry& g, std::int64_t image, std::int64_t out, const 
     }
   }
   if (g.options.activation == Activation::relu) std::transform(y, y + g.q * g.k, y, arithmetic::Relu<T>{});
+  if (g.options.activation == Activation::relu6) std::transform(y, y + g.q * g.k, y, arithmetic::Relu6<T>{});
 }
 
 /// One row [W,C] of the input's gradient: gathers from every output row that saw it.

@@ -7,7 +7,7 @@
 
 namespace braid::cuda {
 
-/// y [rows,channels] = act(y + bias) in the given floating dtype, with none or relu. The bias is null or [channels];
+/// y [rows,channels] = act(y + bias) in the given floating dtype. The bias is null or [channels];
 /// `units` are the SMs of the device.
 void add_bias(const StreamHandles& stream, int units, void* y, const void* bias, Activation activation,
               std::int64_t rows, std::int64_t channels, DType dtype);

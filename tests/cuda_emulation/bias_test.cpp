@@ -18,7 +18,8 @@ TEST_CASE("a bias is added to every row and the sum activated, in whatever preci
     for (int i = 0; i < kRows * channels; ++i) {
       float expected = static_cast<float>(i % 64 - 30);
       if (has_bias) expected += static_cast<float>(i % channels) * 0.5f;
-      if (activation == Activation::relu) expected = std::max(expected, 0.0f);
+      if (activation != Activation::none) expected = std::max(expected, 0.0f);
+      if (activation == Activation::relu6) expected = std::min(expected, 6.0f);
       CHECK(static_cast<float>(y[static_cast<std::size_t>(i)]) == expected);
     }
   };
@@ -27,6 +28,7 @@ TEST_CASE("a bias is added to every row and the sum activated, in whatever preci
       check_one(number, dtype, true, Activation::none, channels);
       check_one(number, dtype, true, Activation::relu, channels);
       check_one(number, dtype, false, Activation::relu, channels);
+      check_one(number, dtype, true, Activation::relu6, channels);
     }
   };
   check(float{}, DType::f32);

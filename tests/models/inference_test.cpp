@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
@@ -47,6 +48,21 @@ Result prepared(Session& session, Inference& inference, const Array& images, DTy
   return {logits.array(), session.tape().graph().node_count()};
 }
 
+/// Those without addition after a convolution that nothing else reads, which could have been folded.
+std::int64_t norms_after_convolutions(const StepGraph& graph) {
+  std::map<ValueId, int> readers;
+  std::vector<ValueId> normalised;
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId input : graph.inputs(node)) ++readers[input];
+    const auto* norm = dynamic_cast<const ops::BatchNormInference*>(node.op.get());
+    if (norm != nullptr && !norm->attributes().add) normalised.push_back(graph.inputs(node)[0]);
+  }
+  return std::ranges::count_if(normalised, [&](ValueId x) {
+    const NodeId producer = graph.value(x).producer;
+    return producer != kNoNode && graph.node(producer).op->name() == "conv2d" && readers[x] == 1;
+  });
+}
+
 double to_double(const Array& array, std::size_t i) {
   return static_cast<double>(array.dtype() == DType::bf16 ? static_cast<float>(array.as<BFloat16>()[i])
                                                           : array.as<float>()[i]);
@@ -80,6 +96,7 @@ TEST_CASE("every network gives the same logits once prepared, without the batch 
     const auto is_norm = [](const Parameter* tensor) { return tensor->name().ends_with("running_var"); };
     const bool has_norms = std::ranges::any_of(model->states(), is_norm);
     CHECK((found.nodes < expected.nodes) == has_norms);
+    CHECK(norms_after_convolutions(session.tape().graph()) == 0);
     CHECK(model->training());
   }
 }

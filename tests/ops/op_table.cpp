@@ -140,6 +140,12 @@ void add_conv2d_rows(Rows& rows) {
   // Depthwise: taps in blocks of 3x3, windows of padding only.
   add_activated({.padding = 3, .groups = 17, .activation = relu}, {2, 17, 16, 17}, {17, 7, 7, 1}, false);
   add_activated({.padding = 4, .groups = 35, .activation = relu}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
+  // ReLU6: by the portable loops or oneDNN, Winograd's algorithm, and depthwise with windows of padding only.
+  const Activation relu6 = Activation::relu6;
+  add_activated({.stride = 2, .padding = 1, .activation = relu6}, {2, 5, 6, 3}, {2, 3, 3, 3}, true);
+  add_activated({.activation = relu6}, {3, 13, 11, 48}, {40, 1, 1, 48}, false);
+  add_activated({.padding = 1, .activation = relu6}, {3, 14, 15, 32}, {48, 3, 3, 32}, false);
+  add_activated({.padding = 4, .groups = 35, .activation = relu6}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
   add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});

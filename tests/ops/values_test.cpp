@@ -133,7 +133,8 @@ TEST_CASE("the portable convolution is the definition of a convolution") {
           for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
             const double bias = inputs.size() == 3 ? element(inputs[2], k) : 0;
             double expected = bias + convolved(conv->attributes(), inputs[0], inputs[1], n, p, q, k);
-            if (conv->attributes().activation == Activation::relu) expected = std::max(expected, 0.0);
+            if (conv->attributes().activation != Activation::none) expected = std::max(expected, 0.0);
+            if (conv->attributes().activation == Activation::relu6) expected = std::min(expected, 6.0);
             error = std::max(error, std::abs(element(y, i) - expected));
           }
         }
@@ -160,20 +161,21 @@ void for_activated_convolutions(const Check& check) {
   CHECK(found > 0);
 }
 
-TEST_CASE("a convolution with ReLU is the convolution, then the ReLU, bit for bit") {
+TEST_CASE("a convolution with an activation is the convolution, then the activation, bit for bit") {
   for_activated_convolutions([](const OpRow& row, Conv2dOptions options, bool portable) {
     const std::vector<Array> inputs = make_inputs(row, DType::f32);
+    const bool relu6 = options.activation == Activation::relu6;
     options.activation = Activation::none;
     const Array y = run_op(ops::Conv2d(options), inputs, {.width = 2, .portable = portable})[0];
     const Array fused = run_op(*row.op, inputs, {.width = 2, .portable = portable})[0];
-    CHECK(same_bytes(fused, run_op(ops::Relu(), {y})[0]));
+    CHECK(same_bytes(fused, (relu6 ? run_op(ops::Relu6(), {y}) : run_op(ops::Relu(), {y}))[0]));
   });
 }
 
 TEST_CASE("a NaN or an infinity is not lost in the ReLU of a convolution") {
-  for_activated_convolutions([](const OpRow& row, const Conv2dOptions&, bool portable) {
+  for_activated_convolutions([](const OpRow& row, const Conv2dOptions& options, bool portable) {
     std::vector<Array> inputs = make_inputs(row, DType::f32);
-    if (inputs[0].size() == 0) return;
+    if (inputs[0].size() == 0 || options.activation == Activation::relu6) return;
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       inputs.back().as<float>()[0] = bad;  // of the bias, or of the filter: in every pixel of channel 0 that sees it
       const Array y = run_op(*row.op, inputs, {.width = 2, .portable = portable})[0];

@@ -187,20 +187,20 @@ void transpose_filter(int threads, std::int64_t channels, std::int64_t taps, con
 }
 
 /// The bias is null or [C].
-void fill_unseen(const Region& region, const float* bias, bool relu) {
+void fill_unseen(const Region& region, const float* bias, ActivationRange range) {
   for (std::int64_t n = 0; n < region.count[0]; ++n) {
     for (std::int64_t p = 0; p < region.count[1]; ++p) {
       for (std::int64_t q = 0; q < region.count[2]; ++q) {
         float* y = region.y + n * region.y_step[0] + p * region.y_step[1] + q * region.y_step[2];
         start_from(bias, region.channels, y);
-        if (relu) std::transform(y, y + region.channels, y, arithmetic::Relu<float>{});
+        std::transform(y, y + region.channels, y, range);
       }
     }
   }
 }
 
-/// Inputs are the image, the filter and perhaps a bias, after which there may be a ReLU.
-std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, bool relu) {
+/// Inputs are the image, the filter and perhaps a bias, after which the sums are kept within the range.
+std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, ActivationRange range) {
   const std::int64_t channels = problem.y[3];
   const std::size_t bytes = static_cast<std::size_t>(taps * channels) * sizeof(float);
   return function_kernel(
@@ -211,9 +211,9 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
         parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t) {
           problem.for_regions(band, x, y, w, [&](const Region& region, bool is_first, bool is_last) {
             if (region.taps[0] == 0) {
-              fill_unseen(region, bias, relu);
+              fill_unseen(region, bias, range);
             } else {
-              convolve(region, !is_first, bias, relu && is_last);
+              convolve(region, !is_first, bias, is_last ? range : range_of(Activation::none));
             }
           });
         });
@@ -258,7 +258,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   if (!applies(spec, options, x, y) || !pays(y, w, false)) return nullptr;
   const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
   return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
-                     options.activation == Activation::relu);
+                     range_of(options.activation));
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
@@ -266,7 +266,8 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   if (!applies(spec, options, dx, dy) || !pays(dy, w, false)) return nullptr;
   const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
-  return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2], false);
+  return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2],
+                     range_of(Activation::none));
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {

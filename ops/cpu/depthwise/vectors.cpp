@@ -60,7 +60,7 @@ template <int kRows, int kColumns, class F>
 struct Convolve {
   bool add;
   const float* bias;
-  bool relu;
+  ActivationRange range;
 
   template <int kRows, int kColumns>
   void run(const Region& r) const {
@@ -74,7 +74,7 @@ struct Convolve {
     const std::int64_t x_row = r.x_tap[0], x_column = r.x_tap[1], x_step = r.x_step[2], y_step = r.y_step[2];
     const bool adds = add;
     const __m512 start = bias == nullptr ? __m512{} : lanes.load(bias + c);
-    const __m512 least = _mm512_set1_ps(relu ? 0 : -std::numeric_limits<float>::infinity());
+    const __m512 least = _mm512_set1_ps(range.least), most = _mm512_set1_ps(range.most);
     __m512 taps[kRows][kColumns];
     for_taps<kRows, kColumns>(
         [&](int i, int j) { taps[i][j] = lanes.load(r.w + i * r.w_tap[0] + j * r.w_tap[1] + c); });
@@ -89,7 +89,9 @@ struct Convolve {
             const float* seen = x + i * x_row + j * x_column;
             outputs.each([&](int q) { sums[q] = _mm512_fmadd_ps(lanes.load(seen + q * x_step), taps[i][j], sums[q]); });
           });
-          outputs.each([&](int q) { lanes.store(y + q * y_step, sums[q] < least ? least : sums[q]); });
+          outputs.each([&](int q) {
+            lanes.store(y + q * y_step, sums[q] < least ? least : sums[q] > most ? most : sums[q]);
+          });
           x += kOutputs * x_step;
           y += kOutputs * y_step;
         };
@@ -162,8 +164,8 @@ void with_taps(const Region& region, const Work& work) {
 
 }  // namespace
 
-void convolve(const Region& region, bool add, const float* bias, bool relu) {
-  with_taps(region, Convolve{add, bias, relu});
+void convolve(const Region& region, bool add, const float* bias, ActivationRange range) {
+  with_taps(region, Convolve{add, bias, range});
 }
 
 void add_products(const Region& region) { with_taps(region, AddProducts{}); }

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "ops/common/activation.h"
+
 namespace braid::cpu::depthwise {
 
 /// Whether this processor has AVX-512.
@@ -26,9 +28,9 @@ struct Region {
   std::int64_t w_tap[2];
 };
 
-/// y = start + Σ x·w over the taps, and then perhaps ReLU; start is y itself, if `add`, else the bias, or zero if that
+/// y = start + Σ x·w over the taps, kept within the range; start is y itself, if `add`, else the bias, or zero if that
 /// is null.
-void convolve(const Region& region, bool add, const float* bias, bool relu);
+void convolve(const Region& region, bool add, const float* bias, ActivationRange range);
 
 /// w += Σ x·y over the outputs, for every tap.
 void add_products(const Region& region);

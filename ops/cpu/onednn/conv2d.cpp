@@ -156,11 +156,11 @@ std::vector<Slice> cut(const Problem& whole, std::int64_t pieces, Rows rows) {
 }
 
 /// oneDNN's own ReLU, max(x, 0), turns a NaN into 0, because it takes the second of two operands if one is a NaN. This
-/// is −min(max(−x, −∞), 0), which turns it into ∞, so that it is not lost.
-dnnl::post_ops relu() {
+/// is −min(max(−x, −most), 0), which turns it into the most, ∞ for ReLU, so that it is not lost.
+dnnl::post_ops within(ActivationRange range) {
   dnnl::post_ops steps;
   append(steps, algorithm::eltwise_linear, -1, 0);
-  append(steps, algorithm::eltwise_clip, -std::numeric_limits<float>::infinity(), 0);
+  append(steps, algorithm::eltwise_clip, -range.most, -range.least);
   append(steps, algorithm::eltwise_linear, -1, 0);
   return steps;
 }
@@ -215,7 +215,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Problem whole(options, spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
   dnnl::primitive_attr attributes = user_scratchpad();
-  if (options.activation == Activation::relu) attributes.set_post_ops(relu());
+  if (options.activation != Activation::none) attributes.set_post_ops(within(range_of(options.activation)));
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
     add_slices<dnnl::convolution_forward>(
         kernel, whole, Rows::of_result,

@@ -207,15 +207,15 @@ template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2
 template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
 
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride,
-                  const float* bias, bool relu) {
+                  const float* bias, ActivationRange range) {
   const std::int64_t column = y.channels, row = y.width * column;
   const Grid<float> out{y.data + (tile.n * y.height + tile.h) * row + tile.w * column, row, column};
   const std::int64_t rows = y.height - tile.h, columns = y.width - tile.w;
   const Vector offset = bias == nullptr ? Vector{} : load(bias);
-  const Vector least = _mm512_set1_ps(relu ? 0 : -std::numeric_limits<float>::infinity());
+  const Vector least = _mm512_set1_ps(range.least), most = _mm512_set1_ps(range.most);
   apply_2d<OutputMap>({m, kPatch * point_stride, point_stride}, [=](int i, int j, Vector value) {
     const Vector sum = value + offset;
-    if (i < rows && j < columns) store(out.at(i, j), sum < least ? least : sum);
+    if (i < rows && j < columns) store(out.at(i, j), sum < least ? least : sum > most ? most : sum);
   });
 }
 

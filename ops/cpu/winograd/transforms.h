@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/shape.h"
+#include "ops/common/activation.h"
 #include "ops/common/extent.h"
 
 namespace braid::cpu::winograd {
@@ -48,10 +49,10 @@ template <class Map>
 void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v,
                      std::int64_t point_stride);
 
-/// Aᵀ M A plus the bias, if not null, and then perhaps ReLU, for 16 channels of one tile; outputs beyond the edge are
+/// Aᵀ M A plus the bias, if not null, kept within the range, for 16 channels of one tile; outputs beyond the edge are
 /// dropped.
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride,
-                  const float* bias, bool relu);
+                  const float* bias, ActivationRange range);
 
 /// Gᵀ M G for 16 channels of one filter: dw [3,3,channels] becomes it, or grows by it.
 void store_filter(const float* m, std::int64_t point_stride, std::int64_t channels, bool add, float* dw);

@@ -48,7 +48,7 @@ struct Problem {
   Shape x, y, filter;
   Extent2d padding;
   int width;
-  bool relu = false;  ///< after the bias
+  ActivationRange range = range_of(Activation::none);  ///< after the bias
 
   Tiling tiling() const { return {y[0], divide_up(y[1], kOutput), divide_up(y[2], kOutput)}; }
 };
@@ -169,7 +169,7 @@ class Convolution final : public Kernel {
         const std::int64_t k = first_filter + lane;
         const Images<float> y{y_ + k, problem_.y[1], problem_.y[2], k_};
         const float* bias = bias_ == nullptr ? nullptr : bias_ + k;
-        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride, bias, problem_.relu);
+        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride, bias, problem_.range);
       }
     }
   }
@@ -293,9 +293,8 @@ class BackwardFilter final : public Kernel {
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
-  const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,
-                        spec.inputs[1].shape, options.padding,
-                        spec.width,           options.activation == Activation::relu};
+  const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,       spec.inputs[1].shape, options.padding,
+                        spec.width,           range_of(options.activation)};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<Convolution>(problem, FilterView::straight);
 }

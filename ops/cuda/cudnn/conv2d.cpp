@@ -128,7 +128,8 @@ Implementations make_conv2d(const KernelSpec& spec) {
       problem_of(spec, Direction::forward, options, spec.inputs[0], spec.inputs[1], spec.outputs[0]);
   problem.bias = bias;
   problem.relu = activates;
-  const ConvolutionPlans whole = convolution_plans(problem);
+  const bool fuses = options.activation != Activation::relu6;  // whether the plans here do
+  const ConvolutionPlans whole = fuses ? convolution_plans(problem) : ConvolutionPlans();
   if (!whole.empty()) {
     return implementations(whole,
                            bias ? std::vector<std::int64_t>{kX, kW, kBias, kY} : std::vector<std::int64_t>{kX, kW, kY});

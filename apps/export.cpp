@@ -39,11 +39,17 @@ void export_model(const ExportArguments& arguments) {
   const auto model = make_model(config.model, session, *dataset);
   const std::string checkpoint =
       arguments.checkpoint.empty() && is_folder ? folder / RunFolder::kModel : fs::path(arguments.checkpoint);
-  if (!checkpoint.empty()) load_checkpoint(checkpoint, session, model->tensors());
+  const std::string& weights = checkpoint.empty() ? config.model.weights : checkpoint;
+  if (!checkpoint.empty()) {
+    load_checkpoint(checkpoint, session, model->tensors());
+  } else if (!weights.empty()) {
+    load_weights(weights, *model, dataset->image_shape());
+  }
   const std::pair<std::string, std::string> metadata[] = {
       {"model", config.model.name},
       {"mean", nlohmann::json(config.data.mean).dump()},
       {"std", nlohmann::json(config.data.std).dump()},
+      {"classes", nlohmann::json(dataset->class_names()).dump()},
       {"input", "pixels on the scale 0 to 1, then (pixel - mean) / std for each channel; an empty list means 0 or 1"}};
   const Shape image = dataset->image_shape();
   if (!arguments.onnx.empty()) export_onnx(arguments.onnx, *model, image, metadata);
@@ -51,7 +57,7 @@ void export_model(const ExportArguments& arguments) {
   for (const std::string& file : {arguments.onnx, arguments.torchvision}) {
     if (file.empty()) continue;
     std::cout << "wrote " << file << ": " << config.model.name << " with "
-              << (checkpoint.empty() ? "its initial weights" : "the weights of " + checkpoint) << std::endl;
+              << (weights.empty() ? "its initial weights" : "the weights of " + weights) << std::endl;
   }
 }
 

@@ -68,10 +68,10 @@ bool for_each_segment(std::string_view content, const F& f) {
   constexpr std::size_t kEnd = 0xd9, kStartOfScan = 0xda;
   const ByteReader bytes{content};
   bool in_scan = false;
-  for (std::size_t at = 2; at + 2 <= content.size();) {
+  for (std::size_t at = 2; (at = content.find('\xff', at)) < content.size() - 1;) {
     const std::size_t marker = bytes.byte(at + 1);
     const bool stuffed = in_scan && (marker == 0 || (marker >= 0xd0 && marker <= 0xd7));
-    if (bytes.byte(at) != 0xff || marker == 0xff || stuffed) {  // data, padding
+    if (marker == 0xff || stuffed) {  // padding, or data
       at += stuffed ? 2 : 1;
       continue;
     }

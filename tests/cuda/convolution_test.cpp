@@ -65,6 +65,22 @@ TEST_CASE("convolutions are planned with a handle for the device, one per thread
   CHECK(joined(recording::mistakes()) == "");
 }
 
+TEST_CASE("a bias and a ReLU are part of cuDNN's plan, and a ReLU6 is done by a kernel of our own after it") {
+  for (const Activation activation : {Activation::relu, Activation::relu6}) {
+    recording::reset();
+    Session session({.device = "cuda", .streams = 1});
+    Step step = session.step();
+    const auto f16 = [](const Shape& shape) { return cast(random_array(shape, 1), DType::f16); };
+    conv2d(f16({2, 8, 8, 64}), f16({64, 3, 3, 64}), f16({64}), {.padding = 1, .activation = activation});
+    step.run();
+    session.synchronize();
+    const auto own = std::ranges::count_if(
+        recording::calls(), [](const Call& call) { return call.kernel.find("AddBias") != std::string::npos; });
+    CHECK((own > 0) == (activation == Activation::relu6));
+    CHECK(joined(recording::mistakes()) == "");
+  }
+}
+
 TEST_CASE("a plan that cuDNN does not execute is reloaded from its JSON") {
   const std::string first = first_choice();
   NewConvolution convolution;

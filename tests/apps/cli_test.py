@@ -106,8 +106,8 @@ class CommandLine(unittest.TestCase):
         self.assertTrue(result.stdout.endswith("results are in runs/tiny-1\n"), result.stdout)
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
-        self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()),
-                         ["checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors"])
+        self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
+                         ["checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors"])
         expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
         checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
@@ -588,8 +588,8 @@ train: {epochs: 2, batch_size: 8}
         message = self.fails("train", self.config, "-q", preexec_fn=limit_file_size)
         self.assertIn("runs/tiny-1/checkpoints/step-", message)
         self.assertIn("cannot write: File too large", message)
-        self.assertEqual(sorted(p.name for p in (self.runs / "tiny-1").iterdir()),
-                         ["checkpoints", "config.yaml", "metrics.jsonl"])
+        self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
+                         ["checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl"])
         self.assertEqual(list((self.runs / "tiny-1/checkpoints").iterdir()), [])
 
     def test_bench(self):

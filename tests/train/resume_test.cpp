@@ -105,6 +105,9 @@ std::vector<std::string> tensors(const fs::path& folder) {
 
 void check_equal(const fs::path& resumed, const fs::path& whole) {
   CHECK((timeless_metrics(resumed) == timeless_metrics(whole)));  // too long to print
+  std::string rows = csv_header();
+  for (const nlohmann::json& record : metrics_of(resumed)) rows += csv_line(record);
+  CHECK(bytes_of(resumed / MetricsLog::kCsv) == rows);
   CHECK((tensors(resumed) == tensors(whole)));
   CHECK((bytes_of(resumed / "model.safetensors") == bytes_of(whole / "model.safetensors")));
 }

@@ -25,7 +25,7 @@ inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) 
 inline std::vector<nlohmann::json> timeless_metrics(const std::filesystem::path& run) {
   std::vector<nlohmann::json> records = metrics_of(run);
   for (nlohmann::json& record : records) {
-    for (const char* key : {"seconds", "images_per_second"}) record.erase(key);
+    for (const char* key : {"seconds", "waiting_seconds", "images_per_second"}) record.erase(key);
   }
   return records;
 }

@@ -18,8 +18,12 @@ class ProtoMessage {
   }
   ProtoMessage& real(int field, float value) {
     tag(field, 5);
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    for (int shift = 0; shift < 32; shift += 8) bytes_ += static_cast<char>((bits >> shift) & 0xFF);
+    fixed(std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+  ProtoMessage& real64(int field, double value) {
+    tag(field, 1);
+    fixed(std::bit_cast<std::uint64_t>(value));
     return *this;
   }
   ProtoMessage& text(int field, std::string_view value) {
@@ -37,6 +41,9 @@ class ProtoMessage {
   const std::string& bytes() const { return bytes_; }
 
  private:
+  void fixed(auto bits) {
+    for (std::size_t i = 0; i < sizeof bits; ++i) bytes_ += static_cast<char>((bits >> (8 * i)) & 0xFF);
+  }
   void tag(int field, unsigned wire_type) { varint(static_cast<unsigned>(field) << 3U | wire_type); }
   void varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);

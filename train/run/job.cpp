@@ -193,10 +193,11 @@ void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::siz
 void Job::report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const {
   const Evaluation& test = result_.test;
   const double rate = static_cast<double>(epoch_.images) / seconds;
-  json record{{"event", "epoch"},       {"step", result_.steps},
-              {"epoch", epoch_.number}, {"lr", learner_.optimizer().lr()},
-              {"loss", epoch_.loss()},  {"accuracy", epoch_.accuracy()},
-              {"seconds", seconds},     {"images_per_second", rate}};
+  json record{{"event", "epoch"},         {"step", result_.steps},
+              {"epoch", epoch_.number},   {"lr", learner_.optimizer().lr()},
+              {"loss", epoch_.loss()},    {"accuracy", epoch_.accuracy()},
+              {"seconds", seconds},       {"waiting_seconds", train_loader_.waited()},
+              {"images_per_second", rate}};
   if (tested) record.update({{"test_loss", test.loss}, {"test_accuracy", test.top1}, {"test_top5", test.top5}});
   folder.append_metrics(record.dump());
   progress.print(

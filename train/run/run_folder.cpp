@@ -1,6 +1,5 @@
 #include "train/run/run_folder.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -96,27 +95,13 @@ RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::s
 RunFolder::RunFolder(fs::path folder, const std::string& config_yaml, Use use)
     : path_(std::move(folder)),
       lock_(path_, use == Use::made),
-      metrics_((use == Use::made ? with_config(path_, config_yaml) : path_) / kMetrics, O_WRONLY | O_CREAT | O_APPEND) {
+      metrics_(use == Use::made ? with_config(path_, config_yaml) : path_) {
   if (use == Use::found && read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
 }
 
 std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder, const std::string& config_yaml) {
   clean(folder);
   return std::unique_ptr<RunFolder>(new RunFolder(folder, config_yaml, Use::found));
-}
-
-void RunFolder::truncate_metrics(std::uint64_t bytes) {
-  if (metrics_.size() > bytes) metrics_.truncate(bytes);
-}
-
-void RunFolder::append_metrics(std::string_view json) {
-  const std::uint64_t complete = metrics_.size();
-  try {
-    metrics_.write(message(json, '\n'));
-  } catch (const Error&) {
-    metrics_.truncate(complete);
-    throw;
-  }
 }
 
 void RunFolder::append_last_words(std::string_view json) {

@@ -8,13 +8,13 @@
 #include <string_view>
 
 #include "train/checkpoint/files.h"
+#include "train/run/metrics_log.h"
 
 namespace braid {
 
 class RunFolder {
  public:
   static constexpr const char* kConfig = "config.yaml";
-  static constexpr const char* kMetrics = "metrics.jsonl";
   static constexpr const char* kCheckpoints = "checkpoints";
   static constexpr const char* kModel = "model.safetensors";
 
@@ -33,12 +33,10 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model_path() const { return path_ / kModel; }
   std::filesystem::path checkpoints_path() const { return path_ / kCheckpoints; }
-  std::uint64_t metrics_bytes() const { return metrics_.size(); }
-  /// Forgets the lines after these bytes.
-  void truncate_metrics(std::uint64_t bytes);
-  /// Appends one line, a JSON object, to metrics.jsonl. Throws Error if it cannot write the whole line; then no part of
-  /// it remains in the file.
-  void append_metrics(std::string_view json);
+  std::uint64_t metrics_bytes() const { return metrics_.bytes(); }
+  /// See MetricsLog.
+  void truncate_metrics(std::uint64_t bytes) { metrics_.truncate(bytes); }
+  void append_metrics(std::string_view json) { metrics_.append(json); }
   /// The same for a run that has failed, but ignores errors: the disk may be the cause of the failure, and the first
   /// error is the one to report.
   void append_last_words(std::string_view json);
@@ -50,7 +48,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   FolderLock lock_;
-  File metrics_;
+  MetricsLog metrics_;
 };
 
 }  // namespace braid

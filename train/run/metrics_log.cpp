@@ -1,0 +1,106 @@
+#include "train/run/metrics_log.h"
+
+#include <fcntl.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/read_file.h"
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kColumns[] = {"event",    "step",           "epoch",         "lr",        "loss",
+                                    "accuracy", "test_loss",      "test_accuracy", "test_top5", "images_per_second",
+                                    "seconds",  "waiting_seconds"};
+constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
+
+void append_whole(File& file, std::string_view text) {
+  const std::uint64_t complete = file.size();
+  try {
+    file.write(text);
+  } catch (const Error&) {
+    file.truncate(complete);
+    throw;
+  }
+}
+
+json parse_record(std::string_view line) { return json::parse(line, nullptr, false); }
+
+bool is_step_or_epoch(const json& record) {
+  if (!record.is_object()) return false;
+  const std::string event = record.value("event", "");
+  return event == "step" || event == "epoch";
+}
+
+}  // namespace
+
+std::string csv_header() {
+  std::ostringstream line;
+  for (const char* column : kColumns) line << (column == kColumns[0] ? "" : ",") << column;
+  line << '\n';
+  return line.str();
+}
+
+std::string csv_line(const json& record) {
+  if (!is_step_or_epoch(record)) return {};
+  std::ostringstream line;
+  for (const char* column : kColumns) {
+    line << (column == kColumns[0] ? "" : ",");
+    const auto cell = record.find(column);
+    if (cell != record.end()) line << (cell->is_string() ? cell->get<std::string>() : cell->dump());
+  }
+  line << '\n';
+  return line.str();
+}
+
+std::vector<json> read_metrics(const std::filesystem::path& folder) {
+  std::vector<json> records;
+  std::istringstream lines(read_file(folder / MetricsLog::kJson, "the metrics"));
+  for (std::string line; std::getline(lines, line);) {
+    json record = parse_record(line);
+    if (!record.is_object()) break;
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& folder) : folder_(folder), json_(folder / kJson, kAppend) {}
+
+void MetricsLog::append(std::string_view record) {
+  append_whole(json_, message(record, '\n'));
+  repeat(parse_record(record));
+}
+
+void MetricsLog::repeat(const json& record) {
+  if (!is_step_or_epoch(record)) return;
+  if (!csv_) csv_.emplace(folder_ / kCsv, kAppend);
+  append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(record)));
+  if (!events_) events_.emplace(folder_);
+  events_->add(record);
+}
+
+void MetricsLog::truncate(std::uint64_t bytes) {
+  if (json_.size() > bytes) json_.truncate(bytes);
+  std::string rows = csv_header();
+  std::int64_t last = 0;
+  const std::vector<json> kept = read_metrics(folder_);
+  for (const json& record : kept) {
+    rows += csv_line(record);
+    if (is_step_or_epoch(record)) last = record.value("step", last);
+  }
+  csv_.reset();
+  write_file(folder_ / kCsv, rows);
+  // The old event file may have more records of the last step than were kept: all of that step are forgotten, and those
+  // that were kept written again.
+  events_.emplace(folder_, last);
+  for (const json& record : kept) {
+    if (is_step_or_epoch(record) && record.value("step", last) == last) events_->add(record);
+  }
+}
+
+}  // namespace braid

@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   add_train(app, exit_code);
   add_eval(app);
+  add_report(app);
   add_export(app);
   add_bench(app);
   add_summary(app);

@@ -13,6 +13,7 @@ inline constexpr int kSignalled = 128;  ///< plus the signal that ended training
 
 void add_train(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app);
+void add_report(CLI::App& app);
 void add_export(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_summary(CLI::App& app);
@@ -32,6 +33,9 @@ struct ConfigArguments {
   std::vector<std::string> overrides;
   void add_to(CLI::App& command, const std::string& description = "Config file (YAML)", bool required = true) {
     command.add_option("config", path, description)->type_name("CONFIG")->required(required);
+    add_overrides_to(command);
+  }
+  void add_overrides_to(CLI::App& command) {
     command.add_option("--set", overrides, "Override a key of the config, for example train.epochs=3; can be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false)

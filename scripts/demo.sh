@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to trained networks: installs what is missing, builds, and trains three networks at once on
-# Fashion-MNIST, for one epoch. Ends with their test accuracies. You can stop and restart it at any time.
+# Fashion-MNIST, for one epoch. Ends with their test accuracies and a page about them. You can stop and restart it at any time.
 # Arguments go to `braid train`, for instance: scripts/demo.sh --set train.epochs=2
 #
 # The first build includes the CUDA backend if this machine has a GPU and the toolkit, or if BRAID_CUDA=ON is set.
@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 
 build=build/release
-begin_steps 4 $build/log.txt
+begin_steps 5 $build/log.txt
 only_build $build
 step 'installing what is missing' scripts/setup.sh --demo
 
@@ -43,4 +43,11 @@ if has_gpu; then
   fi
 fi
 next_step "training ResNet-20, a GoogLeNet and a PathNet-like net at once$training_time"
-exec $build/bin/braid train configs/concurrent.yaml "$@"
+$build/bin/braid train configs/concurrent.yaml "$@"
+
+config=$($build/bin/braid train configs/concurrent.yaml "$@" --print-config)
+name=$(sed -n 's/^name: //p' <<<"$config")
+root=$(sed -n '/^output:/{n;s/^ *root: "\(.*\)"$/\1/p}' <<<"$config")
+run=$(printf '%s\n' "$root/$name"-* | sort --version-sort | tail -n 1)
+step 'writing the report' $build/bin/braid report "$run"
+echo "open $run/report.html in a browser"

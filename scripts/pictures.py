@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the pictures of README.md and docs/scheduling.md: pictures.py PROGRAM [PICTURE ...]. Needs Chromium.
 
-They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html."""
+They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html, and 'braid report'."""
 import pathlib
 import re
 import shutil
@@ -19,6 +19,8 @@ STEP = [DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "--set", "streams=2",
 PROFILE = ["profile", *STEP, "-o", "costs.json", "--runs", "20"]
 TRAINING = ["train", *STEP, "-q", "--set", "costs=costs.json", "--set", "train.max_steps=40"]
 TRAININGS = 10
+EPOCHS = ["train", STEP[0], "-q", "--set", "train.epochs=3"]
+RATES = ["0.05", "0.005"]
 PICTURES = {  # file: page, the parts of it that are shown, width, height and scale
     "pathnet-plan.png": ("network", "gantt", 1320, 408, 1),
     "plan-page.png": ("block", "", 1320, 2915, 0.75),
@@ -26,6 +28,7 @@ PICTURES = {  # file: page, the parts of it that are shown, width, height and sc
     "inception-gantt.png": ("block", "gantt", 1320, 408, 1),
     "inception-memory.png": ("block", "memory", 1320, 534, 1),
     "planned-and-measured.png": ("training", "gantt", 1320, 524, 1),
+    "report.png": ("report", "", 1320, 2050, 0.75),
 }
 
 
@@ -55,6 +58,11 @@ def main():
             trainings = [write("training", TRAINING) for _ in range(TRAININGS)]
             fastest = min(trainings, key=lambda page: float(re.search(r'"measured_us":([0-9.e+]+)', page).group(1)))
             (folder / "training.html").write_text(fastest)
+        if "report" in pages:
+            for rate in RATES:
+                subprocess.run([program, *EPOCHS, "--set", f"optimizer.lr={rate}", "--set", f"name=rate-{rate}"], cwd=folder, check=True)
+            runs = [f"runs/rate-{rate}-1" for rate in RATES]
+            subprocess.run([program, "report", *runs, "-o", "report.html"], cwd=folder, check=True)
         for picture, (page, parts, width, height, scale) in wanted.items():
             query = f"?show={parts}" if parts else ""
             subprocess.run([BROWSER, "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=10000",

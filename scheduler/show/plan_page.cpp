@@ -126,12 +126,12 @@ std::string plan_page_data(const PlanView& view) {
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string plan_page(const PlanView& view) {
-  std::string page = kPageTemplate;
-  std::string data = plan_page_data(view);
+std::string filled_page(std::string page, std::string data) {
   // A name must not end the script that the data are in.
   for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
   return page.replace(page.find(kPageData), kPageData.size(), data);
 }
+
+std::string plan_page(const PlanView& view) { return filled_page(kPageTemplate, plan_page_data(view)); }
 
 }  // namespace braid::scheduler

@@ -17,5 +17,7 @@ std::string plan_page(const PlanView& view);
 /// The page without its data: scheduler/show/page/, put together by the build. The data go in the place of kPageData.
 extern const char* const kPageTemplate;
 inline constexpr std::string_view kPageData = "/*DATA*/";
+/// A page with its data, which are JSON.
+std::string filled_page(std::string page, std::string data);
 
 }  // namespace braid::scheduler

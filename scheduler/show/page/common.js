@@ -1,53 +1,5 @@
 // Draws DATA (scheduler/show/plan_page.cpp). Every chart keeps its elements and moves them when the view changes.
-// This file: what all parts of the page share. ready.js comes last.
-'use strict';
-
-addEventListener('error', event => {
-  document.title = 'error';
-  document.getElementById('errors').textContent += `${event.message} (line ${event.lineno}) `;
-});
-
-const $ = id => document.getElementById(id);
-const SVG = 'http://www.w3.org/2000/svg';
-
-/// A new SVG element.
-function draw(parent, name, attributes = {}, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  return parent.appendChild(element);
-}
-function set(element, attributes) {
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-}
-
-// ---- numbers as text
-
-function time(us, digits = 3) {
-  if (us >= 1e6) return `${+(us / 1e6).toPrecision(digits)} s`;
-  if (us >= 1e3) return `${+(us / 1e3).toPrecision(digits)} ms`;
-  return `${+us.toPrecision(digits)} µs`;
-}
-function bytes(count) {
-  const units = ['B', 'KiB', 'MiB', 'GiB'];
-  let unit = 0;
-  for (; count >= 1024 && unit < 3; ++unit) count /= 1024;
-  return `${unit === 0 ? count : +count.toPrecision(count >= 1000 ? 4 : 3)} ${units[unit]}`;
-}
-const ratio = number => number.toFixed(2);
-const escaped = text => String(text).replace(/[&<>]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;'}[c]));
-const fits = (text, pixels, perLetter = 7) => text.length * perLetter + 8 <= pixels;
-const plural = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
-
-/// Steps of 1, 2 or 5 times a power of ten, about this many of them in a range.
-function ticks(from, to, count) {
-  const rough = Math.max(to - from, 1e-9) / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(k => k * power).find(s => s >= rough);
-  const list = [];
-  for (let k = Math.ceil(from / step); k * step <= to; ++k) list.push(k * step);
-  return list;
-}
+// This file: what all parts of the page share, beyond basics.js. ready.js comes last.
 
 // ---- what all charts know
 
@@ -61,15 +13,11 @@ if (measured) runs.push({name: 'measured', key: 'measured', pace: DATA.measured_
 const length = ([from, to]) => to - from;
 const end = Math.max(...DATA.nodes.flatMap(node => runs.map(run => node[run.key][1])), 1e-9);
 const view = {from: 0, to: end};  // of time; shared by the charts that have it
-const redraws = [];
 
 // Jobs that train together have a colour each.
 const together = DATA.jobs.length > 1;
-const kHues = [210, 145, 275, 25, 320, 180, 95, 245];
-const hue = job => job < kHues.length ? kHues[job] : (job * 137.5) % 360;
 const job_class = job => together && job >= 0 ? ' job' : '';
 const job_style = job => together && job >= 0 ? {style: `--hue: ${hue(job)}`, 'data-job': job} : {};
-const kLeft = 108, kRight = 16;
 
 // ---- head and numbers
 
@@ -128,10 +76,6 @@ for (const legend of document.querySelectorAll('[data-legend]')) {
 
 // ---- details
 
-function rows(list) {
-  return `<table>${list.filter(([, value]) => value !== '' && value !== undefined)
-      .map(([name, value]) => `<tr><td>${name}</td><td>${escaped(value)}</td></tr>`).join('')}</table>`;
-}
 const named = node => `${node.op}${node.layer ? `, ${node.layer}` : ''}`;
 const span = ([from, to]) => `${time(from, 4)} to ${time(to, 4)} (${time(to - from)})`;
 
@@ -177,12 +121,6 @@ addEventListener('mousemove', event => {
   }
   if (target) place_tooltip(event);
 });
-function place_tooltip(event) {
-  const tooltip = $('tooltip'), box = tooltip.getBoundingClientRect();
-  tooltip.style.left = `${Math.max(4, Math.min(event.clientX + 16, innerWidth - box.width - 8))}px`;
-  tooltip.style.top = `${event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 12
-                                                                       : event.clientY + 18}px`;
-}
 
 // ---- zoom and drag
 
@@ -206,16 +144,8 @@ function interact(chart, zoom, move, reset) {
   chart.addEventListener('dblclick', reset);
 }
 
-const width_of = chart => chart.clientWidth || 1200;
-const pixels = chart => width_of(chart) - kLeft - kRight;
 const x_of = (chart, t) => kLeft + (t - view.from) / (view.to - view.from) * pixels(chart);
 
-let scheduled = false;
-function redraw() {
-  if (scheduled) return;
-  scheduled = true;
-  requestAnimationFrame(() => { scheduled = false; for (const each of redraws) each(); });
-}
 function look_at(from, to) {
   const length = Math.min(Math.max(to - from, end * 1e-5), end);
   view.from = Math.min(Math.max(from, 0), end - length);

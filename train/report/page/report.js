@@ -1,0 +1,127 @@
+// Draws DATA (train/report/report.cpp).
+
+const percent = share => `${(100 * share).toFixed(2)} %`;
+const of_event = (run, event) => run.metrics.filter(record => record.event === event);
+const last_of = list => list[list.length - 1];
+
+document.title = `Report: ${DATA.runs.map(run => run.name).join(', ')}`;
+$('title').textContent = document.title;
+$('subtitle').textContent = [...new Set(DATA.runs.map(run => `${run.dataset} on ${run.device}`))].join('; ');
+
+// ---- results
+
+const tests_of = run => run.metrics.filter(record => 'test_loss' in record);
+const last_with = (run, key) => last_of(run.metrics.filter(record => key in record))?.[key];
+const columns = [
+  ['run', run => run.name], ['model', run => run.model], ['precision', run => run.precision],
+  ['batch size', run => run.batch_size], ['epochs', run => `${of_event(run, 'epoch').length} of ${run.epochs}`],
+  ['steps', run => last_with(run, 'step') ?? 0],
+  ['training loss', run => last_with(run, 'loss')?.toFixed(4)],
+  ['test loss', run => last_with(run, 'test_loss')?.toFixed(4)],
+  ['test accuracy', run => tests_of(run).length ? percent(last_with(run, 'test_accuracy')) : undefined],
+  ['best', run => tests_of(run).length ? percent(Math.max(...tests_of(run).map(test => test.test_accuracy))) : undefined],
+  ['images/s', run => last_with(run, 'images_per_second')?.toFixed(0)],
+];
+$('runs-table').innerHTML = `<tr>${columns.map(([name]) => `<th>${name}</th>`).join('')}</tr>` + DATA.runs.map(
+    run => `<tr>${columns.map(([name, cell]) => `<td data-column="${name}">${escaped(cell(run) ?? '–')}</td>`).join('')}</tr>`).join('');
+
+// ---- curves
+
+document.querySelector('#curves .legend').innerHTML = DATA.runs.map(
+    (run, job) => `<span><i style="background: hsl(${hue(job)} var(--line-tone))"></i>${escaped(run.name)}</span>`).join('');
+
+/// The values of a member of the records over steps; the last of those with the same step.
+function curve(run, job, key, event) {
+  const points = new Map();
+  for (const record of run.metrics) {
+    if (key in record && (!event || record.event === event)) points.set(record.step, record[key]);
+  }
+  return {name: key.startsWith('test') ? `${run.name}, test` : run.name, points: [...points], job, test: key.startsWith('test')};
+}
+const all_curves = (keys, event) => DATA.runs.flatMap((run, job) => keys.map(key => curve(run, job, key, event)))
+    .filter(({points}) => points.length > 0);
+draw_curves($('loss-chart'), all_curves(['loss', 'test_loss']));
+draw_curves($('accuracy-chart'), all_curves(['accuracy', 'test_accuracy']), percent);
+draw_curves($('rate-chart'), all_curves(['lr']));
+draw_curves($('throughput-chart'), all_curves(['images_per_second']));
+const waiting = all_curves(['waiting_seconds'], 'epoch');
+$('waiting').hidden = waiting.length === 0;
+if (waiting.length > 0) draw_curves($('waiting-chart'), waiting);
+
+// ---- what the trained models confuse
+
+function new_element(parent, name, attributes = {}, text) {
+  const element = document.createElement(name);
+  set(element, attributes);
+  if (text !== undefined) element.textContent = text;
+  return parent.appendChild(element);
+}
+
+/// Rows are the true classes, columns the predicted ones.
+function draw_confusion(parent, {classes, confusion}) {
+  const n = classes.length, cell = Math.max(3, Math.min(46, Math.floor(500 / n)));
+  const named = cell > 10;
+  const shown = name => name.length > 17 ? `${name.slice(0, 16)}…` : name;
+  const kName = named ? 16 + 8 * Math.max(...classes.map(name => shown(name).length)) : 8;
+  const chart = draw(parent, 'svg', {class: 'confusion', width: kName + n * cell + 8, height: kName + n * cell + 8});
+  draw(chart, 'rect', {x: kName, y: kName, width: n * cell, height: n * cell, style: 'fill: var(--panel)'});
+  for (let i = 0; named && i < n; ++i) {
+    const middle = kName + i * cell + cell / 2;
+    draw(chart, 'text', {x: kName - 6, y: middle + 4, 'text-anchor': 'end'}, shown(classes[i]));
+    draw(chart, 'text', {transform: `translate(${middle + 4} ${kName - 6}) rotate(-90)`}, shown(classes[i]));
+  }
+  const totals = Array(n).fill(0);
+  for (const [label, , count] of confusion) totals[label] += count;
+  for (const [label, predicted, count] of confusion) {
+    const x = kName + predicted * cell, y = kName + label * cell;
+    const rect = draw(chart, 'rect', {class: label === predicted ? 'cell right' : 'cell', x, y, width: cell, height: cell,
+                                      'fill-opacity': 0.12 + 0.88 * count / totals[label], 'data-label': label,
+                                      'data-predicted': predicted, 'data-count': count});
+    draw(rect, 'title', {}, `${classes[label]} taken for ${classes[predicted]}: ${count} of ${totals[label]}`);
+    if (cell >= 24) {
+      draw(chart, 'text', {x: x + cell / 2, y: y + cell / 2 + 4, 'text-anchor': 'middle', 'pointer-events': 'none'}, count);
+    }
+  }
+}
+
+for (const run of DATA.runs) {
+  const test = run.test;
+  if (!test) continue;
+  const parts = new_element($('tests'), 'div', {class: 'pairs', 'data-run': run.name});
+  const left = new_element(parts, 'div'), right = new_element(parts, 'div');
+  new_element(left, 'h2', {}, `What ${run.name} confuses`);
+  new_element(left, 'p', {}, `The trained model on ${plural(test.images, 'test image')}: loss ${test.loss.toFixed(4)}, accuracy ` +
+      `${percent(test.accuracy)}. A row is a true class, a column what the model took it for; the darker, the larger the share ` +
+      'of the row.');
+  draw_confusion(new_element(left, 'div', {class: 'wide'}), test);
+  if (test.mistakes.length === 0) continue;
+  new_element(right, 'h2', {}, `The worst mistakes of ${run.name}`);
+  new_element(right, 'p', {}, 'The wrongly classified test images with the highest loss, as the model sees them.');
+  const list = new_element(right, 'div', {class: 'mistakes'});
+  for (const mistake of test.mistakes) {
+    const figure = new_element(list, 'figure', {'data-loss': mistake.loss});
+    new_element(figure, 'img', {src: `data:image/png;base64,${mistake.png}`, alt: test.classes[mistake.label]});
+    const caption = new_element(figure, 'figcaption');
+    new_element(caption, 'b', {}, test.classes[mistake.label]);
+    new_element(caption, 'span', {}, `, taken for ${test.classes[mistake.predicted]} (${(100 * mistake.probability).toFixed(0)} %)`);
+    new_element(caption, 'div', {class: 'faint'}, `loss ${mistake.loss.toFixed(2)}`);
+  }
+}
+
+// ---- the plans, each on a page of its own
+
+for (const {name, page} of DATA.plans) {
+  new_element($('plans'), 'h2', {}, `A training step of ${name}, as planned and as measured`);
+  const frame = new_element($('plans'), 'iframe', {class: 'plan', title: `Plan of ${name}`});
+  const fit = () => { frame.style.height = `${frame.contentDocument.documentElement.scrollHeight}px`; };
+  frame.onload = () => { fit(); new frame.contentWindow.ResizeObserver(fit).observe(frame.contentDocument.body); };
+  frame.srcdoc = page.replace('<html', '<html data-show="gantt"');
+  new_element($('plans'), 'button', {}, 'Show the whole plan').onclick = event => {
+    frame.srcdoc = page;
+    event.target.remove();
+  };
+}
+
+for (const each of redraws) each();
+addEventListener('resize', redraw);
+document.body.dataset.ready = 'yes';

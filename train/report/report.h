@@ -1,0 +1,21 @@
+#pragma once
+// What runs have achieved, as one page for a browser: their curves over each other, what the trained models confuse,
+// their worst mistakes, and a training step as planned and as measured.
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// HTML that needs nothing else: no network and no other file. `folders` are those of runs, or of jobs of runs;
+/// `overrides` are for their configs. Runs each trained model over its test set, and some training steps of each
+/// folder's config. A model that is not saved yet is left out. Throws ConfigError or DataError if a folder is not that
+/// of a run, and what look_at_test_images() and measured_step() throw.
+std::string report_page(std::span<const std::filesystem::path> folders, const std::vector<std::string>& overrides = {});
+
+/// The page without its data: train/report/page/, put together by the build.
+extern const char* const kReportTemplate;
+
+}  // namespace braid

@@ -1,0 +1,32 @@
+#pragma once
+// What a trained model makes of the images of the test set, one by one.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/config/config.h"
+
+namespace braid {
+
+struct Mistake {
+  int label = 0, predicted = 0;
+  double probability = 0;  ///< of the predicted class
+  double loss = 0;
+  std::string png;  ///< the image as the model sees it, without the normalisation
+};
+
+struct TestImages {
+  std::vector<std::string> classes;
+  std::int64_t images = 0;
+  double loss = 0, accuracy = 0;                          ///< means
+  std::map<std::pair<int, int>, std::int64_t> confusion;  ///< images by (label, predicted class)
+  std::vector<Mistake> mistakes;                          ///< those with the highest loss, in this order
+};
+
+/// Runs the model in a file over the test set. Throws the same errors as evaluate_checkpoint().
+TestImages look_at_test_images(TrainConfig config, const std::filesystem::path& model, std::size_t most_mistakes);
+
+}  // namespace braid

@@ -16,9 +16,11 @@
   use(batch_norm_apply) \
   use(batch_norm_backward) \
   use(batch_norm_inference) \
+  use(blend) \
   use(cast) \
   use(channel_slice) \
   use(channel_sum) \
+  use(clip_factor) \
   use(concat) \
   use(conv2d) \
   use(conv2d_backward_data) \

@@ -32,7 +32,7 @@ HEADER = ROOT / "core/block_needs.h"
 TABLE = r"<!-- kernels -->\n.*?<!-- end of kernels -->\n"
 ROWS = r"(?<=// clang-format off\n).*?(?=    // clang-format on)"
 LEAST_BLOCKS = 3
-UNROLLED_TAILS = r"(sgd|adam)_kernel<"  # what is left of a tensor's vectors is a loop, of which nvcc makes several copies
+UNROLLED_TAILS = r"(sgd|adam|blend)_kernel<"  # what is left of a tensor's vectors is a loop, of which nvcc makes several copies
 
 # The ops and the kernels in which they spend their time, in the types of training.
 ELEMENTWISE = r"for_each_kernel<\d, "
@@ -64,6 +64,8 @@ OPS = {
     "cross_entropy_backward": r"cross_entropy_backward_kernel<\w+, int>",
     "accuracy": "hits_kernel<",
     "loss_scale_update": "is_finite_kernel<",
+    "clip_factor": "squared_norm_kernel<",
+    "blend": "blend_kernel<",
     "sgd_update": "sgd_kernel<",
     "adam_update": "adam_kernel<",
 }

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "ops/blend.h"
+#include "ops/clip_factor.h"
 #include "ops/optimizer.h"
 #include "train/loss_scale.h"
 
@@ -74,7 +76,10 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) :
 
 Optimizer::~Optimizer() {
   if (context_ == nullptr) return;
-  for (const Slot& slot : slots_) context_->release(slot.moments);
+  for (const Slot& slot : slots_) {
+    context_->release(slot.moments);
+    if (slot.sum != nullptr) context_->release(std::span(&slot.sum, 1));
+  }
 }
 
 void Optimizer::set_lr(double lr) {
@@ -82,11 +87,57 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
-std::vector<Parameter*> Optimizer::states(Context& context) {
+std::vector<Parameter*> Optimizer::states(Context& context, bool accumulates) {
   if (context_ == nullptr) add_moments(context);
+  if (accumulates) add_sums(context);
   std::vector<Parameter*> states;
-  for (const Slot& slot : slots_) states.insert(states.end(), slot.moments.begin(), slot.moments.end());
+  for (const Slot& slot : slots_) {
+    states.insert(states.end(), slot.moments.begin(), slot.moments.end());
+    if (slot.sum != nullptr) states.push_back(slot.sum);
+  }
   return states;
+}
+
+void Optimizer::clip_norm(double max_norm) {
+  BRAID_CHECK(std::isfinite(max_norm) && max_norm >= 0, Error, "[optimizer] expected a max_norm of at least 0, got ",
+              max_norm);
+  max_norm_ = max_norm;
+}
+
+void Optimizer::accumulate(double weight, bool first) {
+  Tape& tape = Tape::current();
+  if (context_ == nullptr) add_moments(tape.context());
+  add_sums(tape.context());
+  const NoGrad no_grad;
+  std::vector<const Slot*> slots;
+  for (const Slot& slot : slots_) {
+    if (tape.gradient(*slot.parameter) != kNoValue) slots.push_back(&slot);
+  }
+  BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
+  const auto dtype = [&](const Slot* slot) { return tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype; };
+  std::ranges::stable_sort(slots, {}, dtype);  // those of a node share it
+  const ValueId coefficients =
+      tape.record_input(Array::from<float>({first ? 0.0f : 1.0f, static_cast<float>(weight)}, {2}));
+  const OpPtr blend = std::make_shared<ops::Blend>();
+  for (std::size_t begin = 0, end; begin < slots.size(); begin = end) {
+    end = begin + 1;
+    while (end < slots.size() && dtype(slots[end]) == dtype(slots[begin])) ++end;
+    for_buckets(
+        end - begin, [&](std::size_t i) { return slots[begin + i]->parameter->shape().size(); },
+        [&](std::size_t from, std::size_t to) {
+          std::vector<ValueId> inputs{coefficients};
+          for (std::size_t i = begin + from; i < begin + to; ++i) {
+            inputs.push_back(tape.record_parameter(*slots[i]->sum));
+            inputs.push_back(tape.gradient(*slots[i]->parameter));
+          }
+          tape.record(blend, inputs);
+        });
+  }
+  accumulated_ = true;
+}
+
+ValueId Optimizer::gradient(Tape& tape, const Slot& slot) const {
+  return accumulated_ ? tape.record_parameter(*slot.sum) : tape.gradient(*slot.parameter);
 }
 
 void Optimizer::step(LossScale* scale) {
@@ -96,10 +147,10 @@ void Optimizer::step(LossScale* scale) {
   std::vector<const Slot*> slots;
   std::vector<ValueId> gradients;
   for (const Slot& slot : slots_) {
-    const ValueId gradient = tape.gradient(*slot.parameter);
-    if (gradient == kNoValue) continue;
+    const ValueId value = gradient(tape, slot);
+    if (value == kNoValue) continue;
     slots.push_back(&slot);
-    gradients.push_back(gradient);
+    gradients.push_back(value);
   }
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
@@ -109,7 +160,7 @@ void Optimizer::step(LossScale* scale) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Parameter& parameter = *slots[i]->parameter;
     const DType dtype = tape.graph().value(gradients[i]).desc.dtype;
-    const Update& update = rule_.updates[scale != nullptr][dtype != parameter.desc().dtype];
+    const Update& update = rule_.updates[scale != nullptr || max_norm_ > 0][dtype != parameter.desc().dtype];
     const bool decayed = parameter.weight_decay || update.plain == update.decayed;
     Bucket& bucket = open[2 * static_cast<std::size_t>(dtype) + (decayed ? 1 : 0)];
     bucket.op = decayed ? update.decayed : update.plain;
@@ -122,17 +173,23 @@ void Optimizer::step(LossScale* scale) {
   }
   for (Bucket& bucket : open) record(tape, scalars, bucket);
   ++updates_;
+  accumulated_ = false;
 }
 
 std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
   std::vector<ValueId> scalars{tape.record_input(Array::scalar(static_cast<float>(lr_)))};
-  if (scale == nullptr) {
-    if (rule_.counts_steps) scalars.push_back(tape.record_input(Array::scalar(updates_ + 1)));
-    return scalars;
+  LossScale::Update scaled{kNoValue, kNoValue};
+  if (scale != nullptr) scaled = scale->record_update(tape, gradients);
+  if (rule_.counts_steps) {
+    scalars.push_back(scale != nullptr ? scaled.updates : tape.record_input(Array::scalar(updates_ + 1)));
   }
-  const auto [updates, factor] = scale->record_update(tape, gradients);
-  if (rule_.counts_steps) scalars.push_back(updates);
-  scalars.push_back(factor);
+  if (max_norm_ > 0) {
+    std::vector<ValueId> inputs(gradients.begin(), gradients.end());
+    if (scale != nullptr) inputs.insert(inputs.begin(), scaled.factor);
+    const ClipOptions options{.max_norm = max_norm_, .scaled = scale != nullptr};
+    scaled.factor = tape.record(std::make_shared<ops::ClipFactor>(options), inputs);
+  }
+  if (scaled.factor != kNoValue) scalars.push_back(scaled.factor);
   return scalars;
 }
 
@@ -147,14 +204,23 @@ void Optimizer::add_moments(Context& context) {
   context_ = &context;
 }
 
+void Optimizer::add_sums(Context& context) {
+  for (Slot& slot : slots_) {
+    if (slot.sum != nullptr) continue;
+    slot.sum =
+        &context.add(message("optimizer.", slot.parameter->name(), ".sum"), slot.parameter->desc(), ValueKind::state);
+  }
+}
+
 void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const {
   if (bucket.slots.empty()) return;
   std::vector<ValueId> inputs(scalars.begin(), scalars.end());
   for (const Slot* slot : bucket.slots) {
     inputs.push_back(tape.record_parameter(*slot->parameter));
-    inputs.push_back(tape.gradient(*slot->parameter));
+    const ValueId value = gradient(tape, *slot);
+    inputs.push_back(value);
     for (Parameter* moment : slot->moments) inputs.push_back(tape.record_parameter(*moment));
-    const DType dtype = tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype;
+    const DType dtype = tape.graph().value(value).desc.dtype;
     if (dtype != slot->parameter->desc().dtype) inputs.push_back(tape.record_parameter(*slot->parameter->rounded()));
   }
   tape.record(bucket.op, inputs);

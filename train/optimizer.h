@@ -17,6 +17,19 @@ class LossScale;
 inline constexpr std::int64_t kBucketElements = std::int64_t{1} << 18;
 inline constexpr std::size_t kBucketParameters = 32;
 
+/// Calls record(begin, end) for ranges of tensors that share a node; size(i) is the elements of tensor i.
+template <class Size, class Record>
+void for_buckets(std::size_t tensors, const Size& size, const Record& record) {
+  for (std::size_t begin = 0, end; begin < tensors; begin = end) {
+    std::int64_t elements = size(begin);
+    for (end = begin + 1; end < tensors && end - begin < kBucketParameters; ++end) {
+      elements += size(end);
+      if (elements > kBucketElements) break;
+    }
+    record(begin, end);
+  }
+}
+
 /// Use it from one thread at a time. The parameters must outlive the optimizer.
 class Optimizer {
  public:
@@ -25,14 +38,20 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  /// Records that weight · gradient of every parameter is added to its sum, or begins a new one if `first`. A step() in
+  /// the same step then updates by the sums. So an update may follow from the batches of several steps.
+  void accumulate(double weight, bool first);
+  /// Limits the norm of all gradients together to max_norm, as torch.nn.utils.clip_grad_norm_; 0: no limit. Gradients
+  /// whose norm is not finite change nothing. Throws Error unless finite and at least 0.
+  void clip_norm(double max_norm);
   /// Records the update of every parameter that has a gradient on the current tape, in reverse order of creation, the
   /// order in which backward computes the gradients. Gradients of a scaled loss need its scale (train/loss_scale.h),
   /// the same one in every step. Throws Error if no parameter has a gradient.
   void step(LossScale* scale = nullptr);
   double lr() const { return lr_; }
-  /// The moments of the parameters; made if there are none yet. With them and the number of updates, another optimizer
-  /// continues as this one would.
-  std::vector<Parameter*> states(Context& context);
+  /// The moments of the parameters, and the sums of their gradients if it accumulates; made if there are none yet. With
+  /// them and the number of updates, another optimizer continues as this one would.
+  std::vector<Parameter*> states(Context& context, bool accumulates = false);
   std::int32_t updates() const { return updates_; }
   void set_updates(std::int32_t updates) { updates_ = updates; }
   /// Takes effect from the next step; changes no plan. Throws Error unless finite and at least 0.
@@ -56,6 +75,7 @@ class Optimizer {
   struct Slot {
     Parameter* parameter;
     std::vector<Parameter*> moments;
+    Parameter* sum = nullptr;  ///< of gradients; null if it does not accumulate
   };
   struct Bucket {
     OpPtr op;
@@ -64,12 +84,17 @@ class Optimizer {
   };
 
   void add_moments(Context& context);
+  void add_sums(Context& context);
+  /// What a parameter is updated by in the step that is being recorded, or kNoValue.
+  ValueId gradient(Tape& tape, const Slot& slot) const;
   /// The values that an update reads in addition to the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
   void record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const;
 
   std::vector<Slot> slots_;  // in reverse order of creation
   double lr_;
+  double max_norm_ = 0;
+  bool accumulated_ = false;  // in the step that is being recorded
   Rule rule_;
   Context* context_ = nullptr;  // holds the moments; null until there are any
   std::int32_t updates_ = 0;

@@ -257,6 +257,26 @@ BRAID_HOST_DEVICE bool is_finite(T x) {
 
 /// Updates the scale of a loss after a step, as torch.amp.GradScaler does: back off if a gradient is not finite, grow
 /// after `growth_interval` good steps in a row, as long as the scale stays a normal number.
+struct ClipStep {
+  float max_norm;
+
+  /// `norm` is that of the gradients as they are, `factor` what they are to be multiplied by.
+  BRAID_HOST_DEVICE void operator()(float norm, float factor, float& clipped, float& unscaled) const {
+    constexpr float kEpsilon = 1e-6f;  // as in PyTorch
+    unscaled = norm * factor;
+    const float clip = max_norm / (unscaled + kEpsilon);
+    clipped = is_finite(norm) ? factor * (clip < 1 ? clip : 1) : 0;
+  }
+};
+
+/// y ← a·y + b·x. If a is 0, y need not hold a number.
+template <class T>
+struct Blend {
+  T a, b;
+
+  BRAID_HOST_DEVICE void operator()(T& y, T x) const { y = a == 0 ? b * x : a * y + b * x; }
+};
+
 struct LossScaleStep {
   float growth;
   float backoff;

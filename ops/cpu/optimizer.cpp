@@ -5,43 +5,12 @@
 
 #include "ops/common/arithmetic.h"
 #include "ops/cpu/loops.h"
+#include "ops/cpu/tensor_list.h"
 #include "ops/function_kernel.h"
 
 namespace braid::cpu {
 
 namespace {
-
-/// The parameters of one node as one long array, so that pieces of parallel work have equal size whether the node
-/// updates one large parameter or many small ones.
-class ParameterList {
- public:
-  /// Parameters are the inputs first, first + stride, ….
-  ParameterList(std::span<const ValueDesc> inputs, std::size_t first, std::size_t stride) {
-    for (std::size_t i = first; i < inputs.size(); i += stride) {
-      BRAID_CHECK(inputs[i].dtype == inputs[first].dtype, Error,
-                  "[optimizer] expected parameters of one dtype in a node, got ", inputs[first].dtype, " and ",
-                  inputs[i].dtype);
-      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + inputs[i].shape.size());
-    }
-  }
-
-  /// Calls update(parameter, begin, end) for the elements of every parameter, on up to `width` threads.
-  template <class Update>
-  void for_each_piece(int width, const Update& update) const {
-    parallel_for(width, ends_.back(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-      auto i = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
-      while (begin < end) {
-        const std::int64_t start = i == 0 ? 0 : ends_[i - 1], stop = std::min(end, ends_[i]);
-        if (begin < stop) update(i, begin - start, stop - start);
-        begin = stop;
-        ++i;
-      }
-    });
-  }
-
- private:
-  std::vector<std::int64_t> ends_;
-};
 
 /// Calls update(gradient), where gradient(pointer, e) is an element of a gradient, freed from the scale of the loss;
 /// not at all if the step is to be skipped. `factor` is null for gradients that are not scaled.
@@ -66,8 +35,8 @@ Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
-    return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.attributes(),
-                            scalars, stride, width = spec.width](auto inputs, auto outputs) {
+    return function_kernel([parameters = TensorList(spec.inputs, scalars, stride), options = op.attributes(), scalars,
+                            stride, width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::SgdStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)));
       with_gradient<T>(options.scaled ? at<const float>(inputs, 1) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
@@ -90,8 +59,8 @@ Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
   const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
-    return function_kernel([parameters = ParameterList(spec.inputs, scalars, stride), options = op.attributes(),
-                            scalars, stride, width = spec.width](auto inputs, auto outputs) {
+    return function_kernel([parameters = TensorList(spec.inputs, scalars, stride), options = op.attributes(), scalars,
+                            stride, width = spec.width](auto inputs, auto outputs) {
       const auto step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)),
                                                       *at<const std::int32_t>(inputs, 1));
       with_gradient<T>(options.scaled ? at<const float>(inputs, 2) : nullptr, [&](auto of) {

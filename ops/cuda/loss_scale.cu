@@ -1,8 +1,6 @@
 // Every block checks a piece of the gradients and stores its verdict; one block then combines them and updates the
 // scale.
 
-#include <array>
-
 #include "ops/common/arithmetic.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/tensor_list.cuh"
@@ -37,50 +35,27 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) *factor = step(finite == 1, *scale, *good_steps, *updates);
 }
 
-/// Gradients of one type.
-struct GradientGroup {
-  DType dtype;
-  std::vector<std::size_t> inputs;
-  std::vector<std::int64_t> sizes;
-};
-
 }  // namespace
 
 Implementations make_loss_scale_update(const KernelSpec& spec) {
   constexpr std::size_t kStates = 3;
-  std::vector<GradientGroup> groups;
-  std::int64_t pieces = 0;
-  for (std::size_t i = kStates; i < spec.inputs.size(); ++i) {
-    const auto& [dtype, shape] = spec.inputs[i];
-    auto group = std::ranges::find(groups, dtype, &GradientGroup::dtype);
-    if (group == groups.end()) group = groups.insert(group, {dtype, {}, {}});
-    group->inputs.push_back(i);
-    group->sizes.push_back(shape.size());
-    pieces += (shape.size() + TensorList<1>::kPiece - 1) / TensorList<1>::kPiece;
-  }
+  const ReducedTensors gradients(spec.inputs, kStates);
   const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};
-  return function_kernel(static_cast<std::size_t>(pieces) * sizeof(int), [=](const StreamHandles& stream, auto inputs,
-                                                                             auto outputs, void* workspace) {
-    int* const verdicts = static_cast<int*>(workspace);
-    std::int64_t done = 0;
-    for (const GradientGroup& group : groups) {
-      const auto add = [&](TensorList<1>& list, std::size_t i) {
-        list.add(std::array{inputs[group.inputs[i]]}, group.sizes[i]);
-      };
-      for_any_float(group.dtype, [&]<class T>() {
-        for_tensor_lists<1>(group.sizes.size(), add, [&](const auto& list) {
-          launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, is_finite_kernel<T>, list,
-                 verdicts + done);
-          done += list.pieces();
-        });
-      });
-    }
-    // New versions have the addresses of the old ones.
-    launch(stream, {.grid = 1, .block = kThreads}, loss_scale_kernel, pieces, static_cast<const int*>(verdicts), step,
-           at<float>(outputs, 0), at<std::int32_t>(outputs, 1), at<std::int32_t>(outputs, 2), at<float>(outputs, 3));
-  });
+  const auto pieces = static_cast<std::size_t>(gradients.pieces());
+  return function_kernel(pieces * sizeof(int),
+                         [=](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+                           int* const verdicts = static_cast<int*>(workspace);
+                           gradients(inputs, [&]<class T>(const TensorList<1>& list, std::int64_t first) {
+                             launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads},
+                                    is_finite_kernel<T>, list, verdicts + first);
+                           });
+                           // New versions have the addresses of the old ones.
+                           launch(stream, {.grid = 1, .block = kThreads}, loss_scale_kernel, gradients.pieces(),
+                                  static_cast<const int*>(verdicts), step, at<float>(outputs, 0),
+                                  at<std::int32_t>(outputs, 1), at<std::int32_t>(outputs, 2), at<float>(outputs, 3));
+                         });
 }
 
 }  // namespace braid::cuda

@@ -2,6 +2,10 @@
 // One launch over many tensors of different sizes. Their addresses travel with the launch; each tensor is cut into
 // pieces of equal size, a block takes one piece, and finds its tensor by its number.
 
+#include <array>
+#include <span>
+#include <vector>
+
 #include "ops/cuda/elements.cuh"
 
 namespace braid::cuda {
@@ -78,5 +82,48 @@ void for_tensor_lists(std::size_t tensors, const Add& add, const LaunchList& lau
     launch_list(list);
   }
 }
+
+/// Tensors of any floating types, all of which are reduced to one result a piece.
+class ReducedTensors {
+ public:
+  /// The inputs from `first` on.
+  ReducedTensors(std::span<const ValueDesc> inputs, std::size_t first) {
+    for (std::size_t i = first; i < inputs.size(); ++i) {
+      const auto& [dtype, shape] = inputs[i];
+      auto group = std::ranges::find(groups_, dtype, &Group::dtype);
+      if (group == groups_.end()) group = groups_.insert(group, {dtype, {}, {}});
+      group->inputs.push_back(i);
+      group->sizes.push_back(shape.size());
+      pieces_ += (shape.size() + TensorList<1>::kPiece - 1) / TensorList<1>::kPiece;
+    }
+  }
+  std::int64_t pieces() const { return pieces_; }
+
+  /// Calls reduce.operator()<T>(list, number of its first piece) for lists that hold all tensors.
+  template <class Inputs, class Reduce>
+  void operator()(const Inputs& inputs, const Reduce& reduce) const {
+    std::int64_t done = 0;
+    for (const Group& group : groups_) {
+      const auto add = [&](TensorList<1>& list, std::size_t i) {
+        list.add(std::array{inputs[group.inputs[i]]}, group.sizes[i]);
+      };
+      for_any_float(group.dtype, [&]<class T>() {
+        for_tensor_lists<1>(group.sizes.size(), add, [&](const auto& list) {
+          reduce.template operator()<T>(list, done);
+          done += list.pieces();
+        });
+      });
+    }
+  }
+
+ private:
+  struct Group {
+    DType dtype;
+    std::vector<std::size_t> inputs;
+    std::vector<std::int64_t> sizes;
+  };
+  std::vector<Group> groups_;
+  std::int64_t pieces_ = 0;
+};
 
 }  // namespace braid::cuda

@@ -12,6 +12,8 @@
 
 #include "core/cuda/stream_handles.h"
 #include "ops/batch_norm.h"
+#include "ops/blend.h"
+#include "ops/clip_factor.h"
 #include "ops/concat.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -276,6 +278,10 @@ TEST_CASE("emulated kernels take more inputs than one launch does") {
     updates.insert(updates.begin(), {{}, Data::rate});
     check({std::make_shared<ops::SgdUpdate>(SgdOptions{.momentum = momentum}), updates});
   }
+  check({std::make_shared<ops::ClipFactor>(ClipOptions{}), std::vector<Input>(600, {{37}})});
+  std::vector<Input> blended(601, {{5, 3}});
+  blended[0] = {{2}, Data::rate};
+  check({std::make_shared<ops::Blend>(), blended});
   std::vector<Input> updates = {{{}, Data::rate}, {{}, Data::step}};
   for (int i = 0; i < 200; ++i) updates.insert(updates.end(), {{{7}}, {{7}}, {{7}}, {{7}, Data::positive}});
   check({std::make_shared<ops::AdamUpdate>(AdamOptions{}), updates});

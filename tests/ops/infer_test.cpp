@@ -4,6 +4,8 @@
 
 #include "core/op.h"
 #include "ops/batch_norm.h"
+#include "ops/blend.h"
+#include "ops/clip_factor.h"
 #include "ops/concat.h"
 #include "ops/conv2d.h"
 #include "ops/cross_entropy.h"
@@ -164,6 +166,13 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::SgdUpdate>(SgdOptions{.rounded = true}),
        {f32({}), {DType::f64, {2}}, bf16({2}), bf16({2})},
        "[sgd_update] expected a parameter of f32, got f64"},
+      {make<ops::ClipFactor>(ClipOptions{.scaled = true}),
+       {f32({})},
+       "[clip_factor] expected 1 scalars and at least one gradient, got 1 inputs"},
+      {make<ops::ClipFactor>(ClipOptions{}), {step}, "expected a gradient of a floating type, got i32"},
+      {make<ops::Blend>(), {f32({2}), f32({3})}, "[blend] expected coefficients and pairs of tensors, got 2 inputs"},
+      {make<ops::Blend>(), {f32({}), f32({3}), f32({3})}, "[blend] expected coefficients of shape [2], got []"},
+      {make<ops::Blend>(), {f32({2}), bf16({3}), bf16({3})}, "[blend] expected a tensor of f32, got bf16"},
       {make<ops::ScaleBy>(), {f32({2}), f32({1})}, "[scale_by] expected a factor of shape [], got [1]"},
       {make<ops::ScaleBy>(), {bf16({2}), bf16({})}, "[scale_by] expected a factor of f32, got bf16"},
       {make<ops::CrossEntropy>(0.0), {bf16({4, 10}), labels}, "[cross_entropy] expected logits of f32, got bf16"},

@@ -6,6 +6,8 @@
 
 #include "core/random.h"
 #include "ops/batch_norm.h"
+#include "ops/blend.h"
+#include "ops/clip_factor.h"
 #include "ops/concat.h"
 #include "ops/conv2d.h"
 #include "ops/cross_entropy.h"
@@ -397,6 +399,13 @@ void add_optimizer_rows(Rows& rows) {
   }
   rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "g")});
   rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "gG")});
+  for (const double max_norm : {1.0, 1e6}) {
+    rows.push_back({make<ops::ClipFactor>(ClipOptions{.max_norm = max_norm}), with_parameters({}, "g")});
+    rows.push_back(
+        {make<ops::ClipFactor>(ClipOptions{.max_norm = max_norm, .scaled = true}), with_parameters({rate}, "gG")});
+  }
+  rows.push_back({make<ops::Blend>(), with_parameters({{{2}, Data::rate}}, "pg")});
+  rows.push_back({make<ops::Blend>(), with_parameters({{{2}, Data::rate}}, "pG")});
 }
 
 /// Whether an input is of the row's floating type.

@@ -9,6 +9,7 @@
 #include "autograd/functions.h"
 #include "core/random.h"
 #include "runtime/session.h"
+#include "train/weight_average.h"
 
 using namespace braid;
 
@@ -244,4 +245,80 @@ TEST_CASE("mistakes in the use of an optimizer are errors") {
   const Step step = fixture.session.step();
   CHECK_THROWS_WITH_AS(optimizer.step(),
                        "[optimizer] no parameter has a gradient in this step: call backward(loss) first", Error);
+}
+
+TEST_CASE("gradients of several steps make one update, by their mean") {
+  OptimizerFixture fixture;
+  SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5, .momentum = 0.9});
+  std::vector<double> expected = elements(fixture), momentum(expected.size());
+  for (int update = 0; update < 3; ++update) {
+    std::vector<double> mean(expected.size());
+    for (int part = 0; part < 3; ++part) {
+      const int step = 3 * update + part;
+      Step s = fixture.session.step();
+      const Tensor y = linear(OptimizerFixture::x(step), fixture.w, fixture.b);
+      backward(linear(y, OptimizerFixture::c(step)));
+      sgd.accumulate(1.0 / 3, part == 0);
+      if (part == 2) sgd.step();
+      s.run();
+      const std::vector<double> g = gradients(step);
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += g[i] / 3;
+    }
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      momentum[i] = 0.9 * momentum[i] + mean[i];
+      expected[i] -= 0.5 * momentum[i];
+    }
+  }
+  const std::vector<double> got = elements(fixture);
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 5e-6);
+  CHECK(sgd.updates() == 3);
+}
+
+TEST_CASE("an optimizer clips the norm of all gradients together") {
+  OptimizerFixture fixture;
+  SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5});
+  sgd.clip_norm(0.7);
+  compare(fixture, sgd, [](double p, double g, double lr, bool, std::size_t, int step) {
+    double sum = 0;
+    for (const double x : gradients(step)) sum += x * x;
+    return p - lr * g * std::min(1.0, 0.7 / (std::sqrt(sum) + 1e-6));
+  });
+  CHECK_THROWS_AS(sgd.clip_norm(-1), Error);
+}
+
+TEST_CASE("clipping changes no bit of gradients below the limit") {
+  std::vector<double> results[2];
+  for (const double max_norm : {0.0, 1e9}) {
+    OptimizerFixture fixture;
+    Adam adam({&fixture.w, &fixture.b}, {});
+    adam.clip_norm(max_norm);
+    for (int step = 0; step < kSteps; ++step) fixture.train_step(adam, step);
+    results[max_norm == 0 ? 0 : 1] = elements(fixture);
+  }
+  CHECK(results[0] == results[1]);
+}
+
+TEST_CASE("an average of weights follows them, and can take their place for a while") {
+  OptimizerFixture fixture;
+  SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5});
+  WeightAverage average(fixture.session, {&fixture.w, &fixture.b}, 0.25);
+  std::vector<double> expected;
+  for (int step = 0; step < kSteps; ++step) {
+    Step s = fixture.session.step();
+    const Tensor y = linear(OptimizerFixture::x(step), fixture.w, fixture.b);
+    backward(linear(y, OptimizerFixture::c(step)));
+    sgd.step();
+    average.record(step);
+    s.run();
+    const std::vector<double> now = elements(fixture);
+    if (step == 0) expected = now;
+    const double decay = std::min(0.25, step / (9.0 + step));
+    for (std::size_t i = 0; i < now.size(); ++i) expected[i] = decay * expected[i] + (1 - decay) * now[i];
+  }
+  const std::vector<double> own = elements(fixture);
+  average.exchange();
+  const std::vector<double> averages = elements(fixture);
+  average.exchange();
+  CHECK(elements(fixture) == own);
+  for (std::size_t i = 0; i < averages.size(); ++i) CHECK(std::abs(averages[i] - expected[i]) < 1e-5);
 }

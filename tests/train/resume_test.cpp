@@ -28,7 +28,7 @@ const std::string kOneJob =
     "model: {name: lenet5}\n"
     "data: {name: synthetic, size: 72, test_size: 24, image_size: 16, channels: 1, classes: 4,\n"
     "       augment: {flip: true, crop_padding: 2, salt_and_pepper: 0.1}}\n"
-    "train: {epochs: 3, batch_size: 16, log_interval: 1}\n"
+    "train: {epochs: 3, batch_size: 16, log_interval: 1, accumulate: 2, clip_norm: 0.5, ema_decay: 0.9}\n"
     "optimizer: {name: adam, lr: 0.003}\n"
     "schedule: {name: one_cycle}\n";
 
@@ -209,6 +209,17 @@ TEST_CASE("a run without a usable checkpoint is not resumed from nothing") {
   CHECK(contains(error({"train.max_steps=1"}), "more than the 1 that the config asks for"));
   for (const auto& file : fs::directory_iterator(folder_of_run / "checkpoints")) fs::resize_file(file.path(), 100);
   CHECK(contains(error({}), "No other checkpoint can be used"));
+}
+
+TEST_CASE("a run that ended before its first checkpoint begins anew") {
+  const TemporaryFolder folder;
+  const RunConfig settings = config_of(kOneJob, folder.path());
+  const fs::path folder_of_run = finish(settings, {}, "step 3/15").result.folder;
+  for (const std::int64_t step : CheckpointFolder::steps_in(folder_of_run / "checkpoints")) {
+    fs::remove(CheckpointFolder::path_of(folder_of_run / "checkpoints", step));
+  }
+  finish(settings, folder_of_run);
+  check_equal(folder_of_run, finish(settings).result.folder);
 }
 
 TEST_CASE("a finished run can be made longer") {

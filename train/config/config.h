@@ -128,6 +128,9 @@ struct TrainConfig {
   double label_smoothing = 0;
   std::int64_t log_interval = 50;
   std::int64_t max_steps = 0;
+  std::int64_t accumulate = 1;
+  double clip_norm = 0;
+  double ema_decay = 0;  ///< of the average of the weights; 0: none
   std::int64_t early_stop = 0;
   std::int64_t eval_batch_size = 256;
   std::int64_t eval_every_n_epochs = 1;
@@ -162,6 +165,16 @@ struct TrainConfig {
     train("max_steps", max_steps,
           {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"max_iter", "max_iters", "iterations", "num_steps"}},
           "ends the run after this many steps, which the learning-rate schedule then spans; 0: no limit");
+    train("accumulate", accumulate,
+          {.min = 1,
+           .max = KeyRule::kMaxCount,
+           .synonyms = {"accumulate_grad_batches", "gradient_accumulation_steps", "iter_size", "grad_accum_steps"}},
+          "steps whose gradients are averaged into one update, within an epoch");
+    train("clip_norm", clip_norm,
+          {.min = 0, .synonyms = {"clip_grad", "clip_gradients", "gradient_clip_val", "max_norm", "max_grad_norm"}},
+          "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit");
+    train("ema_decay", ema_decay, {.min = 0, .below = 1, .synonyms = {"model_ema_decay", "ema", "model_ema"}},
+          "decay of a moving average of the weights, which is then what is tested and saved; 0: none");
     train("early_stop", early_stop,
           {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"early_stopping", "early_stopping_patience", "patience"}},
           "ends the run after this many tests in a row that were not the best so far; 0: never");

@@ -65,7 +65,8 @@ void DataConfig::declare(const Keys& keys) {
     keys("image_size", image_size,
          {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size", "crop_size"}},
          "height and width of the images in a batch");
-    keys("channels", channels, {.min = 1, .max = 64}, "channels of an image; files: 3 (RGB) or 1 (grey). The other datasets have a size of their own");
+    keys("channels", channels, {.min = 1, .max = 64},
+         "channels of an image; files: 3 (RGB) or 1 (grey). The other datasets have a size of their own");
     keys.check("channels", synthetic || channels == 1 || channels == 3, "expected 1 or 3");
   }
   if (synthetic) {

@@ -67,11 +67,17 @@ void Job::record(std::int64_t steps) {
   for (const Batch& batch : batches_) {
     const double lr = schedule_.at(learner_.steps());
     learner_.optimizer().set_lr(lr);
-    const Learner::Recorded recorded = learner_.record(batch);
+    const Learner::Recorded recorded = learner_.record(batch, next_share());
     pending_.push_back({recorded.loss.fetch(), recorded.top1.fetch(), batch.size(), lr});
     ++newest_;
   }
   batches_.clear();
+}
+
+Learner::Share Job::next_share() const {
+  const std::int64_t batches = train_loader_.batches(), batch = learner_.steps() % batches;  // within the epoch
+  const std::int64_t index = batch % config_.accumulate, first = batch - index;
+  return {.index = index, .count = std::min(config_.accumulate, batches - first)};
 }
 
 void Job::load_ahead(std::int64_t steps) {
@@ -117,7 +123,9 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   progress.update(row, state(), false);
   const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
   if (tested) {
+    if (learner_.average() != nullptr) learner_.average()->exchange();
     const Evaluation test = evaluate(session_, inference_, test_loader_, config_.dtype, stop);
+    if (learner_.average() != nullptr) learner_.average()->exchange();
     if (stop()) return false;  // the evaluation has seen only a part of the test set
     judge(test);
   }
@@ -144,8 +152,12 @@ bool Job::save_due() const {
 
 void Job::save(RunFolder& folder) {
   if (saved_step_ == result_.steps) return;
+  WeightAverage* const average = learner_.average();
+  Checkpoint state = checkpoint(folder);
+  if (average != nullptr) average->exchange();
   std::vector<NamedArray> model = copies_of(session_, learner_.model().tensors());
-  checkpoints_->save(checkpoint(folder), folder.model_path(), std::move(model));
+  if (average != nullptr) average->exchange();
+  checkpoints_->save(std::move(state), folder.model_path(), std::move(model));
   saved_step_ = result_.steps;
 }
 

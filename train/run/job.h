@@ -45,9 +45,9 @@ class Job {
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
 
-  /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; a new run begins with the
-  /// weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits, or if
-  /// the weights do not. Call it before the first turn.
+  /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; a new run begins with
+  /// the weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits,
+  /// or if the weights do not. Call it before the first turn.
   void open(RunFolder& folder, Progress& progress, std::size_t row);
 
   // The phases of a turn, in this order.
@@ -104,6 +104,8 @@ class Job {
   };
 
   void begin_epoch();
+  /// Of the next step, among those that make one update together.
+  Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
   void restore(const SafeTensors& file, RunFolder& folder);
   void restore(const JsonPart& state, const SafeTensors& file, RunFolder& folder);

@@ -54,6 +54,7 @@ void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
     }
   }
   BRAID_CHECK(problems.empty(), DataError, problems, ". No other checkpoint can be used");
+  folder.truncate_metrics(0);  // of a run that ended before its first checkpoint
   if (!config_.model.weights.empty()) {
     progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape()));
   }

@@ -27,7 +27,11 @@ void freeze(const Module& model, const std::vector<std::string>& patterns) {
 }  // namespace
 
 Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dataset)
-    : session_(session), label_smoothing_(config.label_smoothing), dtype_(config.dtype), random_{config.session.seed} {
+    : session_(session),
+      label_smoothing_(config.label_smoothing),
+      dtype_(config.dtype),
+      random_{config.session.seed},
+      accumulates_(config.accumulate > 1) {
   const Context::RandomScope scope(session_, random_);
   model_ = make_model(config.model, session_, dataset);
   freeze(*model_, config.model.freeze);
@@ -35,12 +39,15 @@ Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dat
   std::erase_if(trained, [](const Parameter* parameter) { return !parameter->trainable; });
   BRAID_CHECK(!trained.empty(), ConfigError, "[model] freeze: it leaves no parameter to train");
   optimizer_ = make_optimizer(config.optimizer, std::move(trained));
+  optimizer_->clip_norm(config.clip_norm);
   loss_scale_ = make_loss_scale(dtype_, session_);
+  if (config.ema_decay > 0) average_ = std::make_unique<WeightAverage>(session_, model_->tensors(), config.ema_decay);
 }
 
 std::vector<Parameter*> Learner::training_states() {
-  std::vector<Parameter*> states = optimizer_->states(session_);
+  std::vector<Parameter*> states = optimizer_->states(session_, accumulates_);
   if (loss_scale_ != nullptr) states.insert(states.end(), loss_scale_->states().begin(), loss_scale_->states().end());
+  if (average_ != nullptr) states.insert(states.end(), average_->averages().begin(), average_->averages().end());
   return states;
 }
 
@@ -49,12 +56,16 @@ void Learner::restore(std::int32_t steps, std::int32_t updates) {
   optimizer_->set_updates(updates);
 }
 
-Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth) {
+Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share) {
   const Context::RandomScope scope(session_, random_);
   const std::vector<Head> heads = model_->heads(cast(images, dtype_));
   const Recorded recorded{training_loss(heads, truth, label_smoothing_), accuracy(heads.front().logits, labels)};
   backward(loss_scale_ == nullptr ? recorded.loss : (*loss_scale_)(recorded.loss));
-  optimizer_->step(loss_scale_.get());
+  if (share.count > 1) optimizer_->accumulate(1 / static_cast<double>(share.count), share.index == 0);
+  if (share.index + 1 == share.count) {
+    optimizer_->step(loss_scale_.get());
+    if (average_ != nullptr) average_->record(optimizer_->updates() - 1);
+  }
   ++random_.step;
   return recorded;
 }

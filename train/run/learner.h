@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "train/run/factories.h"
+#include "train/weight_average.h"
 
 namespace braid {
 
@@ -19,14 +20,16 @@ class Learner {
     Tensor loss;  ///< the objective: mean over the batch, with label smoothing and auxiliary classifiers; unscaled
     Tensor top1;  ///< share of images whose label has the largest logit, in [0,1]
   };
-  /// Records forward pass, backward pass and update on the current step.
-  Recorded record(const Batch& batch) {
-    return batch.targets.size() == 0 ? record(batch.images, batch.labels)
-                                     : record(batch.images, batch.labels, batch.targets);
+  /// The place of a batch among those that make one update together.
+  struct Share {
+    std::int64_t index = 0, count = 1;
+  };
+  /// Records forward pass and backward pass on the current step, and after the last batch of an update also the update.
+  Recorded record(const Batch& batch, const Share& share = {0, 1}) {
+    return batch.targets.size() == 0 ? record(batch.images, batch.labels, batch.labels, share)
+                                     : record(batch.images, batch.labels, batch.targets, share);
   }
-  Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels); }
-  /// The loss compares logits with `truth`, labels or probabilities.
-  Recorded record(const Tensor& images, const Tensor& labels, const Tensor& truth);
+  Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels, {0, 1}); }
 
   /// Training steps recorded so far.
   std::int64_t steps() const { return random_.step; }
@@ -36,8 +39,13 @@ class Learner {
   void restore(std::int32_t steps, std::int32_t updates);
   Module& model() const { return *model_; }
   Optimizer& optimizer() const { return *optimizer_; }
+  /// The average of the model's tensors, which is what to test and to save; null if the config wants none.
+  WeightAverage* average() const { return average_.get(); }
 
  private:
+  /// The loss compares logits with `truth`, labels or probabilities.
+  Recorded record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share);
+
   Session& session_;
   double label_smoothing_;
   DType dtype_;
@@ -45,6 +53,8 @@ class Learner {
   std::unique_ptr<Module> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<LossScale> loss_scale_;  // null without loss scaling
+  std::unique_ptr<WeightAverage> average_;
+  bool accumulates_;
 };
 
 }  // namespace braid

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Runs that are interrupted, killed and resumed through the command line, against runs that are not.
+
+Usage: resume_test.py PATH_OF_BRAID"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cli_test import BRAID, JOBS, LIMIT, TINY
+
+EPOCHS, STEPS = 200, 600  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
+FIXED = ("--set", "width=1", "--set", "streams=2", "--set", f"train.epochs={EPOCHS}", "--set", f"eval.every_n_epochs={EPOCHS}")
+
+
+class Resume(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="braid-resume-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        (self.folder / "tiny.yaml").write_text(TINY)
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        self.runs = self.folder / "runs"
+
+    def braid(self, *arguments):
+        return subprocess.run([BRAID, *map(str, arguments)], cwd=self.folder, text=True, timeout=LIMIT, capture_output=True)
+
+    def train_until(self, text, sent, *arguments):
+        """Trains, and sends a signal once a line contains the text. Returns the exit status and the rest of the output."""
+        process = subprocess.Popen([BRAID, "train", *map(str, arguments)], cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pipesize=4096)
+        self.addCleanup(process.kill)
+        for line in process.stdout:
+            if text in line:
+                process.send_signal(sent)
+                break
+        else:
+            self.fail(f"no line contains '{text}'")
+        output = process.stdout.read()
+        process.stdout.close()
+        return process.wait(LIMIT), output
+
+    def check_equal(self, resumed, whole):
+        """But for times: the models, the metrics, and what `braid eval` says."""
+        read = lambda run: (self.runs / run / "model.safetensors").read_bytes()
+        self.assertEqual(read(resumed), read(whole))
+
+        def metrics(run):
+            lines = (self.runs / run / "metrics.jsonl").read_text().splitlines()
+            return [{key: value for key, value in json.loads(line).items() if key not in ("seconds", "images_per_second")}
+                    for line in lines]
+
+        self.assertEqual(metrics(resumed), metrics(whole))
+        self.assertEqual(*(self.braid("eval", f"runs/{run}").stdout for run in (resumed, whole)))
+
+    def test_an_interrupted_run_goes_on_where_it_was(self):
+        self.assertEqual(self.braid("train", "tiny.yaml", *FIXED).returncode, 0)
+        for number, (sent, step) in enumerate(((signal.SIGINT, 2), (signal.SIGTERM, 3), (signal.SIGHUP, 7)), start=2):
+            status, output = self.train_until(f"step {step}/{STEPS}", sent, "tiny.yaml", *FIXED)
+            self.assertEqual(status, 128 + sent, output)
+            self.assertIn("the model is saved", output)
+            result = self.braid("train", "--resume", f"runs/tiny-{number}")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("resumed after step ", result.stdout)
+            self.check_equal(f"tiny-{number}", "tiny-1")
+        result = self.braid("train", "--resume", "runs/tiny-2")  # finished: tests the model again and ends
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.check_equal("tiny-2", "tiny-1")
+
+    def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
+        often = (*FIXED, "--set", "checkpoint.every_n_steps=1")
+        self.assertEqual(self.braid("train", "tiny.yaml", *often).returncode, 0)
+        status, _ = self.train_until(f"step 8/{STEPS}", signal.SIGKILL, "tiny.yaml", *often)
+        self.assertEqual(status, -signal.SIGKILL)
+        result = self.braid("train", "--resume", "runs/tiny-2")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.check_equal("tiny-2", "tiny-1")
+
+    def test_jobs_go_on_together(self):
+        self.assertEqual(self.braid("train", "jobs.yaml", *FIXED).returncode, 0)
+        status, output = self.train_until(f"step 9/{STEPS}", signal.SIGINT, "jobs.yaml", *FIXED)
+        self.assertEqual(status, 128 + signal.SIGINT, output)
+        result = self.braid("train", "--resume", "runs/jobs-2")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for job in ("small", "wide"):
+            self.check_equal(f"jobs-2/{job}", f"jobs-1/{job}")
+
+    def test_sigusr1_saves_and_goes_on(self):
+        status, output = self.train_until(f"step 2/{STEPS}", signal.SIGUSR1, "tiny.yaml", *FIXED, "--set", "checkpoint.keep_last=9")
+        self.assertEqual(status, 0, output)
+        saved = [int(path.stem.split("-")[1]) for path in (self.runs / "tiny-1/checkpoints").iterdir()]
+        self.assertTrue(any(step % 3 != 0 for step in saved), saved)
+
+    def test_mistakes_are_explained(self):
+        for arguments, message in (
+                (("--resume", "runs/none"), "runs/none: there is no config.yaml: expected the folder of a run"),
+                (("tiny.yaml", "--resume", "runs/tiny-1"), "expected only one of CONFIG or --resume RUN")):
+            result = self.braid("train", *arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertTrue(result.stderr.startswith(f"braid: error: {message}\n"), result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,39 @@
+#pragma once
+// An exponential moving average of a model's weights, which often tests better than the weights themselves (Polyak and
+// Juditsky, 1992; as timm's ModelEmaV3). It is part of the step, as an update is.
+
+#include <span>
+#include <vector>
+
+#include "autograd/tape.h"
+
+namespace braid {
+
+/// Use it from one thread at a time. The tensors must outlive it.
+class WeightAverage {
+ public:
+  /// Of parameters and states; integers are left out. The decay is in [0, 1); that of update n, counted from 0, is
+  /// min(decay, n / (9 + n)), so that the first averages do not remember the initial weights. Throws Error if it is out
+  /// of range.
+  WeightAverage(Context& context, std::vector<Parameter*> tensors, double decay);
+  /// Releases the averages.
+  ~WeightAverage();
+  WeightAverage(const WeightAverage&) = delete;
+  WeightAverage& operator=(const WeightAverage&) = delete;
+
+  /// Records an update by the tensors as they are now in the current step; `updates` were recorded before.
+  void record(std::int64_t updates);
+
+  /// The averages, in the order of the tensors.
+  std::span<Parameter* const> averages() const { return averages_; }
+  std::span<Parameter* const> tensors() const { return tensors_; }
+  /// Exchanges the values of the tensors and their averages: twice, around an evaluation. Waits for the running step.
+  void exchange();
+
+ private:
+  Context& context_;
+  std::vector<Parameter*> tensors_, averages_;
+  double decay_;
+};
+
+}  // namespace braid

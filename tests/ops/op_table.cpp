@@ -399,7 +399,7 @@ void add_optimizer_rows(Rows& rows) {
   }
   rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "g")});
   rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "gG")});
-  for (const double max_norm : {1.0, 1e6}) {
+  for (const double max_norm : {1.0, 1000.0}) {
     rows.push_back({make<ops::ClipFactor>(ClipOptions{.max_norm = max_norm}), with_parameters({}, "g")});
     rows.push_back(
         {make<ops::ClipFactor>(ClipOptions{.max_norm = max_norm, .scaled = true}), with_parameters({rate}, "gG")});
@@ -459,7 +459,7 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
       case Data::place:
         arrays.push_back(fill(shape, [&] { return static_cast<std::uint8_t>(random.below(4)); }));
         break;
-      case Data::rate: arrays.push_back(Array::scalar(0.125f)); break;
+      case Data::rate: arrays.push_back(fill(shape, [] { return 0.125f; })); break;
     }
     if (is_drawn(data) && !wide) arrays.back() = cast(arrays.back(), dtype);
   }

@@ -19,7 +19,7 @@ enum class Data {
   label,     ///< i32, smaller than the channels of input 0
   step,      ///< i32, a step number
   place,     ///< u8, 0 to 3
-  rate,      ///< f32 in every row, a learning rate
+  rate,      ///< f32 in every row, learning rates
 };
 
 struct Input {

@@ -11,8 +11,8 @@
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/data/files.h"
-#include "train/optimizer.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/optimizer.h"
 
 using namespace braid;
 using namespace braid::testing;

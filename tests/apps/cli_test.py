@@ -310,6 +310,43 @@ train: {epochs: 2, batch_size: 8}
         self.assertIn("cannot be read, more than data.max_bad = 0: images/winter/damaged.jpg",
                       self.fails("train", config, "--set", "data.max_bad=0"))
 
+    def test_predictions_are_those_of_the_test(self):
+        for part in ("train", "test"):
+            for number, name in enumerate(("été", "winter")):
+                folder = self.folder / "images" / part / name
+                folder.mkdir(parents=True)
+                for i in range(12):  # half of the images say nothing about their class
+                    colour = [255 * number if i % 2 else 128, 20 * i, 255 - 20 * i]
+                    (folder / f"{i}.png").write_bytes(png(12 + i, 20, colour))
+        config = self.folder / "own.yaml"
+        config.write_text("name: own\ndevice: cpu\nmodel: {name: lenet5}\ntrain: {epochs: 3, batch_size: 8}\n"
+                          "data: {name: image_folder, root: images, image_size: 16}\n")
+        self.assertEqual(self.braid("train", config, "-q").returncode, 0)
+        accuracy = float(re.search(r"accuracy ([\d.]+) %", self.braid("eval", "runs/own-1").stdout)[1])
+        (self.folder / "images").rename(self.folder / "moved")  # the data set is not needed
+        files = sorted(str(path.relative_to(self.folder)) for path in (self.folder / "moved/test").rglob("*.png"))
+        result = self.braid("predict", "runs/own-1", *files, "--json", "--top", 2)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        predictions = json.loads(result.stdout)
+        self.assertEqual([entry["image"] for entry in predictions], files)
+        right = sum(entry["classes"][0]["class"] == entry["image"].split("/")[2] for entry in predictions)
+        self.assertAlmostEqual(100 * right / len(files), accuracy, places=2)
+        for entry in predictions:
+            first, second = entry["classes"]
+            self.assertEqual({first["class"], second["class"]}, {"winter", "été"})
+            self.assertGreaterEqual(first["probability"], second["probability"])
+            self.assertAlmostEqual(first["probability"] + second["probability"], 1)
+        top = predictions[0]["classes"][0]
+        self.assertEqual(self.braid("predict", "runs/own-1", files[0], "--top", 1).stdout,
+                         f"{files[0]}: {top['class']} {100 * top['probability']:.2f} %\n")
+
+        (self.folder / "damaged.jpg").write_bytes(b"nothing")
+        result = self.braid("predict", "runs/own-1", files[0], "damaged.jpg", "none.png")
+        self.assertEqual((result.returncode, len(result.stdout.splitlines())), (1, 1))
+        self.assertEqual(result.stderr.splitlines(),
+                         ["braid: error: damaged.jpg: not a PNG or JPEG image",
+                          "braid: error: none.png: cannot read the image: No such file or directory"])
+
     def test_a_folder_of_one_class_is_an_error(self):
         config = self.own_images()
         shutil.rmtree(self.folder / "images" / "winter")

@@ -64,7 +64,7 @@ Checkpoint checkpoint_of(std::int64_t step) {
 
 void save(CheckpointFolder& folder, const fs::path& path, std::int64_t step) {
   const Checkpoint checkpoint = checkpoint_of(step);
-  folder.save(checkpoint, path / "model.safetensors", checkpoint.tensors);
+  folder.save(checkpoint, path / "model.safetensors", checkpoint);
   folder.finish();
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("whichever write, flush or rename fails, the checkpoint of before rema
     CHECK(contains(error, folder.path()));
     CHECK(contains(error, "No space left on device"));
     CHECK(newest(folder.path()) >= 1);
-    CHECK(SafeTensors(folder.path() + "/model.safetensors").metadata().contains("layout"));
+    CHECK(SafeTensors(folder.path() + "/model.safetensors").metadata().contains("step"));
     for (const auto& file : fs::directory_iterator(folder.path())) CHECK(file.path().extension() == ".safetensors");
     save(checkpoints, folder.path(), 3);  // once there is room again
     CHECK(newest(folder.path()) == 3);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/files.h"
 
 namespace braid {
@@ -33,11 +32,10 @@ std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const
   return steps;
 }
 
-void write(const fs::path& folder, const Checkpoint& checkpoint, const fs::path& model_path,
-           std::span<const NamedArray> model, const std::map<std::int64_t, double>& scores,
-           const CheckpointFolder::Retention& retention) {
+void write(const fs::path& folder, const Checkpoint& checkpoint, const fs::path& model_path, const Checkpoint& model,
+           const std::map<std::int64_t, double>& scores, const CheckpointFolder::Retention& retention) {
   write_safetensors(CheckpointFolder::path_of(folder, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
-  write_safetensors(model_path, model, layout_metadata());
+  write_safetensors(model_path, model.tensors, model.metadata);
   const std::vector<std::int64_t> steps = CheckpointFolder::steps_in(folder);
   const std::set<std::int64_t> stay = kept(steps, scores, retention);
   std::error_code ignored;  // what stays too long does no harm
@@ -61,7 +59,7 @@ CheckpointFolder::~CheckpointFolder() {
   if (writing_.valid()) writing_.wait();
 }
 
-void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, std::vector<NamedArray> model) {
+void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoint model) {
   finish();
   writing_ = std::async(std::launch::async,
                         [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {

@@ -34,7 +34,7 @@ class CheckpointFolder {
 
   /// Begins to write a checkpoint, and after it the model, in another file; then removes checkpoints that need not be
   /// kept. Waits first until the one before is written, and throws Error if that failed.
-  void save(Checkpoint checkpoint, std::filesystem::path model_path, std::vector<NamedArray> model);
+  void save(Checkpoint checkpoint, std::filesystem::path model_path, Checkpoint model);
   /// Waits until the last checkpoint is written. Throws Error if that failed.
   void finish();
 

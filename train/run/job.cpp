@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "core/text_table.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/run/predictor.h"
 #include "train/units.h"
 
 namespace braid {
@@ -155,7 +156,9 @@ void Job::save(RunFolder& folder) {
   WeightAverage* const average = learner_.average();
   Checkpoint state = checkpoint(folder);
   if (average != nullptr) average->exchange();
-  std::vector<NamedArray> model = copies_of(session_, learner_.model().tensors());
+  Checkpoint model{.step = result_.steps,
+                   .tensors = copies_of(session_, learner_.model().tensors()),
+                   .metadata = model_metadata(*train_set_)};
   if (average != nullptr) average->exchange();
   checkpoints_->save(std::move(state), folder.model_path(), std::move(model));
   saved_step_ = result_.steps;

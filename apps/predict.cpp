@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "apps/commands.h"
+#include "apps/validators.h"
+#include "core/read_file.h"
+#include "core/text_table.h"
+#include "data/image_file.h"
+#include "train/run/predictor.h"
+#include "train/run/run_folder.h"
+
+namespace braid::apps {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct PredictArguments {
+  std::string run;
+  std::vector<std::string> images, overrides;
+  std::size_t top = 5;
+  bool json = false;
+};
+
+/// An image file, or why it could not be read; and the most probable classes.
+struct Prediction {
+  std::string file, error;
+  std::vector<std::pair<std::string, double>> classes;
+};
+
+std::vector<Prediction> predict(const PredictArguments& arguments) {
+  const fs::path folder = arguments.run;
+  const RunConfig run = read_run_config(folder / RunFolder::kConfig, arguments.overrides);
+  BRAID_CHECK(!run.together, ConfigError, arguments.run,
+              ": expected the run of a single job: give the folder of one job instead of that of the run");
+  Predictor predictor(run.jobs.front().training, folder / RunFolder::kModel);
+  std::vector<Prediction> predictions;
+  std::vector<Image> images;
+  for (const std::string& file : arguments.images) {
+    Prediction& prediction = predictions.emplace_back(Prediction{file, {}, {}});
+    try {
+      const std::string content = read_file(file, "the image", kMaxImageBytes);
+      images.push_back(decode_image(content, file, static_cast<int>(predictor.image_shape()[2])));
+    } catch (const DataError& error) {
+      prediction.error = error.what();
+    }
+  }
+  const std::vector<std::vector<double>> all = predictor(images);
+  auto next = all.begin();
+  for (Prediction& prediction : predictions) {
+    if (!prediction.error.empty()) continue;
+    const std::vector<double>& probabilities = *next++;
+    std::vector<std::size_t> order(probabilities.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return probabilities[a] > probabilities[b]; });
+    order.resize(std::min(order.size(), arguments.top));
+    for (const std::size_t c : order) prediction.classes.emplace_back(predictor.classes()[c], probabilities[c]);
+  }
+  return predictions;
+}
+
+/// "cat.jpg: tabby 92.31 %, tiger 4.20 %"
+void print(const std::vector<Prediction>& predictions) {
+  for (const auto& [file, error, classes] : predictions) {
+    if (!error.empty()) continue;
+    std::string line = file + ':';
+    for (const auto& [name, probability] : classes) {
+      line += message(line.back() == ':' ? " " : ", ", name, ' ', fixed(100 * probability, 2), " %");
+    }
+    std::cout << line << '\n';
+  }
+}
+
+void print_json(const std::vector<Prediction>& predictions) {
+  Json list = Json::array();
+  for (const auto& [file, error, classes] : predictions) {
+    Json& entry = list.emplace_back(Json{{"image", file}});
+    if (!error.empty()) entry["error"] = error;
+    for (const auto& [name, probability] : classes)
+      entry["classes"].push_back({{"class", name}, {"probability", probability}});
+  }
+  std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* command = app.add_subcommand("predict", "Name the classes of images by a trained model");
+  command->add_option("run", arguments->run, "Folder of a run")->type_name("RUN")->required();
+  command->add_option("images", arguments->images, "PNG or JPEG files")->type_name("IMAGE...")->required();
+  command->add_option("--top", arguments->top, "Number of classes to name")
+      ->type_name("K")
+      ->check(in_range(1, 1 << 24))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->add_option("--set", arguments->overrides, "Override a key of the run's config, for example device=cpu")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->take_all();
+  command->footer("Example:\n  braid predict runs/flowers-1 rose.jpg tulip.jpg");
+  command->callback([arguments, &exit_code] {
+    const std::vector<Prediction> predictions = predict(*arguments);
+    arguments->json ? print_json(predictions) : print(predictions);
+    for (const Prediction& prediction : predictions) {
+      if (prediction.error.empty()) continue;
+      std::cerr << "braid: error: " << prediction.error << '\n';
+      exit_code = kFailed;
+    }
+  });
+}
+
+}  // namespace braid::apps

@@ -5,12 +5,13 @@ Usage: resume_test.py PATH_OF_BRAID"""
 
 import json
 import pathlib
+import random
 import signal
 import subprocess
 import tempfile
 import unittest
 
-from cli_test import BRAID, JOBS, LIMIT, TINY
+from cli_test import BRAID, JOBS, LIMIT, TINY, png
 
 EPOCHS, STEPS = 200, 600  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
 FIXED = ("--set", "width=1", "--set", "streams=2", "--set", f"train.epochs={EPOCHS}", "--set", f"eval.every_n_epochs={EPOCHS}")
@@ -87,6 +88,46 @@ class Resume(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for job in ("small", "wide"):
             self.check_equal(f"jobs-2/{job}", f"jobs-1/{job}")
+
+    def own_data(self):
+        """Images in folders, and the files of CIFAR-10: two classes, which differ in one colour."""
+        draw = random.Random(1)
+        for label, name in enumerate(("ja", "nein")):
+            folder = self.folder / "photos" / name
+            folder.mkdir(parents=True)
+            for i in range(20):
+                colour = [200 * label, draw.randrange(256), draw.randrange(256)]
+                (folder / f"{i}.png").write_bytes(png(draw.randrange(14, 24), draw.randrange(14, 24), colour))
+        archive = self.folder / "cifar"
+        archive.mkdir()
+        for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
+            images = [(i % 10, draw.randbytes(3072)) for i in range(10)]
+            (archive / name).write_bytes(b"".join(bytes([label]) + pixels for label, pixels in images))
+        return ("{name: image_folder, root: photos, image_size: 16, workers: 2, normalize: {compute: true}, "
+                "augment: {random_resized_crop: true, flip: true, brightness: 0.2, random_erasing: 0.5, mixup: 0.2}}",
+                "{name: cifar10, root: cifar, augment: {crop_padding: 4, flip: true, cutmix: 1}}")
+
+    def test_own_images_from_files_to_predictions(self):
+        for number, data in enumerate(self.own_data()):
+            name = f"own{number}"
+            (self.folder / f"{name}.yaml").write_text(
+                f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
+                "train: {batch_size: 8, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
+            steps = EPOCHS * (4 if number == 0 else 7)
+            self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *FIXED).returncode, 0)
+            status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *FIXED)
+            self.assertEqual(status, 128 + signal.SIGTERM, output)
+            result = self.braid("train", "--resume", f"runs/{name}-2", "-q")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.check_equal(f"{name}-2", f"{name}-1")
+            image = "photos/ja/1.png"  # of another size than CIFAR's, too
+            for arguments in (("predict", f"runs/{name}-2", image, "--json"),
+                              ("export", f"runs/{name}-2", "--onnx", f"{name}.onnx"),
+                              ("report", f"runs/{name}-1", f"runs/{name}-2")):
+                result = self.braid(*arguments)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+        prediction, = json.loads(self.braid("predict", "runs/own0-2", "photos/nein/3.png", "--json").stdout)
+        self.assertEqual(prediction["classes"][0]["class"], "nein")
 
     def test_sigusr1_saves_and_goes_on(self):
         steps = 625  # one epoch, after which there is a checkpoint anyway

@@ -131,7 +131,18 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
     judge(test);
   }
   report_epoch(seconds, tested, folder, progress, row);
+  warn_of_bad_images(progress);
   return true;
+}
+
+void Job::warn_of_bad_images(Progress& progress) {
+  const auto &trained = train_loader_.bad(), &tested = test_loader_.bad();
+  const std::size_t count = trained.size() + tested.size();
+  if (count == bad_images_) return;
+  bad_images_ = count;
+  progress.warn(message(plural(count, "image"), " of ", train_set_->name(), " cannot be read, and others took ",
+                        count == 1 ? "its" : "their",
+                        " place; the first: ", (trained.empty() ? tested : trained).begin()->second));
 }
 
 void Job::judge(const Evaluation& test) {

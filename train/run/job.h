@@ -112,6 +112,8 @@ class Job {
   ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
   void report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const;
+  /// Once for each number of them.
+  void warn_of_bad_images(Progress& progress);
   /// Compares a test with those before, for all that depends on which is the best.
   void judge(const Evaluation& test);
 
@@ -133,6 +135,7 @@ class Job {
   std::optional<double> best_score_;  // of the tests; the larger the better
   std::int64_t worse_tests_ = 0;      // in a row, since the best
   bool stopped_early_ = false;
+  std::size_t bad_images_ = 0;  // that were warned of
   std::optional<CheckpointFolder> checkpoints_;
   std::int64_t saved_step_ = -1;  // of the last checkpoint
 };

@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   add_devices(app, exit_code);
   add_models(app);
   add_datasets(app);
+  add_completion(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->group("Commands");
     for (CLI::Option* option : command->get_options()) {

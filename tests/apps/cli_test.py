@@ -365,6 +365,39 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
         self.assertEqual(self.metrics("tiny-1")[0]["event"], "step")
 
+    def test_bash_completes_commands_and_options(self):
+        script = self.folder / "completion"
+        script.write_text(self.braid("completion", "bash").stdout)
+
+        def complete(*words):
+            line = " ".join(f"'{word}'" for word in words)
+            return subprocess.run(["bash", "-c", f". {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _braid; "
+                                   'printf "%s\\n" "${COMPREPLY[@]}"'], stdout=subprocess.PIPE, text=True,
+                                  check=True).stdout.split()
+
+        self.assertEqual(complete("braid", "pre"), ["predict"])
+        self.assertLessEqual({"train", "eval", "export", "report"}, set(complete("braid", "")))
+        self.assertEqual(complete("braid", "train", "--res"), ["--resume"])
+        self.assertEqual(complete("braid", "train", "config"), [])  # files, by default
+
+    def test_zsh_and_man_know_every_option(self):
+        zsh, man = (self.braid("completion", kind).stdout for kind in ("zsh", "man"))
+        for command in re.findall(r"^  (\w+) ", self.braid("--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0],
+                                  re.MULTILINE):
+            options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", self.braid(command, "--help").stdout, re.MULTILINE)
+            self.assertIn("--help", options)
+            self.assertIn(f"    '{command}:", zsh)
+            section = man.partition(f'.SS "braid {command}')[2].partition(".SS ")[0]
+            for option in options:
+                self.assertIn(f"'{option}[", zsh)
+                self.assertIn(option.replace("-", "\\-"), section)
+        if shutil.which("zsh"):
+            subprocess.run(["zsh", "-n"], input=zsh, text=True, check=True)
+        if shutil.which("groff"):
+            result = subprocess.run(["groff", "-Kutf8", "-man", "-Tutf8", "-ww"], input=man, text=True, capture_output=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(self.misused("completion", "fish").split(": ", 1)[1], "expected bash, zsh or man, got 'fish'")
+
     def test_devices(self):
         result = self.braid("devices")
         self.assertEqual(result.returncode, 0)

@@ -1,0 +1,165 @@
+// What shells and man know of the command line, made from the same declarations as the help.
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "apps/commands.h"
+#include "apps/help.h"
+#include "core/error.h"
+
+namespace braid::apps {
+
+namespace {
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// "-q" and "--quiet" of an option; nothing of a positional one.
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// Each of these characters behind a backslash.
+std::string escaped(const std::string& text, std::string_view characters) {
+  std::string out;
+  for (const char c : text) {
+    if (characters.find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// The text between single quotes, as shells read it.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+void print_bash(const CLI::App& app) {
+  std::string commands, cases;
+  for (const CLI::App* command : commands_of(app)) {
+    commands += (commands.empty() ? "" : " ") + command->get_name();
+    std::string options;
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : names_of(*option)) options += (options.empty() ? "" : " ") + name;
+    }
+    cases += "    " + command->get_name() + ") words='" + options + "' ;;\n";
+  }
+  std::cout << "# Completion of braid's commands and options in bash: source this file.\n"
+               "_braid() {\n"
+               "  local current=${COMP_WORDS[COMP_CWORD]} words=\n"
+               "  COMPREPLY=()\n"
+               "  case ${COMP_WORDS[1]} in\n"
+            << cases
+            << "  esac\n"
+               "  ((COMP_CWORD > 1)) || words='"
+            << commands
+            << "'\n"
+               "  if [[ $COMP_CWORD -eq 1 || $current == -* ]]; then\n"
+               "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+               "  fi\n"
+               "}\n"
+               "complete -o default -F _braid braid\n";
+}
+
+void print_zsh(const CLI::App& app) {
+  std::cout << "#compdef braid\n"
+               "# Completion of braid's commands and options in zsh: a file named _braid in a folder of $fpath.\n"
+               "_braid() {\n"
+               "  local -a commands=(\n";
+  for (const CLI::App* command : commands_of(app)) {
+    std::cout << "    " << quoted(command->get_name() + ':' + command->get_description()) << '\n';
+  }
+  std::cout << "  )\n"
+               "  if ((CURRENT == 2)); then\n"
+               "    _describe command commands\n"
+               "    return\n"
+               "  fi\n"
+               "  case $words[2] in\n";
+  for (const CLI::App* command : commands_of(app)) {
+    std::cout << "    " << command->get_name() << ")\n      _arguments";
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : names_of(*option)) {
+        const std::string value = is_flag(*option) ? "" : ':' + escaped(option->get_type_name(), ":\\") + ":_files";
+        std::cout << " \\\n        " << quoted(name + '[' + escaped(option->get_description(), "[]:\\") + ']' + value);
+      }
+    }
+    std::cout << " \\\n        '*:file:_files' ;;\n";
+  }
+  std::cout << "  esac\n"
+               "}\n"
+               "_braid \"$@\"\n";
+}
+
+/// Text of a man page: no line of it is a request.
+std::string roff(const std::string& text) {
+  std::string out = escaped(text, "\\-");
+  for (std::size_t at = 0; at < out.size();
+       at = out.find('\n', at) == std::string::npos ? out.size() : out.find('\n', at) + 1) {
+    if (out[at] == '.' || out[at] == '\'') out.insert(at, "\\&");
+  }
+  return out;
+}
+
+void print_entry(const std::string& name, const std::string& text) {
+  std::cout << ".TP\n.B " << roff(name) << '\n' << roff(text) << ".\n";
+}
+
+void print_man_page(const CLI::App& app) {
+  std::cout << ".TH BRAID 1 \"\" \"braid " BRAID_VERSION "\"\n.SH NAME\nbraid \\- " << roff(app.get_description())
+            << "\n.SH SYNOPSIS\n.B braid\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
+  for (const CLI::App* command : commands_of(app)) {
+    std::string usage = "braid " + command->get_name();
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_positional()) usage += ' ' + name_of(*option);
+    }
+    std::cout << ".SS \"" << roff(usage) << "\"\n" << roff(command->get_description()) << ".\n";
+    for (const CLI::Option* option : command->get_options()) {
+      std::string name = name_of(*option);
+      if (!option->get_positional()) {
+        name.clear();
+        for (const std::string& spelling : names_of(*option)) name += (name.empty() ? "" : ", ") + spelling;
+      }
+      if (!option->get_positional() && !is_flag(*option)) name += ' ' + option->get_type_name();
+      print_entry(name, option->get_description());
+    }
+    if (!command->get_footer().empty()) std::cout << ".PP\n.nf\n" << roff(command->get_footer()) << "\n.fi\n";
+  }
+  std::cout << ".SH EXIT STATUS\n";
+  print_entry("0", "Success");
+  print_entry(
+      "1",
+      "An error, which standard error explains; also if only one of several jobs failed, or if a plan does not fit");
+  print_entry("2", "The command line is invalid");
+  print_entry("128 + n", "Signal n ended a training, which is saved: 130 after Ctrl-C, 143 after SIGTERM");
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app) {
+  const auto kind = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("completion", "Print the completion for a shell, or the man page");
+  command->add_option("kind", *kind, "bash, zsh or man")
+      ->type_name("KIND")
+      ->required()
+      ->check(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            if (text == "bash" || text == "zsh" || text == "man") return "";
+            return message("expected bash, zsh or man, got '", text, '\'');
+          },
+          ""));
+  command->footer("Example:\n  braid completion bash > ~/.local/share/bash-completion/completions/braid");
+  command->callback([&app, kind] {
+    if (*kind == "bash") print_bash(app);
+    if (*kind == "zsh") print_zsh(app);
+    if (*kind == "man") print_man_page(app);
+  });
+}
+
+}  // namespace braid::apps

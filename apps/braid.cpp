@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
       "'braid COMMAND --help' describes a command.\n\n"
       "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
   app.require_subcommand(1);
+  add_init(app);
   add_train(app, exit_code);
   add_eval(app);
   add_report(app);

@@ -11,6 +11,7 @@ inline constexpr int kFailed = 1;       ///< an error, reported on standard erro
 inline constexpr int kUsage = 2;        ///< an invalid command line
 inline constexpr int kSignalled = 128;  ///< plus the signal that ended training, as in shells: 130 for Ctrl-C
 
+void add_init(CLI::App& app);
 void add_train(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app);
 void add_report(CLI::App& app);

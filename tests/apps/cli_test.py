@@ -311,6 +311,23 @@ train: {epochs: 2, batch_size: 8}
         self.assertIn("cannot be read, more than data.max_bad = 0: images/winter/damaged.jpg",
                       self.fails("train", config, "--set", "data.max_bad=0"))
 
+    def test_init_writes_a_config_that_trains(self):
+        self.own_images()
+        result = self.braid("init", "images/")
+        self.assertEqual((result.returncode, result.stdout), (0, "wrote images.yaml: train with braid train images.yaml\n"))
+        text = (self.folder / "images.yaml").read_text()
+        self.assertIn("# 17 training images and 4 test images of 2 classes: winter, été\n", text)
+        self.assertIn("image_size: 32", text)
+        result = self.braid("train", "images.yaml", "-q", "--set", "train.epochs=1", "--set", "model.width=0.125")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.runs / "images-1/model.safetensors").exists())
+        self.assertEqual(self.fails("init", "images"), "images.yaml: exists already: choose another name with -o")
+        self.assertEqual(self.fails("init", "none"), "none: cannot read the folder: No such file or directory")
+        (self.folder / "my: photos #1").mkdir()
+        shutil.copytree(self.folder / "images", self.folder / "my: photos #1", dirs_exist_ok=True)
+        self.assertEqual(self.braid("init", "my: photos #1", "-o", "odd.yaml").returncode, 0)
+        self.assertIn('name: "my__photos__1"', self.braid("train", "odd.yaml", "--print-config").stdout)
+
     def test_predictions_are_those_of_the_test(self):
         for part in ("train", "test"):
             for number, name in enumerate(("été", "winter")):

@@ -97,7 +97,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   return cublas_call(Kind::create, __func__, [&](World& world, Call& call) {
     cublasLtContext& made = world.cublas_handles.emplace_back();
     made.context = world.current();
-    call.handle = made.id = static_cast<int>(world.cudnn_handles.size() + world.cublas_handles.size());
+    call.handle = made.id = ++world.last_handle;
     ++world.alive.handles;
     *handle = &made;
     return CUBLAS_STATUS_SUCCESS;

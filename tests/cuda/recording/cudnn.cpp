@@ -98,7 +98,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   return cudnn_call(Kind::create, __func__, [&](World& world, Call& call) {
     cudnnContext& made = world.cudnn_handles.emplace_back();
     made.context = world.current();
-    call.handle = made.id = static_cast<int>(world.cudnn_handles.size() + world.cublas_handles.size());
+    call.handle = made.id = ++world.last_handle;
     *handle = &made;
     return CUDNN_STATUS_SUCCESS;
   });

@@ -112,6 +112,7 @@ class World {
   std::deque<CUgraphExec_st> executables;
   std::deque<cudnnContext> cudnn_handles;
   std::deque<cublasLtContext> cublas_handles;
+  int last_handle = 0;  // its number; goes on after reset(), as some handles do
   std::deque<Capture> captures;
   CUstream_st legacy;
 

@@ -104,24 +104,26 @@ void Optimizer::clip_norm(double max_norm) {
   max_norm_ = max_norm;
 }
 
-void Optimizer::accumulate(double weight, bool first) {
+void Optimizer::accumulate(double weight) {
   Tape& tape = Tape::current();
   if (context_ == nullptr) add_moments(tape.context());
   add_sums(tape.context());
   const NoGrad no_grad;
-  std::vector<const Slot*> slots;
-  for (const Slot& slot : slots_) {
+  std::vector<Slot*> slots;
+  for (Slot& slot : slots_) {
     if (tape.gradient(*slot.parameter) != kNoValue) slots.push_back(&slot);
   }
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
-  const auto dtype = [&](const Slot* slot) { return tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype; };
-  std::ranges::stable_sort(slots, {}, dtype);  // those of a node share it
-  const ValueId coefficients =
-      tape.record_input(Array::from<float>({first ? 0.0f : 1.0f, static_cast<float>(weight)}, {2}));
+  // Those of a node share the type of the gradient, and whether their sums begin.
+  const auto kind = [&](const Slot* slot) {
+    return std::pair(slot->summed, tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype);
+  };
+  std::ranges::stable_sort(slots, {}, kind);
   const OpPtr blend = std::make_shared<ops::Blend>();
   for (std::size_t begin = 0, end; begin < slots.size(); begin = end) {
-    end = begin + 1;
-    while (end < slots.size() && dtype(slots[end]) == dtype(slots[begin])) ++end;
+    for (end = begin + 1; end < slots.size() && kind(slots[end]) == kind(slots[begin]);) ++end;
+    const ValueId coefficients =
+        tape.record_input(Array::from<float>({slots[begin]->summed ? 1.0f : 0.0f, static_cast<float>(weight)}, {2}));
     for_buckets(
         end - begin, [&](std::size_t i) { return slots[begin + i]->parameter->shape().size(); },
         [&](std::size_t from, std::size_t to) {
@@ -133,11 +135,18 @@ void Optimizer::accumulate(double weight, bool first) {
           tape.record(blend, inputs);
         });
   }
+  for (Slot* slot : slots) slot->summed = true;
+  accumulated_ = true;
+}
+
+void Optimizer::set_accumulated() {
+  for (Slot& slot : slots_) slot.summed = true;
   accumulated_ = true;
 }
 
 ValueId Optimizer::gradient(Tape& tape, const Slot& slot) const {
-  return accumulated_ ? tape.record_parameter(*slot.sum) : tape.gradient(*slot.parameter);
+  if (!accumulated_) return tape.gradient(*slot.parameter);
+  return slot.summed ? tape.record_parameter(*slot.sum) : kNoValue;
 }
 
 void Optimizer::step(LossScale* scale) {
@@ -173,6 +182,7 @@ void Optimizer::step(LossScale* scale) {
   }
   for (Bucket& bucket : open) record(tape, scalars, bucket);
   ++updates_;
+  for (Slot& slot : slots_) slot.summed = false;
   accumulated_ = false;
 }
 

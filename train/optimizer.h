@@ -38,9 +38,12 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Records that weight · gradient of every parameter is added to its sum, or begins a new one if `first`. A step() in
-  /// the same step then updates by the sums. So an update may follow from the batches of several steps.
-  void accumulate(double weight, bool first);
+  /// Records that weight · gradient of every parameter that has one is added to its sum. The next step(), in this step
+  /// or a later one, updates by the sums in place of gradients, and new ones begin.
+  void accumulate(double weight);
+  /// Whether there are sums that no step() has taken. Set with the states of an optimizer that had some.
+  bool accumulated() const { return accumulated_; }
+  void set_accumulated();
   /// Limits the norm of all gradients together to max_norm, as torch.nn.utils.clip_grad_norm_; 0: no limit. Gradients
   /// whose norm is not finite change nothing. Throws Error unless finite and at least 0.
   void clip_norm(double max_norm);
@@ -76,6 +79,7 @@ class Optimizer {
     Parameter* parameter;
     std::vector<Parameter*> moments;
     Parameter* sum = nullptr;  ///< of gradients; null if it does not accumulate
+    bool summed = false;       ///< since the last update
   };
   struct Bucket {
     OpPtr op;
@@ -94,7 +98,7 @@ class Optimizer {
   std::vector<Slot> slots_;  // in reverse order of creation
   double lr_;
   double max_norm_ = 0;
-  bool accumulated_ = false;  // in the step that is being recorded
+  bool accumulated_ = false;
   Rule rule_;
   Context* context_ = nullptr;  // holds the moments; null until there are any
   std::int32_t updates_ = 0;

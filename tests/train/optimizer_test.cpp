@@ -258,7 +258,7 @@ TEST_CASE("gradients of several steps make one update, by their mean") {
       Step s = fixture.session.step();
       const Tensor y = linear(OptimizerFixture::x(step), fixture.w, fixture.b);
       backward(linear(y, OptimizerFixture::c(step)));
-      sgd.accumulate(1.0 / 3, part == 0);
+      sgd.accumulate(1.0 / 3);
       if (part == 2) sgd.step();
       s.run();
       const std::vector<double> g = gradients(step);
@@ -321,4 +321,30 @@ TEST_CASE("an average of weights follows them, and can take their place for a wh
   average.exchange();
   CHECK(elements(fixture) == own);
   for (std::size_t i = 0; i < averages.size(); ++i) CHECK(std::abs(averages[i] - expected[i]) < 1e-5);
+}
+
+TEST_CASE("a parameter without a gradient is left alone by an update by sums, and its next sum begins anew") {
+  OptimizerFixture fixture;
+  SGD sgd({&fixture.w, &fixture.b}, {.lr = 1});
+  const auto add = [&](bool with_w, bool update) {
+    Step s = fixture.session.step();
+    const Tensor y = with_w ? linear(OptimizerFixture::x(0), fixture.w, fixture.b)
+                            : linear(OptimizerFixture::x(0), Array(DType::f32, {kOut, kIn}), fixture.b);
+    backward(linear(y, OptimizerFixture::c(0)));
+    sgd.accumulate(1);
+    if (update) sgd.step();
+    s.run();
+  };
+  const std::vector<double> start = elements(fixture), g = gradients(0);
+  add(true, true);
+  add(false, false);
+  CHECK(sgd.accumulated());
+  add(false, true);  // only b, twice
+  CHECK_FALSE(sgd.accumulated());
+  add(true, true);
+  const std::vector<double> end = elements(fixture);
+  for (std::size_t i = 0; i < end.size(); ++i) {
+    const int updates = i < kOut * kIn ? 2 : 4;
+    CHECK(std::abs(end[i] - (start[i] - updates * g[i])) < 5e-6);
+  }
 }

@@ -70,6 +70,7 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
   checkpoint.metadata[kState] = json{
       {"step", result_.steps},
       {"updates", learner_.optimizer().updates()},
+      {"accumulated", learner_.optimizer().accumulated() ? 1 : 0},
       {"batches", train_loader_.batches()},
       {"in_epoch", in_epoch_ ? 1 : 0},
       {"epoch", epoch_.number},
@@ -119,6 +120,7 @@ void Job::restore(const JsonPart& state, const SafeTensors& file, RunFolder& fol
   losses.steps.assign(values.as<double>().begin(), values.as<double>().end());
   read_pairs(state["test_losses"], [&](std::int64_t at, double loss) { losses.tests.emplace_back(at, loss); });
   read_pairs(state["scores"], [&](std::int64_t at, double score) { scores[at] = score; });
+  const bool accumulated = state["accumulated"].integer(0, 1) == 1;
   const auto updates = static_cast<std::int32_t>(state["updates"].integer(0, kMost));
   const auto metrics_bytes =
       static_cast<std::uint64_t>(state["metrics_bytes"].integer(0, std::numeric_limits<std::int64_t>::max()));
@@ -132,7 +134,7 @@ void Job::restore(const JsonPart& state, const SafeTensors& file, RunFolder& fol
   load_tensors(file, session_, learner_.model().tensors());
   load_tensors(file, session_, learner_.training_states(), kTrainingPrefix);
 
-  learner_.restore(static_cast<std::int32_t>(step), updates);
+  learner_.restore(static_cast<std::int32_t>(step), updates, accumulated);
   best_score_ = best_score;
   worse_tests_ = worse_tests;
   schedule_.set_plateau(tests);

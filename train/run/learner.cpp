@@ -51,9 +51,10 @@ std::vector<Parameter*> Learner::training_states() {
   return states;
 }
 
-void Learner::restore(std::int32_t steps, std::int32_t updates) {
+void Learner::restore(std::int32_t steps, std::int32_t updates, bool accumulated) {
   random_.step = steps;
   optimizer_->set_updates(updates);
+  if (accumulated) optimizer_->set_accumulated();
 }
 
 Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share) {
@@ -61,7 +62,7 @@ Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, co
   const std::vector<Head> heads = model_->heads(cast(images, dtype_));
   const Recorded recorded{training_loss(heads, truth, label_smoothing_), accuracy(heads.front().logits, labels)};
   backward(loss_scale_ == nullptr ? recorded.loss : (*loss_scale_)(recorded.loss));
-  if (share.count > 1) optimizer_->accumulate(1 / static_cast<double>(share.count), share.index == 0);
+  if (share.count > 1) optimizer_->accumulate(1 / static_cast<double>(share.count));
   if (share.index + 1 == share.count) {
     optimizer_->step(loss_scale_.get());
     if (average_ != nullptr) average_->record(optimizer_->updates() - 1);

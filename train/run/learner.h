@@ -36,7 +36,7 @@ class Learner {
   /// The tensors that training needs beside the model's. With them, the model's, and the numbers of steps and of
   /// updates, another learner continues as this one would.
   std::vector<Parameter*> training_states();
-  void restore(std::int32_t steps, std::int32_t updates);
+  void restore(std::int32_t steps, std::int32_t updates, bool accumulated);
   Module& model() const { return *model_; }
   Optimizer& optimizer() const { return *optimizer_; }
   /// The average of the model's tensors, which is what to test and to save; null if the config wants none.

@@ -67,6 +67,8 @@ void add_train(CLI::App& app, int& exit_code) {
       return;
     }
     if (pathnet) {
+      BRAID_CHECK(run.empty(), ConfigError, run.string(), ": the evolution of a PathNet cannot be resumed; train ",
+                  path, " again");
       BRAID_CHECK(!arguments->files.wanted(), ConfigError,
                   "--trace and --html expect a config with identical steps; PathNet paths differ");
       if (!arguments->quiet) warn_about(pathnet->session, pathnet->data.workers);

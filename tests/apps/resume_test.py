@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cli_test import BRAID, JOBS, LIMIT, TINY, png
+from cli_test import BRAID, JOBS, LIMIT, PATHNET, TINY, png
 
 EPOCHS, STEPS = 200, 600  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
 FIXED = ("--set", "width=1", "--set", "streams=2", "--set", f"train.epochs={EPOCHS}", "--set", f"eval.every_n_epochs={EPOCHS}")
@@ -138,6 +138,15 @@ class Resume(unittest.TestCase):
         self.assertEqual(len(saved), 2)
         self.assertLess(saved[0], saved[1])
         self.assertEqual(saved[1], steps)
+
+    def test_an_evolution_says_that_it_cannot_be_resumed(self):
+        (self.folder / "paths.yaml").write_text(PATHNET)
+        self.assertEqual(self.braid("train", "paths.yaml", "-q", "--set", "evolution.max_generations=1").returncode, 0)
+        result = self.braid("train", "--resume", "runs/paths-1")
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "braid: error: runs/paths-1: the evolution of a PathNet cannot be resumed; train "
+                             "runs/paths-1/config.yaml again\n"))
+        self.assertEqual([path.name for path in self.runs.iterdir()], ["paths-1"])
 
     def test_mistakes_are_explained(self):
         for arguments, message in (

@@ -10,7 +10,6 @@
 #include "train/run/learner.h"
 
 using namespace braid;
-using namespace braid::testing;
 
 namespace {
 

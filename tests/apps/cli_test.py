@@ -186,9 +186,9 @@ class CommandLine(unittest.TestCase):
         return error.removeprefix("braid: error: ")
 
     def test_a_command_that_is_missing_or_wrong_is_named_with_the_nearest(self):
-        self.assertTrue(self.misused(command="").startswith("expected a command: train, eval, "))
+        self.assertTrue(self.misused(command="").startswith("expected a command: init, train, eval, "))
         self.assertTrue(self.misused("trian", "c.yaml", "--set", "a=1", command="").startswith(
-            "there is no command 'trian' (did you mean 'train'?); there are train, eval, "))
+            "there is no command 'trian' (did you mean 'train'?); there are init, train, eval, "))
         self.assertIn("(did you mean 'train'?)", self.misused("TRAIN", command=""))
         self.assertTrue(self.misused("fly", command="").startswith("there is no command 'fly'; there are "))
         self.assertEqual(self.misused("--versoin", command=""),

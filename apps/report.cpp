@@ -25,7 +25,7 @@ void add_report(CLI::App& app) {
   command->callback([arguments] {
     const auto& [runs, config, output] = *arguments;
     const std::vector<std::filesystem::path> folders(runs.begin(), runs.end());
-    const std::filesystem::path file = output.empty() ? folders.front() / "report.html" : std::filesystem::path(output);
+    const std::filesystem::path file = output.empty() ? folders.front() / kReportFile : std::filesystem::path(output);
     check_writable(file);
     write_file(file, report_page(folders, config.overrides));
     std::cout << "wrote " << file.string() << std::endl;

@@ -11,7 +11,9 @@
 #include "apps/plan_files.h"
 #include "apps/warnings.h"
 #include "models/registry.h"
+#include "train/checkpoint/files.h"
 #include "train/pathnet/run.h"
+#include "train/report/report.h"
 #include "train/run/trainer.h"
 
 namespace braid::apps {
@@ -35,6 +37,7 @@ void add_train(CLI::App& app, int& exit_code) {
     ConfigArguments config;
     bool quiet = false;
     bool print_config = false;
+    bool report = false;
     std::string resumed;
     PlanFiles files;
   };
@@ -45,6 +48,7 @@ void add_train(CLI::App& app, int& exit_code) {
       ->type_name("RUN");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only warnings and errors");
   command->add_flag("--print-config", arguments->print_config, "Print the config with all defaults and exit");
+  command->add_flag("--report", arguments->report, "At the end write the page of `braid report`");
   arguments->files.add_to(*command, "one step as planned and as measured");
   command->footer("Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2");
   command->callback([arguments, &exit_code] {
@@ -69,8 +73,8 @@ void add_train(CLI::App& app, int& exit_code) {
     if (pathnet) {
       BRAID_CHECK(run.empty(), ConfigError, run.string(), ": the evolution of a PathNet cannot be resumed; train ",
                   path, " again");
-      BRAID_CHECK(!arguments->files.wanted(), ConfigError,
-                  "--trace and --html expect a config with identical steps; PathNet paths differ");
+      BRAID_CHECK(!arguments->files.wanted() && !arguments->report, ConfigError,
+                  "--report, --trace and --html expect a config with identical steps; PathNet paths differ");
       if (!arguments->quiet) warn_about(pathnet->session, pathnet->data.workers);
       const int signal = run_pathnet(*pathnet, progress).interrupted;
       exit_code = signal != 0 ? kSignalled + signal : kOk;
@@ -88,6 +92,11 @@ void add_train(CLI::App& app, int& exit_code) {
     const RunResult result = trainer.run(progress);
     if (files.wanted() && !trainer.shown()) {
       progress.warn("training finished before a plan was chosen: no step is shown");
+    }
+    if (arguments->report && result.interrupted == 0) {
+      const std::filesystem::path page = result.folder / kReportFile;
+      write_file(page, report_page(std::span(&result.folder, 1)));
+      progress.print("open " + page.string() + " in a browser");
     }
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 
 build=build/release
-begin_steps 5 $build/log.txt
+begin_steps 4 $build/log.txt
 only_build $build
 step 'installing what is missing' scripts/setup.sh --demo
 
@@ -43,11 +43,4 @@ if has_gpu; then
   fi
 fi
 next_step "training ResNet-20, a GoogLeNet and a PathNet-like net at once$training_time"
-$build/bin/braid train configs/concurrent.yaml "$@"
-
-config=$($build/bin/braid train configs/concurrent.yaml "$@" --print-config)
-name=$(sed -n 's/^name: //p' <<<"$config")
-root=$(sed -n '/^output:/{n;s/^ *root: "\(.*\)"$/\1/p}' <<<"$config")
-run=$(printf '%s\n' "$root/$name"-* | sort --version-sort | tail -n 1)
-step 'writing the report' $build/bin/braid report "$run"
-echo "open $run/report.html in a browser"
+$build/bin/braid train configs/concurrent.yaml --report "$@"

@@ -13,7 +13,7 @@ WeightAverage::WeightAverage(Context& context, std::vector<Parameter*> tensors, 
   BRAID_CHECK(decay >= 0 && decay < 1, Error, "[weight_average] expected a decay in [0, 1), got ", decay);
   std::erase_if(tensors_, [](const Parameter* tensor) { return !is_floating(tensor->desc().dtype); });
   for (const Parameter* tensor : tensors_) {
-    averages_.push_back(&context.add(message("average.", tensor->name()), tensor->desc(), ValueKind::state));
+    averages_.push_back(&context.add(message(kPrefix, tensor->name()), tensor->desc(), ValueKind::state));
   }
 }
 

@@ -3,6 +3,7 @@
 // Juditsky, 1992; as timm's ModelEmaV3). It is part of the step, as an update is.
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "autograd/tape.h"
@@ -12,6 +13,9 @@ namespace braid {
 /// Use it from one thread at a time. The tensors must outlive it.
 class WeightAverage {
  public:
+  /// The name of an average is this and the name of its tensor.
+  static constexpr std::string_view kPrefix = "average.";
+
   /// Of parameters and states; integers are left out. The decay is in [0, 1); that of update n, counted from 0, is
   /// min(decay, n / (9 + n)), so that the first averages do not remember the initial weights. Throws Error if it is out
   /// of range.

@@ -95,6 +95,14 @@ class Report(InBrowser):
                 if record["event"] == "epoch":
                     self.assertIn((record["step"], record["test_loss"]), tested)
 
+    def test_training_ends_with_the_page_of_its_run(self):
+        result = self.braid("train", "tiny.yaml", "--report")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue(result.stdout.endswith("open runs/tiny-1/report.html in a browser\n"), result.stdout)
+        self.page = self.folder / "runs/tiny-1/report.html"
+        self.browse()
+        self.assertEqual([run["name"] for run in self.data()["runs"]], ["tiny-1"])
+
     def test_the_confusion_matrix_and_the_mistakes_agree_with_the_evaluation(self):
         self.train("tiny.yaml")
         page = self.report("runs/tiny-1")

@@ -94,8 +94,6 @@ class Demo(unittest.TestCase):
                                  env={**os.environ, "PATH": f"{folder}/fakes:{os.environ['PATH']}", "PYTHONPATH": str(FAKES),
                                       "PYTHONDONTWRITEBYTECODE": "1", **environment})
             self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
-            self.assertTrue((folder / "runs/concurrent-1/report.html").exists())
-            self.assertTrue(run.stdout.endswith(f"open {folder}/runs/concurrent-1/report.html in a browser\n"), run.stdout)
             return run.stdout
 
     def test_a_gpu_that_the_build_cannot_use_is_mentioned(self):

@@ -8,6 +8,7 @@
 #include "core/suggestion.h"
 #include "core/text.h"
 #include "data/image_files.h"
+#include "train/config/keys.h"
 
 namespace braid {
 
@@ -45,12 +46,6 @@ std::string run_name(const std::filesystem::path& folder) {
   return name.find_first_not_of("_-") == std::string::npos ? "images" : name;
 }
 
-std::string in_quotes(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-  return out + '"';
-}
-
 }  // namespace
 
 std::string starter_config(const std::string& folder) {
@@ -81,7 +76,7 @@ std::string starter_config(const std::string& folder) {
       "data:\n"
       "  name: image_folder\n"
       "  root: ",
-      in_quotes(folder), "\n  image_size: ", size,
+      to_yaml(KeyRule{}, KeyValue(folder)), "\n  image_size: ", size,
       "  # height and width that images are scaled to\n"
       "  workers: 2  # threads that decode\n"
       "  max_bad: 10  # unreadable images to pass over\n"

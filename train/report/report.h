@@ -15,6 +15,9 @@ namespace braid {
 /// of a run, and what look_at_test_images() and measured_step() throw.
 std::string report_page(std::span<const std::filesystem::path> folders, const std::vector<std::string>& overrides = {});
 
+/// The name of a run's own page, in its folder.
+inline constexpr const char* kReportFile = "report.html";
+
 /// The page without its data: train/report/page/, put together by the build.
 extern const char* const kReportTemplate;
 

@@ -95,9 +95,14 @@ std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split
 }
 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {
+  return make_model(config, context, dataset.classes(), dataset.image_shape());
+}
+
+std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, std::int64_t classes,
+                                   const Shape& image) {
   models::ModelOptions options = config.options;
-  options.classes = dataset.classes();
-  options.image_shape = dataset.image_shape();
+  options.classes = classes;
+  options.image_shape = image;
   return models::make_model(config.name, context, options);
 }
 

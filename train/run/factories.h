@@ -31,6 +31,9 @@ class DatasetPool {
 
 /// Throws Error if the model does not take images like the dataset's.
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
+/// Throws Error if the model does not take images of this shape, [H,W,C].
+std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, std::int64_t classes,
+                                   const Shape& image);
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
 /// For f16, in which small gradients underflow; null for the other types.
 std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);

@@ -164,13 +164,14 @@ bool Job::save_due() const {
 
 void Job::save(RunFolder& folder) {
   if (saved_step_ == result_.steps) return;
-  WeightAverage* const average = learner_.average();
   Checkpoint state = checkpoint(folder);
-  if (average != nullptr) average->exchange();
-  Checkpoint model{.step = result_.steps,
-                   .tensors = copies_of(session_, learner_.model().tensors()),
-                   .metadata = model_metadata(*train_set_)};
-  if (average != nullptr) average->exchange();
+  std::map<std::string, Array> copies;
+  for (const NamedArray& tensor : state.tensors) copies[tensor.name] = tensor.value;
+  Checkpoint model{.step = result_.steps, .tensors = {}, .metadata = model_metadata(*train_set_)};
+  for (const Parameter* tensor : learner_.model().tensors()) {
+    const auto average = copies.find(message(kTrainingPrefix, WeightAverage::kPrefix, tensor->name()));
+    model.tensors.push_back({tensor->name(), average != copies.end() ? average->second : copies.at(tensor->name())});
+  }
   checkpoints_->save(std::move(state), folder.model_path(), std::move(model));
   saved_step_ = result_.steps;
 }

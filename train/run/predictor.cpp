@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/json_part.h"
-#include "models/registry.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/factories.h"
 
@@ -58,10 +57,7 @@ Predictor::Predictor(const TrainConfig& config, const std::filesystem::path& pat
   } catch (const JsonError& error) {
     throw DataError(message(file.path(), ": damaged metadata: ", error.what()));
   }
-  models::ModelOptions options = config.model.options;
-  options.classes = std::ssize(classes_);
-  options.image_shape = image_shape_;
-  model_ = models::make_model(config.model.name, session_, options);
+  model_ = make_model(config.model, session_, std::ssize(classes_), image_shape_);
   load_tensors(file, session_, model_->tensors());
   inference_ = std::make_unique<Inference>(*model_);
   transform_ = std::make_unique<Transform>(loader_options(config, Split::test).transform, image_shape_);

@@ -71,12 +71,10 @@ void add_train(CLI::App& app, int& exit_code) {
       return;
     }
     if (pathnet) {
-      BRAID_CHECK(run.empty(), ConfigError, run.string(), ": the evolution of a PathNet cannot be resumed; train ",
-                  path, " again");
       BRAID_CHECK(!arguments->files.wanted() && !arguments->report, ConfigError,
                   "--report, --trace and --html expect a config with identical steps; PathNet paths differ");
       if (!arguments->quiet) warn_about(pathnet->session, pathnet->data.workers);
-      const int signal = run_pathnet(*pathnet, progress).interrupted;
+      const int signal = run_pathnet(*pathnet, progress, run).interrupted;
       exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }

@@ -50,6 +50,15 @@ class Generator {
     }
     return block_.x[used_++];
   }
+  /// How many numbers next() has returned.
+  std::uint64_t position() const { return 4 * counter_ + static_cast<std::uint64_t>(used_) - 4; }
+  /// Goes on as if next() had returned this many.
+  void seek(std::uint64_t position) {
+    counter_ = position / 4;
+    used_ = 4;
+    has_spare_ = false;
+    for (std::uint64_t i = 0; i < position % 4; ++i) next();
+  }
   /// Uniform in [0, 1).
   float uniform() { return to_unit(next()); }
   /// Uniform integer in [0, bound), without bias (Lemire 2019). bound must be positive.

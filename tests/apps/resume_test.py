@@ -139,14 +139,17 @@ class Resume(unittest.TestCase):
         self.assertLess(saved[0], saved[1])
         self.assertEqual(saved[1], steps)
 
-    def test_an_evolution_says_that_it_cannot_be_resumed(self):
+    def test_an_evolution_goes_on_after_a_kill(self):
         (self.folder / "paths.yaml").write_text(PATHNET)
-        self.assertEqual(self.braid("train", "paths.yaml", "-q", "--set", "evolution.max_generations=1").returncode, 0)
-        result = self.braid("train", "--resume", "runs/paths-1")
-        self.assertEqual((result.returncode, result.stderr),
-                         (1, "braid: error: runs/paths-1: the evolution of a PathNet cannot be resumed; train "
-                             "runs/paths-1/config.yaml again\n"))
-        self.assertEqual([path.name for path in self.runs.iterdir()], ["paths-1"])
+        settings = ("--set", "evolution.threshold=1", "--set", "optimizer.lr=0.000001", "--set", "evolution.max_generations=300")
+        self.assertEqual(self.braid("train", "paths.yaml", "-q", *settings).returncode, 0)
+        status, output = self.train_until("task B: generation 20", signal.SIGKILL, "paths.yaml", *settings)
+        self.assertEqual(status, -signal.SIGKILL, output)
+        result = self.braid("train", "--resume", "runs/paths-2")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("resumed after generation ", result.stdout)
+        for name in ("metrics.jsonl", "genotypes.json"):
+            self.assertEqual((self.runs / "paths-1" / name).read_text(), (self.runs / "paths-2" / name).read_text())
 
     def test_mistakes_are_explained(self):
         for arguments, message in (

@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "tests/data/files.h"
+#include "tests/train/run_files.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
 #include "train/pathnet/run.h"
@@ -40,18 +42,6 @@ PathNetResult run(const PathNetConfig& config) {
   return run_pathnet(config, progress);
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<json> metrics(const PathNetResult& result) {
-  std::vector<json> list;
-  std::ifstream file(result.folder / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) list.push_back(json::parse(line));
-  return list;
-}
-
 int count(const std::string& text, const std::string& part) {
   int found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
@@ -81,18 +71,18 @@ TEST_CASE("a PathNet run learns both tasks for every seed, and its folder record
     }
   }
 
-  const std::vector<json> records = metrics(result);
+  const std::vector<json> records = metrics_of(result.folder);
   CHECK(records.size() == generations);
   CHECK(records.front().at("event") == "generation");
   CHECK(records.front().at("phase") == "task A");
   CHECK(records.front().at("accuracies").size() == 2);
   CHECK(records.back().at("path") == result.seeds.back().untrained->path.layers);
 
-  const json report = json::parse(text_of(result.folder / kPathNetReport));
+  const json report = json::parse(bytes_of(result.folder / kPathNetReport));
   CHECK(report.at("seeds")[0].at("b").at("generations") == result.seeds[0].b.generations);
   const double mean = (result.seeds[0].control.generations + result.seeds[1].control.generations) / 2.0;
   CHECK(report.at("mean_generations").at("control") == mean);
-  const json genotypes = json::parse(text_of(result.folder / kPathNetGenotypes));
+  const json genotypes = json::parse(bytes_of(result.folder / kPathNetGenotypes));
   CHECK(genotypes.at("seeds")[1].at("a").at("path") == result.seeds[1].a.path.layers);
   CHECK(genotypes.at("seeds")[1].at("untrained").at("population").size() == 8);
   CHECK(to_yaml(*read_pathnet_config(result.folder / "config.yaml")) == to_yaml(config));
@@ -102,7 +92,7 @@ TEST_CASE("a PathNet run repeats itself bit by bit, on any number of streams") {
   const TemporaryFolder folder;
   const auto outcome = [&](const std::string& streams) {
     const PathNetResult result = run(tiny_pathnet(folder, {"streams=" + streams, "evolution.seeds=[5]"}));
-    return text_of(result.folder / kPathNetGenotypes) + text_of(result.folder / "metrics.jsonl");
+    return bytes_of(result.folder / kPathNetGenotypes) + bytes_of(result.folder / "metrics.jsonl");
   };
   const std::string expected = outcome("1");
   CHECK(outcome("1") == expected);
@@ -137,20 +127,77 @@ TEST_CASE("a task that is not learned is reported as such") {
 
 TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that were finished") {
   const TemporaryFolder folder;
-  std::ostringstream sink;
-  // The second line tells of the first seed.
-  class Interrupter : public std::stringbuf {
-    int sync() override { return ++lines_ == 2 ? std::raise(SIGINT) : 0; }
-    int lines_ = 0;
-  } buffer;
+  SignalAt buffer("seed 1: ", SIGINT);
   std::ostream out(&buffer);
   Progress progress(out, Progress::Mode::lines);
   const PathNetResult result = run_pathnet(tiny_pathnet(folder, {"evolution.seeds=100"}), progress);
   CHECK(result.interrupted);
   CHECK(result.seeds.size() == 1);
-  CHECK(metrics(result).back().at("event") == "interrupted");
-  CHECK(json::parse(text_of(result.folder / kPathNetReport)).at("seeds").size() == 1);
+  CHECK(metrics_of(result.folder).back().at("event") == "interrupted");
+  CHECK(json::parse(bytes_of(result.folder / kPathNetReport)).at("seeds").size() == 1);
   CHECK(contains(buffer.str(), "interrupted; seeds finished: 1 of 100"));
+}
+
+namespace {
+
+/// Runs until a line of the output contains the text.
+PathNetResult run_until(const PathNetConfig& config, const std::string& text, const std::filesystem::path& resumed) {
+  SignalAt buffer(text, SIGINT);
+  std::ostream out(&buffer);
+  Progress progress(out, Progress::Mode::lines);
+  return run_pathnet(config, progress, resumed);
+}
+
+/// Without what depends on the clock and on the plans that a process has made before.
+json timeless_report(const PathNetResult& result) {
+  json report = json::parse(bytes_of(result.folder / kPathNetReport));
+  for (json& seed : report.at("seeds")) {
+    for (const char* phase : {"a", "b", "control", "untrained"}) {
+      for (const char* key : {"seconds", "plans"}) seed.at(phase).erase(key);
+    }
+  }
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("an evolution that is interrupted in any phase and resumed equals one that is not, bit by bit") {
+  const TemporaryFolder folder;
+  const PathNetConfig config =
+      tiny_pathnet(folder, {"evolution.frozen_path=always_active", "evolution.max_generations=25",
+                            "evolution.threshold=1", "optimizer.lr=0.001", "precision=f16", "train.batch_size=12"});
+  const PathNetResult whole = run(config);
+  PathNetResult parts;
+  int interruptions = 0;
+  for (const char* seed : {"seed 1, ", "seed 2, "}) {
+    for (const char* phase : {"task A", "task B", "task B from scratch", "task B beside an untrained path"}) {
+      for (const char* generation : {"10", "20"}) {
+        parts = run_until(config, message(seed, phase, ": generation ", generation, ","), parts.folder);
+        interruptions += parts.interrupted == SIGINT ? 1 : 0;
+      }
+    }
+  }
+  CHECK(interruptions == 16);
+  parts = run_until(config, "never", parts.folder);
+  CHECK(parts.interrupted == 0);
+  CHECK(parts.seeds.size() == 2);
+  CHECK((metrics_of(parts.folder) == metrics_of(whole.folder)));  // too long to print
+  CHECK((timeless_report(parts) == timeless_report(whole)));
+  CHECK((bytes_of(parts.folder / kPathNetGenotypes) == bytes_of(whole.folder / kPathNetGenotypes)));
+
+  SUBCASE("a damaged newest checkpoint is replaced by the one before") {
+    const std::vector<std::int64_t> saved = CheckpointFolder::steps_in(parts.folder / "checkpoints");
+    REQUIRE(saved.size() == 2);
+    std::filesystem::resize_file(CheckpointFolder::path_of(parts.folder / "checkpoints", saved[0]), 1000);
+    CHECK(run_until(config, "never", parts.folder).seeds.size() == 2);
+    CHECK((bytes_of(parts.folder / kPathNetGenotypes) == bytes_of(whole.folder / kPathNetGenotypes)));
+  }
+  SUBCASE("a checkpoint of another config is refused") {
+    const PathNetConfig other =
+        tiny_pathnet(folder, {"evolution.frozen_path=always_active", "evolution.population=10"});
+    const std::string error = error_of<DataError>([&] { run_until(other, "never", parts.folder); });
+    CHECK(contains(error, "does not fit the config, or is damaged: 'evolution.current.population' has 8 entries"));
+  }
 }
 
 TEST_CASE("a drawing that cannot be written does not end a PathNet run") {

@@ -51,29 +51,6 @@ RunConfig config_of(const std::string& yaml, const fs::path& root, std::vector<s
   return read_run_config(parse_config(yaml, "test.yaml"), overrides);
 }
 
-/// Sends this process a signal when a line contains a text.
-class SignalAt : public std::stringbuf {
- public:
-  SignalAt(std::string text, int signal) : text_(std::move(text)), signal_(signal) {}
-
- private:
-  int sync() override {
-    if (!text_.empty() && contains(str(), text_)) {
-      text_.clear();
-      std::raise(signal_);
-    }
-    return 0;
-  }
-  std::streamsize xsputn(const char* text, std::streamsize count) override {
-    const std::streamsize written = std::stringbuf::xsputn(text, count);
-    sync();
-    return written;
-  }
-
-  std::string text_;
-  int signal_;
-};
-
 struct Ran {
   RunResult result;
   std::string output;

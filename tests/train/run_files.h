@@ -1,11 +1,15 @@
 #pragma once
 // What runs leave in their folders, to compare.
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/data/files.h"
 
 namespace braid::testing {
 
@@ -29,5 +33,28 @@ inline std::vector<nlohmann::json> timeless_metrics(const std::filesystem::path&
   }
   return records;
 }
+
+/// Sends this process a signal when a line contains a text.
+class SignalAt : public std::stringbuf {
+ public:
+  SignalAt(std::string text, int signal) : text_(std::move(text)), signal_(signal) {}
+
+ private:
+  int sync() override {
+    if (!text_.empty() && contains(str(), text_)) {
+      text_.clear();
+      std::raise(signal_);
+    }
+    return 0;
+  }
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    const std::streamsize written = std::stringbuf::xsputn(text, count);
+    sync();
+    return written;
+  }
+
+  std::string text_;
+  int signal_;
+};
 
 }  // namespace braid::testing

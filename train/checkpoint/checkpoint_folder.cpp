@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -35,7 +36,7 @@ std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const
 void write(const fs::path& folder, const Checkpoint& checkpoint, const fs::path& model_path, const Checkpoint& model,
            const std::map<std::int64_t, double>& scores, const CheckpointFolder::Retention& retention) {
   write_safetensors(CheckpointFolder::path_of(folder, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
-  write_safetensors(model_path, model.tensors, model.metadata);
+  if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
   const std::vector<std::int64_t> steps = CheckpointFolder::steps_in(folder);
   const std::set<std::int64_t> stay = kept(steps, scores, retention);
   std::error_code ignored;  // what stays too long does no harm
@@ -66,6 +67,10 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
                         [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
                           write(folder_, checkpoint, model_path, model, scores, retention_);
                         });
+}
+
+bool CheckpointFolder::busy() const {
+  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
 void CheckpointFolder::finish() {

@@ -32,9 +32,11 @@ class CheckpointFolder {
   /// Waits until the last checkpoint is written.
   ~CheckpointFolder();
 
-  /// Begins to write a checkpoint, and after it the model, in another file; then removes checkpoints that need not be
-  /// kept. Waits first until the one before is written, and throws Error if that failed.
-  void save(Checkpoint checkpoint, std::filesystem::path model_path, Checkpoint model);
+  /// Begins to write a checkpoint, and after it the model, if there is one, in another file; then removes checkpoints
+  /// that need not be kept. Waits first until the one before is written, and throws Error if that failed.
+  void save(Checkpoint checkpoint, std::filesystem::path model_path = {}, Checkpoint model = {});
+  /// Whether save() would have to wait.
+  bool busy() const;
   /// Waits until the last checkpoint is written. Throws Error if that failed.
   void finish();
 

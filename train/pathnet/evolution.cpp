@@ -21,6 +21,15 @@ Evolution::Evolution(const EvolutionOptions& options) : options_(options), rando
   for (int i = 0; i < options.population; ++i) population_.push_back(random_genotype(grid, random_));
 }
 
+void Evolution::restore(State state) {
+  BRAID_CHECK(state.population.size() == population_.size(), Error, "[evolution] expected a population of ",
+              population_.size(), ", got ", state.population.size());
+  population_ = std::move(state.population);
+  last_ = std::move(state.last);
+  best_ = std::move(state.best);
+  random_.seek(state.drawn);
+}
+
 std::vector<int> Evolution::draw_candidates() {
   std::vector<int> members(population_.size());
   std::iota(members.begin(), members.end(), 0);

@@ -41,6 +41,16 @@ class Evolution {
   const Winner& best() const { return best_; }
   std::span<const models::Genotype> population() const { return population_; }
 
+  /// What the next generations depend on, beside the options.
+  struct State {
+    std::vector<models::Genotype> population;
+    Winner last, best;
+    std::uint64_t drawn = 0;  ///< random numbers
+  };
+  State state() const { return {population_, last_, best_, random_.position()}; }
+  /// Goes on from there. Throws Error if the population has another size.
+  void restore(State state);
+
  private:
   std::vector<int> draw_candidates();
 

@@ -4,9 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/exception_text.h"
+#include "core/json_part.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "data/class_subset.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/pathnet/checkpoint.h"
 #include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
 #include "train/run/factories.h"
@@ -39,9 +43,41 @@ struct Experiment {
   RunFolder& folder;
   Progress& progress;
   const InterruptGuard& interrupt;
+  CheckpointFolder checkpoints;
+  PathNetState state = {};
+  std::size_t evolutions = 0;             // that have begun
+  std::optional<SafeTensors> saved = {};  // the tensors for `state.current`, until it goes on
 
   bool stopped() const { return interrupt.requested(); }
 };
+
+constexpr const char* kState = "evolution";  // in the metadata of a checkpoint
+
+/// Finds the newest checkpoint that is whole.
+void find_checkpoint(Experiment& experiment) {
+  const std::filesystem::path folder = experiment.folder.checkpoints_path();
+  std::string problems;
+  for (const std::int64_t generation : CheckpointFolder::steps_in(folder)) {
+    try {
+      SafeTensors file(CheckpointFolder::path_of(folder, generation));
+      const auto text = file.metadata().find(kState);
+      BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": is not the checkpoint of a PathNet run");
+      try {
+        experiment.state = read_pathnet_state(text->second, experiment.config);
+      } catch (const JsonError& error) {
+        throw DataError(message(file.path(), ": does not fit the config, or is damaged: ", error.what()));
+      }
+      experiment.saved = std::move(file);
+      if (!problems.empty()) experiment.progress.warn(problems + "; trying an older checkpoint");
+      experiment.progress.print(message("resumed after generation ", generation));
+      break;
+    } catch (const DataError& error) {
+      if (problems.empty()) problems = error.what();
+    }
+  }
+  BRAID_CHECK(experiment.saved || problems.empty(), DataError, problems, ". No other checkpoint can be used");
+  experiment.folder.truncate_metrics(experiment.state.metrics_bytes);
+}
 
 /// A net in which paths evolve, one task after the other.
 class Evolver {
@@ -56,7 +92,8 @@ class Evolver {
   }
   /// Reinitialises all weights that are not frozen.
   void renew() { net_.reinitialise(); }
-  /// Evolves paths on task "a" or "b"; `phase` names the evolution in the metrics. False if it was interrupted.
+  /// Evolves paths on task "a" or "b"; `phase` names the evolution in the metrics. False if it was interrupted. What
+  /// was learned before the run was resumed is not learned again.
   bool learn(std::string_view task, const std::string& phase, TaskRun& run);
 
  private:
@@ -65,6 +102,7 @@ class Evolver {
     options.image_shape = experiment.task_a->image_shape();
     return options;
   }
+  void save(const TaskRun& run, const Evolution& evolution, const CandidateTrainer& trainer);
   void note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness);
 
   Experiment& experiment_;
@@ -75,17 +113,30 @@ class Evolver {
 
 bool Evolver::learn(std::string_view task, const std::string& phase, TaskRun& run) {
   const PathNetConfig& config = experiment_.config;
+  PathNetState& state = experiment_.state;
   const auto start = std::chrono::steady_clock::now();
-  const SessionStats before = session_.stats();
+  const SessionStats stats = session_.stats();
   const auto& dataset = task == "a" ? experiment_.task_a : experiment_.task_b;
+  const int number = net_.add_task(message("task_", task), dataset->classes());
+  if (experiment_.evolutions++ < state.finished.size()) {
+    run = state.finished[experiment_.evolutions - 1];
+    return true;
+  }
   LoaderOptions loader = loader_options(training_config(config), Split::train);
   loader.seed = derive(seed_, message("batches of ", task));
-  CandidateTrainer trainer(session_, net_, net_.add_task(message("task_", task), dataset->classes()), dataset, loader,
-                           config.tournament);
+  CandidateTrainer trainer(session_, net_, number, dataset, loader, config.tournament);
   Evolution evolution({.grid = config.net.grid,
                        .population = config.population,
                        .candidates = config.tournament.candidates,
                        .seed = derive(seed_, message("paths of ", task))});
+  if (const auto file = std::exchange(experiment_.saved, std::nullopt)) {
+    run = state.current;
+    evolution.restore(state.evolution);
+    trainer.seek(state.batches);
+    load_tensors(*file, session_, net_.tensors());
+    load_tensors(*file, session_, trainer.states(), kTrainingPrefix);
+  }
+  const TaskRun before = run;
   const auto stop = [this] { return experiment_.stopped(); };
   while (!run.learned && run.generations < config.max_generations) {
     std::vector<double> fitness;
@@ -96,15 +147,32 @@ bool Evolver::learn(std::string_view task, const std::string& phase, TaskRun& ru
     if (fitness.empty()) return false;
     run.generations = evolution.last().generation;
     run.learned = evolution.last().fitness >= config.threshold;
+    run.accuracy = evolution.best().fitness;
+    run.path = evolution.best().genotype;
+    run.population.assign(evolution.population().begin(), evolution.population().end());
+    run.steps = before.steps + session_.stats().steps - stats.steps;
+    run.plans = before.plans + session_.stats().plans - stats.plans;
+    run.seconds = before.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     note_generation(phase, evolution, fitness);
+    if (experiment_.interrupt.take_save_request() || !experiment_.checkpoints.busy()) save(run, evolution, trainer);
   }
-  run.accuracy = evolution.best().fitness;
-  run.path = evolution.best().genotype;
-  run.population.assign(evolution.population().begin(), evolution.population().end());
-  run.steps = session_.stats().steps - before.steps;
-  run.plans = session_.stats().plans - before.plans;
-  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  state.finished.push_back(run);
   return true;
+}
+
+void Evolver::save(const TaskRun& run, const Evolution& evolution, const CandidateTrainer& trainer) {
+  PathNetState& state = experiment_.state;
+  state.current = run;
+  state.evolution = evolution.state();
+  state.batches = trainer.positions();
+  state.metrics_bytes = experiment_.folder.metrics_bytes();
+  Checkpoint checkpoint{
+      .step = state.generations(), .tensors = copies_of(session_, net_.tensors()), .metadata = layout_metadata()};
+  for (NamedArray& copy : copies_of(session_, trainer.states(), kTrainingPrefix)) {
+    checkpoint.tensors.push_back(std::move(copy));
+  }
+  checkpoint.metadata[kState] = to_json(state);
+  experiment_.checkpoints.save(std::move(checkpoint));
 }
 
 void Evolver::note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness) {
@@ -119,7 +187,7 @@ void Evolver::note_generation(const std::string& phase, const Evolution& evoluti
   const std::string accuracies = message(", accuracy ", fixed(100 * winner.fitness, 2), " % (best ",
                                          fixed(100 * evolution.best().fitness, 2), " %)");
   experiment_.progress.update(0, message("seed ", seed_, ", ", phase, ": generation ", winner.generation, accuracies),
-                              false);
+                              winner.generation % 10 == 0);
 }
 
 /// False if it was interrupted.
@@ -185,20 +253,25 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
 
 }  // namespace
 
-PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress) {
+PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress, const std::filesystem::path& resumed) {
   const InterruptGuard interrupt;
   const auto dataset = DatasetPool().get(training_config(config), Split::train);
   const auto task_a = make_task(dataset, config.task_a, config.batch_size);
   const auto task_b = make_task(dataset, config.task_b, config.batch_size);
-  RunFolder folder(config.output_root, config.name, to_yaml(config));
+  const auto opened = resumed.empty() ? std::make_unique<RunFolder>(config.output_root, config.name, to_yaml(config))
+                                      : RunFolder::reopen(resumed, to_yaml(config));
+  RunFolder& folder = *opened;
   PathNetResult result{.seeds = {}, .folder = folder.path()};
-  Experiment experiment{config, task_a, task_b, folder, progress, interrupt};
+  Experiment experiment{
+      config, task_a, task_b, folder, progress, interrupt, {folder.checkpoints_path(), {.last = 2, .best = 0}}};
   progress.print(message("PathNet on ", task_a->name(), " and then ", task_b->name(), ", until a path has ",
                          100 * config.threshold, " % of ",
                          plural(config.tournament.batches * config.batch_size, "training image"), " right; results in ",
                          folder.path().string()));
+  if (!resumed.empty()) find_checkpoint(experiment);
   try {
     run_seeds(experiment, result);
+    experiment.checkpoints.finish();
     if (result.interrupted != 0) folder.append_metrics(json{{"event", "interrupted"}}.dump());
   } catch (const std::exception&) {
     folder.append_last_words(json{{"event", "failed"}, {"message", exception_text(std::current_exception())}}.dump());

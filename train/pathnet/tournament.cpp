@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/text.h"
 #include "train/run/factories.h"
 #include "train/units.h"
 
@@ -13,13 +14,19 @@ CandidateTrainer::Batches::Batches(const std::shared_ptr<const Dataset>& dataset
     : loader(dataset, options) {
   BRAID_CHECK(loader.batches() > 0, ConfigError, "[pathnet] ", dataset->name(), " has ", dataset->size(),
               " samples, too few for a batch of ", options.batch_size);
-  loader.start_epoch(epoch);
-  loader.next(current);
+  seek(position);
 }
 
 void CandidateTrainer::Batches::advance() {
-  if (loader.next(current)) return;
-  loader.start_epoch(++epoch);
+  ++position.batch;
+  if (!loader.next(current)) seek({.epoch = position.epoch + 1});
+}
+
+void CandidateTrainer::Batches::seek(const Position& next) {
+  BRAID_CHECK(next.batch < loader.batches(), Error, "[pathnet] an epoch has ", plural(loader.batches(), "batch", "es"),
+              ": there is none after ", next.batch);
+  position = next;
+  loader.start_epoch(next.epoch, next.batch);
   loader.next(current);
 }
 
@@ -50,6 +57,22 @@ std::vector<double> CandidateTrainer::train(std::span<const Genotype> candidates
   }
   for (double& value : fitness) value /= options_.batches;
   return fitness;
+}
+
+std::vector<CandidateTrainer::Position> CandidateTrainer::positions() const {
+  std::vector<Position> list;
+  for (const Batches& batches : batches_) list.push_back(batches.position);
+  return list;
+}
+
+void CandidateTrainer::seek(std::span<const Position> positions) {
+  BRAID_CHECK(positions.size() == batches_.size(), Error, "[pathnet] expected the batches of ", batches_.size(),
+              " candidates, got those of ", positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) batches_[i].seek(positions[i]);
+}
+
+std::span<Parameter* const> CandidateTrainer::states() const {
+  return loss_scale_ == nullptr ? std::span<Parameter* const>{} : loss_scale_->states();
 }
 
 bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std::size_t first,

@@ -42,15 +42,26 @@ class CandidateTrainer {
   /// is no longer finite.
   std::vector<double> train(std::span<const models::Genotype> candidates, const std::function<bool()>& stop);
 
+  /// The next batch of a candidate.
+  struct Position {
+    std::int64_t epoch = 0, batch = 0;  ///< counted from 0
+  };
+  std::vector<Position> positions() const;
+  /// Goes on with these batches, one for each candidate. Throws Error if there are no such.
+  void seek(std::span<const Position> positions);
+  /// What training changes beside the net.
+  std::span<Parameter* const> states() const;
+
  private:
   /// An endless sequence of batches: epoch after epoch.
   struct Batches {
     Batches(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options);
     void advance();
+    void seek(const Position& next);
 
     Loader loader;
     Batch current;
-    std::int64_t epoch = 0;
+    Position position = {};  // of the current batch
   };
 
   /// Trains `count` candidates, starting with number `first`, in the same steps.

@@ -1,0 +1,27 @@
+#pragma once
+// What a PathNet run saves after a generation, beside the tensors of its net: which evolutions are finished, and where
+// the current one stands.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/pathnet/run.h"
+
+namespace braid {
+
+struct PathNetState {
+  std::vector<TaskRun> finished = {};  ///< in the order in which they run, seed after seed
+  TaskRun current = {};                ///< so far
+  Evolution::State evolution = {};     ///< of the current one
+  std::vector<CandidateTrainer::Position> batches = {};
+  std::uint64_t metrics_bytes = 0;
+
+  std::int64_t generations() const;  ///< of all evolutions
+};
+
+std::string to_json(const PathNetState& state);
+/// Throws JsonError if it is not the state of a run with this config.
+PathNetState read_pathnet_state(const std::string& text, const PathNetConfig& config);
+
+}  // namespace braid

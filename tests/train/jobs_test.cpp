@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -87,8 +88,12 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   CHECK(contains(text, "first: failed: [train] the loss is "));
   CHECK(contains(text, "\nfirst: failed after "));
   CHECK(contains(text, "\nsecond: done after 12 steps; test loss "));
-  CHECK(metrics_of(result.jobs[0].folder).back().at("event") == "failed");
-  CHECK(metrics_of(result.jobs[0].folder).back().at("message") == result.jobs[0].failure_text());
+  const std::vector<nlohmann::json> records = metrics_of(result.jobs[0].folder);
+  REQUIRE(records.size() >= 2);
+  CHECK(records[records.size() - 2].at("event") == "failed");
+  CHECK(records.back().at("event") == "cause");
+  CHECK(result.jobs[0].failure_text() == message(records[records.size() - 2].at("message").get<std::string>(), "; ",
+                                                 records.back().at("message").get<std::string>()));
   const auto failures = [](const RunResult& run) {
     return std::ranges::count_if(metrics_of(run.folder),
                                  [](const auto& record) { return record.at("event") == "failed"; });
@@ -100,6 +105,55 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   for (const std::size_t i : {1u, 2u}) {
     CHECK(result.jobs[i].failure == nullptr);
     CHECK(result.jobs[i].test.loss == healthy.jobs[i].test.loss);
+  }
+}
+
+namespace {
+
+/// Samples of another dataset, until so many have been read: then labels are impossible, but the loader believes them,
+/// and training ends in a kernel.
+class Faulty final : public Dataset {
+ public:
+  Faulty(std::shared_ptr<const Dataset> dataset, int good) : dataset_(std::move(dataset)), good_(good) {}
+  std::int64_t size() const override { return dataset_->size(); }
+  Shape image_shape() const override { return dataset_->image_shape(); }
+  int classes() const override { return std::exchange(lying_, false) ? 1000 : dataset_->classes(); }
+  std::string name() const override { return dataset_->name(); }
+  Image image(std::int64_t index) const override { return dataset_->image(index); }
+  int label(std::int64_t index) const override {
+    lying_ = good_-- <= 0;
+    return lying_ ? 900 : dataset_->label(index);
+  }
+
+ private:
+  static inline thread_local bool lying_ = false;  // in the next call of classes()
+  std::shared_ptr<const Dataset> dataset_;
+  mutable std::atomic<int> good_;
+};
+
+}  // namespace
+
+TEST_CASE("a fault in a joint step ends the job whose node it was, and the others lose nothing") {
+  const TemporaryFolder folder;
+  std::string interval;
+  SUBCASE("after checkpoints of epochs") { interval = "0"; }
+  SUBCASE("after a checkpoint of every second step") { interval = "2"; }
+  const RunConfig settings = config(folder, {"jobs.second.data.size=320", "checkpoint.every_n_steps=" + interval});
+  const RunResult healthy = train(settings);
+  DatasetPool datasets;
+  const TrainConfig& second = settings.jobs[1].training;
+  datasets.put(second, Split::train, std::make_shared<Faulty>(datasets.get(second, Split::train), 300));
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::lines);
+  const RunResult result = Trainer(settings, std::move(datasets)).run(progress);
+  CHECK(contains(out.str(), "a step of several jobs failed: [cross_entropy] expected labels in [0, 4), got 900"));
+  CHECK(contains(result.jobs[1].failure_text(), "[cross_entropy] expected labels in [0, 4), got 900"));
+  CHECK(metrics_of(result.jobs[1].folder).back().at("event") == "failed");
+  for (const std::size_t i : {0u, 2u}) {
+    CHECK(result.jobs[i].failure == nullptr);
+    CHECK((timeless_metrics(result.jobs[i].folder) == timeless_metrics(healthy.jobs[i].folder)));
+    CHECK((bytes_of(result.jobs[i].folder / "model.safetensors") ==
+           bytes_of(healthy.jobs[i].folder / "model.safetensors")));
   }
 }
 

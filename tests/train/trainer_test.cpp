@@ -116,12 +116,12 @@ TEST_CASE("a loss that is not finite stops the training and names the step") {
   const std::string error = error_of<Error>([&] { train(tiny(folder, {"optimizer.lr=1e30"})); });
   CHECK(contains(error, "[train] the loss is "));
   CHECK(contains(error, " at step 2 (epoch 1, learning rate 1e+30)"));
-  std::ifstream file(folder.path() + "/tiny-1/metrics.jsonl");
-  std::string line, last;
-  while (std::getline(file, line)) last = line;
-  const auto record = nlohmann::json::parse(last);
-  CHECK(record.at("event") == "failed");
-  CHECK(record.at("message") == error);
+  const auto records = metrics_of(folder.path() + "/tiny-1");
+  REQUIRE(records.size() >= 2);
+  const nlohmann::json &failed = records[records.size() - 2], &cause = records.back();
+  CHECK(failed.at("event") == "failed");
+  CHECK(cause.at("event") == "cause");
+  CHECK(error == failed.at("message").get<std::string>() + "; " + cause.at("message").get<std::string>());
   CHECK_FALSE(contains(error, "-nan"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "core/text_table.h"
+#include "train/units.h"
 
 namespace braid {
 
@@ -36,8 +37,8 @@ void within_memory(const Batch& batch, const Action& action) {
 }  // namespace
 
 std::string to_string(const Evaluation& evaluation) {
-  return message("test loss ", fixed(evaluation.loss, 4), ", accuracy ", fixed(100 * evaluation.top1, 2), " %, top-5 ",
-                 fixed(100 * evaluation.top5, 2), " %, ", plural(evaluation.samples, "image"));
+  return message("test loss ", fixed(unsigned_nan(evaluation.loss), 4), ", accuracy ", fixed(100 * evaluation.top1, 2),
+                 " %, top-5 ", fixed(100 * evaluation.top5, 2), " %, ", plural(evaluation.samples, "image"));
 }
 
 Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dtype,

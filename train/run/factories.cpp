@@ -94,6 +94,10 @@ std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split
   return std::make_shared<ClassSubset>(dataset, std::vector<int>(classes.begin(), classes.end()));
 }
 
+void DatasetPool::put(const TrainConfig& config, Split split, std::shared_ptr<const Dataset> dataset) {
+  datasets_[key_of(config, split)] = std::move(dataset);
+}
+
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {
   return make_model(config, context, dataset.classes(), dataset.image_shape());
 }

@@ -24,6 +24,8 @@ class DatasetPool {
  public:
   /// Throws DataError if the files are missing or damaged.
   std::shared_ptr<const Dataset> get(const TrainConfig& config, Split split);
+  /// Gives this one to all whose config asks for the same data.
+  void put(const TrainConfig& config, Split split, std::shared_ptr<const Dataset> dataset);
 
  private:
   std::map<std::string, std::shared_ptr<const Dataset>> datasets_;

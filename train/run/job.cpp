@@ -103,10 +103,13 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool a
     const Pending& step = pending_.front();
     const double loss = unsigned_nan(step.loss.item());  // waits for the step
     ++result_.steps;
-    BRAID_CHECK(std::isfinite(loss), Error, "[train] the loss is ", loss, " at step ", result_.steps, " (epoch ",
-                epoch_.number, ", learning rate ", step.lr,
-                "): training has diverged. A smaller optimizer.lr or a "
-                "longer schedule.warmup_epochs may help");
+    if (!std::isfinite(loss)) {
+      throw Diverged(message("[train] the loss is ", loss, " at step ", result_.steps, " (epoch ", epoch_.number,
+                             ", learning rate ", step.lr,
+                             "): training has diverged. A smaller optimizer.lr or a longer schedule.warmup_epochs "
+                             "may help"),
+                     result_.steps);
+    }
     const auto images = static_cast<double>(step.images);
     epoch_.images += step.images;
     epoch_.loss_sum += loss * images;
@@ -123,13 +126,7 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   in_epoch_ = false;
   progress.update(row, state(), false);
   const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
-  if (tested) {
-    if (learner_.average() != nullptr) learner_.average()->exchange();
-    const Evaluation test = evaluate(session_, inference_, test_loader_, config_.dtype, stop);
-    if (learner_.average() != nullptr) learner_.average()->exchange();
-    if (stop()) return false;  // the evaluation has seen only a part of the test set
-    judge(test);
-  }
+  if (tested && !test(stop)) return false;
   report_epoch(seconds, tested, folder, progress, row);
   warn_of_bad_images(progress);
   return true;
@@ -145,6 +142,15 @@ void Job::warn_of_bad_images(Progress& progress) {
                         " place; the first: ", (trained.empty() ? tested : trained).begin()->second));
 }
 
+bool Job::test(const std::function<bool()>& stop) {
+  if (learner_.average() != nullptr) learner_.average()->exchange();
+  const Evaluation test = evaluate(session_, inference_, test_loader_, config_.dtype, stop);
+  if (learner_.average() != nullptr) learner_.average()->exchange();
+  if (stop()) return false;  // the evaluation has seen only a part of the test set
+  judge(test);
+  return true;
+}
+
 void Job::judge(const Evaluation& test) {
   const double score = config_.metric == Metric::accuracy ? test.top1 : -test.loss;
   const bool best = std::isfinite(score) && (!best_score_ || score > *best_score_);
@@ -152,7 +158,7 @@ void Job::judge(const Evaluation& test) {
   worse_tests_ = best ? 0 : worse_tests_ + 1;
   stopped_early_ = config_.early_stop > 0 && worse_tests_ >= config_.early_stop;
   schedule_.note_test(best);
-  if (std::isfinite(score)) checkpoints_->rate(result_.steps, score);
+  if (std::isfinite(score) && checkpoints_) checkpoints_->rate(result_.steps, score);
   result_.test = test;
   result_.losses.tests.emplace_back(result_.steps, test.loss);
 }

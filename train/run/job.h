@@ -20,6 +20,12 @@ namespace braid {
 
 struct JsonPart;
 
+/// The loss is no longer finite.
+struct Diverged : Error {
+  Diverged(const std::string& what, std::int64_t at) : Error(what), step(at) {}
+  std::int64_t step;  ///< from 1
+};
+
 struct TrainResult {
   std::string name;
   std::int64_t steps = 0;
@@ -49,6 +55,12 @@ class Job {
   /// the weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits,
   /// or if the weights do not. Call it before the first turn.
   void open(RunFolder& folder, Progress& progress, std::size_t row);
+
+  /// Repeats a training that diverged at a step: a new job does it, from a checkpoint in the folder of the old one, or
+  /// from the start. Says which node made the first value that is not finite, and in which step; nothing if none does,
+  /// or once `stop` returns true. Throws what open() throws, and OutOfMemory: all values of a step are kept.
+  std::string find_first_not_finite(const RunFolder& folder, std::int64_t step, Progress& progress, std::size_t row,
+                                    const std::function<bool()>& stop);
 
   // The phases of a turn, in this order.
 
@@ -80,6 +92,8 @@ class Job {
 
   /// The result so far.
   const TrainResult& result() const { return result_; }
+  /// Steps that have been recorded.
+  std::int64_t recorded() const { return learner_.steps(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -107,13 +121,19 @@ class Job {
   /// Of the next step, among those that make one update together.
   Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
-  void restore(const SafeTensors& file, RunFolder& folder);
-  void restore(const JsonPart& state, const SafeTensors& file, RunFolder& folder);
+  /// Continues from the newest checkpoint of at most so many steps that can be read, or begins. Returns the size of the
+  /// metrics that belong to it.
+  std::uint64_t begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
+                      std::size_t row);
+  std::uint64_t restore(const SafeTensors& file);
+  std::uint64_t restore(const JsonPart& state, const SafeTensors& file);
   ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
   void report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const;
   /// Once for each number of them.
   void warn_of_bad_images(Progress& progress);
+  /// Evaluates the model; false if `stop` abandoned that.
+  bool test(const std::function<bool()>& stop);
   /// Compares a test with those before, for all that depends on which is the best.
   void judge(const Evaluation& test);
 

@@ -42,22 +42,28 @@ NamedArray losses_array(const std::vector<double>& losses) {
 void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
   const auto& [interval, last, best] = config_.checkpoint;
   checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
+  folder.truncate_metrics(begin(folder.checkpoints_path(), kMost, progress, row));
+}
+
+std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
+                         std::size_t row) {
   std::string problems;
-  for (const std::int64_t step : CheckpointFolder::steps_in(folder.checkpoints_path())) {
+  for (const std::int64_t step : CheckpointFolder::steps_in(checkpoints)) {
+    if (step > most_steps) continue;
     try {
-      restore(SafeTensors(CheckpointFolder::path_of(folder.checkpoints_path(), step)), folder);
+      const std::uint64_t metrics_bytes = restore(SafeTensors(CheckpointFolder::path_of(checkpoints, step)));
       if (!problems.empty()) progress.warn(problems + "; trying an older checkpoint");
       progress.print(row, message("resumed after step ", step, " of ", total_steps_));
-      return;
+      return metrics_bytes;
     } catch (const DataError& error) {
       if (problems.empty()) problems = error.what();
     }
   }
   BRAID_CHECK(problems.empty(), DataError, problems, ". No other checkpoint can be used");
-  folder.truncate_metrics(0);  // of a run that ended before its first checkpoint
   if (!config_.model.weights.empty()) {
     progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape()));
   }
+  return 0;
 }
 
 Checkpoint Job::checkpoint(const RunFolder& folder) {
@@ -88,18 +94,18 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
   return checkpoint;
 }
 
-void Job::restore(const SafeTensors& file, RunFolder& folder) {
+std::uint64_t Job::restore(const SafeTensors& file) {
   const auto text = file.metadata().find(kState);
   BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
   try {
     const json parsed = parse_json(text->second);
-    restore({parsed, kState}, file, folder);
+    return restore({parsed, kState}, file);
   } catch (const JsonError& error) {
     throw DataError(message(file.path(), ": damaged state of the training: ", error.what()));
   }
 }
 
-void Job::restore(const JsonPart& state, const SafeTensors& file, RunFolder& folder) {
+std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const std::int64_t step = state["step"].integer(0, kMost);
   BRAID_CHECK(step <= total_steps_, DataError, file.path(), ": the training has done ", plural(step, "step"),
               ", more than the ", total_steps_, " that the config asks for");
@@ -150,7 +156,7 @@ void Job::restore(const JsonPart& state, const SafeTensors& file, RunFolder& fol
     more_ = true;
     load_ahead(1);
   }
-  folder.truncate_metrics(metrics_bytes);
+  return metrics_bytes;
 }
 
 }  // namespace braid

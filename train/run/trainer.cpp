@@ -33,7 +33,8 @@ bool RunResult::failed() const {
   return std::ranges::any_of(jobs, [](const TrainResult& job) { return job.failure != nullptr; });
 }
 
-Trainer::Trainer(RunConfig config) : config_(std::move(config)), session_(config_.jobs.front().training.session) {
+Trainer::Trainer(RunConfig config, DatasetPool datasets)
+    : config_(std::move(config)), session_(config_.jobs.front().training.session), datasets_(std::move(datasets)) {
   for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back();
     entry.config = job;
@@ -72,9 +73,10 @@ RunResult Trainer::run(Progress& progress) {
   for (Entry& entry : entries_) {
     if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
     if (entry.job != nullptr) end(entry, progress);
-    result.jobs.push_back(entry.result);
   }
   show();
+  explain_divergence(progress, stop);
+  for (const Entry& entry : entries_) result.jobs.push_back(entry.result);
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
   report_results(result, progress);
   return result;
@@ -238,6 +240,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
   const auto start = std::chrono::steady_clock::now();
   Turn turn{};
   const bool shown_before = shown();
+  std::exception_ptr fault;  // in this step or in the one before
   {
     Step step = session_.step();
     owners_.clear();
@@ -252,29 +255,28 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       });
       owners_.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(row(*entry)));
     }
-    std::exception_ptr fault;  // in this step or in the one before: a failure of all jobs
     try {
       if (running().empty()) return turn;
       run_step(step, entries.size() == running().size());
       turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
+      for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
+      std::vector<Array> loaded;
+      for (const Entry* entry : entries) {
+        if (entry->job != nullptr) entry->job->list_loaded(loaded);
+      }
+      session_.prefetch(loaded);
+      // Losses are read one turn late, unless something is due before the next turn.
+      const bool due = std::ranges::any_of(
+          entries, [](Entry* e) { return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due()); });
+      if (due) session_.synchronize();
+      collect(progress, due);
     } catch (const std::exception&) {
       fault = std::current_exception();
     }
-    for (Entry* entry : entries) {
-      attempt(*entry, progress, [&] {
-        if (fault != nullptr) std::rethrow_exception(fault);
-      });
-    }
-    for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
-    std::vector<Array> loaded;
-    for (const Entry* entry : entries) {
-      if (entry->job != nullptr) entry->job->list_loaded(loaded);
-    }
-    session_.prefetch(loaded);
-    // Losses are read one turn late, unless something is due before the next turn.
-    collect(progress, std::ranges::any_of(entries, [](Entry* e) {
-              return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due());
-            }));
+  }
+  if (fault != nullptr) {
+    repeat_alone(entries, fault, progress, stop);
+    return turn;
   }
   save(progress, [](const Job& job) { return job.save_due(); });
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -286,6 +288,55 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
   }
   if (news) show();
   return turn;
+}
+
+void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault, Progress& progress,
+                           const std::function<bool()>& stop) {
+  bool found = entries.size() == 1;
+  try {
+    if (!found) std::rethrow_exception(fault);
+  } catch (const DeviceError&) {  // of the joint plan, or of the device
+    found = true;
+  } catch (const std::exception& error) {
+    progress.print(message("a step of several jobs failed: ", error.what(),
+                           "; each job repeats its steps since its last checkpoint alone"));
+    for (Entry* entry : entries) {
+      const std::int64_t steps = entry->job == nullptr ? 0 : entry->job->recorded();
+      Entry* const alone[] = {entry};
+      attempt(*entry, progress, [&] {
+        entry->job = std::make_unique<Job>(entry->config.training, session_, datasets_);
+        entry->job->open(*entry->folder, progress, row(*entry));
+      });
+      while (entry->job != nullptr && entry->job->recorded() < steps && !stop()) take_turn(alone, progress, stop);
+      attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry), true); });
+      found |= entry->result.failure != nullptr;
+    }
+    if (found || stop()) return;
+  }
+  for (Entry* entry : entries) attempt(*entry, progress, [&] { std::rethrow_exception(fault); });
+}
+
+void Trainer::explain_divergence(Progress& progress, const std::function<bool()>& stop) {
+  for (Entry& entry : entries_) {
+    if (stop() || entry.result.failure == nullptr) continue;
+    try {
+      std::rethrow_exception(entry.result.failure);
+    } catch (const Diverged& failure) {
+      std::string cause;
+      try {
+        progress.print(row(entry), message("repeats the training up to step ", failure.step,
+                                           " to find out where its values cease to be finite"));
+        Job job(entry.config.training, session_, datasets_);
+        cause = job.find_first_not_finite(*entry.folder, failure.step, progress, row(entry), stop);
+      } catch (const std::exception& error) {
+        cause = message("where its values cease to be finite cannot be found: ", error.what());
+      }
+      if (cause.empty()) continue;
+      entry.folder->append_last_words(json{{"event", "cause"}, {"message", cause}}.dump());
+      entry.result.failure = std::make_exception_ptr(Error(message(failure.what(), "; ", cause)));
+    } catch (const std::exception&) {  // it says enough
+    }
+  }
 }
 
 void Trainer::save(Progress& progress, const std::function<bool(const Job&)>& due) {

@@ -27,7 +27,8 @@ class Trainer {
  public:
   /// Builds everything except the run folders. Throws ConfigError, DataError or DeviceError if that fails; in a list of
   /// jobs, a job that cannot be built leaves the others running.
-  explicit Trainer(RunConfig config);
+  /// The datasets of a pool are used where the config asks for them.
+  explicit Trainer(RunConfig config, DatasetPool datasets = {});
 
   /// Once a plan has been chosen and in use for a while, measures one step and passes the plan with its measured times
   /// to `show`; again, with more losses, after every epoch and at the end. The results of training stay bitwise equal.
@@ -41,7 +42,8 @@ class Trainer {
 
   /// Trains, and evaluates and saves each job after each of its epochs. SIGINT (Ctrl-C), SIGTERM and SIGHUP end
   /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
-  /// no longer finite, leaves the others running. Without a list of jobs, throws the failure. Call it once.
+  /// no longer finite, leaves the others running. In the end, training is repeated far enough to say which node of a
+  /// step made a loss infinite or NaN. Without a list of jobs, throws the failure. Call it once.
   RunResult run(Progress& progress);
 
  private:
@@ -73,7 +75,14 @@ class Trainer {
   void run_step(Step& step, bool all);
   /// Shows the measured step, if there is one, with the losses so far.
   void show();
+  /// What recording, running and reading a step throws ends the job at fault.
   Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
+  /// After a fault in a step of several jobs: each repeats its steps since its last checkpoint alone, which ends the
+  /// job whose fault it was. If it was no single job's, it ends all.
+  void repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault, Progress& progress,
+                    const std::function<bool()>& stop);
+  /// Adds to each failure by a loss that is not finite which node was the first to make such a value.
+  void explain_divergence(Progress& progress, const std::function<bool()>& stop);
   /// Begins to save the jobs for which `due` is true.
   void save(Progress& progress, const std::function<bool(const Job&)>& due);
   /// Reads the losses of the turn before, or all that have not been read.

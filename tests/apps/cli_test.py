@@ -768,8 +768,8 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr.startswith("braid: error: job wide: [train] the loss is "), result.stderr)
         self.assertIn("small: epoch 2/2: loss ", result.stdout)
-        last = (self.runs / "jobs-1" / "wide" / "metrics.jsonl").read_text().splitlines()[-1]
-        self.assertEqual(json.loads(last)["event"], "failed")
+        last = (self.runs / "jobs-1" / "wide" / "metrics.jsonl").read_text().splitlines()[-2:]
+        self.assertEqual([json.loads(line)["event"] for line in last], ["failed", "cause"])
 
     def test_bench_of_jobs_compares_together_with_one_after_another(self):
         (self.folder / "jobs.yaml").write_text(JOBS)
@@ -787,7 +787,7 @@ train: {epochs: 2, batch_size: 8}
         self.assertIn("speed-up by task A: ", result.stdout)
         run = self.runs / "paths-1"
         self.assertEqual(sorted(p.name for p in run.iterdir()),
-                         ["config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json"])
+                         ["checkpoints", "config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json"])
         self.assertEqual(len(json.loads((run / "report.json").read_text())["seeds"]), 2)
         drawing = xml.etree.ElementTree.parse(run / "paths.svg").getroot()
         self.assertEqual(drawing.tag, "{http://www.w3.org/2000/svg}svg")

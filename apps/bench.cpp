@@ -8,6 +8,7 @@
 #include "apps/config_or_model.h"
 #include "apps/validators.h"
 #include "apps/warnings.h"
+#include "train/inspect/io_bench.h"
 #include "train/inspect/joint_bench.h"
 
 namespace braid::apps {
@@ -16,7 +17,7 @@ void add_bench(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     std::int64_t steps = 30;
-    bool json = false, serve = false;
+    bool json = false, serve = false, io = false;
     std::vector<std::string> variants;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -30,6 +31,10 @@ void add_bench(CLI::App& app) {
   CLI::Option* serving =
       command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON")
           ->excludes(json);
+  command
+      ->add_flag("--io", arguments->io,
+                 "Time what loading, logging and saving add to a step, in 15 rounds of N steps of each kind")
+      ->excludes(serving);
   command
       ->add_option("--variant", arguments->variants,
                    "One of several settings of the config that take turns in one process; a line 'use I' selects "
@@ -45,7 +50,8 @@ void add_bench(CLI::App& app) {
     const RunConfig config = read_config_or_model(arguments->config);
     warn_about(config.jobs.front().training.session);  // nothing is loaded
     if (config.together) {
-      BRAID_CHECK(!arguments->serve, ConfigError, "--serve expects the config of a single job, got a list of jobs");
+      BRAID_CHECK(!arguments->serve && !arguments->io, ConfigError, arguments->io ? "--io" : "--serve",
+                  " expects the config of a single job, got a list of jobs");
       JointBench bench(config);
       bench.warm_up();
       const JointBench::Times times = bench.run(arguments->steps);
@@ -64,7 +70,14 @@ void add_bench(CLI::App& app) {
       }
       return serve(benches, std::cin, std::cout);
     }
-    Bench bench(config.jobs.front().training);
+    const TrainConfig& training = config.jobs.front().training;
+    if (arguments->io) {
+      constexpr std::int64_t kRounds = 15;
+      const IoBench::Times times = IoBench(training).run(kRounds, arguments->steps);
+      std::cout << (arguments->json ? to_json(times, training) + '\n' : to_text(times, training));
+      return;
+    }
+    Bench bench(training);
     bench.warm_up();
     const BenchTimes times = bench.run(arguments->steps);
     const UnreadTimes unread = bench.run_unread(arguments->steps);

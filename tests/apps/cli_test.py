@@ -780,6 +780,17 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
         self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
 
+    def test_bench_of_input_and_output_leaves_nothing(self):
+        text = self.braid("bench", "tiny.yaml", "--io", "--steps", 2).stdout
+        self.assertRegex(text, r"(?m)^  every step logged +[\d.]+x +[\d.]+ to [\d.]+$")
+        times = json.loads(self.braid("bench", "tiny.yaml", "--io", "--steps", 2, "--json").stdout)
+        self.assertEqual((times["steps"], times["batch_size"]), (2, 32))
+        self.assertGreater(times["checkpoint_bytes"], 10000)
+        for part in ("loading", "logging", "saving"):
+            low, middle, high = times[part]
+            self.assertTrue(0 < low <= middle <= high)
+        self.assertEqual(list(self.runs.iterdir()), [])
+
     def test_pathnet_runs_like_any_config(self):
         (self.folder / "paths.yaml").write_text(PATHNET)
         result = self.braid("train", "paths.yaml")

@@ -780,6 +780,17 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
         self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
 
+    def test_no_convolution_is_left_to_the_reference_code_of_a_library(self):
+        for batch in (1, 3):
+            settings = (f"train.batch_size={batch}", "data.size=16", "data.image_size=224", "streams=1", "device=cpu")
+            result = subprocess.run([BRAID, "bench", "densenet121", "--steps", "1", *(word for s in settings for word in ("--set", s))],
+                                    text=True, capture_output=True, timeout=LIMIT, env={**os.environ, "ONEDNN_VERBOSE": "1"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            ran = [line.split(",")[4] for line in result.stdout.splitlines() if ",exec,cpu,convolution," in line]
+            if not ran:
+                self.skipTest("this build has no oneDNN")
+            self.assertNotIn("ref:any", ran)
+
     def test_bench_of_input_and_output_leaves_nothing(self):
         text = self.braid("bench", "tiny.yaml", "--io", "--steps", 2).stdout
         self.assertRegex(text, r"(?m)^  every step logged +[\d.]+x +[\d.]+ to [\d.]+$")

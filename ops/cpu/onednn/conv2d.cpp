@@ -6,9 +6,12 @@
 
 #include "ops/conv2d.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "ops/cpu/onednn/kernel.h"
 #include "ops/cpu/onednn/onednn.h"
@@ -185,14 +188,43 @@ void copy_filter(PrimitiveKernel& kernel, const Problem& problem, const memory& 
   }
 }
 
+/// Slices, and one layout of the filter for all of them.
+struct Cut {
+  std::vector<Slice> slices;
+  memory::desc layout;
+};
+
+/// About as many slices as asked for. oneDNN chooses the layout for a slice, and for slices of another size it may have
+/// nothing but its reference code on this layout, a thousand times slower: then another layout, or fewer slices.
+/// describe(problem, layout) gives the primitive for a slice; layout_of(primitive), the filter's layout in it.
+template <class Describe, class LayoutOf>
+Cut cut_for(const Problem& whole, std::int64_t pieces, Rows rows, const Describe& describe, const LayoutOf& layout_of) {
+  std::optional<Cut> first;  // taken if nothing is fast
+  while (true) {
+    Cut result{cut(whole, pieces, rows), {}};
+    std::map<std::array<std::int64_t, 5>, const Problem*> sizes;
+    for (const Slice& slice : result.slices) sizes.try_emplace(slice.key(), &slice.problem);
+    for (const auto& [key, preferring] : sizes) {
+      result.layout = layout_of(describe(*preferring, whole.any_filter()));
+      const bool fast = std::ranges::none_of(sizes, [&](const auto& size) {
+        return std::string_view(describe(*size.second, result.layout).impl_info_str()).starts_with("ref");
+      });
+      if (fast) return result;
+      if (!first) first = result;
+    }
+    if (result.slices.size() == 1) return *first;
+    pieces = std::max<std::int64_t>(1, pieces / 2);
+  }
+}
+
 /// A step with a task for every slice. The filter is copied to the layout that oneDNN prefers if need be, and
 /// describe(problem, layout) gives the primitive for a slice.
 template <class Primitive, class Describe, class Arguments>
 void add_slices(PrimitiveKernel& kernel, const Problem& whole, Rows rows, const Describe& describe,
                 const Arguments& arguments) {
-  const std::vector<Slice> slices = cut(whole, whole.pieces(whole.outer() / kLeastOuter), rows);
+  const auto [slices, layout] = cut_for(whole, whole.pieces(whole.outer() / kLeastOuter), rows, describe,
+                                        [](const auto& primitive) { return primitive.weights_desc(); });
   const memory stored = kernel.input(1, whole.krsc());
-  const memory::desc layout = describe(slices[0].problem, whole.any_filter()).weights_desc();
   memory filter = stored;
   if (layout != stored.get_desc()) {
     filter = kernel.scratch(layout);
@@ -252,9 +284,11 @@ namespace {
 
 /// Every slice gives a gradient of the whole filter, and these are added before they are copied to the filter's layout.
 void sum_slices(PrimitiveKernel& kernel, const Problem& whole, std::int64_t pieces) {
-  const std::vector<Slice> slices = cut(whole, pieces, Rows::of_result);
+  const auto [slices, layout] = cut_for(
+      whole, pieces, Rows::of_result,
+      [](const Problem& problem, const memory::desc& filter) { return problem.backward_filter(filter); },
+      [](const auto& primitive) { return primitive.diff_weights_desc(); });
   const memory dw = kernel.output(0, whole.krsc());
-  const memory::desc layout = slices[0].problem.backward_filter(whole.any_filter()).diff_weights_desc();
   const memory total = layout == dw.get_desc() ? dw : kernel.scratch(layout);
   std::map<std::array<std::int64_t, 5>, std::size_t> compiled;
   std::vector<memory> parts;

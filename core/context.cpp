@@ -44,6 +44,7 @@ void Context::write(Parameter& parameter, const Array& value) {
               ' ', value.shape());
   synchronize();
   backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
+  note_change(parameter.slot());
   if (parameter.rounded() != nullptr) write_rounded(parameter, value);
 }
 
@@ -76,6 +77,7 @@ void Context::write_rounded(const Parameter& parameter, const Array& value) {
     round(array.as<BFloat16>());
   }
   backend_->copy_to_device(copy.data(), array.data(), array.bytes());
+  note_change(copy.slot());
 }
 
 Generator Context::generator(std::string_view name) const { return Generator(random().seed, Hash{}.add(name).low); }

@@ -23,6 +23,7 @@ class Parameter {
   std::int32_t slot() const { return slot_; }  ///< its index in the context
   void* data() const { return buffer_.data(); }
   std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
+  std::uint64_t version() const { return version_; }     ///< counts the writes and the steps that change the elements
   bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
   bool weight_decay = true;  ///< whether optimizers decay it; by convention false for biases and batch norm
@@ -38,6 +39,7 @@ class Parameter {
   ValueDesc desc_;
   ValueKind kind_ = ValueKind::parameter;
   std::int32_t slot_ = -1;
+  std::uint64_t version_ = 0;
   bool released_ = false;
   bool may_be_rounded_ = true;
   Parameter *rounded_ = nullptr, *original_ = nullptr;
@@ -80,6 +82,8 @@ class Context {
   /// Host access, in program order with the steps. Throw ShapeError if dtype or shape differ.
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
+  /// A step changes the elements.
+  void note_change(std::int32_t slot) { ++parameter(slot).version_; }
 
   /// The copy of an f32 parameter in f16 or bf16, made by the host when first asked for. From then on, write() and the
   /// nodes that update the parameter write the copy too, so that no step has to cast it. Null if it has a copy in the

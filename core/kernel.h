@@ -35,6 +35,9 @@ class Kernel {
   /// Gives the final addresses, in the order of the node's inputs and outputs. Called before the first launch, and
   /// again whenever the arena has moved.
   virtual void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) = 0;
+  /// Whether launches use what an input held at the first launch after bind(), in another layout: see
+  /// KernelSpec::constant_filter.
+  virtual bool keeps_filter() const { return false; }
   /// Whether the next launch may throw UnusableKernel. A plan launches such a kernel once before its first step,
   /// because a step that fails half-way cannot be repeated.
   virtual bool is_untried() const { return false; }

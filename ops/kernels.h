@@ -19,11 +19,12 @@ struct KernelSpec {
   const Op& op;
   std::span<const ValueDesc> inputs;
   std::span<const ValueDesc> outputs;
-  int width = 1;              ///< cores the kernel may use (CPU)
-  bool portable = false;      ///< plain loops even where a library is faster: the oracle of the tests
-  bool tf32 = false;          ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
-  bool deterministic = true;  ///< only algorithms that give the same bits every time (CUDA)
-  bool benchmark = false;     ///< implementations will be timed, so more of them are worth making (CUDA)
+  int width = 1;                 ///< cores the kernel may use (CPU)
+  bool constant_filter = false;  ///< input 1 holds the same elements until bind() is called again (CPU)
+  bool portable = false;         ///< plain loops even where a library is faster: the oracle of the tests
+  bool tf32 = false;             ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
+  bool deterministic = true;     ///< only algorithms that give the same bits every time (CUDA)
+  bool benchmark = false;        ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   Device device = {};                             ///< CUDA: which
   const DeviceInfo* info = nullptr;               ///< of that device; required on CUDA

@@ -6,13 +6,25 @@ namespace braid {
 
 namespace {
 
+/// The persistent tensors that a step changes.
+std::vector<std::int32_t> changed_slots(const StepGraph& graph) {
+  std::vector<std::int32_t> slots;
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    if (graph.value(id).previous != kNoValue) slots.push_back(graph.value(id).slot);
+  }
+  return slots;
+}
+
 Implementations implementations(const StepGraph& graph, NodeId node, const KernelTarget& target, int width) {
   const auto inputs = graph.input_descs(node);
+  const std::span<const ValueId> values = graph.inputs(node);
   const auto outputs = graph.output_descs(node);
   return make_implementations(target.device.type, {.op = *graph.node(node).op,
                                                    .inputs = inputs,
                                                    .outputs = outputs,
                                                    .width = width,
+                                                   .constant_filter = target.keep_filters && values.size() > 1 &&
+                                                                      graph.value(values[1]).slot >= 0,
                                                    .tf32 = target.tf32,
                                                    .deterministic = target.deterministic,
                                                    .benchmark = target.benchmark,
@@ -23,7 +35,8 @@ Implementations implementations(const StepGraph& graph, NodeId node, const Kerne
 
 }  // namespace
 
-NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, scheduler::Costs& costs) {
+NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs) {
+  target.keep_filters &= changed_slots(graph).empty();
   NodeKernels kernels(static_cast<std::size_t>(graph.node_count()));
   const std::vector<std::string_view> names = kernel_names(target.device.type);
   scheduler::Costs offered;
@@ -84,7 +97,11 @@ Executable::Executable(const StepGraph& recorded, std::optional<scheduler::Recom
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
     program_.kernels.push_back(kernels_[static_cast<std::size_t>(id)].get());
     program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
+    if (const Kernel* kernel = program_.kernels.back(); kernel != nullptr && kernel->keeps_filter()) {
+      kept_filters_.push_back(graph_.value(graph_.inputs(id)[1]).slot);
+    }
   }
+  changed_ = changed_slots(graph_);
 }
 
 void* Executable::address(ValueId value, const Context& context) const {
@@ -93,8 +110,16 @@ void* Executable::address(ValueId value, const Context& context) const {
   return static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(v.root)];
 }
 
+std::uint64_t Executable::filter_version(const Context& context) const {
+  std::uint64_t sum = 0;
+  for (const std::int32_t slot : kept_filters_) sum += context.parameter(slot).version();
+  return sum;
+}
+
 void Executable::bind(void* arena, const Context& context) {
-  if (bound_ && arena_ == arena) return;
+  const std::uint64_t version = filter_version(context);
+  if (bound_ && arena_ == arena && filter_version_ == version) return;
+  filter_version_ = version;
   bound_ = false;
   replay_.reset();
   runs_ = 0;

@@ -25,12 +25,13 @@ struct KernelTarget {
   bool deterministic = true;
   bool benchmark = false;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
-  bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run
+  bool keep_filters = false;  ///< kernels may keep copies of filters in a step without updates
+  bool partial = false;       ///< skip ops without a kernel for this device: enough to plan, not to run
 };
 
 /// Builds all kernels that the device has for all nodes, at every width in `costs`. Afterwards `costs` has one
 /// implementation per kernel, with its workspace, ordered by width and then by the device's ranking.
-NodeKernels make_kernels(const StepGraph& graph, const KernelTarget& target, scheduler::Costs& costs);
+NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs);
 
 /// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the repeated nodes. `costs`
 /// belong to the graph with recomputation.
@@ -54,7 +55,8 @@ class Executable {
   /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
-  /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved.
+  /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved, and if no filter that a
+  /// kernel keeps has changed.
   void bind(void* arena, const Context& context);
   /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
   void try_kernels(StreamGroup& streams);
@@ -66,6 +68,8 @@ class Executable {
   /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws
   /// DeviceError if this program cannot be captured.
   bool capture(StreamGroup& streams);
+  /// The persistent tensors that a run changes.
+  std::span<const std::int32_t> changed() const { return changed_; }
   /// Starts all streams: replays the capture if there is one, else issues every launch.
   void launch(StreamGroup& streams);
   /// Runs all streams once and waits. See StreamGroup::measure.
@@ -80,6 +84,8 @@ class Executable {
   static constexpr int kRunsBeforeCapture = 2;
 
   void* address(ValueId value, const Context& context) const;
+  /// Changes with every filter that a kernel keeps.
+  std::uint64_t filter_version(const Context& context) const;
   /// The value of the planned graph that stands for one of the recorded graph.
   ValueId planned(ValueId recorded) const {
     return recomputed_.has_value() ? recomputed_->values[static_cast<std::size_t>(recorded)] : recorded;
@@ -91,6 +97,9 @@ class Executable {
   std::vector<scheduler::Cost> chosen_;           // per node
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;                               // the commands of plan_, and kernels_
+  std::vector<std::int32_t> changed_;             // slots
+  std::vector<std::int32_t> kept_filters_;        // slots of the filters that kernels keep
+  std::uint64_t filter_version_ = 0;              // as of bind()
   std::vector<Upload> uploads_;                   // scratch, kept so that a run allocates nothing
   void* arena_ = nullptr;
   bool bound_ = false;  // every kernel has its addresses

@@ -27,7 +27,8 @@ KernelTarget kernel_target(const Context& context, const SessionOptions& options
           .tf32 = rounds_to_tf32(options, context.backend().info()),
           .deterministic = options.deterministic,
           .benchmark = options.benchmark,
-          .workspace_limit = options.workspace_limit};
+          .workspace_limit = options.workspace_limit,
+          .keep_filters = options.memory_limit == 0};
 }
 
 std::vector<int> widths(int fixed, int max_width) {

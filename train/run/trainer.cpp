@@ -300,14 +300,20 @@ void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception
   } catch (const std::exception& error) {
     progress.print(message("a step of several jobs failed: ", error.what(),
                            "; each job repeats its steps since its last checkpoint alone"));
+    std::vector<std::int64_t> steps;
     for (Entry* entry : entries) {
-      const std::int64_t steps = entry->job == nullptr ? 0 : entry->job->recorded();
-      Entry* const alone[] = {entry};
+      steps.push_back(entry->job == nullptr ? 0 : entry->job->recorded());
       attempt(*entry, progress, [&] {
         entry->job = std::make_unique<Job>(entry->config.training, session_, datasets_);
         entry->job->open(*entry->folder, progress, row(*entry));
       });
-      while (entry->job != nullptr && entry->job->recorded() < steps && !stop()) take_turn(alone, progress, stop);
+    }
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      Entry* const entry = entries[i];
+      if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry, progress, stop);
+      while (entry->job != nullptr && entry->job->recorded() < steps[i] && !stop()) {
+        take_turn(entries.subspan(i, 1), progress, stop);
+      }
       attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry), true); });
       found |= entry->result.failure != nullptr;
     }

@@ -220,15 +220,16 @@ Cut cut_for(const Problem& whole, std::int64_t pieces, Rows rows, const Describe
 /// A step with a task for every slice. The filter is copied to the layout that oneDNN prefers if need be, and
 /// describe(problem, layout) gives the primitive for a slice.
 template <class Primitive, class Describe, class Arguments>
-void add_slices(PrimitiveKernel& kernel, const Problem& whole, Rows rows, const Describe& describe,
-                const Arguments& arguments) {
+void add_slices(PrimitiveKernel& kernel, const Problem& whole, bool constant_filter, Rows rows,
+                const Describe& describe, const Arguments& arguments) {
   const auto [slices, layout] = cut_for(whole, whole.pieces(whole.outer() / kLeastOuter), rows, describe,
                                         [](const auto& primitive) { return primitive.weights_desc(); });
   const memory stored = kernel.input(1, whole.krsc());
   memory filter = stored;
   if (layout != stored.get_desc()) {
-    filter = kernel.scratch(layout);
+    filter = constant_filter ? kernel.kept(layout) : kernel.scratch(layout);
     copy_filter(kernel, whole, stored, filter);
+    if (constant_filter) kernel.keep_steps();
     kernel.begin_step();
   }
   std::map<std::array<std::int64_t, 5>, std::size_t> compiled;
@@ -250,7 +251,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   if (options.activation != Activation::none) attributes.set_post_ops(within(range_of(options.activation)));
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
     add_slices<dnnl::convolution_forward>(
-        kernel, whole, Rows::of_result,
+        kernel, whole, spec.constant_filter, Rows::of_result,
         [&](const Problem& problem, const memory::desc& filter) {
           return has_bias ? problem.forward_with_bias(filter, attributes) : problem.forward(filter, attributes);
         },
@@ -269,7 +270,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Problem whole(options, spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
   return build_kernel(spec, [&](PrimitiveKernel& kernel) {
     add_slices<dnnl::convolution_backward_data>(
-        kernel, whole, Rows::of_image,
+        kernel, whole, spec.constant_filter, Rows::of_image,
         [](const Problem& problem, const memory::desc& filter) { return problem.backward_data(filter); },
         [&](const Slice& slice, const memory& filter) {
           return PrimitiveKernel::Arguments{

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/cpu/free_memory.h"
+#include "ops/cpu/kept_memory.h"
 #include "ops/function_kernel.h"
 
 namespace braid::cpu::onednn {
@@ -94,6 +95,10 @@ class PrimitiveKernel final : public Kernel {
     return place(Home::output, i, element * sizeof(float), desc);
   }
   dnnl::memory scratch(const dnnl::memory::desc& desc);
+  /// The same in memory of the kernel's own, which keeps what the steps so far have written. Later launches leave these
+  /// steps out, until bind() is called again.
+  dnnl::memory kept(const dnnl::memory::desc& desc);
+  void keep_steps() { kept_steps_ = steps_.size(); }
   /// A part of another memory object, which must be one of the above. Nothing if a block of its layout would be cut.
   std::optional<dnnl::memory> view(const dnnl::memory& whole, const dnnl::memory::dims& dims,
                                    const dnnl::memory::dims& offset);
@@ -117,10 +122,11 @@ class PrimitiveKernel final : public Kernel {
     return shared_bytes_ + static_cast<std::size_t>(width_) * scratchpad_bytes_;
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override;
+  bool keeps_filter() const override { return kept_steps_ > 0; }
   void launch(const LaunchContext& context) override;
 
  private:
-  enum class Home { input, output, workspace, scratchpad };
+  enum class Home { input, output, workspace, kept, scratchpad };
   struct Place {
     Home home;
     std::size_t index;   // of the input, the output, or the thread whose scratchpad it is
@@ -151,6 +157,10 @@ class PrimitiveKernel final : public Kernel {
   dnnl::stream stream_;
   std::size_t shared_bytes_ = 0;      // of the workspace, for all threads
   std::size_t scratchpad_bytes_ = 0;  // and for each
+  std::size_t kept_bytes_ = 0;
+  std::size_t kept_steps_ = 0;   // that are left out once they have run
+  bool kept_steps_ran_ = false;  // since bind()
+  KeptMemory kept_;
   std::vector<Place> places_;
   std::vector<Primitive> primitives_;
   std::vector<Step> steps_{Step{{Task{}}, {}, {}}};

@@ -56,6 +56,12 @@ dnnl::memory PrimitiveKernel::scratch(const dnnl::memory::desc& desc) {
   return place(Home::workspace, 0, offset, desc);
 }
 
+dnnl::memory PrimitiveKernel::kept(const dnnl::memory::desc& desc) {
+  const std::size_t offset = kept_bytes_;
+  kept_bytes_ += align_up(desc.get_size(), kAlignment);
+  return place(Home::kept, 0, offset, desc);
+}
+
 std::optional<dnnl::memory> PrimitiveKernel::view(const dnnl::memory& whole, const dnnl::memory::dims& dims,
                                                   const dnnl::memory::dims& offset) {
   const auto found = std::ranges::find(places_, whole, &Place::memory);
@@ -94,11 +100,14 @@ void PrimitiveKernel::sum(std::vector<dnnl::memory> parts, const dnnl::memory& t
 
 void PrimitiveKernel::bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) {
   const OneThread limit;
+  kept_steps_ran_ = false;
+  kept_.allocate(kept_bytes_);
   const auto start = [&](const Place& place) -> void* {
     switch (place.home) {
       case Home::input: return inputs[place.index];
       case Home::output: return outputs[place.index];
       case Home::workspace: return workspace;
+      case Home::kept: return kept_.data();
       case Home::scratchpad: break;
     }
     return static_cast<std::byte*>(workspace) + shared_bytes_ + place.index * scratchpad_bytes_;
@@ -107,12 +116,14 @@ void PrimitiveKernel::bind(std::span<void* const> inputs, std::span<void* const>
 }
 
 void PrimitiveKernel::launch(const LaunchContext&) {
-  for (const Step& step : steps_) {
+  const std::span<const Step> all = steps_;
+  for (const Step& step : all.subspan(kept_steps_ran_ ? kept_steps_ : 0)) {
     parallel_for(width_, std::ssize(step.tasks), 1, [&](std::int64_t task, std::int64_t, int member) {
       run(step.tasks[static_cast<std::size_t>(task)], member);
     });
     if (!step.parts.empty()) run_sum(step);
   }
+  kept_steps_ran_ = true;
 }
 
 void PrimitiveKernel::run(const Task& task, int member) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/conv2d.h"
+#include "ops/cpu/kept_memory.h"
 #include "ops/cpu/loops.h"
 #include "ops/cpu/winograd/transforms.h"
 
@@ -29,6 +30,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 32;              ///< tiles, and filters, that are multiplied at once
 constexpr std::int64_t kSharedFloats = 2 << 20;  ///< of transforms that the last cache level keeps
+constexpr std::int64_t kKeptFloats = 8 << 20;    ///< of a filter's transform that is kept from launch to launch
 constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -73,26 +75,35 @@ bool pays(const Problem& problem) {
 /// piece.
 class Convolution final : public Kernel {
  public:
-  Convolution(const Problem& problem, FilterView view)
+  Convolution(const Problem& problem, FilterView view, bool constant_filter = false)
       : problem_(problem),
         view_(view),
         tiling_(problem.tiling()),
         c_(problem.x[3]),
         k_(problem.y[3]),
         panel_(panel_of(k_)),
-        filters_shared_(kPoints * c_ * k_ <= kSharedFloats),
+        filters_shared_(kPoints * c_ * k_ <= (constant_filter ? kKeptFloats : kSharedFloats)),
+        keeps_filter_(constant_filter && filters_shared_),
         tile_chunk_(filters_shared_ ? kBlock : chunk_of(tiling_.count(), kPoints * c_)) {}
 
   std::size_t workspace_bytes() const override {
-    return static_cast<std::size_t>(shared_floats() + problem_.width * own_floats()) * sizeof(float);
+    return static_cast<std::size_t>((keeps_filter_ ? 0 : shared_floats()) + problem_.width * own_floats()) *
+           sizeof(float);
   }
+  bool keeps_filter() const override { return keeps_filter_; }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     w_ = static_cast<const float*>(inputs[1]);
     bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
     y_ = static_cast<float*>(outputs[0]);
-    shared_ = static_cast<float*>(workspace);
-    own_ = shared_ + shared_floats();
+    shared_ = own_ = static_cast<float*>(workspace);
+    filters_kept_ = false;
+    if (keeps_filter_) {
+      kept_.allocate(static_cast<std::size_t>(shared_floats()) * sizeof(float));
+      shared_ = static_cast<float*>(kept_.data());
+    } else {
+      own_ += shared_floats();
+    }
   }
 
   void launch(const LaunchContext&) override {
@@ -111,10 +122,11 @@ class Convolution final : public Kernel {
   std::int64_t own_floats() const { return filters_shared_ ? tile_floats() : filter_floats(); }
 
   void share_filters() {
-    parallel_for(problem_.width, k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
+    parallel_for(problem_.width, filters_kept_ ? 0 : k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
       const std::int64_t k = group * kLanes;
       transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
     });
+    filters_kept_ = keeps_filter_;
     const std::int64_t share = round_up(divide_up(tiling_.count(), problem_.width), kRows);
     parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share),
                  [&](std::int64_t begin, std::int64_t end, int member) {
@@ -178,7 +190,9 @@ class Convolution final : public Kernel {
   FilterView view_;
   Tiling tiling_;
   std::int64_t c_, k_, panel_;
-  bool filters_shared_;
+  bool filters_shared_, keeps_filter_;
+  bool filters_kept_ = false;  // since bind()
+  KeptMemory kept_;
   std::int64_t tile_chunk_;
   const float *x_ = nullptr, *w_ = nullptr, *bias_ = nullptr;
   float *y_ = nullptr, *shared_ = nullptr, *own_ = nullptr;
@@ -296,7 +310,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,       spec.inputs[1].shape, options.padding,
                         spec.width,           range_of(options.activation)};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
-  return std::make_unique<Convolution>(problem, FilterView::straight);
+  return std::make_unique<Convolution>(problem, FilterView::straight, spec.constant_filter);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {

@@ -1,9 +1,13 @@
 #include "train/report/report.h"
 
 #include <iostream>
+#include <limits>
 #include <memory>
+#include <optional>
 
 #include "apps/commands.h"
+#include "apps/serve.h"
+#include "apps/validators.h"
 #include "train/checkpoint/files.h"
 
 namespace braid::apps {
@@ -13,6 +17,7 @@ void add_report(CLI::App& app) {
     std::vector<std::string> runs;
     ConfigArguments config;
     std::string output;
+    std::optional<std::uint16_t> port;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
@@ -20,11 +25,24 @@ void add_report(CLI::App& app) {
   command->add_option("runs", arguments->runs, "Folders of runs, or of jobs of runs")->type_name("RUN...")->required();
   command->add_option("-o,--output", arguments->output, "The page; default: report.html in the folder of the first run")
       ->type_name("FILE");
+  command
+      ->add_option("--serve", arguments->port,
+                   "Instead show the curves while the runs train, at http://127.0.0.1:PORT/; 0: any free port")
+      ->type_name("PORT")
+      ->check(in_range(0, int{std::numeric_limits<std::uint16_t>::max()}))
+      ->excludes("--output");
   arguments->config.add_overrides_to(*command);
-  command->footer("Example:\n  braid report runs/lenet5-1 runs/lenet5-2");
+  command->footer(
+      "Example:\n  braid report runs/lenet5-1 runs/lenet5-2\n"
+      "  braid report runs/lenet5-3 --serve 8080    # while it trains");
   command->callback([arguments] {
-    const auto& [runs, config, output] = *arguments;
+    const auto& [runs, config, output, port] = *arguments;
     const std::vector<std::filesystem::path> folders(runs.begin(), runs.end());
+    if (port) {
+      const LiveReport live(folders, config.overrides);
+      serve(
+          *port, [&] { return live.page(); }, [&] { return live.data(); });
+    }
     const std::filesystem::path file = output.empty() ? folders.front() / kReportFile : std::filesystem::path(output);
     check_writable(file);
     write_file(file, report_page(folders, config.overrides));

@@ -5,6 +5,8 @@ find_package(ZLIB REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 if(NOT TARGET yaml-cpp::yaml-cpp)  # yaml-cpp before 0.8 exports no namespace
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()

@@ -13,6 +13,7 @@ packages=(
   libyaml-cpp-dev        # configs
   nlohmann-json3-dev     # plans, logs, profiles
   libcli11-dev           # command line
+  libcpp-httplib-dev pkg-config  # serving pages; only pkg-config knows its compile flags
   libstb-dev             # PNG and JPEG
   zlib1g-dev             # compressed data files
   dataset-fashion-mnist  # the data set of the demo
@@ -35,7 +36,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   cat >&2 <<'TEXT'
 setup: this is not a Debian or Ubuntu system. Please install, with headers:
   a C++20 compiler with OpenMP (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
-  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, stb, zlib, doctest, rapidcheck,
+  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, cpp-httplib, pkg-config, stb, zlib, doctest, rapidcheck,
   and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.
 Then set BRAID_SETUP=skip, and the scripts will take your word for it.
 TEXT

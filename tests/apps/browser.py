@@ -1,13 +1,16 @@
 """Pages that braid writes, opened in a browser."""
 
+import fcntl
 import html.parser
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
@@ -77,3 +80,64 @@ class InBrowser(unittest.TestCase):
     def data(self):
         text = self.page.read_text()
         return json.loads(re.search(r"const DATA = (.*);</script>", text).group(1))
+
+
+class OpenPage:
+    """A page of a server on this machine that stays open: scripts look at it while it changes. A context manager."""
+
+    def __init__(self, url, folder, *options):
+        to_browser, self.commands = os.pipe()
+        self.answers, from_browser = os.pipe()
+        command = [BROWSER, "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={folder}",
+                   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1320,1000", *options, "about:blank"]
+        # The protocol's pipes are descriptors 3 and 4; until then, neither may have the other's number.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_browser, from_browser)]
+        self.process = subprocess.Popen(["bash", "-c", 'exec "$@" 3<&{} 4>&{}'.format(*ends), "bash", *command], pass_fds=ends,
+                                        stderr=subprocess.DEVNULL)
+        for end in (to_browser, from_browser, *ends):
+            os.close(end)
+        self.received, self.sent, self.session = b"", 0, {}
+        target = next(t["targetId"] for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
+        self.session = {"sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
+        self.call("Page.navigate", url=url)
+        self.wait("document.body?.dataset.ready === 'yes'")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.commands)
+        os.close(self.answers)
+
+    def call(self, method, **parameters):
+        """Of the Chrome DevTools Protocol: messages end with a null byte."""
+        self.sent += 1
+        message = {"id": self.sent, "method": method, "params": parameters, **self.session}
+        os.write(self.commands, json.dumps(message).encode() + b"\0")
+        while True:
+            while b"\0" not in self.received:
+                part = os.read(self.answers, 1 << 16)
+                if not part:
+                    raise EOFError("the browser has ended")
+                self.received += part
+            answer, self.received = self.received.split(b"\0", 1)
+            answer = json.loads(answer)
+            if answer.get("id") == self.sent:
+                return answer["result"]
+
+    def look(self, expression):
+        """The value of a JavaScript expression."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise AssertionError(answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    def wait(self, expression, seconds=60):
+        """Until an expression is true."""
+        deadline = time.monotonic() + seconds
+        while not self.look(expression):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {seconds} s: {expression}; the page says: {self.look('document.body.innerText')}")
+            time.sleep(0.1)

@@ -13,7 +13,7 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using nlohmann::json;
 
 constexpr std::size_t kMistakes = 24;  // on the page, per run
 
@@ -32,8 +32,8 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-Json json_of(const TestImages& test) {
-  Json confusion = Json::array(), mistakes = Json::array();
+json json_of(const TestImages& test) {
+  json confusion = json::array(), mistakes = json::array();
   for (const auto& [classes, images] : test.confusion) confusion.push_back({classes.first, classes.second, images});
   for (const Mistake& mistake : test.mistakes) {
     mistakes.push_back({{"label", mistake.label},
@@ -46,20 +46,16 @@ Json json_of(const TestImages& test) {
           {"accuracy", test.accuracy}, {"confusion", confusion}, {"mistakes", mistakes}};
 }
 
-Json json_of(const std::string& name, const TrainConfig& config, const std::string& device, const fs::path& folder) {
-  Json metrics = Json::array();
-  for (const auto& record : read_metrics(folder)) metrics.push_back(Json::parse(record.dump()));
-  Json run{{"name", name},
-           {"model", config.model.name},
-           {"dataset", config.data.name},
-           {"device", device},
-           {"precision", message(config.dtype)},
-           {"batch_size", config.batch_size},
-           {"epochs", config.epochs},
-           {"metrics", metrics}};
-  const fs::path model = folder / RunFolder::kModel;
-  if (exists(model)) run["test"] = json_of(look_at_test_images(config, model, kMistakes));
-  return run;
+json json_of(const std::string& name, const TrainConfig& config, const fs::path& folder) {
+  std::vector<json> metrics;
+  if (exists(folder / MetricsLog::kJson)) metrics = read_metrics(folder);  // or training has just begun
+  return {{"name", name},
+          {"model", config.model.name},
+          {"dataset", config.data.name},
+          {"precision", message(config.dtype)},
+          {"batch_size", config.batch_size},
+          {"epochs", config.epochs},
+          {"metrics", metrics}};
 }
 
 /// "lenet5-1", also for the folder "." in it.
@@ -68,26 +64,68 @@ std::string name_of(const fs::path& folder) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
+RunConfig config_in(const fs::path& folder, const std::vector<std::string>& overrides) {
+  const fs::path file = folder / RunFolder::kConfig;
+  BRAID_CHECK(exists(file), ConfigError, folder.string(), ": there is no ", RunFolder::kConfig,
+              ": expected the folder of a run");
+  return read_run_config(file, overrides);
+}
+
+fs::path folder_of(const JobConfig& job, const RunConfig& config, const fs::path& run) {
+  return config.together ? run / job.training.name : run;
+}
+
+/// What is known of each job of a run without any computation.
+json jobs_in(const fs::path& folder, const RunConfig& config) {
+  json jobs = json::array();
+  for (const JobConfig& job : config.jobs) {
+    const std::string name = name_of(folder);
+    jobs.push_back(json_of(config.together ? message(name, '/', job.training.name) : name, job.training,
+                           folder_of(job, config, folder)));
+  }
+  return jobs;
+}
+
+std::string text_of(const json& data) { return data.dump(-1, ' ', false, json::error_handler_t::replace); }
+
 }  // namespace
 
 std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides) {
-  Json runs = Json::array(), plans = Json::array();
+  json runs = json::array(), plans = json::array();
   for (const fs::path& folder : folders) {
-    const fs::path file = folder / RunFolder::kConfig;
-    BRAID_CHECK(exists(file), ConfigError, folder.string(), ": there is no ", RunFolder::kConfig,
-                ": expected the folder of a run");
-    const RunConfig config = read_run_config(file, overrides);
+    const RunConfig config = config_in(folder, overrides);
     const scheduler::PlanView step = measured_step(config);
-    const std::string name = name_of(folder);
-    for (const JobConfig& job : config.jobs) {
-      const std::string& own = job.training.name;
-      runs.push_back(config.together ? json_of(message(name, '/', own), job.training, step.device, folder / own)
-                                     : json_of(name, job.training, step.device, folder));
+    json jobs = jobs_in(folder, config);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i]["device"] = step.device;
+      const fs::path model = folder_of(config.jobs[i], config, folder) / RunFolder::kModel;
+      if (exists(model)) {
+        jobs[i]["test"] = json_of(look_at_test_images(config.jobs[i].training, model, kMistakes));
+      }
+      runs.push_back(std::move(jobs[i]));
     }
-    plans.push_back({{"name", name}, {"page", scheduler::plan_page(step)}});
+    plans.push_back({{"name", name_of(folder)}, {"page", scheduler::plan_page(step)}});
   }
-  const Json data{{"runs", runs}, {"plans", plans}};
-  return scheduler::filled_page(kReportTemplate, data.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return scheduler::filled_page(kReportTemplate, text_of({{"runs", runs}, {"plans", plans}}));
 }
+
+LiveReport::LiveReport(std::vector<fs::path> folders, std::vector<std::string> overrides)
+    : folders_(std::move(folders)), overrides_(std::move(overrides)) {
+  for (const fs::path& folder : folders_) config_in(folder, overrides_);
+}
+
+std::string LiveReport::data() const {
+  json runs = json::array(), problems = json::array();
+  for (const fs::path& folder : folders_) {
+    try {
+      for (json& job : jobs_in(folder, config_in(folder, overrides_))) runs.push_back(std::move(job));
+    } catch (const std::exception& error) {
+      problems.push_back(error.what());
+    }
+  }
+  return text_of({{"runs", runs}, {"plans", json::array()}, {"live", true}, {"problems", problems}});
+}
+
+std::string LiveReport::page() const { return scheduler::filled_page(kReportTemplate, data()); }
 
 }  // namespace braid

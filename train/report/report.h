@@ -15,6 +15,23 @@ namespace braid {
 /// of a run, and what look_at_test_images() and measured_step() throw.
 std::string report_page(std::span<const std::filesystem::path> folders, const std::vector<std::string>& overrides = {});
 
+/// The same page for runs that still train: their curves only, since all else would take time from the training. It
+/// only reads, so it needs no lock of a folder.
+class LiveReport {
+ public:
+  /// Throws ConfigError if a folder is not that of a run.
+  explicit LiveReport(std::vector<std::filesystem::path> folders, std::vector<std::string> overrides = {});
+
+  /// The curves as they are now, as JSON. A folder that cannot be read any more is left out; "problems" tells why.
+  std::string data() const;
+  /// A page that asks its server for "data.json" every few seconds, for data(), and draws the curves again.
+  std::string page() const;
+
+ private:
+  std::vector<std::filesystem::path> folders_;
+  std::vector<std::string> overrides_;
+};
+
 /// The name of a run's own page, in its folder.
 inline constexpr const char* kReportFile = "report.html";
 

@@ -1,10 +1,11 @@
 // ---- curves over training steps
 
-/// Draws curves {name, points: [[step, value], …], job, test} on one chart. Those of tests are dashed, with a circle for every
+/// Draws curves {name, points: [[step, value], …], job, test} on one chart, in place of those before. Those of tests are dashed, with a circle for every
 /// point.
 function draw_curves(chart, curves, name_of_value = value => +value.toPrecision(4)) {
   const kTop = 14, kHeight = 240, kBottom = kTop + kHeight;
   chart.setAttribute('height', kBottom + 34);
+  chart.replaceChildren();
   const all = curves.flatMap(({points}) => points);
   const most = all.reduce((a, [, b]) => Math.max(a, b), 0), least = all.reduce((a, [, b]) => Math.min(a, b), 0);
   const last = all.reduce((a, [b]) => Math.max(a, b), 2);  // steps count from 1
@@ -33,7 +34,7 @@ function draw_curves(chart, curves, name_of_value = value => +value.toPrecision(
       dots.forEach((dot, i) => set(dot, {cx: x(points[i][0]), cy: y(points[i][1])}));
     }
   });
-  chart.addEventListener('mousemove', event => {
+  chart.onmousemove = event => {
     const step = Math.min(last, Math.max(1, Math.round(1 + (event.offsetX - kLeft) / pixels(chart) * (last - 1))));
     const near = curves.map(({name, points}) => {  // what is less than ten pixels away
       const [at, value] = points.reduce((a, b) => Math.abs(b[0] - step) < Math.abs(a[0] - step) ? b : a, [Infinity, 0]);
@@ -43,6 +44,6 @@ function draw_curves(chart, curves, name_of_value = value => +value.toPrecision(
     tooltip.hidden = false;
     tooltip.innerHTML = `<b>step ${step}</b>${rows(near)}`;
     place_tooltip(event);
-  });
-  chart.addEventListener('mouseleave', () => { $('tooltip').hidden = true; });
+  };
+  chart.onmouseleave = () => { $('tooltip').hidden = true; };
 }

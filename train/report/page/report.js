@@ -4,10 +4,6 @@ const percent = share => `${(100 * share).toFixed(2)} %`;
 const of_event = (run, event) => run.metrics.filter(record => record.event === event);
 const last_of = list => list[list.length - 1];
 
-document.title = `Report: ${DATA.runs.map(run => run.name).join(', ')}`;
-$('title').textContent = document.title;
-$('subtitle').textContent = [...new Set(DATA.runs.map(run => `${run.dataset} on ${run.device}`))].join('; ');
-
 // ---- results
 
 const tests_of = run => run.metrics.filter(record => 'test_loss' in record);
@@ -22,13 +18,8 @@ const columns = [
   ['best', run => tests_of(run).length ? percent(Math.max(...tests_of(run).map(test => test.test_accuracy))) : undefined],
   ['images/s', run => last_with(run, 'images_per_second')?.toFixed(0)],
 ];
-$('runs-table').innerHTML = `<tr>${columns.map(([name]) => `<th>${name}</th>`).join('')}</tr>` + DATA.runs.map(
-    run => `<tr>${columns.map(([name, cell]) => `<td data-column="${name}">${escaped(cell(run) ?? '–')}</td>`).join('')}</tr>`).join('');
 
 // ---- curves
-
-document.querySelector('#curves .legend').innerHTML = DATA.runs.map(
-    (run, job) => `<span><i style="background: hsl(${hue(job)} var(--line-tone))"></i>${escaped(run.name)}</span>`).join('');
 
 /// The values of a member of the records over steps; the last of those with the same step.
 function curve(run, job, key, event) {
@@ -40,13 +31,28 @@ function curve(run, job, key, event) {
 }
 const all_curves = (keys, event) => DATA.runs.flatMap((run, job) => keys.map(key => curve(run, job, key, event)))
     .filter(({points}) => points.length > 0);
-draw_curves($('loss-chart'), all_curves(['loss', 'test_loss']));
-draw_curves($('accuracy-chart'), all_curves(['accuracy', 'test_accuracy']), percent);
-draw_curves($('rate-chart'), all_curves(['lr']));
-draw_curves($('throughput-chart'), all_curves(['images_per_second']));
-const waiting = all_curves(['waiting_seconds'], 'epoch');
-$('waiting').hidden = waiting.length === 0;
-if (waiting.length > 0) draw_curves($('waiting-chart'), waiting);
+
+function show_runs() {
+  document.title = `Report: ${DATA.runs.map(run => run.name).join(', ')}`;
+  $('title').textContent = document.title;
+  $('subtitle').textContent = [...new Set(DATA.runs.map(run => `${run.dataset}${run.device ? ` on ${run.device}` : ''}`))].join('; ');
+  $('runs-table').innerHTML = `<tr>${columns.map(([name]) => `<th>${name}</th>`).join('')}</tr>` + DATA.runs.map(
+      run => `<tr>${columns.map(([name, cell]) => `<td data-column="${name}">${escaped(cell(run) ?? '–')}</td>`).join('')}</tr>`).join('');
+  document.querySelector('#curves .legend').innerHTML = DATA.runs.map(
+      (run, job) => `<span><i style="background: hsl(${hue(job)} var(--line-tone))"></i>${escaped(run.name)}</span>`).join('');
+
+  redraws.length = 0;
+  draw_curves($('loss-chart'), all_curves(['loss', 'test_loss']));
+  draw_curves($('accuracy-chart'), all_curves(['accuracy', 'test_accuracy']), percent);
+  draw_curves($('rate-chart'), all_curves(['lr']));
+  draw_curves($('throughput-chart'), all_curves(['images_per_second']));
+  const waiting = all_curves(['waiting_seconds'], 'epoch');
+  $('waiting').hidden = waiting.length === 0;
+  if (waiting.length > 0) draw_curves($('waiting-chart'), waiting);
+  for (const each of redraws) each();
+}
+show_runs();
+addEventListener('resize', redraw);
 
 // ---- what the trained models confuse
 
@@ -122,6 +128,30 @@ for (const {name, page} of DATA.plans) {
   };
 }
 
-for (const each of redraws) each();
-addEventListener('resize', redraw);
+// ---- runs that still train
+
+let seen;  // when the server last answered
+function show_age(answered) {
+  if (answered) seen = new Date().toLocaleTimeString();
+  const silent = answered ? [] : ['The server does not answer: has braid report ended? The page asks again until it does.'];
+  $('refreshed').textContent = [`As of ${seen}.`, ...silent, ...DATA.problems].join(' ');
+}
+async function refresh() {
+  const begin = performance.now();
+  if (!document.hidden) {
+    const data = await fetch('data.json').then(response => response.json()).catch(() => undefined);
+    if (data) {
+      Object.assign(DATA, data);
+      show_runs();
+    }
+    show_age(data !== undefined);
+  }
+  setTimeout(refresh, Math.max(2000, 20 * (performance.now() - begin)));  // a long history is no burden on the training either
+}
+if (DATA.live) {
+  $('live').hidden = false;
+  show_age(true);
+  setTimeout(refresh, 2000);
+}
+
 document.body.dataset.ready = 'yes';

@@ -1,0 +1,59 @@
+#include "apps/serve.h"
+
+#include <httplib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "core/error.h"
+
+namespace braid::apps {
+
+namespace {
+
+constexpr const char* kAddress = "127.0.0.1";
+
+/// Whether a browser asks for this server by a name of its own. A page of the internet whose name suddenly means
+/// 127.0.0.1 ("DNS rebinding") does not.
+bool names_this_machine(const std::string& host) {
+  const std::string name = host.substr(0, host.find(':'));
+  return name == kAddress || name == "localhost";
+}
+
+}  // namespace
+
+[[noreturn]] void serve(std::uint16_t port, const std::function<std::string()>& page,
+                        const std::function<std::string()>& data) {
+  using httplib::Request, httplib::Response, httplib::Server;
+  Server server;
+  server.set_socket_options([](socket_t socket) {  // the library's own would let two servers share a port
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  // One thread, or many pages together would take the training's cores. A connection must not keep it from the others.
+  server.new_task_queue = [] { return new httplib::ThreadPool(1); };
+  server.set_keep_alive_max_count(1);
+  server.set_keep_alive_timeout(1);
+  server.set_read_timeout(1);
+  server.set_default_headers({{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}});
+  server.set_pre_routing_handler([](const Request& request, Response& response) {
+    const bool known = names_this_machine(request.get_header_value("Host"));
+    if (known && (request.method == "GET" || request.method == "HEAD")) return Server::HandlerResponse::Unhandled;
+    response.status = known ? 404 : 403;
+    return Server::HandlerResponse::Handled;
+  });
+  server.Get("/",
+             [&](const Request&, Response& response) { response.set_content(page(), "text/html; charset=utf-8"); });
+  server.Get("/data.json",
+             [&](const Request&, Response& response) { response.set_content(data(), "application/json"); });
+  errno = 0;
+  const int bound = port == 0 ? server.bind_to_any_port(kAddress) : server.bind_to_port(kAddress, port) ? port : -1;
+  BRAID_CHECK(bound > 0, Error, "cannot serve on port ", port, ": ", std::strerror(errno),
+              "; choose another port, or 0 for any free one");
+  std::cout << "serving http://" << kAddress << ':' << bound << "/ (Ctrl-C ends)" << std::endl;
+  server.listen_after_bind();
+  throw Error(message("the server on port ", bound, " has ended: ", std::strerror(errno)));
+}
+
+}  // namespace braid::apps

@@ -15,7 +15,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / "build/pytorch"
-PACKAGES = ["numpy", "onnx", "onnxruntime", "safetensors", "torch", "torchvision"]
+PACKAGES = ["numpy", "onnx", "onnxruntime", "pillow", "safetensors", "torch", "torchvision"]
 CLASSES = 7
 OF_SPREAD, OF_LARGEST = 1e-4, 1e-5  # see differences()
 
@@ -111,10 +111,15 @@ def check(program, networks, folder):
     return all(good) and bool(good)
 
 
-def main():
-    if sys.prefix != str(ENVIRONMENT):  # again, where the packages are
+def enter_environment():
+    """Starts the script again where the packages are, unless it runs there."""
+    if sys.prefix != str(ENVIRONMENT):
         made = subprocess.run([ROOT / "scripts/python_env.sh", ENVIRONMENT, *PACKAGES])
         sys.exit(made.returncode or subprocess.run([ENVIRONMENT / "bin/python", *sys.argv]).returncode)
+
+
+def main():
+    enter_environment()
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release").resolve()
     with tempfile.TemporaryDirectory() as folder:
         sys.exit(not check(build / "bin/export_networks", sys.argv[2:], pathlib.Path(folder)))

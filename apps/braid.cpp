@@ -10,6 +10,7 @@
 
 #include "apps/commands.h"
 #include "apps/help.h"
+#include "apps/print_error.h"
 #include "apps/usage_error.h"
 #include "apps/validators.h"
 
@@ -23,7 +24,7 @@ void open_standard_streams() {
 }
 
 int fail(const char* what) {
-  std::cerr << "braid: error: " << what << '\n';
+  braid::apps::print_error(what);
   return braid::apps::kFailed;
 }
 
@@ -38,9 +39,9 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
-  app.footer(
-      "'braid COMMAND --help' describes a command.\n\n"
-      "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
+  app.footer("Exit status:\n" + exit_statuses(help_entry) +
+             "\n'braid COMMAND --help' describes a command.\n\n"
+             "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
   app.require_subcommand(1);
   add_init(app);
   add_train(app, exit_code);

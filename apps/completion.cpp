@@ -107,8 +107,8 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-void print_entry(const std::string& name, const std::string& text) {
-  std::cout << ".TP\n.B " << roff(name) << '\n' << roff(text) << ".\n";
+std::string man_entry(const std::string& name, const std::string& text) {
+  return ".TP\n.B " + roff(name) + '\n' + roff(text) + ".\n";
 }
 
 void print_man_page(const CLI::App& app) {
@@ -127,17 +127,11 @@ void print_man_page(const CLI::App& app) {
         for (const std::string& spelling : names_of(*option)) name += (name.empty() ? "" : ", ") + spelling;
       }
       if (!option->get_positional() && !is_flag(*option)) name += ' ' + option->get_type_name();
-      print_entry(name, option->get_description());
+      std::cout << man_entry(name, option->get_description());
     }
     if (!command->get_footer().empty()) std::cout << ".PP\n.nf\n" << roff(command->get_footer()) << "\n.fi\n";
   }
-  std::cout << ".SH EXIT STATUS\n";
-  print_entry("0", "Success");
-  print_entry(
-      "1",
-      "An error, which standard error explains; also if only one of several jobs failed, or if a plan does not fit");
-  print_entry("2", "The command line is invalid");
-  print_entry("128 + n", "Signal n ended a training, which is saved: 130 after Ctrl-C, 143 after SIGTERM");
+  std::cout << ".SH EXIT STATUS\n" << exit_statuses(man_entry);
 }
 
 }  // namespace

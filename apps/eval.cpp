@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
 #include "apps/warnings.h"
@@ -10,10 +11,25 @@ namespace braid::apps {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// With the keys of metrics.jsonl.
+std::string to_json(const std::string& name, const Evaluation& result) {
+  return nlohmann::ordered_json{{"name", name},
+                                {"images", result.samples},
+                                {"test_loss", result.loss},
+                                {"test_accuracy", result.top1},
+                                {"test_top5", result.top5}}
+      .dump();
+}
+
+}  // namespace
+
 void add_eval(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     std::string checkpoint;
+    bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on the test set");
@@ -22,6 +38,7 @@ void add_eval(CLI::App& app) {
       ->add_option("--checkpoint", arguments->checkpoint,
                    "Checkpoint file; default: model.safetensors in the run's folder")
       ->type_name("FILE");
+  command->add_flag("--json", arguments->json, "Print one line of JSON for each job");
   command->footer("Example:\n  braid eval runs/lenet5-1");
   command->callback([arguments] {
     const fs::path path = arguments->config.path;
@@ -39,6 +56,10 @@ void add_eval(CLI::App& app) {
                   ": there is no ", checkpoint.string(),
                   " for this config: expected the folder of a run, or --checkpoint FILE");
       const Evaluation result = evaluate_checkpoint(job.training, checkpoint);
+      if (arguments->json) {
+        std::cout << to_json(job.training.name, result) << std::endl;
+        continue;
+      }
       std::cout << (config.together ? job.training.name + ": " : "") << to_string(result) << std::endl;
     }
   });

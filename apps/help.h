@@ -17,6 +17,13 @@ class HelpFormatter : public CLI::Formatter {
 
 /// "--quiet" for an option, "CONFIG" for a positional argument.
 std::string name_of(const CLI::Option& option);
+
+/// A line of a list, whose description begins at a fixed column.
+std::string help_entry(const std::string& name, const std::string& description);
+
+/// All exit statuses and their meanings, formatted by `entry`.
+std::string exit_statuses(std::string (*entry)(const std::string& status, const std::string& meaning));
+
 inline bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
 
 }  // namespace braid::apps

@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "apps/plan_files.h"
+#include "apps/print_error.h"
 #include "apps/validators.h"
 #include "core/suggestion.h"
 #include "scheduler/costs/known_devices.h"
@@ -104,7 +105,7 @@ void add_plan(CLI::App& app, int& exit_code) {
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report, arguments->wide));
     const std::string reason = shortfall(report);
     exit_code = reason.empty() ? kOk : kFailed;
-    if (!reason.empty()) std::cerr << "braid: error: " << reason << '\n';
+    if (!reason.empty()) print_error(reason);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "apps/commands.h"
+#include "apps/print_error.h"
 #include "apps/validators.h"
 #include "core/read_file.h"
 #include "core/text_table.h"
@@ -85,7 +86,7 @@ void print_json(const std::vector<Prediction>& predictions) {
     for (const auto& [name, probability] : classes)
       entry["classes"].push_back({{"class", name}, {"probability", probability}});
   }
-  std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  std::cout << list.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ void add_predict(CLI::App& app, int& exit_code) {
       ->type_name("K")
       ->check(in_range(1, 1 << 24))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print JSON");
+  command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->add_option("--set", arguments->overrides, "Override a key of the run's config, for example device=cpu")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
@@ -110,7 +111,7 @@ void add_predict(CLI::App& app, int& exit_code) {
     arguments->json ? print_json(predictions) : print(predictions);
     for (const Prediction& prediction : predictions) {
       if (prediction.error.empty()) continue;
-      std::cerr << "braid: error: " << prediction.error << '\n';
+      print_error(prediction.error);
       exit_code = kFailed;
     }
   });

@@ -13,6 +13,7 @@ void add_summary(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
     int depth = 0;
+    bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
@@ -21,13 +22,19 @@ void add_summary(CLI::App& app) {
   command->add_option("--depth", arguments->depth, "Show layers down to N levels; default: all")
       ->type_name("N")
       ->check(in_range(1, 100));
+  command->add_flag("--json", arguments->json, "Print one line of JSON for each job");
   command->footer("Example:\n  braid summary googlenet --depth 1");
   command->callback([arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     for (const JobConfig& job : config.jobs) {
+      const Summary summary = summarize(job.training, arguments->depth);
+      if (arguments->json) {
+        std::cout << to_json(summary) << '\n';
+        continue;
+      }
       if (&job != config.jobs.data()) std::cout << '\n';
       if (config.together) std::cout << "job " << job.training.name << ": ";
-      std::cout << to_text(summarize(job.training, arguments->depth));
+      std::cout << to_text(summary);
     }
   });
 }

@@ -9,6 +9,7 @@
 
 #include "apps/commands.h"
 #include "apps/plan_files.h"
+#include "apps/print_error.h"
 #include "apps/warnings.h"
 #include "models/registry.h"
 #include "train/checkpoint/files.h"
@@ -97,7 +98,7 @@ void add_train(CLI::App& app, int& exit_code) {
       progress.print("open " + page.string() + " in a browser");
     }
     for (const TrainResult& job : result.jobs) {
-      if (job.failure != nullptr) std::cerr << "braid: error: job " << job.name << ": " << job.failure_text() << '\n';
+      if (job.failure != nullptr) print_error(message("job ", job.name, ": ", job.failure_text()));
     }
     exit_code = result.interrupted != 0 ? kSignalled + result.interrupted : result.failed() ? kFailed : kOk;
   });

@@ -114,6 +114,8 @@ class CommandLine(unittest.TestCase):
             result = self.braid("eval", *arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(expected, result.stdout)
+        tested = {key: value for key, value in records[-1].items() if key.startswith("test_")}
+        self.assertEqual(json.loads(self.braid("eval", "runs/tiny-1", "--json").stdout), {"name": "tiny", "images": 40, **tested})
 
     def test_mixed_precision_trains_and_evaluates(self):
         self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
@@ -233,7 +235,7 @@ class CommandLine(unittest.TestCase):
     def test_version_and_help(self):
         self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
         overview = self.braid("--help").stdout
-        commands = re.findall(r"(?m)^  (\w+)  ", overview.split("\nCommands:\n")[1])
+        commands = re.findall(r"(?m)^  (\w+)  ", overview.split("\nCommands:\n")[1].split("\n\n")[0])
         self.assertGreater(len(commands), 5)
         for arguments in [[]] + [[command] for command in commands]:
             result = self.braid(*arguments, "--help")
@@ -241,6 +243,21 @@ class CommandLine(unittest.TestCase):
             self.assertIn(" ".join(["Usage: braid", *arguments]), result.stdout)
             self.assertRegex(result.stdout, r"\n\nExample:\n(  braid ([^\n]+ \\\n    )?[^\n]+\n)+$")
             self.narrow(result.stdout)
+
+    def test_exit_statuses_are_documented(self):
+        text = self.braid("--help").stdout.split("\nExit status:\n")[1].split("\n\n")[0]
+        documented = {status: " ".join(meaning.split()) for status, meaning in
+                      re.findall(r"^  (\S.*?)  +((?:.|\n   )+)$", text, re.MULTILINE)}
+        self.assertEqual(list(documented), ["0", "1", "2", "128 + N"])
+        self.assertEqual(self.braid("--version").returncode, 0)
+        self.assertEqual(self.braid("train", "none.yaml").returncode, 1)
+        self.assertEqual(self.braid("trian").returncode, 2)
+        process = self.train_for_ever(self.config)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+        self.assertIn(f": {process.returncode} after Ctrl-C", documented["128 + N"])
+        man = self.braid("completion", "man").stdout.split(".SH EXIT STATUS\n")[1].replace("\\-", "-")
+        self.assertEqual(man, "".join(f".TP\n.B {status}\n{meaning}.\n" for status, meaning in documented.items()))
 
     def test_models_and_datasets_are_listed(self):
         for kind, some in (("models", "resnet18"), ("datasets", "synthetic")):
@@ -287,7 +304,7 @@ train: {epochs: 2, batch_size: 8}
         width, height = struct.unpack(">II", sheet[16:24])
         self.assertEqual((width, height), (8 + 8 * (112 + 8), 8 + 3 * (112 + 14 + 8)))  # 17 images in rows of eight
         report = json.loads(self.braid("data", config, "--json").stdout)
-        self.assertEqual(report["classes"], ["winter", "été"])
+        self.assertEqual((report["name"], report["classes"]), ("own", ["winter", "été"]))
         for part in (report["training"], report["test"]):
             read = part["images"] - len(part["unreadable"])
             self.assertEqual(sum(part["sizes"].values()), read)
@@ -759,6 +776,8 @@ train: {epochs: 2, batch_size: 8}
             self.assertLessEqual({"config.yaml", "metrics.jsonl", "model.safetensors"}, files)
         both = self.braid("eval", "runs/jobs-1").stdout.splitlines()
         self.assertEqual([line.split(": ")[0] for line in both], ["small", "wide"])
+        lines = [json.loads(line) for line in self.braid("eval", "runs/jobs-1", "--json").stdout.splitlines()]
+        self.assertEqual([line["name"] for line in lines], ["small", "wide"])
         alone = self.braid("eval", "runs/jobs-1/wide").stdout.strip()
         self.assertEqual(both[1], "wide: " + alone)
 
@@ -824,7 +843,14 @@ train: {epochs: 2, batch_size: 8}
         self.assertIn("parameters  11,689,512\n", model.stdout)
         self.assertIn("MACs        1,814,073,344 an image\n", model.stdout)
         self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
+        read = json.loads(self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2", "--json").stdout)
+        self.assertEqual((read["model"], read["input"], read["parameters"]), ("resnet18", [2, 224, 224, 3], 11689512))
+        self.assertEqual(sum(layer["parameters"] for layer in read["layers"]), read["parameters"])
+        self.assertEqual(read["macs"], 1814073344)
+        self.assertIn(f"W/D         {read['work_us'] / read['depth_us']:.2f}: ", model.stdout)
         (self.folder / "jobs.yaml").write_text(JOBS)
+        read = [json.loads(line) for line in self.braid("summary", "jobs.yaml", "--json").stdout.splitlines()]
+        self.assertEqual([summary["name"] for summary in read], ["small", "wide"])
         self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
         self.assertIn("there is no model 'resnet19' (did you mean 'resnet18'?); there are ",
                       self.fails("summary", "resnet19"))

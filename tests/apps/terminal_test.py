@@ -35,7 +35,7 @@ class Run:
         self.resize(columns)
         test.addCleanup(os.close, self.master)
         self.process = subprocess.Popen([BRAID, "train", *arguments], cwd=test.folder, stdin=slave, stdout=slave,
-                                        stderr=slave, env={**os.environ, "TERM": "xterm"}, start_new_session=True)
+                                        stderr=slave, env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"}, start_new_session=True)
         test.addCleanup(self.process.kill)
         os.close(slave)
 
@@ -176,6 +176,21 @@ class Terminal(unittest.TestCase):
             text = os.read(master, 65536).decode()
             self.assertIn("step 6/6", text)
             self.assertNotIn("\x1b", text)
+
+    def test_errors_are_red_on_a_terminal_that_may_have_colours(self):
+        red = "\x1b[1;31mbraid: error:\x1b[0m none.yaml: cannot read the config: No such file or directory\r\n"
+        plain = red.replace("\x1b[1;31m", "").replace("\x1b[0m", "")
+        for variables, expected in (({"TERM": "xterm"}, red), ({"TERM": "xterm", "NO_COLOR": ""}, red),
+                                    ({"TERM": "xterm", "NO_COLOR": "1"}, plain), ({"TERM": "dumb"}, plain), ({}, plain)):
+            master, slave = pty.openpty()
+            self.addCleanup(os.close, master)
+            environment = {key: value for key, value in os.environ.items() if key not in ("TERM", "NO_COLOR")} | variables
+            subprocess.run([BRAID, "train", "none.yaml"], cwd=self.folder, stderr=slave, env=environment, timeout=LIMIT)
+            os.close(slave)
+            self.assertEqual(os.read(master, 65536).decode(), expected, variables)
+        piped = subprocess.run([BRAID, "train", "none.yaml"], cwd=self.folder, stderr=subprocess.PIPE, text=True, timeout=LIMIT,
+                               env={**os.environ, "TERM": "xterm"})
+        self.assertEqual(piped.stderr, plain.replace("\r", ""))
 
     def check_complete(self, run, epochs):
         """That a training has gone through all its epochs, and has saved its model."""

@@ -56,6 +56,7 @@ std::string part_text(const DataReport::Part& part) {
 DataReport inspect_data(const TrainConfig& config, int threads) {
   DatasetPool datasets;
   DataReport report;
+  report.name = config.name;
   for (const Split split : {Split::train, Split::test}) {
     const auto dataset = datasets.get(config, split);
     report.dataset = dataset->name();
@@ -84,7 +85,8 @@ std::string to_text(const DataReport& report) {
 }
 
 std::string to_json(const DataReport& report) {
-  Json json{{"dataset", report.dataset},
+  Json json{{"name", report.name},
+            {"dataset", report.dataset},
             {"image_shape", {report.image_shape[0], report.image_shape[1], report.image_shape[2]}},
             {"classes", report.classes}};
   for (const auto& part : report.parts) {

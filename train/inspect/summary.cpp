@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -77,6 +78,7 @@ Summary summarize(const TrainConfig& config, int depth) {
   const Shape image = dataset->image_shape();
 
   Summary summary;
+  summary.name = config.name;
   summary.model = config.model.name;
   summary.input = {config.batch_size, image[0], image[1], image[2]};
   const Step step = session.step();
@@ -118,6 +120,21 @@ std::string to_text(const Summary& summary) {
       << " ms: its critical path\nW/D         " << fixed(summary.work / summary.depth, 2)
       << ": average number of nodes that could run at once\n";
   return out.str();
+}
+
+std::string to_json(const Summary& summary) {
+  nlohmann::ordered_json layers;
+  for (const LayerSummary& layer : summary.layers) {
+    layers.push_back({{"name", layer.name},
+                      {"ops", layer.ops},
+                      {"output", layer.output.extents()},
+                      {"parameters", layer.parameters},
+                      {"macs", layer.macs}});
+  }
+  return nlohmann::ordered_json{{"name", summary.name},   {"model", summary.model},  {"input", summary.input.extents()},
+                                {"layers", layers},       {"macs", summary.macs},    {"parameters", summary.parameters},
+                                {"nodes", summary.nodes}, {"work_us", summary.work}, {"depth_us", summary.depth}}
+      .dump();
 }
 
 }  // namespace braid

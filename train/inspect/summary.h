@@ -18,6 +18,7 @@ struct LayerSummary {
 };
 
 struct Summary {
+  std::string name;  ///< of the run or job
   std::string model;
   Shape input;  ///< [N,H,W,C]
   std::vector<LayerSummary> layers;
@@ -34,5 +35,8 @@ Summary summarize(const TrainConfig& config, int depth = 0);
 
 /// A table for people.
 std::string to_text(const Summary& summary);
+
+/// One line, without its end.
+std::string to_json(const Summary& summary);
 
 }  // namespace braid

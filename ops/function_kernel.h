@@ -57,7 +57,7 @@ std::unique_ptr<Kernel> function_kernel(Run run) {
   return std::make_unique<FunctionKernel<Run>>(0, std::move(run));
 }
 
-/// Calls make.operator()<T>() with T = float or double according to dtype, the types that CPU kernels compute in.
+/// Calls `make.operator()<T>()` with T = float or double according to dtype, the types that CPU kernels compute in.
 /// Throws Error for any other type.
 template <class Make>
 auto for_float_type(const KernelSpec& spec, DType dtype, const Make& make) {

@@ -14,7 +14,7 @@
 namespace braid {
 
 struct SessionOptions {
-  std::string device = "auto";  ///< auto (runtime/device_check.h), cpu, cuda, cuda:<index>
+  std::string device = "auto";  ///< auto (runtime/device_check.h), cpu, cuda, cuda:N
   int streams = 0;              ///< streams to schedule on; 0 (auto): the fastest of serial and concurrent plans
   /// CUDA: streams with this number of SMs of their own, instead of `streams` that share all; empty for none.
   std::vector<int> partition = {};

@@ -45,6 +45,7 @@ fi
 
 for_tests=(
   chromium-headless-shell  # opens the page of a plan
+  doxygen  # makes the pages of the public headers
   python3-jsonschema python3-yaml  # check configs against their schema
 )
 

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Calls make.operator()<T>() with the C++ type of a floating dtype.
+/// Calls `make.operator()<T>()` with the C++ type of a floating dtype.
 template <class Make>
 auto for_any_float(DType dtype, const Make& make) {
   switch (dtype) {

@@ -13,7 +13,7 @@ namespace braid {
 
 class EventFile {
  public:
-  /// Begins a new file, events.out.tfevents.<seconds>.<host>.<process>, in the folder. With `restart`, TensorBoard
+  /// Begins a new file, events.out.tfevents.SECONDS.HOST.PROCESS, in the folder. With `restart`, TensorBoard
   /// forgets what earlier files of the folder say about this step and later ones. Throws Error if that fails.
   explicit EventFile(const std::filesystem::path& folder, std::optional<std::int64_t> restart = std::nullopt);
 

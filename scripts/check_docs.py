@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that the documents agree with the program and the files: check_docs.py PROGRAM [--update].
 
-Relative links in Markdown files lead to files; a page with commands first puts the program on the path; a config contains the
-YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that the program prints, which
---update writes; the command in docs/scheduling.md prints the output quoted there; the example that docs/custom-ops.md walks
-through contains the code quoted there.
+Relative links in Markdown files lead to files; docs/README.md lists all documents; a page with commands first puts the program on
+the path; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
+the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
+docs/custom-ops.md walks through contains the code quoted there.
 """
 import pathlib
 import re
@@ -27,6 +27,13 @@ def broken_links():
             path = target.split("#")[0]
             if path and ":" not in path and not (document.parent / path).exists():
                 yield f"{document.relative_to(ROOT)}: the link to {target} is broken"
+
+
+def unlisted_documents():
+    index = (ROOT / "docs/README.md").read_text()
+    for document in sorted(ROOT.glob("docs/*.md")):
+        if document.name != "README.md" and f"({document.name})" not in index:
+            yield f"docs/README.md does not list {document.name}"
 
 
 def commands_without_a_path():
@@ -98,7 +105,7 @@ def main():
     program = pathlib.Path(sys.argv[1]).resolve()
     if sys.argv[2:]:
         CONFIGURATION.write_text(with_new_tables(program, CONFIGURATION.read_text()))
-    mistakes = [*broken_links(), *commands_without_a_path(), *outdated_examples(), *broken_example(program),
+    mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_examples(), *broken_example(program),
                 *outdated_tables(program), *outdated_quotations(program), *outdated_code()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))

@@ -4,30 +4,21 @@
 Usage: resume_test.py PATH_OF_BRAID"""
 
 import json
-import pathlib
 import random
 import signal
 import subprocess
-import tempfile
 import unittest
 
-from cli_test import BRAID, JOBS, LIMIT, PATHNET, TINY, png
+from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, png
 
 EPOCHS, STEPS = 200, 600  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
 FIXED = ("--set", "width=1", "--set", "streams=2", "--set", f"train.epochs={EPOCHS}", "--set", f"eval.every_n_epochs={EPOCHS}")
 
 
-class Resume(unittest.TestCase):
+class Resume(CommandTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="braid-resume-")
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-        (self.folder / "tiny.yaml").write_text(TINY)
+        super().setUp()
         (self.folder / "jobs.yaml").write_text(JOBS)
-        self.runs = self.folder / "runs"
-
-    def braid(self, *arguments):
-        return subprocess.run([BRAID, *map(str, arguments)], cwd=self.folder, text=True, timeout=LIMIT, capture_output=True)
 
     def train_until(self, text, sent, *arguments):
         """Trains, and sends a signal once a line contains the text. Returns the exit status and the rest of the output."""

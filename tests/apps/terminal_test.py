@@ -7,17 +7,15 @@ import codecs
 import fcntl
 import json
 import os
-import pathlib
 import pty
 import re
 import signal
 import struct
 import subprocess
-import tempfile
 import termios
 import unittest
 
-from cli_test import BRAID, JOBS, LIMIT, PATHNET, TINY
+from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest
 from screen import Screen
 
 PROGRESS = re.compile(r"\bstep +\d+/|, task [AB].*: generation ")
@@ -81,13 +79,11 @@ class Run:
         return lines
 
 
-class Terminal(unittest.TestCase):
+class Terminal(CommandTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="braid-terminal-")
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-        for name, text in (("tiny", TINY), ("jobs", JOBS), ("paths", PATHNET)):
-            (self.folder / f"{name}.yaml").write_text(text)
+        super().setUp()
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        (self.folder / "paths.yaml").write_text(PATHNET)
 
     ENDLESS = ["tiny.yaml", "--set", "train.epochs=2000"]
     ENDLESS_JOBS = ["jobs.yaml", "--set", "train.epochs=2000", "--set", "jobs.wide.train.epochs=4"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The scripts: what a step and the demo print, who waits for whom, how test cases are counted, which types are defined
-twice, what is wrong with a kernel, and how long a step takes at least."""
+twice, what is wrong with a kernel, how long a step takes at least, and what tables the benchmarks print."""
 
 import os
 import pathlib
@@ -230,6 +230,32 @@ class StepCounts(unittest.TestCase):
         self.assertEqual(step_counts.written_pytorch(table), (pytorch, "2.9.1"))
         with self.assertRaisesRegex(SystemExit, "other rows"):
             step_counts.written_pytorch(table.replace("| bf16 | resnet50 | 8 |", "| bf16 | resnet50 | 16 |"))
+
+
+class BenchmarkTables(unittest.TestCase):
+    """What the scripts in benchmarks/ make of times that drift: both programs become slower by half, and the ratio does not."""
+    serial = [1.0, 1.1, 1.2, 1.4, 1.5]
+    auto = [0.80, 0.88, 0.96, 1.12, 1.23]
+
+    def test_streams_are_compared_by_one_ratio(self):
+        import compare_streams
+        choice = "serial: 1000 ms; relative to it, x: 0.8 (0.8 to 0.8); kept critical_path on 2 streams, which saves 20.0 %"
+        table = compare_streams.table([{"config": "net", "serial_seconds": self.serial, "auto_seconds": self.auto,
+                                        "choice": choice}])
+        self.assertEqual(table.splitlines()[-1],
+                         "| net | 1200.0 ms | 0.800 (0.800–0.800) | critical_path on 2 streams |")
+
+    def test_programs_are_compared_within_turns(self):
+        import compare_pytorch
+        programs = [{"name": name, "step_seconds": times, "peak_bytes": 2**20}
+                    for name, times in (("Braid", self.auto), ("PyTorch", self.serial))]
+        table = compare_pytorch.cpu_table([{"config": "net", "options": {"batch_size": 6, "threads": 2},
+                                            "programs": programs}])
+        self.assertIn("| PyTorch | 1200.00 ms (1000.00–1500.00) | 5 | 1.25× (1.25–1.25) |", table)
+
+    def test_one_turn_has_no_spread(self):
+        import program
+        self.assertEqual(list(program.relative([3], [2])), [1.5, 1.5, 1.5])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""From one's own images to a network that other tools open.
+
+Usage: own_images_test.py PATH_OF_BRAID"""
+
+import json
+import re
+import shutil
+import struct
+import unittest
+
+from command import CONFIGS, CommandTest, png
+
+
+class OwnImages(CommandTest):
+    def own_images(self):
+        """A config of two classes of plain images in different sizes, one of which is damaged."""
+        for number, name in enumerate(("été", "winter")):
+            folder = self.folder / "images" / name
+            folder.mkdir(parents=True)
+            for i in range(10):
+                (folder / f"{i}.png").write_bytes(png(12 + i, 20, [0, 51, 255 * number]))
+        (folder / "3.png").write_bytes(png(13, 13, [0, 13107, 65535], bits=16))
+        (folder / "damaged.jpg").write_bytes(b"nothing")
+        config = self.folder / "own.yaml"
+        config.write_text("""\
+name: own
+device: cpu
+model: {name: lenet5}
+data:
+  {name: image_folder, root: images, image_size: 16, max_bad: 1, normalize: {compute: true},
+   augment: {random_resized_crop: true, brightness: 0.2, random_erasing: 0.2, mixup: 0.2, cutmix: 1}}
+train: {epochs: 2, batch_size: 8}
+""")
+        return config
+
+    def test_own_images_are_described_and_shown(self):
+        config = self.own_images()
+        result = self.braid("data", config, "--sheet", "sheet.png")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("image_folder, 2 classes, batches of images [16,16,3]", result.stdout)
+        self.assertRegex(result.stdout, r"\nwinter +9 +2\nété +8 +2\nall +17 +4\n")
+        self.assertRegex(result.stdout, "1 image cannot be read:\n    images/winter/damaged.jpg: not a PNG or JPEG image")
+        self.assertIn("1 image of 16 bits per channel: the upper 8 are used", result.stdout)
+        sheet = (self.folder / "sheet.png").read_bytes()
+        self.assertTrue(sheet.startswith(b"\x89PNG\r\n"))
+        width, height = struct.unpack(">II", sheet[16:24])
+        self.assertEqual((width, height), (8 + 8 * (112 + 8), 8 + 3 * (112 + 14 + 8)))  # 17 images in rows of eight
+        report = json.loads(self.braid("data", config, "--json").stdout)
+        self.assertEqual((report["name"], report["classes"]), ("own", ["winter", "été"]))
+        for part in (report["training"], report["test"]):
+            read = part["images"] - len(part["unreadable"])
+            self.assertEqual(sum(part["sizes"].values()), read)
+            self.assertEqual(part["mean"][:2], [0, 0.2])
+            self.assertEqual(part["std"][:2], [0, 0])
+            self.assertAlmostEqual(part["mean"][2], part["std"][2] ** 2 + part["mean"][2] ** 2)  # all 0 or 1
+        self.assertEqual(report["training"]["sixteen_bits"] + report["test"]["sixteen_bits"], 1)
+
+    def test_own_images_train_with_computed_normalisation(self):
+        config = self.own_images()
+        result = self.braid("train", config)
+        self.assertEqual((result.returncode, result.stderr), (0, "braid: warning: 1 image of image_folder cannot be read, and others "
+                         "took its place; the first: images/winter/damaged.jpg: not a PNG or JPEG image\n"))
+        used = (self.runs / "own-1" / "config.yaml").read_text()
+        report = json.loads(self.braid("data", config, "--json").stdout)["training"]
+        mean = [float(x) for x in re.search(r"mean: \[(.*)\]", used)[1].split(", ")]
+        self.assertEqual(mean, report["mean"])
+        self.assertIn("compute: false", used)
+        for run in (["runs/own-1"], [config, "--checkpoint", "runs/own-1/model.safetensors"]):
+            self.assertIn(f"{self.metrics('own-1')[-1]['test_loss']:.4f}", self.braid("eval", *run).stdout)
+        self.assertIn("cannot be read, more than data.max_bad = 0: images/winter/damaged.jpg",
+                      self.fails("train", config, "--set", "data.max_bad=0"))
+
+    def test_init_writes_a_config_that_trains(self):
+        self.own_images()
+        result = self.braid("init", "images/")
+        self.assertEqual((result.returncode, result.stdout), (0, "wrote images.yaml: train with braid train images.yaml\n"))
+        text = (self.folder / "images.yaml").read_text()
+        self.assertIn("# 17 training images and 4 test images of 2 classes: winter, été\n", text)
+        self.assertIn("image_size: 32", text)
+        result = self.braid("train", "images.yaml", "-q", "--set", "train.epochs=1", "--set", "model.width=0.125")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.runs / "images-1/model.safetensors").exists())
+        self.assertEqual(self.fails("init", "images"), "images.yaml: exists already: choose another name with -o")
+        self.assertEqual(self.fails("init", "none"), "none: cannot read the folder: No such file or directory")
+        (self.folder / "my: photos #1").mkdir()
+        shutil.copytree(self.folder / "images", self.folder / "my: photos #1", dirs_exist_ok=True)
+        self.assertEqual(self.braid("init", "my: photos #1", "-o", "odd.yaml").returncode, 0)
+        self.assertIn('name: "my__photos__1"', self.braid("train", "odd.yaml", "--print-config").stdout)
+
+    def test_predictions_are_those_of_the_test(self):
+        for part in ("train", "test"):
+            for number, name in enumerate(("été", "winter")):
+                folder = self.folder / "images" / part / name
+                folder.mkdir(parents=True)
+                for i in range(12):  # half of the images say nothing about their class
+                    colour = [255 * number if i % 2 else 128, 20 * i, 255 - 20 * i]
+                    (folder / f"{i}.png").write_bytes(png(12 + i, 20, colour))
+        config = self.folder / "own.yaml"
+        config.write_text("name: own\ndevice: cpu\nmodel: {name: lenet5}\ntrain: {epochs: 3, batch_size: 8}\n"
+                          "data: {name: image_folder, root: images, image_size: 16}\n")
+        self.assertEqual(self.braid("train", config, "-q").returncode, 0)
+        accuracy = float(re.search(r"accuracy ([\d.]+) %", self.braid("eval", "runs/own-1").stdout)[1])
+        (self.folder / "images").rename(self.folder / "moved")  # the data set is not needed
+        files = sorted(str(path.relative_to(self.folder)) for path in (self.folder / "moved/test").rglob("*.png"))
+        result = self.braid("predict", "runs/own-1", *files, "--json", "--top", 2)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        predictions = json.loads(result.stdout)
+        self.assertEqual([entry["image"] for entry in predictions], files)
+        right = sum(entry["classes"][0]["class"] == entry["image"].split("/")[2] for entry in predictions)
+        self.assertAlmostEqual(100 * right / len(files), accuracy, places=2)
+        for entry in predictions:
+            first, second = entry["classes"]
+            self.assertEqual({first["class"], second["class"]}, {"winter", "été"})
+            self.assertGreaterEqual(first["probability"], second["probability"])
+            self.assertAlmostEqual(first["probability"] + second["probability"], 1)
+        top = predictions[0]["classes"][0]
+        self.assertEqual(self.braid("predict", "runs/own-1", files[0], "--top", 1).stdout,
+                         f"{files[0]}: {top['class']} {100 * top['probability']:.2f} %\n")
+
+        (self.folder / "damaged.jpg").write_bytes(b"nothing")
+        result = self.braid("predict", "runs/own-1", files[0], "damaged.jpg", "none.png")
+        self.assertEqual((result.returncode, len(result.stdout.splitlines())), (1, 1))
+        self.assertEqual(result.stderr.splitlines(),
+                         ["braid: error: damaged.jpg: not a PNG or JPEG image",
+                          "braid: error: none.png: cannot read the image: No such file or directory"])
+
+    def test_a_folder_of_one_class_is_an_error(self):
+        config = self.own_images()
+        shutil.rmtree(self.folder / "images" / "winter")
+        for command in ("data", "train"):
+            self.assertEqual(self.fails(command, config), "images: expected at least two classes, got only 'été'; each "
+                             "class has a folder, or a label in a list")
+
+    def test_damaged_data_names_the_file(self):
+        data = self.folder / "data"
+        data.mkdir()
+        (data / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03 this is no image")
+        (data / "train-labels-idx1-ubyte").write_bytes(b"")
+        config = CONFIGS / "lenet5_fashion_mnist.yaml"
+        message = self.fails("train", config, "--set", f"data.root={data}", "--set", f"output.root={self.runs}")
+        self.assertIn(f"{data}/train-images-idx3-ubyte: byte ", message)
+        self.assertIn("data.root", self.fails("train", config, "--set", f"data.root={self.folder}/none"))
+        self.assertFalse(self.runs.exists())
+
+    def test_a_run_and_a_bare_model_become_onnx_files(self):
+        self.assertEqual(self.braid("train", self.config, "-q", "--set", "train.epochs=1").returncode, 0)
+        trained, new = self.folder / "trained.onnx", self.folder / "new.onnx"
+        self.assertEqual(self.braid("export", "runs/tiny-1", "--onnx", trained).stdout,
+                         f"wrote {trained}: lenet5 with the weights of runs/tiny-1/model.safetensors\n")
+        self.assertEqual(self.braid("export", self.config, "--onnx", new).stdout,
+                         f"wrote {new}: lenet5 with its initial weights\n")
+        self.assertEqual(len(trained.read_bytes()), len(new.read_bytes()))
+        self.assertNotEqual(trained.read_bytes(), new.read_bytes())
+        again = self.folder / "again.onnx"
+        checkpoint = self.runs / "tiny-1/model.safetensors"
+        self.braid("export", self.config, "--onnx", again, "--checkpoint", checkpoint)
+        self.assertEqual(again.read_bytes(), trained.read_bytes())
+        self.assertIn("no-folder", self.fails("export", self.config, "--onnx", self.folder / "no-folder/x.onnx"))
+        self.assertEqual(self.misused("export", self.config), "expected --onnx FILE or --torchvision FILE")
+
+    def test_a_run_starts_from_the_weights_of_another(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        weights = self.folder / "weights.safetensors"
+        self.assertEqual(self.braid("export", "runs/tiny-1", "--torchvision", weights).returncode, 0)
+        tuned = self.braid("train", self.config, "--set", f"model.weights={weights}", "--set", "optimizer.lr=1e-12")
+        self.assertIn(f"starts from the weights in {weights}\n", tuned.stdout)
+        losses = [self.metrics(f"tiny-{run}")[-1]["test_loss"] for run in (1, 2)]
+        self.assertAlmostEqual(*losses, places=5)
+        other = self.fails("train", self.config, "--set", f"model.weights={weights}", "--set", "model.width=2")
+        self.assertIn("weights.safetensors: tensor 'conv1.weight': expected f32", other)
+
+
+if __name__ == "__main__":
+    unittest.main()

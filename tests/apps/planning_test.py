@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Steps that are planned, explained, measured and summarised.
+
+Usage: planning_test.py PATH_OF_BRAID"""
+
+import json
+import os
+import re
+import subprocess
+import time
+import unittest
+
+from command import BRAID, JOBS, LIMIT, CommandTest
+
+
+class Planning(CommandTest):
+    def test_bench(self):
+        result = self.braid("bench", self.config, "--steps", "3", "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        report = json.loads(result.stdout)
+        self.assertEqual((report["steps"], report["batch_size"], report["model"]), (3, 32, "lenet5"))
+        self.assertGreater(report["images_per_second"], 0)
+        measured = [op["measured_us"] for op in report["ops"]]
+        self.assertEqual(measured, sorted(measured, reverse=True))
+        self.assertIn("cross_entropy", [op["op"] for op in report["ops"]])
+        text = self.braid("bench", self.config, "--steps", "3").stdout
+        self.assertIn("images/s", text)
+        rows = [line.split() for line in text[text.index("  op "):].splitlines()]
+        self.assertEqual(rows[0], ["op", "nodes", "predicted,", "ms", "measured,", "ms", "ratio"])
+        self.assertEqual(sorted(row[0] for row in rows[1:]), sorted([op["op"] for op in report["ops"]] + ["all"]))
+        for _, _, predicted, measured, *ratio in rows[1:]:
+            if float(predicted) > 0:
+                self.assertAlmostEqual(float(measured) / float(predicted), float(*ratio), delta=0.0051)
+        result = self.braid("bench", self.config, "--serve", input="run 2\nstop\n")
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(answers[0], {"ready": True})
+        self.assertEqual(answers[1]["steps"], 2)
+        self.assertIn("error", answers[2])
+        result = self.braid("bench", self.config, "--serve", "--variant", "streams=1 policy=serial", "--variant", "streams=2",
+                            input="setting\nuse 1\nsetting\n")
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual([answers[1]["policy"], answers[3]["policy"]], ["serial", "critical_path"])
+        self.assertFalse(self.runs.exists())
+
+    def test_no_convolution_is_left_to_the_reference_code_of_a_library(self):
+        for batch in (1, 3):
+            settings = (f"train.batch_size={batch}", "data.size=16", "data.image_size=224", "streams=1", "device=cpu")
+            result = subprocess.run([BRAID, "bench", "densenet121", "--steps", "1", *(word for s in settings for word in ("--set", s))],
+                                    text=True, capture_output=True, timeout=LIMIT, env={**os.environ, "ONEDNN_VERBOSE": "1"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            ran = [line.split(",")[4] for line in result.stdout.splitlines() if ",exec,cpu,convolution," in line]
+            if not ran:
+                self.skipTest("this build has no oneDNN")
+            self.assertNotIn("ref:any", ran)
+
+    def test_bench_of_input_and_output_leaves_nothing(self):
+        text = self.braid("bench", "tiny.yaml", "--io", "--steps", 2).stdout
+        self.assertRegex(text, r"(?m)^  every step logged +[\d.]+x +[\d.]+ to [\d.]+$")
+        times = json.loads(self.braid("bench", "tiny.yaml", "--io", "--steps", 2, "--json").stdout)
+        self.assertEqual((times["steps"], times["batch_size"]), (2, 32))
+        self.assertGreater(times["checkpoint_bytes"], 10000)
+        for part in ("loading", "logging", "saving"):
+            low, middle, high = times[part]
+            self.assertTrue(0 < low <= middle <= high)
+        self.assertEqual(list(self.runs.iterdir()), [])
+
+    def test_profile_measures_once_and_adds_later(self):
+        result = self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--batch-size", "8", "--pairs", "4",
+                            "--streams", "2")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        profile = json.loads((self.folder / "p.json").read_text())
+        self.assertEqual(profile["version"], 3)
+        self.assertLessEqual(len(profile["pairs"]), 8)
+        for pair in profile["pairs"]:
+            self.assertGreater(pair["factor"], 0)
+        self.assertEqual(self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--pairs", "0").returncode, 0)
+        both = json.loads((self.folder / "p.json").read_text())
+        self.assertGreater(len(both["measurements"]), len(profile["measurements"]))
+        text = self.braid("bench", self.config, "--steps", "1", "--set", "costs=p.json").stdout
+        self.assertRegex(text, r"costs     measured for (\d+) of \1 nodes")
+        result = self.braid("profile", "resnet20", "-o", "p.json", "--runs", "1", "--batch-size", "1",
+                            "--pairs", "1", "--set", "data.image_size=8")
+        self.assertIn("resnet20, batch 1: ", result.stdout)
+        for option in ("--pairs", "--streams"):
+            self.assertEqual(self.braid("profile", self.config, "-o", "q.json", option, "-1").returncode, 2)
+        self.assertIn("nope.json: cannot read the profile: ", self.fails("train", self.config, "--set", "costs=nope.json"))
+        (self.folder / "p.json").write_text("{")
+        self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))
+        self.assertIn("there is no model 'nope'", self.fails("profile", "nope", "-o", "q.json"))
+
+    def test_an_interrupted_profile_keeps_the_times_of_the_nodes(self):
+        profile = self.folder / "p.json"
+        process = subprocess.Popen([BRAID, "profile", self.config, "-o", profile, "--runs", "1"], cwd=self.folder,
+                                   stdout=subprocess.DEVNULL)
+        while not profile.exists() and process.poll() is None:
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        kept = json.loads(profile.read_text())
+        self.assertGreater(len(kept["measurements"]), 0)
+        self.assertEqual(kept["pairs"], [])
+
+    def test_bench_of_jobs_compares_together_with_one_after_another(self):
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        text = self.braid("bench", "jobs.yaml", "--steps", 2).stdout
+        self.assertRegex(text, r"(?m)^one after another  takes [\d.]+ times as long \(quartiles [\d.]+ to [\d.]+\)$")
+        self.assertIn("arena of the joint plan", text)
+        times = json.loads(self.braid("bench", "jobs.yaml", "--steps", 2, "--json").stdout)
+        self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
+        self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
+
+    def test_summary_of_models_and_configs(self):
+        model = self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2")
+        self.assertEqual(model.returncode, 0, model)
+        self.assertIn("parameters  11,689,512\n", model.stdout)
+        self.assertIn("MACs        1,814,073,344 an image\n", model.stdout)
+        self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
+        read = json.loads(self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2", "--json").stdout)
+        self.assertEqual((read["model"], read["input"], read["parameters"]), ("resnet18", [2, 224, 224, 3], 11689512))
+        self.assertEqual(sum(layer["parameters"] for layer in read["layers"]), read["parameters"])
+        self.assertEqual(read["macs"], 1814073344)
+        self.assertIn(f"W/D         {read['work_us'] / read['depth_us']:.2f}: ", model.stdout)
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        read = [json.loads(line) for line in self.braid("summary", "jobs.yaml", "--json").stdout.splitlines()]
+        self.assertEqual([summary["name"] for summary in read], ["small", "wide"])
+        self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
+        self.assertIn("there is no model 'resnet19' (did you mean 'resnet18'?); there are ",
+                      self.fails("summary", "resnet19"))
+        self.assertEqual(self.fails("train", "resnet20"),
+                         "resnet20 is a model: expected a config that uses it; see configs/")
+        self.assertIn("there is no model 'googlnet' (did you mean 'googlenet'?)", self.fails("plan", "googlnet"))
+        self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
+
+    def plan(self, *arguments):
+        result = self.braid("plan", *arguments, "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return json.loads(result.stdout)
+
+    def test_plan_for_a_device_that_is_not_there(self):
+        small = ["--set", "data.image_size=32", "--set", "data.classes=10"]
+        plan = self.plan("resnet20", *small, "--device", "h200", "--streams", 3, "--batch-size", 2)
+        self.assertEqual(plan["jobs"], [{"model": "resnet20", "input": [2, 32, 32, 3]}])
+        self.assertEqual((plan["device"], plan["capacity"]), ("NVIDIA H200", 132))
+        self.assertEqual(plan["convolutions"], 21 + 20 + 21)  # forward, backward-data (not of the images), backward-filter
+        serial, configured = plan["plans"][0], plan["plans"][plan["configured"]]
+        self.assertEqual((serial["policy"], serial["streams"], serial["waits"]), ("serial", 1, 0))
+        self.assertEqual((configured["policy"], configured["streams"]), ("critical_path", 3))
+        self.assertGreaterEqual(configured["makespan_us"], configured["lower_bound_us"] * (1 - 1e-9))
+        self.assertLessEqual(configured["makespan_us"], serial["makespan_us"])
+        self.assertEqual(len(configured["workspace_bytes"]), 3)
+        memory = plan["memory"]
+        parameters = 272474  # of ResNet-20 on CIFAR-10
+        self.assertGreaterEqual(memory.pop("persistent_bytes"), 2 * 4 * parameters)  # SGD's momentum beside each
+        self.assertEqual(sum(memory.values()), configured["live_bytes"])
+        self.assertGreater(memory["activation_bytes"], 0)
+        text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
+        self.assertIn("resnet20, images [32,32,32,3]\nplanned for NVIDIA H200 ", text)
+        rows = [re.split(r"  +", line) for line in text.splitlines() if re.search(r"\d of \d", line)]
+        serial = float(rows[0][2].removesuffix(" ms"))
+        bound = float(re.search(r"can be faster than ([\d.]+) ms", text)[1])
+        for _, streams, makespan, over_bound, over_serial, *_ in rows:  # ratios are those of the times beside them
+            makespan = float(makespan.removesuffix(" ms"))
+            self.assertEqual(over_serial, f"{serial / makespan:.2f}")
+            if streams.endswith(" of 3"):
+                self.assertEqual(over_bound, f"{makespan / bound:.2f}")
+        if plan["has_kernels"]:
+            self.assertGreaterEqual(plan["implementations"], 2 * plan["convolutions"])
+            self.assertIn(" with cuDNN's plans and their workspaces, f32 as tf32\n", text)
+        else:
+            self.assertEqual((plan["implementations"], sum(configured["workspace_bytes"])), (0, 0))
+            self.assertIn(" by the analytic model alone: this build of Braid has no CUDA backend", " ".join(text.split()))
+
+    def test_plan_for_the_cpu_and_for_a_described_device(self):
+        plan = self.plan("tiny.yaml", "--device", "cpu")
+        self.assertTrue(plan["has_kernels"])
+        self.assertEqual(plan["jobs"][0]["input"], [32, 16, 16, 1])
+        described = self.folder / "device.json"
+        described.write_text(self.braid("devices", "--json", "cpu").stdout)
+        self.assertEqual(self.plan("tiny.yaml", "--device", "device.json")["capacity"], plan["capacity"])
+        described.write_text("{}")
+        self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
+                         "device.json: [device] the key 'name' is missing")
+        described.write_text("{\n  \"name\": oops}")
+        self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
+                         "device.json: line 2, column 11: expected valid JSON, got something else")
+        (self.folder / "folder.json").mkdir()
+        for name, why in (("none.json", "No such file or directory"), ("folder.json", "expected a file, this is a folder")):
+            self.assertEqual(self.fails("plan", "tiny.yaml", "--device", name),
+                             f"{name}: cannot read the description of a device: {why}")
+            self.assertEqual(self.fails("plan", "tiny.yaml", "--costs", name), f"{name}: cannot read the profile: {why}")
+        self.assertIn("got 'serail' (did you mean 'serial'?)", self.fails("plan", "tiny.yaml", "--policy", "serail"))
+        for command in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
+            message = self.fails(*command, "b200")
+            self.assertIn("there is no device 'b200' (did you mean 'h200'?)", message)
+            self.assertIn("a known device (p100, v100, rtx2080ti, a100, h100, h200), or a file *.json", message)
+        self.assertIn("to plan for it: braid plan --device h200", self.fails("train", "tiny.yaml", "--set", "device=h200"))
+
+    def test_plan_of_the_forward_pass_has_no_gradients_and_no_update(self):
+        plan = self.plan("resnet20", "--set", "data.image_size=32", "--device", "v100", "--forward")
+        self.assertEqual((plan["device"], plan["capacity"], plan["has_kernels"]), ("NVIDIA V100", 80, False))
+        self.assertEqual(plan["convolutions"], 21)
+        self.assertEqual((plan["memory"]["gradient_bytes"], plan["jobs"][0]["model"]), (0, "resnet20"))
+        training = self.plan("resnet20", "--set", "data.image_size=32", "--device", "v100")
+        self.assertLess(2 * plan["nodes"], training["nodes"])
+        self.assertLess(plan["memory"]["persistent_bytes"], 0.6 * training["memory"]["persistent_bytes"])  # no momentum
+
+    def test_plan_for_several_numbers_of_streams(self):
+        plan = self.plan("tiny.yaml", "--device", "h200", "--streams", "1..3")
+        self.assertEqual([(row["policy"], row["streams"]) for row in plan["plans"]],
+                         [("serial", 1), ("critical_path", 1), ("critical_path", 2), ("critical_path", 3)])
+        for wrong in ("0", "65", "3..1", "1..", "two"):
+            self.assertIn(f"got '{wrong}'", self.braid("plan", "tiny.yaml", "--streams", wrong).stderr)
+
+    def test_a_plan_that_does_not_fit_is_printed_and_fails(self):
+        for arguments, why in ((["--memory-limit", 1, "--batch-size", 512], " MiB, the limit is 1.0 MiB; "),
+                               (["--device", "small.json", "--batch-size", 512], "the plan does not fit the device: ")):
+            (self.folder / "small.json").write_text(
+                json.dumps(json.loads(self.braid("devices", "--json", "h200").stdout) | {"memory_bytes": 2 << 20}))
+            for output in ([], ["--json"]):
+                result = self.braid("plan", "tiny.yaml", *arguments, *output)
+                self.assertEqual(result.returncode, 1, result)
+                self.assertIn("critical_path", result.stdout)
+                self.assertTrue(result.stderr.startswith("braid: error: the plan does not fit"), result.stderr)
+                self.assertIn(why, result.stderr)
+                self.assertIn("try a smaller --batch-size, ", result.stderr)
+            self.assertFalse(json.loads(result.stdout)["fits"])
+        self.assertTrue(self.plan("tiny.yaml", "--memory-limit", 100)["fits"])
+
+    def test_the_text_of_a_plan_is_narrow_unless_all_columns_are_wanted(self):
+        arguments = ["plan", "tiny.yaml", "--streams", 64, "--memory-limit", 1000]
+        text = self.braid(*arguments).stdout
+        self.narrow(text)
+        self.assertNotIn("live, MiB", text)
+        wide = self.braid(*arguments, "--wide").stdout
+        for column in ("in use", "live, MiB", "naive, MiB", "planned in"):
+            self.assertIn(column, wide)
+
+    def test_plan_for_a_device_a_little_different(self):
+        def makespan(*arguments):
+            return self.plan("tiny.yaml", "--device", "h200", *arguments)["plans"][0]["makespan_us"]
+
+        self.assertEqual(makespan(), makespan("--sms", 132, "--scale-launch", 1))
+        self.assertGreater(makespan("--sms", 2), makespan())
+        self.assertLess(makespan("--scale-launch", 0), makespan())
+        self.assertGreater(makespan("--host-launch", 100), makespan())
+        self.assertEqual(makespan("--host-launch", 0), makespan())
+        self.assertEqual(self.plan("tiny.yaml", "--device", "h200", "--sms", 7)["capacity"], 7)
+        self.assertIn("--sms", self.braid("plan", "tiny.yaml", "--sms", 0).stderr)
+        self.assertIn("--scale-launch", self.braid("plan", "tiny.yaml", "--scale-launch", -1).stderr)
+
+    def test_plan_of_jobs_is_one_plan(self):
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        plan = self.plan("jobs.yaml", "--device", "h200")
+        self.assertEqual(len(plan["jobs"]), 2)
+        self.assertEqual(plan["nodes"], 2 * self.plan("tiny.yaml", "--device", "h200")["nodes"])
+
+    def test_plan_can_be_seen_as_a_trace_and_as_a_page(self):
+        plan = self.plan("tiny.yaml", "--streams", 2, "--trace", "plan.trace", "--html", "plan.html")
+        slices = self.trace("plan.trace")
+        self.assertEqual(list(slices), ["planned"])
+        self.assertLessEqual(len(slices["planned"]), plan["nodes"])
+        self.assertIn("conv1", {event["args"]["layer"] for event in slices["planned"]})
+        self.assertTrue((self.folder / "plan.html").read_text().startswith("<!DOCTYPE html>"))
+        for option in ("--trace", "--html"):
+            self.assertEqual(self.fails("plan", "tiny.yaml", option, "no/such/file"),
+                             "no/such/file: cannot open: No such file or directory")
+            self.assertIn("/dev/full: cannot write: ", self.fails("plan", "tiny.yaml", option, "/dev/full"))
+
+    def test_explain_tells_a_block_step_by_step(self):
+        result = self.braid("explain", "tiny.yaml", "--block", "conv1", "--html", "b.html", "--trace", "b.trace")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue(result.stdout.startswith("conv1 of lenet5, images [32,16,16,1]\non "))
+        self.assertIn("     0 conv2d starts, until ", result.stdout)
+        self.assertIn("     0 conv2d: stream 0, ", result.stdout)
+        self.assertIn("   no fault found\n", result.stdout)
+        self.assertGreater(len(self.trace("b.trace")["planned"]), 1)
+        self.assertIn("(did you mean 'conv1'?)", self.fails("explain", "tiny.yaml", "--block", "con1"))
+        blocks = self.braid("explain", "tiny.yaml")
+        self.assertEqual((blocks.returncode, blocks.stderr), (0, ""))
+        self.assertEqual([line.split()[0] for line in blocks.stdout.split("nodes\n")[1].splitlines()],
+                         ["conv1", "conv2", "fc1", "fc2", "fc3"])
+        self.assertEqual(self.misused("explain", "tiny.yaml", "--html", "b.html"), "--html requires --block")
+        network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
+        self.assertIn("too many to explain one by one", self.fails("explain", *network, "--block", "features"))
+        self.assertIn("\nfeatures.denseblock1 ", self.braid("explain", *network).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""braid train and eval from end to end: what they print, what they leave behind, how they exit.
+
+Usage: training_test.py PATH_OF_BRAID"""
+
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import termios
+import unittest
+import xml.etree.ElementTree
+
+from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest
+
+
+class Training(CommandTest):
+    def test_train_then_eval_agree(self):
+        result = self.braid("train", self.config)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("step 6/6", result.stdout)
+        self.assertNotIn("\r", result.stdout)  # redrawing is for terminals
+        self.assertTrue(result.stdout.endswith("results are in runs/tiny-1\n"), result.stdout)
+        records = self.metrics("tiny-1")
+        self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
+        self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
+                         ["checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors"])
+        expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
+        checkpoint = "runs/tiny-1/model.safetensors"
+        for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
+            result = self.braid("eval", *arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn(expected, result.stdout)
+        tested = {key: value for key, value in records[-1].items() if key.startswith("test_")}
+        self.assertEqual(json.loads(self.braid("eval", "runs/tiny-1", "--json").stdout), {"name": "tiny", "images": 40, **tested})
+
+    def test_mixed_precision_trains_and_evaluates(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        f32 = self.metrics("tiny-1")[-1]["test_loss"]
+        for number, precision in enumerate(("bf16", "f16", "tf32"), start=2):
+            setting = f"precision={precision}"
+            result = self.braid("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            run = f"tiny-{number}"
+            self.assertIn(f"\nprecision: {precision}\n", (self.runs / run / "config.yaml").read_text())
+            last = self.metrics(run)[-1]
+            self.assertLess(abs(last["test_loss"] - f32), 0.1 * f32)
+            self.assertIn(f"test loss {last['test_loss']:.4f}, ", self.braid("eval", f"runs/{run}").stdout)
+            report = json.loads(self.braid("bench", self.config, "--set", setting, "--steps", 2, "--json").stdout)
+            self.assertEqual(report["precision"], "f32" if precision == "tf32" else precision)  # a CPU has no tf32
+        self.assertEqual(self.fails("train", self.config, "--set", "precision=fp8").split(" (")[0],
+                         "--set precision=fp8: expected one of auto, f32, tf32, bf16, f16, got 'fp8'")
+
+    def test_two_runs_with_one_seed_are_equal(self):
+        for _ in range(2):
+            self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)
+        self.assertEqual((self.runs / "tiny-1/model.safetensors").read_bytes(), (self.runs / "tiny-2/model.safetensors").read_bytes())
+
+    def test_quiet_prints_nothing(self):
+        result = self.braid("train", self.config, "--quiet")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        self.assertEqual(self.metrics("tiny-1")[-1]["step"], 6)
+
+    def test_closed_standard_output_does_not_reach_the_metrics(self):
+        shell = ["sh", "-c", '"$0" train "$1" 1>&-', BRAID, str(self.config)]
+        self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
+        self.assertEqual(self.metrics("tiny-1")[0]["event"], "step")
+
+    def test_interrupt_saves_what_there_is(self):
+        for number, sent in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), start=1):
+            process = self.train_for_ever(self.config)
+            process.send_signal(sent)
+            out, err = process.communicate(timeout=LIMIT)
+            self.assertEqual((process.returncode, err), (128 + sent, ""))
+            self.assertEqual(out.count("interrupted after step"), 1)
+            records = self.metrics(f"tiny-{number}")
+            self.assertEqual(records[-1]["event"], "interrupted")
+            self.assertGreaterEqual(records[-1]["step"], 5)
+            self.assertEqual(self.braid("eval", f"runs/tiny-{number}").returncode, 0)
+
+    def test_a_lost_terminal_is_told_by_the_exit_status(self):
+        master, terminal = os.openpty()
+        process = subprocess.Popen([BRAID, "train", self.config, "--set", "train.epochs=1000000"], cwd=self.folder,
+                                   stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0))
+        self.addCleanup(process.kill)
+        os.close(terminal)
+        text = b""
+        while b"  step " not in text:
+            text += os.read(master, 4096)
+        os.close(master)  # the system sends SIGHUP, and nothing can be printed any more
+        self.assertEqual(process.wait(timeout=LIMIT), 129)
+        self.assertEqual(self.metrics("tiny-1")[-1]["event"], "interrupted")
+
+    def test_interrupted_jobs_say_so_once(self):
+        config = self.folder / "jobs.yaml"
+        config.write_text(JOBS.replace(", train: {epochs: 1}", ""))
+        process = self.train_for_ever(config, until="wide: epoch 1/1000000: ")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=LIMIT)
+        self.assertEqual((process.returncode, err), (143, ""))
+        for job in ("small", "wide"):
+            self.assertEqual(out.count(f"{job}: interrupted after step "), 1, out)
+            last = (self.runs / "jobs-1" / job / "metrics.jsonl").read_text().splitlines()[-1]
+            self.assertEqual(json.loads(last)["event"], "interrupted")
+        self.assertEqual(self.braid("eval", "runs/jobs-1").returncode, 0)
+
+    def test_pathnet_is_interrupted_by_a_signal(self):
+        config = self.folder / "paths.yaml"
+        config.write_text(PATHNET)
+        process = subprocess.Popen([BRAID, "train", config, "--set", "evolution.seeds=1000", "--set",
+                                    "evolution.threshold=1"], cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 143)
+        self.assertIn("seeds finished: ", out)
+        self.assertEqual(self.metrics("paths-1")[-1]["event"], "interrupted")
+
+    def test_under_nohup_a_closed_terminal_does_not_end_the_training(self):
+        process = self.train_for_ever(self.config, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)
+        for line in process.stdout:  # it goes on
+            if "step 50/" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 143)
+
+    def test_what_a_kill_leaves_goes_at_the_next_start(self):
+        # Saving all the time: many kills come in the middle of it.
+        settings = ["--set", "data.size=8", "--set", "data.test_size=1", "--set", "train.batch_size=8"]
+        for number in range(6):
+            process = self.train_for_ever(self.config, *settings, until=f"epoch {5 + number}/")
+            process.kill()
+            process.communicate()
+            run = self.runs / f"tiny-{number + 1}"
+            self.assertLessEqual({path.parent for path in self.runs.glob("*/*.tmp*")}, {run})
+            (run / "model.safetensors.tmp1").write_text("half")
+        stranger = self.runs / "tiny-1" / "notes.tmp"
+        stranger.write_text("mine")
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual(list(self.runs.glob("*/*.tmp*")), [stranger])
+        self.assertEqual(self.braid("eval", "runs/tiny-1").returncode, 0)
+
+    def test_a_picture_that_cannot_be_written_does_not_end_the_training(self):
+        gone = self.folder / "gone"
+        arguments = ["train", self.config, "--set", "train.epochs=20", "--set", "streams=2"]
+        for option in ("--html", "--trace"):
+            result = self.braid(*arguments, option, "/dev/full")
+            self.assertEqual(result.returncode, 0, result)
+            self.assertEqual(result.stderr, "braid: warning: /dev/full: cannot write: No space left on device; "
+                                            "training continues\n")
+            self.assertIn("step 60/60", result.stdout)
+
+            def limit_file_size():  # a full disk: the trained model fits, the picture does not
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
+
+            small = ["--set", "model.width=0.1"]
+            result = self.braid(*arguments, *small, option, "picture", preexec_fn=limit_file_size)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertEqual(result.stderr, "braid: warning: picture: cannot write: File too large; training continues\n")
+            self.assertFalse((self.folder / "picture").exists())
+
+            gone.mkdir()
+            process = self.train_for_ever(self.config, "--set", "streams=2", option, gone / "picture", until="results in")
+            gone.rmdir()
+            for line in process.stdout:
+                if "step 100/" in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=LIMIT)
+            self.assertEqual((process.returncode, err), (130, f"braid: warning: {gone}/picture: cannot open: No such file "
+                                                              "or directory; training continues\n"))
+        result = self.braid("train", self.config, "--set", "train.epochs=1", "--html", "picture")
+        self.assertIn("no step is shown", result.stderr)
+        self.assertFalse((self.folder / "picture").exists())
+
+    def test_damaged_checkpoint_names_the_file(self):
+        self.assertEqual(self.braid("train", self.config, "-q", "--set", "train.epochs=1").returncode, 0)
+        model = self.runs / "tiny-1/model.safetensors"
+        content = bytearray(model.read_bytes())
+        content[len(content) // 2] ^= 1
+        model.write_bytes(content)
+        self.assertEqual(self.fails("eval", "runs/tiny-1"),
+                         "runs/tiny-1/model.safetensors: damaged: the checksum does not match")
+        self.assertIn("model.safetensors for this config: expected the folder of a run, or --checkpoint FILE",
+                      self.fails("eval", self.config))
+        model.unlink()
+        self.assertEqual(self.fails("eval", "runs/tiny-1"),
+                         "runs/tiny-1/model.safetensors: cannot read the checkpoint: No such file or directory")
+
+    def test_unwritable_runs_folder_says_why(self):
+        self.runs.write_text("a file")
+        self.assertEqual(self.fails("train", self.config), "runs: cannot make the folder for runs: Not a directory")
+
+    def test_read_only_runs_folder_says_why(self):
+        nobody = 65534
+        self.runs.mkdir(mode=0o555)
+        self.folder.chmod(0o755)
+        options = {"user": nobody} if os.geteuid() == 0 else {}  # root may write anywhere
+        try:
+            message = self.fails("train", self.config, **options)
+        except PermissionError:
+            self.skipTest("the command is out of reach for other users")
+        self.assertEqual(message, "runs/tiny-1: cannot make the run's folder: Permission denied")
+
+    def test_a_full_disk_is_an_error(self):
+        def limit_file_size():  # the closest thing to a full disk that needs no privileges
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        message = self.fails("train", self.config, "-q", preexec_fn=limit_file_size)
+        self.assertIn("runs/tiny-1/checkpoints/step-", message)
+        self.assertIn("cannot write: File too large", message)
+        self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
+                         ["checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl"])
+        self.assertEqual(list((self.runs / "tiny-1/checkpoints").iterdir()), [])
+
+    def test_jobs_train_together_and_are_evaluated_each(self):
+        result = self.jobs()
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("wide: epoch 1/1: loss ", result.stdout)
+        for job in ("small", "wide"):
+            files = {file.name for file in (self.runs / "jobs-1" / job).iterdir()}
+            self.assertLessEqual({"config.yaml", "metrics.jsonl", "model.safetensors"}, files)
+        both = self.braid("eval", "runs/jobs-1").stdout.splitlines()
+        self.assertEqual([line.split(": ")[0] for line in both], ["small", "wide"])
+        lines = [json.loads(line) for line in self.braid("eval", "runs/jobs-1", "--json").stdout.splitlines()]
+        self.assertEqual([line["name"] for line in lines], ["small", "wide"])
+        alone = self.braid("eval", "runs/jobs-1/wide").stdout.strip()
+        self.assertEqual(both[1], "wide: " + alone)
+
+    def test_one_failed_job_fails_the_run_and_no_other_job(self):
+        result = self.jobs("jobs.wide.optimizer.lr=1e30", "jobs.wide.train.epochs=2")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("braid: error: job wide: [train] the loss is "), result.stderr)
+        self.assertIn("small: epoch 2/2: loss ", result.stdout)
+        last = (self.runs / "jobs-1" / "wide" / "metrics.jsonl").read_text().splitlines()[-2:]
+        self.assertEqual([json.loads(line)["event"] for line in last], ["failed", "cause"])
+
+    def test_pathnet_runs_like_any_config(self):
+        (self.folder / "paths.yaml").write_text(PATHNET)
+        result = self.braid("train", "paths.yaml")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("speed-up by task A: ", result.stdout)
+        run = self.runs / "paths-1"
+        self.assertEqual(sorted(p.name for p in run.iterdir()),
+                         ["checkpoints", "config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json"])
+        self.assertEqual(len(json.loads((run / "report.json").read_text())["seeds"]), 2)
+        drawing = xml.etree.ElementTree.parse(run / "paths.svg").getroot()
+        self.assertEqual(drawing.tag, "{http://www.w3.org/2000/svg}svg")
+        self.assertIn("seed 2", [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")])
+        self.assertEqual(self.braid("train", "paths.yaml", "-q", "--set", "precision=f16").returncode, 0)
+        self.assertIn("for 'braid train' only", self.fails("bench", "paths.yaml"))
+        self.assertIn("unknown key (did you mean 'seeds'?)", self.fails("train", "paths.yaml", "--set", "evolution.seed=1"))
+
+    def test_a_traced_training_gives_the_same_bits(self):
+        for number, streams in enumerate(("auto", "2")):
+            settings = ["-q", "--set", f"streams={streams}", "--set", "train.epochs=20", "--set", "width=1"]
+            self.assertEqual(self.braid("train", self.config, *settings).returncode, 0)
+            result = self.braid("train", self.config, *settings, "--trace", "run.trace")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            first, second = (self.runs / f"tiny-{2 * number + i}/model.safetensors" for i in (1, 2))
+            self.assertEqual(first.read_bytes(), second.read_bytes())
+            slices = self.trace("run.trace")
+            self.assertEqual(list(slices), ["planned", "measured"])
+            planned, measured = ({event["args"]["node"] for event in run} for run in slices.values())
+            self.assertEqual(planned, measured)
+            self.assertGreater(sum(event["dur"] for event in slices["measured"]), 0)
+
+    def test_jobs_are_traced_together(self):
+        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "width=1", "jobs.small.steps_per_turn=1",
+                "jobs.wide.steps_per_turn=1"]
+        self.assertEqual(self.jobs(*both).returncode, 0)
+        (self.runs / "jobs-1").rename(self.runs / "untraced")
+        settings = [word for setting in both for word in ("--set", setting)]
+        result = self.braid("train", "jobs.yaml", *settings, "--trace", "run.trace")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        convolutions = [event for event in self.trace("run.trace")["measured"] if event["args"]["layer"] == "conv1" and
+                        event["args"]["phase"] == "forward" and event["name"].startswith("conv2d")]
+        self.assertGreaterEqual(len(convolutions), 2)
+        for job in ("small", "wide"):
+            self.assertEqual((self.runs / "jobs-1" / job / "model.safetensors").read_bytes(),
+                             (self.runs / "untraced" / job / "model.safetensors").read_bytes())
+
+    def test_a_trace_that_cannot_be_is_said_to_be_none(self):
+        result = self.braid("train", self.config, "-q", "--set", "train.epochs=1", "--trace", "run.trace")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("braid: warning: training finished before a plan was chosen", result.stderr)
+        shutil.rmtree(self.runs)
+        self.assertEqual(self.fails("train", self.config, "--trace", "no/such/file"),
+                         "no/such/file: cannot open: No such file or directory")
+        (self.folder / "paths.yaml").write_text(PATHNET)
+        self.assertIn("--trace and --html expect", self.fails("train", "paths.yaml", "--trace", "run.trace"))
+        self.assertFalse(self.runs.exists())
+
+    def test_too_little_memory_is_an_error_wherever_it_runs_out(self):
+        def limited(mib):
+            return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))}
+
+        needed = next((mib for mib in range(50, 2000, 50)
+                       if self.braid("--version", **limited(mib)).returncode == 0), None)
+        if needed is None:
+            self.skipTest("a sanitizer maps more memory than a limit would leave")
+        failures = 0
+        for mib in range(needed, needed + 400, 20):
+            with self.subTest(mib=mib):
+                result = self.braid("train", self.config, "--quiet", "--set", "train.max_steps=1", **limited(mib))
+                self.assertIn(result.returncode, (0, 1), result)
+                if result.returncode == 1:
+                    failures += 1
+                    self.assertRegex(result.stderr, "^braid: error: [^\n]*(needs [0-9]+ MiB more|cannot start a thread)[^\n]*\n$")
+        self.assertGreater(failures, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

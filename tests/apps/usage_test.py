@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""The command line itself: what it accepts, how it explains mistakes, what it says of itself.
+
+Usage: usage_test.py PATH_OF_BRAID"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+from command import BRAID, JOBS, LIMIT, PATHNET, TINY, CommandTest
+
+
+class Usage(CommandTest):
+    def test_overrides(self):
+        result = self.braid("train", self.config, "--set", "train.epochs=1", "--set", "name=other")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(self.metrics("other-1")[-1]["step"], 3)
+        self.assertEqual(self.fails("train", self.config, "--set", "train.lr=1"),
+                         "--set train.lr=1: unknown key (did you mean 'optimizer.lr'?)")
+
+    def test_the_config_that_is_printed_is_that_of_the_run(self):
+        for name, text in (("tiny", TINY), ("jobs", JOBS), ("paths", PATHNET)):
+            self.config.write_text(text)
+            printed = self.braid("train", self.config, "--print-config", "--set", "seed=3").stdout
+            self.assertIn("\nseed: 3\n", printed)
+            self.assertFalse(self.runs.exists())
+            self.config.write_text(printed)
+            self.assertEqual(self.braid("train", self.config, "--print-config").stdout, printed)
+        self.config.write_text(TINY)
+        printed = self.braid("train", self.config, "--print-config").stdout
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual((self.runs / "tiny-1" / "config.yaml").read_text(), printed)
+
+    def test_what_configs_may_say_is_a_schema_or_tables(self):
+        self.assertEqual(json.loads(self.braid("config", "schema").stdout)["title"], "Braid config")
+        self.assertIn("| `train.batch_size` | integer ≥ 1 | 64 | images in a step |\n", self.braid("config", "table").stdout)
+        self.assertEqual(self.misused("config", "x"), "what: expected schema or table, got 'x'")
+
+    def test_config_mistakes_name_file_line_and_column(self):
+        self.config.write_text(TINY.replace("batch_size: 32", "batch_sze: 32"))
+        for command in ("train", "bench", "eval"):
+            self.assertEqual(self.fails(command, "tiny.yaml"),
+                             "tiny.yaml:14:3: train.batch_sze: unknown key (did you mean 'batch_size'?)")
+        self.assertEqual(self.fails("train", "none.yaml"),
+                         "none.yaml: cannot read the config: No such file or directory")
+        self.assertFalse(self.runs.exists())
+
+    def test_a_command_that_is_missing_or_wrong_is_named_with_the_nearest(self):
+        self.assertTrue(self.misused(command="").startswith("expected a command: init, train, eval, "))
+        self.assertTrue(self.misused("trian", "c.yaml", "--set", "a=1", command="").startswith(
+            "there is no command 'trian' (did you mean 'train'?); there are init, train, eval, "))
+        self.assertIn("(did you mean 'train'?)", self.misused("TRAIN", command=""))
+        self.assertTrue(self.misused("fly", command="").startswith("there is no command 'fly'; there are "))
+        self.assertEqual(self.misused("--versoin", command=""),
+                         "there is no option '--versoin' (did you mean '--version'?)")
+        self.assertEqual(self.misused("--quiet", "train", "tiny.yaml", command=""),
+                         "there is no option '--quiet' before the command; options come after it")
+
+    def test_an_argument_without_a_place_is_named(self):
+        self.assertEqual(self.misused("train", "tiny.yaml", "--set", "seed=1", "a=2", "b=3"),
+                         "unexpected arguments 'a=2' 'b=3'; repeat --set for each override: --set a=2")
+        self.assertEqual(self.misused("eval", "tiny.yaml", "one", "two"), "unexpected arguments 'one' 'two'")
+        self.assertEqual(self.misused("devices", "cuda"), "unexpected argument 'cuda'")
+        self.assertEqual(self.misused("train", "tiny.yaml", "--quite"),
+                         "there is no option '--quite' (did you mean '--quiet'?)")
+        self.assertEqual(self.misused("train", "tiny.yaml", "---"), "there is no option '---'")
+        self.assertEqual(self.misused("train", "tiny.yaml", "--steps", "3"),
+                         "there is no option '--steps' here, only for 'braid bench'")
+        self.assertFalse(self.runs.exists())
+
+    def test_an_option_that_is_a_key_of_the_config_is_translated(self):
+        for option, override in (("--learning-rate", "optimizer.lr"), ("--epochs=3", "train.epochs"),
+                                 ("--optimizer", "optimizer.name"), ("--device", "device"),
+                                 ("--seed", "seed")):
+            self.assertEqual(self.misused("train", "tiny.yaml", option),
+                             f"there is no option '{option.split('=')[0]}'; to change the config: --set {override}=VALUE")
+
+    def test_options_say_what_they_expect(self):
+        self.assertEqual(self.misused("train"), "expected a CONFIG or --resume RUN")
+        self.assertTrue(self.misused("profile", "tiny.yaml").startswith("expected --output FILE: "))
+        self.assertEqual(self.misused("train", "tiny.yaml", "--set"), "--set expects a value: --set KEY=VALUE")
+        self.assertEqual(self.misused("train", "tiny.yaml", "--quiet=1"), "--quiet takes no value")
+        self.assertEqual(self.misused("plan", "tiny.yaml", "--html", ""), "--html: expected a value, got ''")
+        self.assertEqual(self.misused("bench", "tiny.yaml", "--steps", "1", "--steps", "2"),
+                         "--steps was given 2 times; expected it once")
+        for wrong in ("0", "-1", "x", "1.5", "0x10", "010", "1000001"):
+            self.assertEqual(self.misused("bench", "tiny.yaml", "--steps", wrong),
+                             f"--steps: expected an integer from 1 to 1000000, got '{wrong}'")
+        self.assertEqual(self.misused("plan", "tiny.yaml", "--scale-launch", "nan"),
+                         "--scale-launch: expected a number from 0 to 1000, got 'nan'")
+        self.assertEqual(self.misused("bench", "tiny.yaml", "--json", "--serve"), "--json excludes --serve")
+
+    def test_version_and_help(self):
+        self.assertRegex(self.braid("--version").stdout, r"^braid \d+\.\d+\.\d+\n$")
+        overview = self.braid("--help").stdout
+        commands = re.findall(r"(?m)^  (\w+)  ", overview.split("\nCommands:\n")[1].split("\n\n")[0])
+        self.assertGreater(len(commands), 5)
+        for arguments in [[]] + [[command] for command in commands]:
+            result = self.braid(*arguments, "--help")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn(" ".join(["Usage: braid", *arguments]), result.stdout)
+            self.assertRegex(result.stdout, r"\n\nExample:\n(  braid ([^\n]+ \\\n    )?[^\n]+\n)+$")
+            self.narrow(result.stdout)
+
+    def test_exit_statuses_are_documented(self):
+        text = self.braid("--help").stdout.split("\nExit status:\n")[1].split("\n\n")[0]
+        documented = {status: " ".join(meaning.split()) for status, meaning in
+                      re.findall(r"^  (\S.*?)  +((?:.|\n   )+)$", text, re.MULTILINE)}
+        self.assertEqual(list(documented), ["0", "1", "2", "128 + N"])
+        self.assertEqual(self.braid("--version").returncode, 0)
+        self.assertEqual(self.braid("train", "none.yaml").returncode, 1)
+        self.assertEqual(self.braid("trian").returncode, 2)
+        process = self.train_for_ever(self.config)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+        self.assertIn(f": {process.returncode} after Ctrl-C", documented["128 + N"])
+        man = self.braid("completion", "man").stdout.split(".SH EXIT STATUS\n")[1].replace("\\-", "-")
+        self.assertEqual(man, "".join(f".TP\n.B {status}\n{meaning}.\n" for status, meaning in documented.items()))
+
+    def test_models_and_datasets_are_listed(self):
+        for kind, some in (("models", "resnet18"), ("datasets", "synthetic")):
+            listed = json.loads(self.braid(kind, "--json").stdout)
+            self.assertIn(some, [item["name"] for item in listed])
+            text = self.braid(kind).stdout
+            self.narrow(text)
+            for item, line in zip(listed, text.splitlines(), strict=True):
+                self.assertEqual(line.split(maxsplit=1), [item["name"], item["description"]])
+        models = [item["name"] for item in json.loads(self.braid("models", "--json").stdout)]
+        self.assertIn("expected one of " + ", ".join(models), self.fails("train", self.config, "--set", "model.name=x"))
+
+    def test_lost_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([BRAID, "devices"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+        self.assertEqual((result.returncode, result.stderr), (1, "braid: error: cannot write to standard output\n"))
+
+    def test_bash_completes_commands_and_options(self):
+        script = self.folder / "completion"
+        script.write_text(self.braid("completion", "bash").stdout)
+
+        def complete(*words):
+            line = " ".join(f"'{word}'" for word in words)
+            return subprocess.run(["bash", "-c", f". {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _braid; "
+                                   'printf "%s\\n" "${COMPREPLY[@]}"'], stdout=subprocess.PIPE, text=True,
+                                  check=True).stdout.split()
+
+        self.assertEqual(complete("braid", "pre"), ["predict"])
+        self.assertLessEqual({"train", "eval", "export", "report"}, set(complete("braid", "")))
+        self.assertEqual(complete("braid", "train", "--res"), ["--resume"])
+        self.assertEqual(complete("braid", "train", "config"), [])  # files, by default
+
+    def test_zsh_and_man_know_every_option(self):
+        zsh, man = (self.braid("completion", kind).stdout for kind in ("zsh", "man"))
+        for command in re.findall(r"^  (\w+) ", self.braid("--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0],
+                                  re.MULTILINE):
+            options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", self.braid(command, "--help").stdout, re.MULTILINE)
+            self.assertIn("--help", options)
+            self.assertIn(f"    '{command}:", zsh)
+            section = man.partition(f'.SS "braid {command}')[2].partition(".SS ")[0]
+            for option in options:
+                self.assertIn(f"'{option}[", zsh)
+                self.assertIn(option.replace("-", "\\-"), section)
+        if shutil.which("zsh"):
+            subprocess.run(["zsh", "-n"], input=zsh, text=True, check=True)
+        if shutil.which("groff"):
+            result = subprocess.run(["groff", "-Kutf8", "-man", "-Tutf8", "-ww"], input=man, text=True, capture_output=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(self.misused("completion", "fish").split(": ", 1)[1], "expected bash, zsh or man, got 'fish'")
+
+    def test_devices(self):
+        result = self.braid("devices")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"(?m)^cpu: .+, (1 core|\d+ cores), \d+ MiB memory, ")
+        self.assertRegex(result.stdout, r"(?m)^cuda")
+        self.assertIn("known to 'braid plan --device': p100, v100, rtx2080ti, a100, h100, h200", result.stdout)
+        self.assertEqual(json.loads(self.braid("devices", "--json", "h200").stdout)["name"], "NVIDIA H200")
+
+    def test_an_unusable_device_says_why(self):
+        devices = self.braid("devices").stdout
+        if "cuda: not available" not in devices:
+            self.skipTest("this machine has a CUDA device")
+        self.assertIn("[cuda:3]", self.fails("train", self.config, "--set", "device=cuda:3"))
+
+    def test_a_config_may_come_through_a_pipe_of_the_shell_only(self):
+        shell = ["bash", "-c", 'cat "$1" | "$0" train /dev/stdin -q && "$0" train <(cat "$1") -q', BRAID, self.config]
+        self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
+        self.assertEqual(len(list(self.runs.iterdir())), 2)
+        os.mkfifo(self.folder / "pipe")
+        for command in (["train", "pipe"], ["train", self.config, "--set", "costs=pipe"],
+                        ["plan", self.config, "--costs", "pipe"], ["eval", self.config, "--checkpoint", "pipe"]):
+            self.assertRegex(self.fails(*command), "^pipe: cannot read the [a-z]+: expected a file, this is a named pipe$")
+
+    def test_the_folder_of_a_run_is_no_config(self):
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual(self.fails("train", "runs/tiny-1"),
+                         "runs/tiny-1: expected a config file, this is the folder of a run: its config is "
+                         "runs/tiny-1/config.yaml, and 'braid eval runs/tiny-1' evaluates its model")
+        self.assertEqual(self.fails("train", "runs"), "runs: cannot read the config: expected a file, this is a folder")
+
+    def test_a_home_folder_is_not_called_tilde(self):
+        home = self.folder / "home"
+        environment = {**os.environ, "HOME": str(home)}
+        result = self.braid("train", self.config, "-q", "--set", "output.root=~/runs", env=environment)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertTrue((home / "runs/tiny-1/model.safetensors").exists())
+        self.assertFalse((self.folder / "~").exists())
+
+    def test_one_of_a_thing_has_no_s(self):
+        once = ["--set", "train.max_steps=1", "--set", "data.test_size=1"]
+        out = self.braid("train", self.config, *once).stdout
+        self.assertRegex(out, r"\(\d+ parameters\) in f32 on cpu, synthetic, 1 step; ")
+        self.assertRegex(out, r"top-5 \d+\.\d+ %, 1 image; ")
+        self.assertIn("small: done after 1 step; ", self.jobs(*once[1::2]).stdout)
+
+    def test_more_threads_than_cores_are_worth_a_warning(self):
+        cores = len(os.sched_getaffinity(0))
+        on = f"{cores} core" + ("s" if cores > 1 else "")
+        threads, workers = ["--set", f"threads={cores + 1}"], ["--set", f"data.workers={cores + 2}"]
+        once = ["train", self.config, "--set", "train.max_steps=1"]
+        self.assertEqual(self.braid(*once, "--set", f"threads={cores}", "--set", f"data.workers={cores}").stderr, "")
+        for arguments in (threads, workers, threads + workers):
+            result = self.braid(*once, *arguments)
+            self.assertEqual(result.returncode, 0)
+            warnings = [line for line in result.stderr.splitlines() if line.startswith("braid: warning: ")]
+            self.assertEqual(len(warnings), len(arguments) // 2)
+            self.assertEqual("data.workers asks for" in warnings[-1], arguments != threads)
+            self.assertEqual(f" threads asks for {cores + 1} threads on {on}" in warnings[0], arguments != workers)
+            self.assertEqual(self.braid(*once, *arguments, "-q").stderr, "")
+        self.assertIn(f"{cores + 1} threads on {on}", self.braid("eval", "runs/tiny-1", *threads).stderr)
+        self.assertIn(f"{cores + 1} threads on {on}", self.braid("bench", self.config, "--steps", "1", *threads).stderr)
+        (self.folder / "jobs.yaml").write_text(JOBS)
+        self.assertEqual(self.braid("train", "jobs.yaml", "--set", "train.max_steps=1", *workers).stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -28,7 +28,7 @@ endif()
 if(BRAID_SANITIZE)
   # GCC 12 reports the standard library's regex as uninitialized, but only in instrumented code.
   add_compile_options(-fsanitize=${BRAID_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
-                      -Wno-maybe-uninitialized)
+                      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_link_options(-fsanitize=${BRAID_SANITIZE})
 endif()
 

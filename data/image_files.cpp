@@ -194,7 +194,7 @@ std::vector<std::string> classes_of(const std::vector<ListedImage>& images) {
   std::vector<std::pair<std::int64_t, std::string>> numbers;
   for (const ListedImage& image : images) classes.push_back(image.label);
   std::ranges::sort(classes);
-  classes.erase(std::ranges::unique(classes).begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   for (const std::string& label : classes) {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);

@@ -8,7 +8,7 @@ namespace braid::models {
 std::vector<int> Genotype::modules(int layer) const {
   std::vector<int> list = layers[static_cast<std::size_t>(layer)];
   std::ranges::sort(list);
-  list.erase(std::ranges::unique(list).begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
 }
 

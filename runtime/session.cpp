@@ -29,10 +29,6 @@ SessionOptions with_partition(SessionOptions options) {
 
 }  // namespace
 
-bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& device) {
-  return device.has_tf32() && options.tf32.value_or(true);
-}
-
 Session::Session(const SessionOptions& options)
     : Context(make_backend(find_device(options.device).device, options.threads), options.seed),
       options_(with_partition(options)),

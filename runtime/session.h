@@ -34,7 +34,9 @@ struct SessionOptions {
 };
 
 /// Whether f32 convolutions and matrix products do round operands to tf32 on a device with these options.
-bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& device);
+inline bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& device) {
+  return device.has_tf32() && options.tf32.value_or(true);
+}
 
 /// What a session did so far.
 struct SessionStats {

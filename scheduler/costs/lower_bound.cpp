@@ -91,7 +91,7 @@ class Bounds {
   double windows(const std::vector<double>& heads, const std::vector<double>& tails) const {
     std::vector<double> starts(heads);
     std::ranges::sort(starts);
-    starts.erase(std::ranges::unique(starts).begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
     std::vector<NodeId> by_tail(fastest_.size());
     for (std::size_t i = 0; i < by_tail.size(); ++i) by_tail[i] = static_cast<NodeId>(i);
     std::ranges::stable_sort(by_tail, std::greater{}, [&](NodeId node) { return tails[node]; });

@@ -196,7 +196,7 @@ class ImplementationChooser {
       sizes.push_back(least);
       std::erase_if(sizes, [&](std::int64_t size) { return size < least; });
       std::ranges::sort(sizes);
-      sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+      sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
       levels_[s] = useful(static_cast<int>(s), sizes);
       if (levels_[s].size() > 1) ++active;
     }

@@ -71,7 +71,8 @@ std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
 }
 
 std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs) {
-  const auto& [graph, plan] = std::tie(view.problem.graph, view.plan);
+  const StepGraph& graph = view.problem.graph;
+  const Plan& plan = view.plan;
   double end = 0;
   for (const Run& run : runs) end = std::max(end, run.finish);
 

@@ -11,9 +11,16 @@
 
 namespace braid {
 
+template <class Node>
+struct ConfigEntry {
+  std::string key;
+  std::string location;  ///< of the key
+  Node value;
+};
+
 struct ConfigNode {
   enum class Kind { null, scalar, list, map };
-  struct Entry;
+  using Entry = ConfigEntry<ConfigNode>;
 
   Kind kind = Kind::null;
   std::string text = {};      ///< of a scalar
@@ -25,12 +32,6 @@ struct ConfigNode {
   /// The entry of a map; null if there is none.
   Entry* find(std::string_view key);
   const Entry* find(std::string_view key) const;
-};
-
-struct ConfigNode::Entry {
-  std::string key;
-  std::string location;  ///< of the key
-  ConfigNode value;
 };
 
 /// Parses YAML; `source` is its name in messages. An empty text is an empty map.

@@ -10,8 +10,13 @@ namespace braid {
 using Json = nlohmann::json;
 
 Json parse_json(std::string_view text) {
+  static constexpr int kMostDepth = 100;  // what is deeper, to write or to copy, could exhaust the stack
+  const auto check_depth = [](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kMostDepth) throw JsonError(message("nested deeper than ", kMostDepth, " levels"));
+    return true;
+  };
   try {
-    return Json::parse(text);
+    return Json::parse(text, check_depth);
   } catch (const Json::parse_error& error) {
     const std::string_view before = text.substr(0, std::clamp<std::size_t>(error.byte, 1, text.size() + 1) - 1);
     const std::size_t line_start = before.rfind('\n') + 1;  // 0 in the first line

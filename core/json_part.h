@@ -17,7 +17,7 @@ struct JsonError : DataError {
   using DataError::DataError;
 };
 
-/// Throws JsonError "line 3, column 7: …" if the text is not JSON.
+/// Throws JsonError "line 3, column 7: …" if the text is not JSON, or nested very deeply.
 nlohmann::json parse_json(std::string_view text);
 
 /// A part of a text and where it is, as "streams[1][7].wait". Every method throws JsonError "'where' what was expected,

@@ -129,14 +129,17 @@ bool has_tables(std::string_view scan, bool progressive, const HuffmanTables& ta
 
 /// The decoder trusts the tables of a JPEG, and would show what is missing in grey. Throws DataError instead.
 void check_jpeg(std::string_view content, const std::string& name) {
+  constexpr int kMostScans = 100;  // each may take time for all pixels in a few bytes; encoders make a dozen
   HuffmanTables tables = {};
   bool progressive = false, valid = true;
+  int scans = 0;
   const bool complete = for_each_segment(content, [&](std::size_t marker, std::string_view data) {
     progressive = progressive || marker == 0xc2;
     if (marker == 0xc4) valid = note_tables(data, tables);
-    if (marker == 0xda) valid = has_tables(data, progressive, tables);
+    if (marker == 0xda) valid = has_tables(data, progressive, tables) && ++scans <= kMostScans;
     return valid;
   });
+  BRAID_CHECK(scans <= kMostScans, DataError, name, ": corrupt JPEG: more than ", kMostScans, " scans");
   BRAID_CHECK(valid, DataError, name, ": corrupt JPEG: Huffman tables are missing or invalid");
   BRAID_CHECK(complete, DataError, name, ": byte ", content.size(), ": truncated JPEG");
 }

@@ -82,13 +82,13 @@ class Reader {
                 "[device] '", key, "' must be a number of at least ", least, ", got ", value.dump());
     return value.get<double>();
   }
-  int units(const char* key, double least = 1) {
-    constexpr int kMost = 1 << 20;
+  std::int64_t integer(const char* key, double least, std::int64_t most) {
     const double value = number(key, least);
-    BRAID_CHECK(value == std::floor(value) && value <= kMost, Error, "[device] '", key, "' must be an integer up to ",
-                kMost, ", got ", value);
-    return static_cast<int>(value);
+    BRAID_CHECK(value == std::floor(value) && value <= static_cast<double>(most), Error, "[device] '", key,
+                "' must be an integer up to ", most, ", got ", value);
+    return static_cast<std::int64_t>(value);
   }
+  int units(const char* key, double least = 1) { return static_cast<int>(integer(key, least, 1 << 20)); }
   bool flag(const char* key) {
     const Json value = take(key);
     BRAID_CHECK(value.is_boolean(), Error, "[device] '", key, "' must be true or false, got ", value.dump());
@@ -144,7 +144,7 @@ DeviceInfo device_from_json(std::string_view text) {
               "[device] 'properties' must be an object or null, got ", properties.dump());
   device.name = name.get<std::string>();
   device.capacity = reader.units("capacity");
-  device.memory_bytes = static_cast<std::size_t>(reader.number("memory_bytes", 0));
+  device.memory_bytes = static_cast<std::size_t>(reader.integer("memory_bytes", 0, std::int64_t{1} << 53));
   device.flops_per_unit = reader.number("flops_per_unit", 1);
   device.matrix_flops_per_unit = reader.number("matrix_flops_per_unit", 0);
   device.bytes_per_second = reader.number("bytes_per_second", 1);

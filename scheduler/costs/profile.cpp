@@ -142,7 +142,7 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
     return kinds.try_emplace(implementation, static_cast<std::int32_t>(kinds.size())).first->second;
   };
   for (const PairMeasurement& p : profile.pairs) {
-    const double share = std::max(1.0, static_cast<double>(p.slowed.width + p.beside.width) / profile.capacity);
+    const double share = std::max(1.0, (static_cast<double>(p.slowed.width) + p.beside.width) / profile.capacity);
     result.set_factor(kind(p.slowed), kind(p.beside), p.factor / share);
   }
   for (NodeId node = 0; node < graph.node_count(); ++node) {

@@ -156,6 +156,19 @@ TEST_CASE("Huffman tables that a JPEG lacks, or that are too long, are errors") 
   CHECK(contains(decode_error(unknown), "Huffman tables are missing or invalid"));
 }
 
+TEST_CASE("a JPEG of very many scans, which would take long to decode, is refused") {
+  const Bytes good = jpeg(16, 16, 3, random_bytes(768, 4));
+  const Bytes marker = {0xff, 0xda};
+  const auto scan = std::search(good.begin(), good.end(), marker.begin(), marker.end());
+  Bytes many(good.begin(), scan);
+  for (int i = 0; i < 99; ++i) many.insert(many.end(), scan, good.end() - 2);
+  many.insert(many.end(), scan, good.end());
+  CHECK(decode_error(many).empty());
+  many.resize(many.size() - 2);
+  many.insert(many.end(), scan, good.end());
+  CHECK(decode_error(many) == "x: corrupt JPEG: more than 100 scans");
+}
+
 TEST_CASE("damaged images never crash the decoder") {
   const std::vector<Bytes> files = {
       png(9, 7, 8, 2, random_bytes(189, 5)), png(4, 8, 2, 3, random_bytes(8, 6), random_bytes(12, 7)),

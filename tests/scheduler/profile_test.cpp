@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <limits>
 
 #include "tests/scheduler/random_graph.h"
 
@@ -272,9 +273,10 @@ TEST_CASE("measured pairs slow down the nodes that are like them, beyond the sha
   Profile profile{.device = "d", .capacity = 2, .software = ""};
   CHECK(interference(profile, graph, costs).empty());
   const std::string small = node_signature(graph, 0), large = node_signature(graph, 2);
+  constexpr int kWidest = std::numeric_limits<int>::max();
   profile.pairs = {{.slowed = {small, 1}, .beside = {large, 1}, .factor = 1.25, .samples = 3},
                    {.slowed = {small, 2}, .beside = {large, 2}, .factor = 3, .samples = 3},
-                   {.slowed = {small, 1}, .beside = {"of another network", 1}, .factor = 9, .samples = 3}};
+                   {.slowed = {small, 1}, .beside = {"of another network", kWidest}, .factor = 9, .samples = 3}};
   const Interference found = interference(profile, graph, costs);
   for (const NodeId node : {0, 1}) {
     CHECK(found.factor(node, 0, 2, 0) == 1.25);

@@ -12,6 +12,7 @@
 
 #include "core/json_part.h"
 #include "core/read_file.h"
+#include "core/text.h"
 #include "train/checkpoint/files.h"
 
 namespace braid {
@@ -24,6 +25,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kMostHeaderBytes = 100'000'000;  // as in the reference implementation
+constexpr std::size_t kMostShown = 101;                // characters of a name
 constexpr std::size_t kAlignment = 8;                  // of the first element
 constexpr const char *kMetadata = "__metadata__", *kChecksum = "crc32";
 constexpr const char* kMethod = "checksum";  // its value is kChecksum: damage to one of both cannot go unnoticed
@@ -128,7 +130,7 @@ void SafeTensors::parse(std::string_view text) {
   const JsonPart header{parsed};
   if (!parsed.is_object()) header.fail("must be an object");
   for (const auto& [name, content] : parsed.items()) {
-    const JsonPart part{content, name};
+    const JsonPart part{content, shortened(name, kMostShown)};  // repeated in the path of every element
     if (name == kMetadata) {
       if (!content.is_object()) part.fail("must be an object");
       for (const auto& [key, text_of_key] : content.items()) metadata_[key] = JsonPart{text_of_key, key}.text();

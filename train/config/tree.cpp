@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "core/error.h"
@@ -116,6 +117,7 @@ class TreeBuilder final : public YAML::EventHandler {
     ConfigNode node;
     YAML::Mark mark;
     std::optional<ConfigNode::Entry> key;
+    std::set<std::string> keys;  // so far
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, std::string_view what) const {
@@ -133,8 +135,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void set_key(const YAML::Mark& mark, const std::string& key) {
     Frame& frame = stack_.back();
-    if (const ConfigNode::Entry* first = frame.node.find(key); first != nullptr) {
-      fail(mark, message("duplicate key '", key, "', given first at ", first->location));
+    if (!frame.keys.insert(key).second) {
+      fail(mark, message("duplicate key '", key, "', given first at ", frame.node.find(key)->location));
     }
     frame.key = ConfigNode::Entry{key, locate_(mark), {}};
   }
@@ -142,7 +144,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, ConfigNode::Kind kind) {
     check_plain(mark, tag, anchor);
     if (stack_.size() == kMaxDepth) fail(mark, message("nested deeper than ", kMaxDepth, " levels"));
-    stack_.push_back({{.kind = kind, .location = locate_(mark)}, mark, {}});
+    stack_.push_back({{.kind = kind, .location = locate_(mark)}, mark, {}, {}});
   }
 
   void close() {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Verifies plans of a million random step graphs, by every policy on 1 to 8 streams: hours, on all cores.
+# Fuzzes the readers of files for a minute each (scripts/fuzz.sh), then verifies plans of a million random step graphs, by
+# every policy on 1 to 8 streams: hours, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
 # Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. Builds the release preset first. Prints its
 # progress and finally the totals. Prints each failure as it occurs, with the seed that reproduces it. The exit status is 0
-# only if no plan had a fault.
+# only if no reader failed and no plan had a fault.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,6 +16,9 @@ if (($# > 2)) || [[ ! $graphs =~ ^[1-9][0-9]*$ || ! $first =~ ^[0-9]+$ ]]; then
   echo 'usage: scripts/nightly.sh [GRAPHS [FIRST_SEED]]' >&2
   exit 2
 fi
+
+fuzzing=0
+scripts/fuzz.sh --seconds 60 || fuzzing=$?
 
 scripts/setup.sh
 cmake --preset release -DBRAID_TESTS=ON
@@ -57,3 +61,4 @@ done | xargs -P "$(nproc)" -L 1 bash -c 'verify "$@"' verify | {
   echo "$done_graphs of $graphs graphs, $done_plans plans verified, $failures failures, $((SECONDS - begin)) s"
   ((failures == 0 && done_graphs == graphs))
 }
+((fuzzing == 0 || fuzzing == 77))  # 77: skipped

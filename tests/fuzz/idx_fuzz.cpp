@@ -1,0 +1,31 @@
+// MNIST and its relatives: IDX files, compressed or not.
+
+#include "core/error.h"
+#include "data/fashion_mnist.h"
+#include "data/gzip.h"
+#include "data/idx.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace braid::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  using namespace std::string_literals;
+  static const std::string one_image = "\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c"s + std::string(784, '\x7f'),
+                           one_label = "\0\0\x08\x01\0\0\0\x01\x09"s;
+  static MemoryFolder folder;
+  const std::string file = folder.write("train-images-idx3-ubyte", input);
+  folder.write("train-labels-idx1-ubyte", one_label);
+  accepts<DataError>([&] { parse_idx(read_data_file(file), file); });
+  accepts<DataError>([] { mnist(folder.path(), Split::train); });
+  folder.write("train-images-idx3-ubyte", one_image);
+  folder.write("train-labels-idx1-ubyte", input);
+  accepts<DataError>([] { mnist(folder.path(), Split::train); });
+}
+
+}  // namespace
+
+/// A byte of gzip is at most 1032 bytes of content, which is copied as it grows.
+const Fuzzer kFuzzer{.read = read, .fixed_bytes = 1 << 20, .bytes_per_byte = 4 * 1032};
+
+}  // namespace braid::fuzz

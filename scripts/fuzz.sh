@@ -62,7 +62,7 @@ fuzz() {
     return
   fi
   tail -n 60 "$log"
-  echo "$format: FAILED; again: build/fuzz/bin/fuzz_$format" "build/fuzz/failures/$format"-*
+  echo "$format: FAILED; again: (ulimit -s 1024; build/fuzz/bin/fuzz_$format" "build/fuzz/failures/$format"-* ')'
   return 1
 }
 export -f fuzz

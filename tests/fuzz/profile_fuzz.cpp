@@ -20,8 +20,10 @@ void read(std::string_view input) {
   accepts<PlanError>(
       [&] { make_plan(make_problem(graph, costs, device, 2, &profile), scheduler::critical_path, "critical_path"); });
   scheduler::Profile merged = profile;
-  scheduler::merge(merged, profile);
-  require(merged == profile, "a profile that stays the same");
+  scheduler::merge(merged, profile);  // a file may repeat a measurement
+  scheduler::Profile again = merged;
+  scheduler::merge(again, profile);
+  require(again == merged, "a profile that stays the same");
 }
 
 }  // namespace

@@ -138,6 +138,13 @@ TEST_CASE("metrics.csv has a row for every record of a step or an epoch") {
   CHECK(read_metrics(folder.path()).size() == 4);
 }
 
+TEST_CASE("records of strange types are passed over") {
+  for (const char* record :
+       {R"({"event": 3, "step": 1})", R"({"event": "step", "step": "x"})", R"({"event": "step"})"}) {
+    CHECK(csv_line(nlohmann::json::parse(record)).empty());
+  }
+}
+
 TEST_CASE("a record that does not fit on the disk leaves no part in metrics.csv either") {
   const TemporaryFolder folder;
   MetricsLog log(folder.path());

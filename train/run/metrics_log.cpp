@@ -33,8 +33,9 @@ json parse_record(std::string_view line) { return json::parse(line, nullptr, fal
 
 bool is_step_or_epoch(const json& record) {
   if (!record.is_object()) return false;
-  const std::string event = record.value("event", "");
-  return event == "step" || event == "epoch";
+  const auto event = record.find("event"), step = record.find("step");
+  return event != record.end() && (*event == "step" || *event == "epoch") && step != record.end() &&
+         step->is_number_integer();
 }
 
 }  // namespace

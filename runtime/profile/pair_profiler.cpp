@@ -188,6 +188,7 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
   PairTimer timer(session.backend());
   const std::vector<std::string> signatures = signatures_of(graph, target.tf32);
   profile.pairs.clear();
+  profile.pair_clock.clear();
   for (const NodePair& pair : pairs) {
     on_progress({static_cast<std::size_t>(&pair - pairs.data()), pairs.size()});
     const auto kernel = [&](NodeId node, int implementation) -> Kernel& {
@@ -204,13 +205,13 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
-    profile.pair_clock = timer.clock();
     const scheduler::NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_implementation);
     const scheduler::NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_implementation);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
       profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});
     }
+    if (!profile.pairs.empty()) profile.pair_clock = timer.clock();  // a busy machine may leave no pair
   }
 }
 

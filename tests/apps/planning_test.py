@@ -44,9 +44,11 @@ class Planning(CommandTest):
 
     def test_no_convolution_is_left_to_the_reference_code_of_a_library(self):
         for batch in (1, 3):
-            settings = (f"train.batch_size={batch}", "data.size=16", "data.image_size=224", "streams=1", "device=cpu")
-            result = subprocess.run([BRAID, "bench", "densenet121", "--steps", "1", *(word for s in settings for word in ("--set", s))],
-                                    text=True, capture_output=True, timeout=LIMIT, env={**os.environ, "ONEDNN_VERBOSE": "1"})
+            (self.folder / "dense.yaml").write_text(
+                "name: dense\ndevice: cpu\nstreams: 1\nmodel: {name: densenet121}\neval: {batch_size: 1}\n"
+                f"data: {{name: synthetic, size: {batch}, test_size: 1, image_size: 224}}\ntrain: {{epochs: 1, batch_size: {batch}}}\n")
+            result = subprocess.run([BRAID, "train", "dense.yaml"], cwd=self.folder, text=True, capture_output=True, timeout=LIMIT,
+                                    env={**os.environ, "ONEDNN_VERBOSE": "1"})
             self.assertEqual(result.returncode, 0, result.stderr)
             ran = [line.split(",")[4] for line in result.stdout.splitlines() if ",exec,cpu,convolution," in line]
             if not ran:

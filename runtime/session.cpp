@@ -149,6 +149,7 @@ Executable& Step::prepare() {
   Executable& executable = s.find_plan();
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
   s.prefetched_.clear();
+  for (const std::int32_t slot : executable.changed()) s.note_change(slot);
   return executable;
 }
 
@@ -166,7 +167,6 @@ void Step::run() {
   const auto since = [](auto begin, auto end) { return std::chrono::duration<double>(end - begin).count(); };
   if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
   executable.launch(*s.streams_);
-  for (const std::int32_t slot : executable.changed()) s.note_change(slot);
   executable_ = &executable;
   ++s.steps_;
   send_fetched();
@@ -181,7 +181,6 @@ void Step::run() {
 RunTimes Step::measure() {
   Executable& executable = prepare();
   executable_ = &executable;
-  for (const std::int32_t slot : executable.changed()) session_.note_change(slot);
   ++session_.steps_;
   try {
     RunTimes times = executable.measure(*session_.streams_);

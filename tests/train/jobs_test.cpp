@@ -110,8 +110,8 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
 
 namespace {
 
-/// Samples of another dataset, until so many have been read: then labels are impossible, but the loader believes them,
-/// and training ends in a kernel.
+/// Samples of another dataset. After the first `good` ones, labels are impossible, but the loader believes them, and
+/// training ends in a kernel.
 class Faulty final : public Dataset {
  public:
   Faulty(std::shared_ptr<const Dataset> dataset, int good) : dataset_(std::move(dataset)), good_(good) {}

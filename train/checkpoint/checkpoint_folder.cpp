@@ -96,4 +96,22 @@ std::vector<std::int64_t> CheckpointFolder::steps_in(const fs::path& folder) {
   return steps;
 }
 
+std::optional<std::int64_t> CheckpointFolder::restore_newest(const fs::path& folder, std::int64_t most_steps,
+                                                             const std::function<void(SafeTensors&&)>& restore,
+                                                             const std::function<void(const std::string&)>& warn) {
+  std::string problems;
+  for (const std::int64_t step : steps_in(folder)) {
+    if (step > most_steps) continue;
+    try {
+      restore(SafeTensors(path_of(folder, step)));
+      if (!problems.empty()) warn(problems + "; trying an older checkpoint");
+      return step;
+    } catch (const DataError& error) {
+      if (problems.empty()) problems = error.what();
+    }
+  }
+  BRAID_CHECK(problems.empty(), DataError, problems, ". No other checkpoint can be used");
+  return std::nullopt;
+}
+
 }  // namespace braid

@@ -3,8 +3,10 @@
 // training waits only for the copies of its tensors.
 
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,13 @@ class CheckpointFolder {
   static std::filesystem::path path_of(const std::filesystem::path& folder, std::int64_t step);
   /// The checkpoints in a folder by their steps, the newest first; none if there is no such folder.
   static std::vector<std::int64_t> steps_in(const std::filesystem::path& folder);
+
+  /// Calls `restore` with the newest checkpoint of at most `most_steps` steps, and with older ones until it throws no
+  /// DataError; `warn` gets a sentence about those. Returns the step, or nothing if there is no checkpoint. Throws
+  /// DataError if none can be used.
+  static std::optional<std::int64_t> restore_newest(const std::filesystem::path& folder, std::int64_t most_steps,
+                                                    const std::function<void(SafeTensors&&)>& restore,
+                                                    const std::function<void(const std::string&)>& warn);
 
  private:
   std::filesystem::path folder_;

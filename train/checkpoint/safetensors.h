@@ -37,6 +37,8 @@ class SafeTensors {
 
   /// Throws DataError "path: problem".
   explicit SafeTensors(const std::filesystem::path& path);
+  SafeTensors(SafeTensors&&) = default;  // no copies: there are pointers into the content
+  SafeTensors& operator=(SafeTensors&&) = default;
 
   const std::string& path() const { return path_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }

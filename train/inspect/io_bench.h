@@ -30,7 +30,7 @@ class IoBench {
     Quartiles loading, logging, saving;
     std::uintmax_t checkpoint_bytes = 0;  ///< of the training state
   };
-  /// Rounds of so many steps of each kind.
+  /// Each round takes `steps` steps of each kind.
   Times run(std::int64_t rounds, std::int64_t steps);
 
  private:

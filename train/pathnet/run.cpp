@@ -55,27 +55,20 @@ constexpr const char* kState = "evolution";  // in the metadata of a checkpoint
 
 /// Finds the newest checkpoint that is whole.
 void find_checkpoint(Experiment& experiment) {
-  const std::filesystem::path folder = experiment.folder.checkpoints_path();
-  std::string problems;
-  for (const std::int64_t generation : CheckpointFolder::steps_in(folder)) {
+  const auto read = [&](SafeTensors&& file) {
+    const auto text = file.metadata().find(kState);
+    BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": is not the checkpoint of a PathNet run");
     try {
-      SafeTensors file(CheckpointFolder::path_of(folder, generation));
-      const auto text = file.metadata().find(kState);
-      BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": is not the checkpoint of a PathNet run");
-      try {
-        experiment.state = read_pathnet_state(text->second, experiment.config);
-      } catch (const JsonError& error) {
-        throw DataError(message(file.path(), ": does not fit the config, or is damaged: ", error.what()));
-      }
-      experiment.saved = std::move(file);
-      if (!problems.empty()) experiment.progress.warn(problems + "; trying an older checkpoint");
-      experiment.progress.print(message("resumed after generation ", generation));
-      break;
-    } catch (const DataError& error) {
-      if (problems.empty()) problems = error.what();
+      experiment.state = read_pathnet_state(text->second, experiment.config);
+    } catch (const JsonError& error) {
+      throw DataError(message(file.path(), ": does not fit the config, or is damaged: ", error.what()));
     }
-  }
-  BRAID_CHECK(experiment.saved || problems.empty(), DataError, problems, ". No other checkpoint can be used");
+    experiment.saved = std::move(file);
+  };
+  const auto generation =
+      CheckpointFolder::restore_newest(experiment.folder.checkpoints_path(), std::numeric_limits<std::int64_t>::max(),
+                                       read, [&](const std::string& problem) { experiment.progress.warn(problem); });
+  if (generation) experiment.progress.print(message("resumed after generation ", *generation));
   experiment.folder.truncate_metrics(experiment.state.metrics_bytes);
 }
 

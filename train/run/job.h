@@ -121,7 +121,7 @@ class Job {
   /// Of the next step, among those that make one update together.
   Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
-  /// Continues from the newest checkpoint of at most so many steps that can be read, or begins. Returns the size of the
+  /// Continues from the newest readable checkpoint with at most `most_steps` steps, or begins. Returns the size of the
   /// metrics that belong to it.
   std::uint64_t begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
                       std::size_t row);

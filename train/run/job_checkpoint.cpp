@@ -47,19 +47,14 @@ void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
 
 std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
                          std::size_t row) {
-  std::string problems;
-  for (const std::int64_t step : CheckpointFolder::steps_in(checkpoints)) {
-    if (step > most_steps) continue;
-    try {
-      const std::uint64_t metrics_bytes = restore(SafeTensors(CheckpointFolder::path_of(checkpoints, step)));
-      if (!problems.empty()) progress.warn(problems + "; trying an older checkpoint");
-      progress.print(row, message("resumed after step ", step, " of ", total_steps_));
-      return metrics_bytes;
-    } catch (const DataError& error) {
-      if (problems.empty()) problems = error.what();
-    }
+  std::uint64_t metrics_bytes = 0;
+  const auto step = CheckpointFolder::restore_newest(
+      checkpoints, most_steps, [&](const SafeTensors& file) { metrics_bytes = restore(file); },
+      [&](const std::string& problem) { progress.warn(problem); });
+  if (step) {
+    progress.print(row, message("resumed after step ", *step, " of ", total_steps_));
+    return metrics_bytes;
   }
-  BRAID_CHECK(problems.empty(), DataError, problems, ". No other checkpoint can be used");
   if (!config_.model.weights.empty()) {
     progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape()));
   }

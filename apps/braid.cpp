@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   add_report(app);
   add_export(app);
   add_predict(app, exit_code);
+  add_sample(app);
   add_bench(app);
   add_summary(app);
   add_profile(app);

@@ -17,6 +17,7 @@ void add_eval(CLI::App& app);
 void add_report(CLI::App& app);
 void add_export(CLI::App& app);
 void add_predict(CLI::App& app, int& exit_code);
+void add_sample(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_summary(CLI::App& app);
 void add_profile(CLI::App& app);

@@ -9,11 +9,24 @@ namespace braid::apps {
 
 namespace {
 
-/// The config of a bare model name, with images like ImageNet's.
+/// Data that the model can learn from: images like ImageNet's if they have classes.
+const char* data_for(models::Task task) {
+  switch (task) {
+    case models::Task::segmentation: return "name: shapes, image_size: 224";
+    case models::Task::verification: return "name: synthetic, image_size: 28, channels: 1, pairs: true";
+    case models::Task::generation: return "name: synthetic, image_size: 64";
+    case models::Task::classification: break;
+  }
+  return "name: synthetic, image_size: 224, classes: 1000";
+}
+
+/// The config of a bare model name.
 RunConfig config_of_model(const std::string& model, const std::vector<std::string>& overrides) {
   const std::string text = message("name: summary\nmodel: {name: ", model,
                                    "}\n"
-                                   "data: {name: synthetic, size: 32, test_size: 1, image_size: 224, classes: 1000}\n"
+                                   "data: {size: 32, test_size: 1, ",
+                                   data_for(models::model_task(model)),
+                                   "}\n"
                                    "train: {epochs: 1, batch_size: 32}\n");
   return read_run_config(parse_config(text, model), overrides);
 }

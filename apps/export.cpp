@@ -46,7 +46,7 @@ void export_model(const ExportArguments& arguments) {
     load_weights(weights, *model, dataset->image_shape());
   }
   const std::pair<std::string, std::string> metadata[] = {
-      {"model", config.model.name},
+      {"model", config.model.title()},
       {"mean", nlohmann::json(config.data.mean).dump()},
       {"std", nlohmann::json(config.data.std).dump()},
       {"classes", nlohmann::json(dataset->class_names()).dump()},
@@ -56,7 +56,7 @@ void export_model(const ExportArguments& arguments) {
   if (!arguments.torchvision.empty()) export_weights(arguments.torchvision, *model, image);
   for (const std::string& file : {arguments.onnx, arguments.torchvision}) {
     if (file.empty()) continue;
-    std::cout << "wrote " << file << ": " << config.model.name << " with "
+    std::cout << "wrote " << file << ": " << config.model.title() << " with "
               << (weights.empty() ? "its initial weights" : "the weights of " + weights) << std::endl;
   }
 }

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "core/error.h"
+#include "core/launch.h"
+
 namespace braid::apps {
 
 namespace {
@@ -18,11 +21,23 @@ bool has_colours() {
   return isatty(STDERR_FILENO) == 1 && setting("NO_COLOR").empty() && !terminal.empty() && terminal != "dumb";
 }
 
+/// "rank 2: " if there are several.
+std::string own_rank() {
+  try {
+    const Launch launch = launch_from_environment();
+    return launch.size > 1 ? message("rank ", launch.rank, ": ") : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 void print_error(std::string_view what) {
   const bool colours = has_colours();
-  std::cerr << (colours ? "\x1b[1;31m" : "") << "braid: error:" << (colours ? "\x1b[0m " : " ") << what << '\n';
+  // In one piece, as other ranks may print at the same time.
+  std::cerr << message(colours ? "\x1b[1;31m" : "", "braid: error:", colours ? "\x1b[0m " : " ", own_rank(), what,
+                       '\n');
 }
 
 }  // namespace braid::apps

@@ -60,7 +60,9 @@ class PairPrinter {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-std::string label(const TrainConfig& config) { return message(config.model.name, ", batch ", config.batch_size, ": "); }
+std::string label(const TrainConfig& config) {
+  return message(config.model.title(), ", batch ", config.batch_size, ": ");
+}
 
 void profile(const Arguments& arguments) {
   // Read the file first, so that an error in it appears before the measurements.

@@ -11,6 +11,7 @@
 #include "apps/plan_files.h"
 #include "apps/print_error.h"
 #include "apps/warnings.h"
+#include "core/launch.h"
 #include "models/registry.h"
 #include "train/checkpoint/files.h"
 #include "train/pathnet/run.h"
@@ -61,7 +62,11 @@ void add_train(CLI::App& app, int& exit_code) {
     BRAID_CHECK(run.empty() || exists(run / RunFolder::kConfig), ConfigError, run.string(), ": there is no ",
                 RunFolder::kConfig, ": expected the folder of a run");
     const std::string path = run.empty() ? config : (run / RunFolder::kConfig).string();
-    Progress progress(std::cout, Progress::suitable_mode(arguments->quiet));
+    const Launch launch = launch_from_environment();
+    arguments->quiet |= launch.rank > 0;  // rank 0 speaks for all
+    // What a launcher shows of its ranks is no terminal, even if they believe it is one.
+    const Progress::Mode mode = Progress::suitable_mode(arguments->quiet);
+    Progress progress(std::cout, launch.size > 1 && mode == Progress::Mode::redraw ? Progress::Mode::lines : mode);
     outlive_standard_output(progress);
     const bool model = std::ranges::count(models::model_names(), path) > 0 && !std::filesystem::exists(path);
     BRAID_CHECK(!model, ConfigError, path, " is a model: expected a config that uses it; see configs/");
@@ -72,6 +77,7 @@ void add_train(CLI::App& app, int& exit_code) {
       return;
     }
     if (pathnet) {
+      BRAID_CHECK(launch.size == 1, ConfigError, "[parallel] a PathNet run is for one rank, got ", launch.size);
       BRAID_CHECK(!arguments->files.wanted() && !arguments->report, ConfigError,
                   "--report, --trace and --html expect a config with identical steps; PathNet paths differ");
       if (!arguments->quiet) warn_about(pathnet->session, pathnet->data.workers);
@@ -81,18 +87,19 @@ void add_train(CLI::App& app, int& exit_code) {
     }
     RunConfig run_config = read_run_config(tree, overrides);
     if (!arguments->quiet) warn_about(run_config);
+    join_ranks(run_config);
     Trainer trainer(std::move(run_config));
     if (!run.empty()) trainer.resume(run);
     PlanFiles& files = arguments->files;
-    if (files.wanted()) {
+    if (files.wanted() && launch.rank == 0) {
       files.check();
       trainer.show_a_step([&](const scheduler::PlanView& view) { files.try_to_write(view, progress); });
     }
     const RunResult result = trainer.run(progress);
-    if (files.wanted() && !trainer.shown()) {
+    if (files.wanted() && launch.rank == 0 && !trainer.shown()) {
       progress.warn("training finished before a plan was chosen: no step is shown");
     }
-    if (arguments->report && result.interrupted == 0) {
+    if (arguments->report && launch.rank == 0 && result.interrupted == 0) {
       const std::filesystem::path page = result.folder / kReportFile;
       write_file(page, report_page(std::span(&result.folder, 1)));
       progress.print("open " + page.string() + " in a browser");

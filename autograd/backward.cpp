@@ -1,6 +1,8 @@
 // Reverse-mode differentiation over the tape. Gradient rules emit ordinary nodes, so the backward pass is scheduled
 // like everything else.
 
+#include <algorithm>
+
 #include "autograd/tape.h"
 #include "ops/concat.h"
 #include "ops/elementwise.h"
@@ -9,9 +11,13 @@ namespace braid {
 
 class BackwardPass final : public GradientContext {
  public:
-  explicit BackwardPass(Tape& tape) : tape_(tape), last_(tape.graph().node_count()) {
+  /// Of all that requires a gradient, or of the needed values (those that the targets are computed into).
+  BackwardPass(Tape& tape, std::vector<bool> needed)
+      : tape_(tape), layer_(tape.layer_), needed_(std::move(needed)), last_(tape.graph().node_count()) {
     contributions_.assign(static_cast<std::size_t>(graph().value_count()), kNone);
   }
+
+  ~BackwardPass() override { tape_.layer_ = layer_; }
 
   void run(ValueId loss) {
     const ValueDesc desc = graph().value(loss).desc;
@@ -22,7 +28,7 @@ class BackwardPass final : public GradientContext {
       differentiate(id);
     }
     tape_.layer_ = nullptr;
-    finish_parameters();
+    finish_leaves();
   }
 
   int input_count() const override { return node_.input_count; }
@@ -30,7 +36,7 @@ class BackwardPass final : public GradientContext {
   ValueId output(int i) const override { return node_.first_output + i; }
   ValueDesc desc(ValueId value) const override { return graph().value(value).desc; }
   ValueId output_gradient(int i) const override { return output_gradients_[static_cast<std::size_t>(i)]; }
-  bool needs(int i) const override { return tape_.requires_gradient(input(i)); }
+  bool needs(int i) const override { return is_needed(input(i)); }
   using GradientContext::emit;
   ValueId emit(OpPtr op, std::span<const ValueId> inputs) override {
     return tape_.record(std::move(op), inputs, ValueKind::gradient);
@@ -50,10 +56,13 @@ class BackwardPass final : public GradientContext {
 
   const StepGraph& graph() const { return tape_.graph(); }
 
+  bool is_needed(ValueId value) const {
+    return tape_.requires_gradient(value) && (needed_.empty() || needed_[Tape::index(value)]);
+  }
   /// Whether a node is to be differentiated for the value. A new version of a parameter is a leaf, as the first one is:
   /// gradients do not flow through the update.
   bool is_inner(ValueId value) const {
-    return graph().value(value).producer != kNoNode && graph().value(value).previous == kNoValue;
+    return tape_.differentiation_[Tape::index(value)] == Tape::Differentiation::inner;
   }
 
   void contribute(ValueId value, ValueId gradient, std::int64_t first_channel = kWhole) {
@@ -99,25 +108,34 @@ class BackwardPass final : public GradientContext {
     for (int i = 0; i < node_.output_count; ++i) {
       const ValueId out = output(i);
       if (is_inner(out) && contributions_[static_cast<std::size_t>(out)] != kNone) --pending_;
-      const bool inner = tape_.requires_gradient(out) && is_inner(out);
-      output_gradients_.push_back(inner ? gradient_of(out) : kNoValue);
-      wanted = wanted || output_gradients_.back() != kNoValue;
+      const bool inner = is_inner(out) && is_needed(out);
+      const ValueId gradient = inner ? gradient_of(out) : kNoValue;
+      output_gradients_.push_back(gradient);
+      if (gradient == kNoValue) continue;
+      tape_.value_gradients_.emplace_back(out, gradient);
+      wanted = true;
     }
-    if (wanted) node_.op->gradient(*this);
+    const auto needed = [&](ValueId input) { return is_needed(input); };
+    if (wanted && std::ranges::any_of(graph().inputs(node_), needed)) node_.op->gradient(*this);
   }
 
-  /// Gradients of parameters, added to those of an earlier backward pass if there was one.
-  void finish_parameters() {
+  /// Gradients of inputs, and those of parameters, added to those of an earlier backward pass if there was one.
+  void finish_leaves() {
     for (std::size_t i = 0; i < contributions_.size(); ++i) {
       const Value value = graph().value(static_cast<ValueId>(i));
-      const bool leaf = value.slot >= 0 && value.root == static_cast<ValueId>(i);
-      if (!leaf || contributions_[i] == kNone) continue;
+      const auto id = static_cast<ValueId>(i);
+      if (contributions_[i] == kNone || is_inner(id) || !is_needed(id)) continue;
+      if (value.slot < 0) {
+        tape_.value_gradients_.emplace_back(id, gradient_of(id));
+        continue;
+      }
       Parameter& leaf_parameter = tape_.context().parameter(value.slot);
       Parameter& parameter = leaf_parameter.original() != nullptr ? *leaf_parameter.original() : leaf_parameter;
-      BRAID_CHECK(!graph().is_overwritten(static_cast<ValueId>(i)), Error, "[backward] the loss was computed before '",
-                  parameter.name(), "' was updated in this step: call backward() before the update");
+      const bool is_old = graph().is_overwritten(id) || (&leaf_parameter != &parameter && leaf_parameter.released());
+      BRAID_CHECK(!is_old, Error, "[backward] the loss was computed before '", parameter.name(),
+                  "' was updated in this step: call backward() before the update");
       const ValueId of = tape_.record_parameter(parameter);
-      ValueId gradient = gradient_of(static_cast<ValueId>(i)), earlier = tape_.gradient(parameter);
+      ValueId gradient = gradient_of(id), earlier = tape_.gradient(parameter);
       if (earlier != kNoValue) {
         const DType dtype = desc(earlier).dtype == desc(gradient).dtype ? desc(gradient).dtype : parameter.desc().dtype;
         gradient = emit(std::make_shared<ops::Sum>(), {as(earlier, dtype), as(gradient, dtype)});
@@ -130,6 +148,8 @@ class BackwardPass final : public GradientContext {
   }
 
   Tape& tape_;
+  const std::string* const layer_;  // that the pass is recorded in
+  std::vector<bool> needed_;        // per value; empty: all
   NodeId last_;
   Node node_;
   std::vector<std::int32_t> contributions_;  // per value: head of its list
@@ -139,15 +159,110 @@ class BackwardPass final : public GradientContext {
   std::vector<std::int64_t> begins_;
 };
 
-void backward(const Tensor& loss) {
+namespace {
+
+Tape& checked_tape(const Tensor& loss) {
   BRAID_CHECK(loss.shape().size() == 1, ShapeError, "[backward] expected a loss of one element, got shape ",
               loss.shape());
   Tape& tape = loss.tape();
   BRAID_CHECK(tape.requires_gradient(loss.id()), Error,
               "[backward] the loss depends on no trainable parameter, or was recorded under no_grad");
-  const Tape::Guard guard(tape);
-  const NoGrad no_grad;
-  BackwardPass(tape).run(loss.id());
+  return tape;
 }
+
+/// Per value, whether a target is computed into it, or is it.
+std::vector<bool> computed_from(const StepGraph& graph, std::span<const ValueId> targets) {
+  std::vector<bool> from(static_cast<std::size_t>(graph.value_count()));
+  const auto is_from = [&](ValueId value) { return from[static_cast<std::size_t>(value)]; };
+  for (const ValueId target : targets) from[static_cast<std::size_t>(target)] = true;
+  for (const Node& node : graph.nodes()) {
+    if (std::ranges::none_of(graph.inputs(node), is_from)) continue;
+    for (int i = 0; i < node.output_count; ++i) {
+      const ValueId output = node.first_output + i;
+      if (graph.value(output).previous == kNoValue) from[static_cast<std::size_t>(output)] = true;
+    }
+  }
+  return from;
+}
+
+void backward_to(Tape& tape, ValueId loss, std::span<const ValueId> targets) {
+  std::vector<bool> needed = computed_from(tape.graph(), targets);
+  BRAID_CHECK(needed[static_cast<std::size_t>(loss)], Error,
+              "[backward] the loss depends on none of the tensors whose gradients are wanted");
+  tape.backward(loss, std::move(needed));
+}
+
+}  // namespace
+
+void Tape::backward(ValueId loss, std::vector<bool> needed) {
+  const Guard guard(*this);
+  const NoGrad no_grad(*this);
+  Transaction transaction(*this);
+  BackwardPass(*this, std::move(needed)).run(loss);
+  transaction.commit();
+  differentiated_ = true;
+}
+
+void backward(const Tensor& loss) {
+  Tape& tape = checked_tape(loss);
+  tape.backward(loss.id(), {});
+}
+
+void backward(const Tensor& loss, std::span<const Tensor> tensors) {
+  Tape& tape = checked_tape(loss);
+  std::vector<ValueId> targets;
+  for (const Tensor& tensor : tensors) {
+    BRAID_CHECK(&tensor.tape() == &tape, Error, "[backward] the loss and a tensor belong to different sessions");
+    BRAID_CHECK(tape.requires_gradient(tensor.id()), Error, "[backward] a tensor of shape ", tensor.shape(),
+                " requires no gradient: call require_gradient() on an input, and set `trainable` of a parameter");
+    targets.push_back(tensor.id());
+  }
+  backward_to(tape, loss.id(), targets);
+}
+
+void backward(const Tensor& loss, std::span<Parameter* const> parameters) {
+  Tape& tape = checked_tape(loss);
+  std::vector<bool> wanted(tape.context().parameters().size());
+  for (const Parameter* parameter : parameters) {
+    BRAID_CHECK(tape.context().owns(*parameter), Error, "[backward] the parameter '", parameter->name(),
+                "' belongs to another session");
+    wanted[static_cast<std::size_t>(parameter->slot())] = parameter->trainable;
+    if (const Parameter* copy = parameter->rounded()) {
+      wanted[static_cast<std::size_t>(copy->slot())] = parameter->trainable;
+    }
+  }
+  std::vector<ValueId> targets;
+  for (ValueId id = 0; id < tape.graph().value_count(); ++id) {
+    const Value& value = tape.graph().value(id);
+    if (value.slot >= 0 && value.root == id && wanted[static_cast<std::size_t>(value.slot)]) targets.push_back(id);
+  }
+  backward_to(tape, loss.id(), targets);
+}
+
+Tensor gradient(const Parameter& parameter) {
+  Tape& tape = Tape::current();
+  const ValueId value = tape.gradient(parameter);
+  BRAID_CHECK(value != kNoValue, Error, "[gradient] '", parameter.name(),
+              "' has no gradient: ", tape.why_no_gradient(parameter));
+  return tape.tensor(value);
+}
+
+Tensor gradient(const Tensor& tensor) {
+  Tape& tape = tensor.tape();
+  const Value& of = tape.graph().value(tensor.id());
+  if (of.slot >= 0 && of.root == tensor.id()) {
+    const Parameter& parameter = tape.context().parameter(of.slot);
+    const Tape::Guard guard(tape);
+    return gradient(parameter.original() != nullptr ? *parameter.original() : parameter);
+  }
+  const ValueId value = tape.gradient(tensor.id());
+  BRAID_CHECK(value != kNoValue, Error, "[gradient] the tensor of shape ", tensor.shape(), " has no gradient: ",
+              tape.requires_gradient(tensor.id())
+                  ? "call backward() for a loss that depends on it first"
+                  : "it requires none: call require_gradient() on an input before its first use");
+  return tape.tensor(value);
+}
+
+bool has_gradient(const Parameter& parameter) { return Tape::current().gradient(parameter) != kNoValue; }
 
 }  // namespace braid

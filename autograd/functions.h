@@ -3,24 +3,65 @@
 // Shapes, dtypes and errors are those of the op (ops/<op>.h). Floating inputs have one type unless it says otherwise;
 // cast() brings them to it.
 
+#include <concepts>
+#include <limits>
+#include <utility>
+
 #include "autograd/tape.h"
 #include "ops/batch_norm.h"
 #include "ops/conv2d.h"
+#include "ops/interpolate.h"
+#include "ops/linear.h"
 #include "ops/pool.h"
 
 namespace braid {
 
-/// Any op, including your own (braid/op.h) → its first output. Further outputs have the ids that follow. Throws Error
-/// unless all inputs, at least one, belong to one session.
+/// Any op, including your own (braid/op.h) → its first output. Throws Error unless all inputs, at least one, belong to
+/// one session.
 Tensor apply_op(OpPtr op, std::span<const Tensor> inputs);
 inline Tensor apply_op(OpPtr op, std::initializer_list<Tensor> inputs) {
   return apply_op(std::move(op), std::span(inputs.begin(), inputs.size()));
 }
 
+/// All outputs of the op that has this one, in their order. Throws Error if it is an input or a parameter.
+std::vector<Tensor> outputs_of(const Tensor& output);
+/// The same elements, through which no gradient flows; no copy.
+Tensor detach(const Tensor& x);
+
+/// From here on in this step and in those to come, the parameter or state is the value: f32 or f64 as it is itself.
+/// What optimizers of your own end with. No gradient flows through it.
+void assign(Parameter& parameter, const Tensor& value);
+/// block(x), whose activations are not kept for the backward pass but computed again in it: memory for time, as
+/// torch.utils.checkpoint. The results have the same bits; on a GPU, a repeated convolution may get another
+/// implementation, which rounds otherwise.
+template <class Block>
+Tensor checkpoint(Block&& block, const Tensor& x) {
+  const ValueId first = x.tape().graph().value_count();
+  const Tensor y = block(x);
+  BRAID_CHECK(&y.tape() == &x.tape(), Error, "[checkpoint] the block returned a tensor of another session");
+  x.tape().recompute_since(first, y.id());
+  return y;
+}
+
 /// x [N,H,W,C], w [K,R,S,C/groups] → [N,P,Q,K]
 Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
-/// The same with a bias [K]
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dOptions& options = {});
+/// The same with a bias [K], which is no braced list: conv2d(x, w, {.padding = 1}) has none.
+Tensor conv2d_with_bias(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dOptions& options);
+template <std::convertible_to<Tensor> Bias>
+Tensor conv2d(const Tensor& x, const Tensor& w, Bias&& bias, const Conv2dOptions& options = {}) {
+  return conv2d_with_bias(x, w, std::forward<Bias>(bias), options);
+}
+/// The transposed convolution: x [N,H,W,C], w [C,R,S,K/groups] → [N,P,Q,K],
+/// P = (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1. Throws ShapeError if that leaves no pixel or
+/// the output padding is not below the stride.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const ConvTranspose2dOptions& options = {});
+/// The same with a bias [K], in a node of its own.
+Tensor conv_transpose2d_with_bias(const Tensor& x, const Tensor& w, const Tensor& bias,
+                                  const ConvTranspose2dOptions& options);
+template <std::convertible_to<Tensor> Bias>
+Tensor conv_transpose2d(const Tensor& x, const Tensor& w, Bias&& bias, const ConvTranspose2dOptions& options = {}) {
+  return conv_transpose2d_with_bias(x, w, std::forward<Bias>(bias), options);
+}
 /// x [N,C], w [K,C] → [N,K]
 Tensor linear(const Tensor& x, const Tensor& w);
 /// x [N,C], w [K,C], bias [K] → [N,K]
@@ -47,8 +88,6 @@ Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
 Tensor adaptive_avg_pool2d(const Tensor& x, Extent2d output);
 /// [N,H,W,C] → [N,C]
 Tensor global_avg_pool(const Tensor& x);
-Tensor add(const Tensor& a, const Tensor& b);
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 /// factor·x; the factor is an attribute of the op, not a value
 Tensor scale(const Tensor& x, double factor);
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
@@ -57,24 +96,152 @@ inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor
 Tensor scale(const Tensor& x, const Tensor& factor);
 /// Adds one or more tensors of equal shape from first to last.
 Tensor sum(std::span<const Tensor> inputs);
+inline Tensor sum(std::initializer_list<Tensor> inputs) { return sum(std::span(inputs.begin(), inputs.size())); }
 /// Σ sigmoid(weights[i])·inputs[i]: weights [n], and n tensors of equal shape
 Tensor weighted_sum(const Tensor& weights, std::span<const Tensor> inputs);
-/// Joins along channels, the last axis.
-Tensor concat(std::span<const Tensor> inputs);
+inline Tensor weighted_sum(const Tensor& weights, std::initializer_list<Tensor> inputs) {
+  return weighted_sum(weights, std::span(inputs.begin(), inputs.size()));
+}
+/// Joins along an axis, by default the last one; -1 is the last.
+Tensor concat(std::span<const Tensor> inputs, int axis = -1);
+inline Tensor concat(std::initializer_list<Tensor> inputs, int axis = -1) {
+  return concat(std::span(inputs.begin(), inputs.size()), axis);
+}
 /// `layer` distinguishes the dropout layers of one model (Context::next_layer).
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
 /// The same elements in another shape; no copy.
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// [N,...] → [N,rest]
 Tensor flatten(const Tensor& x);
+
+// Axes, and places along them, count from the end if negative. These functions take every dtype.
+
+/// Axis i of the result is axis axes[i] of x. No copy if only axes of one element move.
+Tensor permute(const Tensor& x, std::vector<int> axes);
+/// Swaps two axes.
+Tensor transpose(const Tensor& x, int a, int b);
+/// x[begin:end] along an axis, as in Python: places outside of x count as its ends.
+Tensor slice(const Tensor& x, int axis, std::int64_t begin,
+             std::int64_t end = std::numeric_limits<std::int64_t>::max());
+/// Consecutive slices of these sizes. Throws ShapeError if they do not add up to the axis.
+std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> sizes, int axis = -1);
+inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> sizes, int axis = -1) {
+  return split(x, std::span(sizes.begin(), sizes.size()), axis);
+}
+/// `count` slices of equal size. Throws ShapeError if the axis does not divide.
+std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int axis = -1);
+/// Elements added at both ends of an axis; negative numbers cut.
+struct Padding {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+/// Surrounds x with a value: paddings for each axis, from the first on.
+Tensor pad(const Tensor& x, std::span<const Padding> paddings, double value = 0);
+inline Tensor pad(const Tensor& x, std::initializer_list<Padding> paddings, double value = 0) {
+  return pad(x, std::span(paddings.begin(), paddings.size()), value);
+}
+
+/// a [...,M,K], b [...,K,N] → [...,M,N]. The axes before the matrices are equal, or one input has none.
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
+/// [N,H,W,C] → [N,P,Q,C], as torch.nn.functional.interpolate with align_corners=False. Throws ShapeError unless either
+/// size or scale is given.
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
+/// x [N,...,C], scale [C], shift [C] → like x, normalised for each image over all pixels and the channels of a group.
+/// As many groups as channels make it instance normalisation. Scale and shift are f32 beside f16 and bf16.
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
+                  double epsilon = 1e-5);
+/// The same for each place over the last axes, whose extents scale and shift have.
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);
+
 /// x as another floating type; x itself if it is of that type. However often a tensor is cast in a step, it is one
 /// node.
 Tensor cast(const Tensor& x, DType dtype);
-/// logits [N,K], labels i32 [N] → scalar, the mean over the batch. Logits of f16 or bf16 are cast to f32 first. Instead
-/// of labels, probabilities of the classes, f32 [N,K]; no gradient flows to them.
+/// The shape of labels for these logits: all axes but the last.
+Shape label_shape(const Shape& logits);
+/// logits [N,...,K], labels i32 [N,...] → scalar, the mean over the batch. Logits of f16 or bf16 are cast to f32 first.
+/// Instead of labels, probabilities of the classes, f32 [N,...,K]; no gradient flows to them.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0);
-/// logits [N,K], labels i32 [N] → scalar f32 in [0,1]: the share of labels among the k largest logits, which are cast
-/// likewise
+/// logits [N,...,K], labels i32 [N,...] → scalar f32 in [0,1]: the share of labels among the k largest logits, which
+/// are cast likewise
 Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k = 1);
+
+// Elementwise, with shapes broadcast as in NumPy; values and gradients are those of the functions that PyTorch calls
+// so. Numbers are attributes of the op, not values.
+
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator+(const Tensor& a, double b);
+inline Tensor operator+(double a, const Tensor& b) { return b + a; }
+Tensor operator-(const Tensor& a, double b);
+Tensor operator-(double a, const Tensor& b);
+Tensor operator/(const Tensor& a, double b);
+Tensor operator/(double a, const Tensor& b);
+Tensor operator-(const Tensor& a);
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, const Tensor& b);
+/// min(max(x, least), most)
+Tensor clamp(const Tensor& x, double least, double most);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);
+Tensor abs(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor tanh(const Tensor& x);
+/// log(1 + eˣ)
+Tensor softplus(const Tensor& x);
+/// x·sigmoid(x)
+Tensor silu(const Tensor& x);
+/// x where it is positive, else slope·x
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+enum class Gelu { exact, tanh };
+/// x·Φ(x), Φ being the normal distribution's, or its approximation by a hyperbolic tangent
+Tensor gelu(const Tensor& x, Gelu approximation = Gelu::exact);
+
+/// Axes of a tensor: one, {several}, or none, which means all. Negative ones count from behind: -1 is the last.
+class Axes {
+ public:
+  Axes() = default;
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Axes(T axis) : Axes({static_cast<std::int64_t>(axis)}) {}  // NOLINT: implicit
+  Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
+  /// As the op wants them. Throws ShapeError in the name of the function.
+  Shape of(std::string_view function, const Shape& shape) const;
+
+ private:
+  std::vector<std::int64_t> axes_;
+};
+
+/// Along the axes, which the result does not have, or has with extent 1.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
+/// The largest and the smallest element; equal ones share the gradient evenly.
+Tensor amax(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
+Tensor amin(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
+/// eˣ / Σeˣ along an axis, and its logarithm
+Tensor softmax(const Tensor& x, int axis = -1);
+Tensor log_softmax(const Tensor& x, int axis = -1);
+
+/// What a loss makes of the losses of its elements.
+enum class LossReduction { mean, sum, none };
+
+// Losses of two tensors of one shape. f16 and bf16 are cast to f32 first.
+
+/// (x − target)²
+Tensor mse_loss(const Tensor& x, const Tensor& target, LossReduction reduction = LossReduction::mean);
+/// |x − target|
+Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction = LossReduction::mean);
+/// −p·target·log σ(x) − (1 − target)·log(1 − σ(x)), which overflows nowhere. The weight p of positives is 1 unless it
+/// is given: a tensor that broadcasts to the logits.
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        LossReduction reduction = LossReduction::mean,
+                                        const Tensor& positive_weight = {});
 
 }  // namespace braid

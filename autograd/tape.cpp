@@ -1,6 +1,8 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 
 #include "ops/elementwise.h"
 
@@ -8,8 +10,48 @@ namespace braid {
 
 namespace {
 
-/// Tapes with a live guard; the last one is current. Guards may go in any order.
-thread_local std::vector<Tape*> guarded_tapes;
+/// A step that is recorded in this thread, until it is stale.
+struct Guarded {
+  TapeHandle* handle;
+  std::uint32_t step;
+  friend bool operator==(const Guarded&, const Guarded&) = default;
+};
+/// The last one that is not stale is current. Guards may go in any order, and in another thread.
+struct GuardedList {
+  std::vector<Guarded> list;
+  ~GuardedList();
+};
+thread_local bool guards_are_gone = false;  // at the end of the thread; static variables may still hold guards
+GuardedList::~GuardedList() { guards_are_gone = true; }
+thread_local GuardedList guarded_list;
+
+/// Handles are never freed, because tensors may be left that point to them: they serve later tapes.
+class Handles {
+ public:
+  static Handles& all() {
+    static auto* handles = new Handles;  // for tapes that go when the program ends
+    return *handles;
+  }
+  TapeHandle* take(Tape& tape) {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) free_.push_back(&handles_.emplace_back());
+    TapeHandle* handle = free_.back();
+    free_.pop_back();
+    handle->tape = &tape;
+    return handle;
+  }
+  void give_back(TapeHandle* handle) {
+    const std::lock_guard lock(mutex_);
+    handle->tape = nullptr;
+    ++handle->step;
+    free_.push_back(handle);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<TapeHandle> handles_;
+  std::vector<TapeHandle*> free_;
+};
 
 bool is_trainable(const Parameter& parameter) {
   return parameter.original() != nullptr ? parameter.original()->trainable : parameter.trainable;
@@ -17,31 +59,49 @@ bool is_trainable(const Parameter& parameter) {
 
 }  // namespace
 
+Tape::Tape(Context& context) : context_(context), handle_(Handles::all().take(*this)) {}
+Tape::~Tape() { Handles::all().give_back(handle_); }
+
 Tape& Tape::current() {
-  BRAID_CHECK(!guarded_tapes.empty(), Error,
+  std::vector<Guarded>& guarded = guarded_list.list;
+  while (!guarded.empty() && guarded.back().handle->step != guarded.back().step) guarded.pop_back();
+  BRAID_CHECK(!guarded.empty(), Error,
               "[tape] no step is being recorded in this thread: call session.step() first and keep the step alive");
-  return *guarded_tapes.back();
+  return *guarded.back().handle->tape;
 }
 
-Tape::Guard::Guard(Tape& tape) : tape_(tape) { guarded_tapes.push_back(&tape); }
+Tape::Guard::Guard(Tape& tape) : handle_(tape.handle_), step_(tape.handle_->step) {
+  guarded_list.list.push_back({handle_, step_});
+}
+Tape::Guard::Guard(Guard&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), step_(other.step_) {}
 Tape::Guard::~Guard() {
-  guarded_tapes.erase(std::ranges::find(guarded_tapes.rbegin(), guarded_tapes.rend(), &tape_).base() - 1);
+  if (guards_are_gone) return;
+  std::vector<Guarded>& guarded = guarded_list.list;
+  const auto found = std::ranges::find(guarded.rbegin(), guarded.rend(), Guarded{handle_, step_});
+  if (found != guarded.rend()) guarded.erase(found.base() - 1);
 }
 
 void Tape::start_step(ValueReader* reader) {
   graph_.clear();
   reader_ = reader;
-  ++step_;
+  ++handle_->step;
   step_numbers_.clear();
   closed_ = false;
   grad_enabled_ = true;
   layer_ = nullptr;
   layers_.clear();
-  requires_gradient_.clear();
+  differentiation_.clear();
   casts_.clear();
   newest_.assign(context_.parameters().size(), kNotYet);
   gradient_.assign(context_.parameters().size(), {});
+  value_gradients_.clear();
+  differentiated_ = false;
   inputs_.clear();
+}
+
+void Tape::undo() {
+  for (auto call = undo_.rbegin(); call != undo_.rend(); ++call) (*call)();
+  undo_.clear();
 }
 
 std::size_t Tape::slot_of(const Parameter& parameter) const {
@@ -63,13 +123,35 @@ void Tape::keep(ValueId value) {
   graph_.keep(value);
 }
 
-ValueId Tape::record_input(const Array& array) {
+void Tape::recompute_since(ValueId first, ValueId result) {
+  check_open();
+  for (ValueId id = first; id < graph_.value_count(); ++id) {
+    const Value& value = graph_.value(id);
+    const bool own = value.kind == ValueKind::activation && value.root == id && value.slot < 0;
+    if (own && id != graph_.value(result).root) graph_.recompute(id);
+  }
+}
+
+ValueId Tape::record_input(const Array& array, Layout layout) {
   check_open();
   BRAID_CHECK(array.data() != nullptr, ShapeError, "[tape] expected an array with elements, got an empty Array()");
-  const ValueId id = graph_.add_input({array.dtype(), array.shape()});
-  requires_gradient_.push_back(false);
+  const bool split = layout == Layout::split && context_.parallel().divides();
+  const ValueId id = graph_.add_input({array.dtype(), split ? of_all_ranks(array.shape()) : array.shape()}, split);
+  differentiation_.push_back(Differentiation::none);
   inputs_.emplace_back(id, array);
   return id;
+}
+
+/// The shape of an array with the rows of all ranks.
+Shape Tape::of_all_ranks(const Shape& own) const {
+  const ParallelOptions& parallel = context_.parallel();
+  const int shards = parallel.shard_count() / parallel.ranks();
+  BRAID_CHECK(own.rank() > 0 && own[0] % shards == 0, ShapeError, "[place] expected rows for ", shards,
+              " equal shards on each of ", parallel.ranks(), " ranks, got an array of shape ", own);
+  const auto extents = own.extents();
+  std::vector<std::int64_t> all(extents.begin(), extents.end());
+  all.front() *= parallel.ranks();
+  return Shape(all);
 }
 
 ValueId Tape::record_parameter(Parameter& parameter) {
@@ -78,7 +160,7 @@ ValueId Tape::record_parameter(Parameter& parameter) {
   if (newest_[slot] == kNotYet) {
     check_open();
     newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot());
-    requires_gradient_.push_back(is_trainable(parameter));
+    differentiation_.push_back(is_trainable(parameter) ? Differentiation::leaf : Differentiation::none);
   }
   return newest_[slot];
 }
@@ -98,11 +180,13 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
   for (ValueId id = first; id < graph_.value_count(); ++id) {
     const Value& output = graph_.value(id);
     if (output.previous == kNoValue) {
-      requires_gradient_.push_back(differentiable && is_floating(output.desc.dtype));
+      const bool inner = differentiable && is_floating(output.desc.dtype);
+      differentiation_.push_back(inner ? Differentiation::inner : Differentiation::none);
     } else {
       // A new version of a parameter is a leaf again: gradients do not flow through an update.
       newest_[static_cast<std::size_t>(output.slot)] = id;
-      requires_gradient_.push_back(is_trainable(context_.parameter(output.slot)));
+      const bool leaf = is_trainable(context_.parameter(output.slot));
+      differentiation_.push_back(leaf ? Differentiation::leaf : Differentiation::none);
     }
   }
   for (ValueId id = first; id < graph_.value_count(); ++id) {
@@ -160,29 +244,107 @@ ValueId Tape::gradient(const Parameter& parameter) const {
   return gradient_[slot].value;
 }
 
+std::string Tape::why_no_gradient(const Parameter& parameter) const {
+  const std::size_t slot = slot_of(parameter);
+  if (!differentiated_) return "no backward() was called in this step: call backward(loss) first";
+  if (!parameter.trainable) return "it is frozen: its `trainable` is false";
+  if (slot < gradient_.size() && gradient_[slot].value != kNoValue) {
+    return "it has been updated since: read the gradient before optimizer.step()";
+  }
+  return "no loss that backward() was called for depends on it";
+}
+
 void Tape::set_gradient(const Parameter& parameter, ValueId gradient, ValueId of) {
   const std::size_t slot = slot_of(parameter);
   if (slot >= gradient_.size()) gradient_.resize(slot + 1);
   gradient_[slot] = {gradient, of};
 }
 
-Tensor::Tensor(const Array& array) : Tensor(Tape::current(), Tape::current().record_input(array)) {}
-Tensor::Tensor(Parameter& parameter) : Tensor(Tape::current(), Tape::current().record_parameter(parameter)) {}
-Tensor::Tensor(Tape& tape, ValueId id) : tape_(&tape), id_(id), step_(tape.step()) {}
+ValueId Tape::gradient(ValueId value) {
+  std::vector<ValueId> terms;
+  for (const auto& [differentiated, gradient] : value_gradients_) {
+    if (differentiated == value) terms.push_back(gradient);
+  }
+  if (terms.size() <= 1) return terms.empty() ? kNoValue : terms[0];
+  BRAID_CHECK(!closed_, Error,
+              "[gradient] this step has run: the gradients of several losses are added when gradient() "
+              "is called, so call it before step.run()");
+  const NoGrad no_grad(*this);
+  return record(std::make_shared<ops::Sum>(), terms, ValueKind::gradient);
+}
+
+void Tape::require_gradient(ValueId value) {
+  check_open();
+  const Value& v = graph_.value(value);
+  BRAID_CHECK(is_floating(v.desc.dtype), Error, "[require_gradient] expected a floating tensor, got ", v.desc.dtype,
+              ' ', v.desc.shape);
+  BRAID_CHECK(v.slot < 0 || v.root != value, Error,
+              "[require_gradient] this is a parameter or state: set its `trainable`");
+  BRAID_CHECK(differentiation_[index(value)] != Differentiation::inner, Error,
+              "[require_gradient] this activation has a gradient already, which gradient(tensor) returns");
+  for (const Node& node : graph_.nodes()) {
+    BRAID_CHECK(std::ranges::count(graph_.inputs(node), value) == 0, Error, "[require_gradient] [", node.op->name(),
+                "] has used this tensor already: call it before the first use");
+  }
+  differentiation_[index(value)] = Differentiation::leaf;
+}
+
+Tape::Transaction::Transaction(Tape& tape) : tape_(&tape), before_(std::make_unique<Mark>(tape.mark())) {}
+Tape::Transaction::~Transaction() {
+  if (tape_ != nullptr) tape_->return_to(std::move(*before_));
+}
+
+Tape::Mark Tape::mark() const {
+  return {graph_.mark(), inputs_.size(), step_numbers_.size(), value_gradients_.size(), newest_, gradient_, casts_};
+}
+
+void Tape::return_to(Mark mark) {
+  graph_.return_to(mark.graph);
+  layers_.resize(mark.graph.nodes);
+  differentiation_.resize(mark.graph.values);
+  inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(mark.inputs), inputs_.end());
+  step_numbers_.erase(step_numbers_.begin() + static_cast<std::ptrdiff_t>(mark.step_numbers), step_numbers_.end());
+  value_gradients_.resize(mark.value_gradients);
+  newest_ = std::move(mark.newest);
+  gradient_ = std::move(mark.gradient);
+  casts_ = std::move(mark.casts);
+}
+
+Tensor Tape::tensor(ValueId value) const {
+  BRAID_CHECK(value >= 0 && value < graph_.value_count(), Error, "[tape] there is no value ", value,
+              " in this step: it has ", graph_.value_count());
+  return {*handle_, value};
+}
+
+Tensor::Tensor(const Array& array) : Tensor(Tape::current().tensor(Tape::current().record_input(array))) {}
+
+Tensor place(const Array& array, Layout layout) {
+  BRAID_CHECK(!is_partial(layout), Error, "[place] expected an array that is replicated or split, got ",
+              name_of(layout));
+  return Tape::current().tensor(Tape::current().record_input(array, layout));
+}
+
+Tensor::Tensor(Parameter& parameter) : Tensor(Tape::current().tensor(Tape::current().record_parameter(parameter))) {}
 
 Tape& Tensor::tape() const {
-  BRAID_CHECK(tape_ != nullptr, Error, "[tensor] this tensor is undefined: it refers to no value");
-  BRAID_CHECK(tape_->step() == step_, Error,
-              "[tensor] this tensor belongs to an earlier step: read what you need before the next session.step()");
-  return *tape_;
+  BRAID_CHECK(handle_ != nullptr, Error, "[tensor] this tensor is undefined: it refers to no value");
+  BRAID_CHECK(handle_->step == step_, Error,
+              "[tensor] this tensor belongs to an earlier step, or its session is gone: read what you need before the "
+              "next session.step()");
+  return *handle_->tape;
 }
 
 ValueId Tensor::id() const { return tape(), id_; }
-const Shape& Tensor::shape() const { return tape().graph().value(id_).desc.shape; }
+Shape Tensor::shape() const { return tape().graph().value(id_).desc.shape; }
 DType Tensor::dtype() const { return tape().graph().value(id_).desc.dtype; }
 
 const Tensor& Tensor::keep() const {
   tape().keep(id_);
+  return *this;
+}
+
+const Tensor& Tensor::require_gradient() const {
+  tape().require_gradient(id_);
   return *this;
 }
 

@@ -4,7 +4,9 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,8 +32,12 @@ class ValueReader {
 };
 
 class Tape {
+  struct Mark;
+
  public:
-  explicit Tape(Context& context) : context_(context) {}
+  explicit Tape(Context& context);
+  /// Tensors that are left throw Error when used.
+  ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -40,19 +46,21 @@ class Tape {
   /// While it lives, the tape is current in this thread.
   class Guard {
    public:
-    explicit Guard(Tape& tape);
+    [[nodiscard]] explicit Guard(Tape& tape);
+    Guard(Guard&& other) noexcept;
     ~Guard();
-    Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
    private:
-    Tape& tape_;
+    TapeHandle* handle_;  // null once moved from
+    std::uint32_t step_;
   };
 
-  /// While it lives, new nodes count as those of the named layer. The name must live as long as the step.
+  /// While it lives, new nodes count as those of the named layer.
   class Layer {
    public:
-    Layer(Tape& tape, const std::string& name) : tape_(tape), outer_(std::exchange(tape.layer_, &name)) {}
+    [[nodiscard]] Layer(Tape& tape, const std::string& name)
+        : tape_(tape), outer_(std::exchange(tape.layer_, &*tape.layer_names_.insert(name).first)) {}
     ~Layer() { tape_.layer_ = outer_; }
     Layer(const Layer&) = delete;
     Layer& operator=(const Layer&) = delete;
@@ -66,18 +74,38 @@ class Tape {
 
   /// Forgets everything recorded; tensors recorded before become stale.
   void start_step(ValueReader* reader);
+  /// Who reads the tensors of this step from now on; null if they cannot be read any more.
+  void set_reader(ValueReader* reader) { reader_ = reader; }
   /// From here on nothing can be recorded: the step runs.
   void close() { closed_ = true; }
-  /// From here on, tensors of this step cannot be read any more.
-  void end_step() { reader_ = nullptr; }
+  /// For what recording changes on the host: what is to be called if the step never runs, the last one first.
+  void undo_unless_run(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
+  void note_run() { undo_.clear(); }
+  void undo();
+  bool closed() const { return closed_; }
 
   Context& context() const { return context_; }
   const StepGraph& graph() const { return graph_; }
   ValueReader* reader() const { return reader_; }
-  /// Counts the steps of this tape, to detect stale tensors.
-  std::uint32_t step() const { return step_; }
+  /// A value of this step as a tensor. Throws Error if there is no such value.
+  Tensor tensor(ValueId value) const;
 
-  ValueId record_input(const Array& array);
+  /// Until commit(), what is recorded while it lives is undone at its end: for calls that change nothing if they throw.
+  class Transaction {
+   public:
+    [[nodiscard]] explicit Transaction(Tape& tape);
+    ~Transaction();
+    Transaction(const Transaction&) = delete;
+    Transaction& operator=(const Transaction&) = delete;
+    void commit() { tape_ = nullptr; }
+
+   private:
+    Tape* tape_;  // null once committed
+    std::unique_ptr<Mark> before_;
+  };
+
+  /// If it is split, the array has the rows of this rank, and the value those of all ranks.
+  ValueId record_input(const Array& array, Layout layout = Layout::replicated);
   /// The newest version of a parameter or state.
   ValueId record_parameter(Parameter& parameter);
   /// Applies an op; returns the first output, the others follow.
@@ -88,24 +116,41 @@ class Tape {
   /// The number of the step as an i32 scalar input, of the random state in force (core/context.h).
   ValueId step_number();
   void keep(ValueId value);
+  /// Marks the activations recorded since value `first`, without `result`, to be computed again in the backward pass.
+  void recompute_since(ValueId first, ValueId result);
 
   /// What the host must provide before the step runs.
   std::span<const std::pair<ValueId, Array>> inputs() const { return inputs_; }
 
-  bool requires_gradient(ValueId value) const { return requires_gradient_[static_cast<std::size_t>(value)]; }
+  bool requires_gradient(ValueId value) const { return differentiation_[index(value)] != Differentiation::none; }
+  /// See Tensor::require_gradient.
+  void require_gradient(ValueId value);
   /// Gradient with respect to a parameter after backward(); kNoValue if it has none, or if the parameter has been
   /// updated since. It is f16 or bf16 if the step computed with the parameter's copy of that type.
   ValueId gradient(const Parameter& parameter) const;
+  /// Gradient with respect to an input or an activation after backward(), the sum of those of all losses; kNoValue if
+  /// it has none.
+  ValueId gradient(ValueId value);
+  /// Records the gradients of a loss with respect to the needed values; empty: to all that require one.
+  void backward(ValueId loss, std::vector<bool> needed);
+  /// Why gradient(parameter) is kNoValue.
+  std::string why_no_gradient(const Parameter& parameter) const;
 
  private:
   friend class NoGrad;
   friend class BackwardPass;
+
+  /// Whether gradients with respect to a value are computed, and whether they flow on to what it was computed from.
+  enum class Differentiation : std::uint8_t { none, leaf, inner };
+
+  static std::size_t index(ValueId value) { return static_cast<std::size_t>(value); }
   ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
   /// The newest version of a parameter's copy, if the value is the parameter's newest version and there may be one.
   ValueId rounded_parameter(ValueId value, DType dtype);
   /// The parameter's index. Throws Error if it is another session's, or released.
   std::size_t slot_of(const Parameter& parameter) const;
   void check_open() const;
+  Shape of_all_ranks(const Shape& own) const;
   void set_gradient(const Parameter& parameter, ValueId gradient, ValueId of);
 
   static constexpr ValueId kNotYet = kNoValue;
@@ -118,39 +163,75 @@ class Tape {
     std::int32_t step;
     ValueId value;
   };
+  /// What was recorded before a call that may yet fail.
+  struct Mark {
+    StepGraph::Mark graph;
+    std::size_t inputs, step_numbers, value_gradients;
+    std::vector<ValueId> newest;
+    std::vector<Gradient> gradient;
+    std::vector<ValueId> casts;
+  };
+  Mark mark() const;
+  void return_to(Mark mark);
 
   Context& context_;
   StepGraph graph_;
+  TapeHandle* handle_;
   ValueReader* reader_ = nullptr;
-  std::uint32_t step_ = 0;
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
-  std::vector<const std::string*> layers_;  // per node
-  std::vector<bool> requires_gradient_;     // per value
-  std::vector<ValueId> casts_;              // per value, as far as any was cast: its last cast
-  std::vector<ValueId> newest_;             // per slot: newest version in this step
-  std::vector<Gradient> gradient_;          // per slot
+  std::unordered_set<std::string> layer_names_;   // of all steps: a model may go before its step is looked at
+  std::vector<const std::string*> layers_;        // per node
+  std::vector<Differentiation> differentiation_;  // per value
+  std::vector<ValueId> casts_;                    // per value, as far as any was cast: its last cast
+  std::vector<ValueId> newest_;                   // per slot: newest version in this step
+  std::vector<Gradient> gradient_;                // per slot
+  std::vector<std::pair<ValueId, ValueId>> value_gradients_;  // (input or activation, its gradient), of every loss
+  bool differentiated_ = false;                               // by a backward() of this step
   std::vector<StepNumber> step_numbers_;
   std::vector<std::pair<ValueId, Array>> inputs_;
+  std::vector<std::function<void()>> undo_;
 };
 
 /// While it lives, ops on the current tape record no gradient.
 class NoGrad {
  public:
-  NoGrad() : tape_(Tape::current()), previous_(std::exchange(tape_.grad_enabled_, false)) {}
-  ~NoGrad() { tape_.grad_enabled_ = previous_; }
+  [[nodiscard]] explicit NoGrad(Tape& tape = Tape::current())
+      : handle_(tape.handle_), step_(handle_->step), previous_(std::exchange(tape.grad_enabled_, false)) {}
+  ~NoGrad() {
+    if (handle_->step == step_) handle_->tape->grad_enabled_ = previous_;
+  }
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
 
  private:
-  Tape& tape_;
+  const TapeHandle* handle_;  // the step, or the session, may go first
+  std::uint32_t step_;
   bool previous_;
 };
 
-/// Records the gradients of a scalar loss with respect to all parameters it depends on. Contributions to one gradient
-/// are added in a fixed order. Called for several losses, the gradients of shared parameters add up. Throws ShapeError
-/// if the loss is not a single element, Error if it depends on no trainable parameter.
+/// Records the gradients of a scalar loss with respect to all that it depends on and that requires one: trainable
+/// parameters, and inputs with Tensor::require_gradient. Contributions to one gradient are added in a fixed order.
+/// Called for several losses, the gradients of shared parameters add up. Throws ShapeError if the loss is not a single
+/// element, Error if it depends on nothing that requires a gradient; then nothing is recorded.
 void backward(const Tensor& loss);
+/// The same, with respect to these parameters alone: nothing is computed that only others would need. Parameters that
+/// the loss does not depend on get no gradient; Error if it depends on none of them.
+void backward(const Tensor& loss, std::span<Parameter* const> parameters);
+/// The same, with respect to inputs, activations or parameters.
+void backward(const Tensor& loss, std::span<const Tensor> tensors);
+inline void backward(const Tensor& loss, std::initializer_list<Tensor> tensors) {
+  backward(loss, std::span(tensors.begin(), tensors.size()));
+}
+
+/// The gradient of a parameter that is to be read, or used in an update of one's own: the sum of those of all losses
+/// whose backward() was called in this step. Throws Error with the reason if there is none: no backward() yet, a loss
+/// that does not depend on it, or an update since.
+Tensor gradient(const Parameter& parameter);
+/// The gradient with respect to an input, activation or parameter, likewise.
+Tensor gradient(const Tensor& tensor);
+/// Whether gradient() would return one.
+bool has_gradient(const Parameter& parameter);
 
 }  // namespace braid

@@ -12,8 +12,15 @@ namespace braid {
 class Tape;
 struct Delivery;
 
+/// Where a tensor finds its tape. It outlives the tape and may then serve another, so the step tells whether a tensor
+/// belongs to what the tape records now.
+struct TapeHandle {
+  Tape* tape = nullptr;
+  std::uint32_t step = 0;  ///< counts steps, over all tapes that it served
+};
+
 /// Elements that a step brings to the host when it ends. They stay readable while later steps run.
-class Fetched {
+class [[nodiscard]] Fetched {
  public:
   Fetched() = default;
   explicit Fetched(std::shared_ptr<Delivery> delivery) : delivery_(std::move(delivery)) {}
@@ -34,17 +41,19 @@ class Tensor {
   Tensor(const Array& array);  // NOLINT: implicit, so that a batch can be passed to a model
   /// The newest version of a parameter or state in the current step.
   Tensor(Parameter& parameter);  // NOLINT: implicit, likewise
-  Tensor(Tape& tape, ValueId id);
 
-  bool defined() const { return tape_ != nullptr; }
-  /// Throw Error if the tensor is undefined or from an earlier step.
+  bool defined() const { return handle_ != nullptr; }
+  /// Throw Error if the tensor is undefined, from an earlier step, or if its session is gone.
   ValueId id() const;
   Tape& tape() const;
-  const Shape& shape() const;
+  Shape shape() const;
   DType dtype() const;
 
   /// Makes the elements readable after the step. Results that no node reads, and single elements, always are.
   const Tensor& keep() const;
+  /// For an input, or what detach() returned, before it is used: backward() computes the gradient with respect to it.
+  /// Throws Error otherwise.
+  const Tensor& require_gradient() const;
   /// The elements; waits for them, running the step first if need be. Throws Error if they were not kept.
   Array array() const;
   /// The only element, as double. Throws ShapeError if there is not exactly one.
@@ -53,9 +62,18 @@ class Tensor {
   Fetched fetch() const;
 
  private:
-  Tape* tape_ = nullptr;
+  friend class Tape;
+  Tensor(const TapeHandle& handle, ValueId id) : handle_(&handle), id_(id), step_(handle.step) {}
+
+  const TapeHandle* handle_ = nullptr;
   ValueId id_ = kNoValue;
   std::uint32_t step_ = 0;
 };
+
+/// Records an input of the current step that lies on the ranks of a training in another way than whole on each: if it
+/// is split, `array` has the samples of this rank, an equal number on every rank, and the tensor has those of all. With
+/// one rank, and without shards, it is Tensor(array). Throws ShapeError if a rank has shards, and the samples cannot be
+/// divided evenly among them.
+Tensor place(const Array& array, Layout layout);
 
 }  // namespace braid

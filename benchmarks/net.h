@@ -23,18 +23,23 @@ class Net {
   explicit Net(const std::string& name, std::int64_t batch = 32)
       : image_size_(image_size(name)),
         channels_(name == "lenet5" || name == "mlp" ? 1 : 3),
-        classes_(image_size_ > 32 ? 1000 : 10),
+        classes_(models::model_task(name) != models::Task::classification ? 2
+                 : image_size_ > 32                                       ? 1000
+                                                                          : 10),
         batch_(batch),
         session_({.device = "cpu"}),
         learner_(config(name), session_, *dataset()),
         images_(DType::f32, {batch, image_size_, image_size_, channels_}),
-        labels_(DType::i32, {batch}) {}
+        labels_(DType::i32, models::model_task(name) == models::Task::segmentation
+                                ? Shape{batch, image_size_, image_size_}
+                                : Shape{batch}) {}
 
   /// Calls use(graph) with the recorded step. Returns the seconds that recording took.
   template <class Use>
   double record(const Use& use) {
-    const Step step = session_.step();
+    Step step = session_.step();
     const double time = seconds([&] { learner_.record(images_, labels_); });
+    step.discard();
     use(session_.tape().graph());
     return time;
   }
@@ -51,6 +56,7 @@ class Net {
     for (const char* small : {"pathnet", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110"}) {
       if (name.starts_with(small)) return 32;
     }
+    if (name == "dcgan") return 64;
     return name == "inception_v3" ? 299 : 224;
   }
   TrainConfig config(const std::string& name) const {
@@ -60,7 +66,7 @@ class Net {
     config.batch_size = batch_;
     return config;
   }
-  std::shared_ptr<const Dataset> dataset() const {
+  std::shared_ptr<const ImageDataset> dataset() const {
     return synthetic({.size = batch_, .shape = {image_size_, image_size_, channels_}, .classes = classes_});
   }
 

@@ -1,6 +1,6 @@
 // Measures the quality and speed of planning, by the scheduler's models: nothing runs.
 //
-//   bench_planning [step|random|quality|nets]...
+//   bench_planning [recording|step|random|quality|nets]...
 
 #include <sys/resource.h>
 
@@ -42,14 +42,25 @@ scheduler::Plan plan_for(const StepGraph& graph, const scheduler::Costs& costs, 
   return make_plan(scheduler::make_problem(graph, costs, device, streams), scheduler::find_policy(policy), policy);
 }
 
+constexpr int kTimes = 21;
+
+void measure_recording() {
+  for (const char* name : {"lenet5", "resnet50", "efficientnet_b0", "nasnet_a_mobile"}) {
+    Net net(name);
+    std::vector<double> times;
+    std::int32_t nodes = 0;
+    for (int i = 0; i < kTimes; ++i) {
+      times.push_back(net.record([&](const StepGraph& graph) { nodes = graph.node_count(); }));
+    }
+    std::printf("%s: %d nodes\n  record and hash    %8.3f ms, %.3f us a node\n", name, nodes, 1e3 * median(times),
+                1e6 * median(times) / nodes);
+  }
+}
+
 void measure_step() {
   Net net("resnet50");
-  constexpr int kTimes = 21;
-  std::vector<double> record_times;
-  for (int i = 0; i < kTimes; ++i) record_times.push_back(net.record([](const StepGraph&) {}));
   const StepGraph graph = net.graph();
-  std::printf("ResNet-50, batch 32: %d nodes\n  record and hash    %8.3f ms\n", graph.node_count(),
-              1e3 * median(record_times));
+  std::printf("ResNet-50, batch 32: %d nodes\n", graph.node_count());
   for (const DeviceInfo& device : {scheduler::known_device("h200"), net.session().backend().info()}) {
     const scheduler::Costs costs = costs_for(graph, device);
     const auto plan = [&] { plan_for(graph, costs, device, "critical_path", 4); };
@@ -151,8 +162,11 @@ struct Section {
   std::string_view name;
   void (*measure)();
 };
-constexpr Section kSections[] = {
-    {"step", measure_step}, {"random", measure_random_graphs}, {"quality", measure_quality}, {"nets", measure_nets}};
+constexpr Section kSections[] = {{"recording", measure_recording},
+                                 {"step", measure_step},
+                                 {"random", measure_random_graphs},
+                                 {"quality", measure_quality},
+                                 {"nets", measure_nets}};
 
 }  // namespace
 }  // namespace braid
@@ -161,7 +175,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string_view> wanted(argv + 1, argv + argc);
   for (const std::string_view name : wanted) {
     if (std::ranges::find(braid::kSections, name, &braid::Section::name) != std::end(braid::kSections)) continue;
-    std::cerr << "bench_planning: expected step, random, quality or nets, got '" << name << "'\n";
+    std::cerr << "bench_planning: expected recording, step, random, quality or nets, got '" << name << "'\n";
     return 1;
   }
   try {

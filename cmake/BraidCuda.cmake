@@ -3,8 +3,8 @@
 # Besides the usual places, CMake searches where pip installs them: site-packages/nvidia/<package>/{include,lib}, with
 # libcudnn.so.9 but no libcudnn.so.
 #
-# Sets BRAID_HAS_CUDA; if it is true, enables the language CUDA and defines the targets CUDA::cudart_static,
-# braid_cublaslt and braid_cudnn.
+# Sets BRAID_HAS_CUDA; if it is true, enables the language CUDA, defines the target CUDA::cudart_static and sets CUDNN_FOLDER
+# and CUBLASLT_FOLDER, where the libraries are.
 
 set(BRAID_HAS_CUDA FALSE)
 if(NOT BRAID_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -77,12 +77,8 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
-foreach(library CUDNN CUBLASLT)
-  string(TOLOWER braid_${library} target)
-  add_library(${target} UNKNOWN IMPORTED)
-  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${library}_LIBRARY})
-  target_include_directories(${target} SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
-endforeach()
+cmake_path(GET CUDNN_LIBRARY PARENT_PATH CUDNN_FOLDER)
+cmake_path(GET CUBLASLT_LIBRARY PARENT_PATH CUBLASLT_FOLDER)
 
 set(BRAID_HAS_CUDA TRUE)
 message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, "

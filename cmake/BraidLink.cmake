@@ -1,6 +1,11 @@
 # Links between the libraries: only downwards (docs/architecture.md).
 
 target_link_libraries(braid_core PUBLIC Threads::Threads PRIVATE nlohmann_json::nlohmann_json)
+if(BRAID_HAS_MPI)
+  target_include_directories(braid_core SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
+  target_compile_definitions(braid_core PRIVATE BRAID_MPI_FOLDER="${MPI_FOLDER}")
+  target_link_libraries(braid_core PRIVATE ${CMAKE_DL_LIBS})
+endif()
 target_link_libraries(braid_ops PUBLIC braid_core)
 target_compile_options(braid_ops PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd>)  # loops to vectorise; no threads
 target_link_libraries(braid_autograd PUBLIC braid_ops)
@@ -14,15 +19,25 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/data/image_file.cpp PROPERTIES
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
                       PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
 if(BRAID_ONEDNN)
-  target_link_libraries(braid_ops PRIVATE DNNL::dnnl OpenMP::OpenMP_CXX)  # OpenMP: to keep oneDNN to one thread
+  # OpenMP: to keep oneDNN to one thread. A user's compiler may have another OpenMP library: it links this one by name.
+  target_link_libraries(braid_ops PRIVATE DNNL::dnnl $<BUILD_INTERFACE:OpenMP::OpenMP_CXX>
+                                          "$<INSTALL_INTERFACE:${OpenMP_CXX_LIB_NAMES}>")
   target_compile_definitions(braid_ops PRIVATE BRAID_ONEDNN)
 endif()
 if(BRAID_HAS_CUDA)
+  # Loads cuDNN and cuBLASLt when they are first used.
+  add_library(braid_cuda_libraries STATIC ${PROJECT_SOURCE_DIR}/core/cuda/libraries.cpp)
+  set_target_properties(braid_cuda_libraries PROPERTIES EXPORT_NAME cuda_libraries CXX_VISIBILITY_PRESET hidden)
+  target_link_libraries(braid_cuda_libraries PRIVATE $<BUILD_INTERFACE:braid_settings> ${CMAKE_DL_LIBS})
+  target_compile_definitions(braid_cuda_libraries PRIVATE BRAID_CUDNN_FOLDER="${CUDNN_FOLDER}"
+                                                          BRAID_CUBLASLT_FOLDER="${CUBLASLT_FOLDER}")
   # A test may link a runtime of its own in place of NVIDIA's libraries: then BRAID_CUDA_RUNTIME is its name.
   set(real $<STREQUAL:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>,>)
-  target_link_libraries(braid_core PUBLIC "$<${real}:CUDA::cudart_static>" "$<${real}:braid_cublaslt>"
-                                          "$<$<NOT:${real}>:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>" braid_cudnn)
-  target_include_directories(braid_core SYSTEM PUBLIC $<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}>)
+  target_link_libraries(braid_core PUBLIC "$<${real}:CUDA::cudart_static>" "$<${real}:$<TARGET_NAME:braid_cuda_libraries>>"
+                                          "$<$<NOT:${real}>:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>")
+  set(headers $<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}> $<BUILD_INTERFACE:${CUDNN_INCLUDE_DIR}>)
+  target_include_directories(braid_core SYSTEM PUBLIC ${headers})
+  target_include_directories(braid_cuda_libraries SYSTEM PRIVATE ${headers})
   target_link_libraries(braid_ops PRIVATE ${CMAKE_DL_LIBS})
 endif()
 

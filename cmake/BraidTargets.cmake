@@ -15,8 +15,9 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-# Warnings and sanitizers: private to our own targets.
+# Warnings, and includes from the repository's root: private to our own targets.
 add_library(braid_settings INTERFACE)
+target_include_directories(braid_settings INTERFACE ${PROJECT_SOURCE_DIR})
 # No code reads errno after a square root, and setting it would prevent vectorisation of loops.
 target_compile_options(braid_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno -Wall -Wextra -Wpedantic -Wshadow>
   # Kernels must live in registers: a spill is a warning, and an error with BRAID_WERROR.
@@ -52,23 +53,27 @@ function(braid_compile_together target)
 endfunction()
 
 # One folder, one library: a library contains every source of its folder. Without CUDA, unavailable.cpp replaces a
-# folder's cuda/.
+# folder's cuda/, and without MPI its mpi/.
 function(braid_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/cuda/")
+  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi)/")
   # Kernels compile separately: optimising them takes longer than reading headers, some enable instruction sets, and a
   # test replaces those of CUDA.
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
   set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
-       ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
-  if(BRAID_HAS_CUDA)
-    set(filter EXCLUDE)
-  else()
-    set(filter INCLUDE)
-  endif()
-  list(FILTER cuda_sources ${filter} REGEX "/unavailable.cpp$")
-  list(APPEND sources ${cuda_sources})
+  foreach(backend CUDA MPI)
+    string(TOLOWER ${backend} subfolder)
+    file(GLOB_RECURSE backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cpp
+         ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cu)
+    if(BRAID_HAS_${backend})
+      set(filter EXCLUDE)
+    else()
+      set(filter INCLUDE)
+    endif()
+    list(FILTER backend_sources ${filter} REGEX "/unavailable.cpp$")
+    list(FILTER backend_sources EXCLUDE REGEX "/core/cuda/libraries.cpp$")  # a test replaces it (BraidLink.cmake)
+    list(APPEND sources ${backend_sources})
+  endforeach()
   if(NOT BRAID_ONEDNN)
     list(FILTER sources EXCLUDE REGEX "/onednn/")
   endif()
@@ -80,7 +85,5 @@ function(braid_library folder)
   add_library(braid::${folder} ALIAS braid_${folder})
   set_target_properties(braid_${folder} PROPERTIES EXPORT_NAME ${folder})
   target_compile_features(braid_${folder} PUBLIC cxx_std_20)
-  target_include_directories(braid_${folder} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/braid>)
   target_link_libraries(braid_${folder} PRIVATE $<BUILD_INTERFACE:braid_settings>)
 endfunction()

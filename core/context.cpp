@@ -4,14 +4,59 @@
 
 namespace braid {
 
+namespace {
+
+[[noreturn]] void throw_gone() {
+  throw Error("[session] the session of this model or optimizer is gone: keep it as long as what was made in it");
+}
+
+}  // namespace
+
+Context& Parameter::context() const {
+  if (store_->context == nullptr) throw_gone();
+  return *store_->context;
+}
+
+std::shared_ptr<const TensorStore> Parameter::store() const { return store_->shared_from_this(); }
+
+Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel)
+    : backend_(std::move(backend)),
+      parallel_(std::move(parallel)),
+      own_random_{seed},
+      store_(std::make_shared<TensorStore>()) {
+  check(parallel_);
+  store_->context = this;
+}
+
+Context::~Context() {
+  models_.clear();
+  store_->context = nullptr;
+  for (Parameter* parameter : parameters_) {
+    parameter->released_ = true;
+    parameter->buffer_ = {};
+  }
+}
+
 Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {
-  Parameter& parameter = storage_.emplace_back();
-  parameter.name_ = prefix_ + std::string(name);
+  return make_tensor(prefix_ + std::string(name), desc, kind, random_);
+}
+
+Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random) {
+  // Whatever may throw comes before the first change.
+  Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size()));
+  const bool is_new = names_.emplace(random, name).second;
+  BRAID_CHECK(is_new, Error, "[session] there is a tensor named '", name,
+              "' already: give each model of a session a name, as in session.add<Model>(\"student\", ...), and each "
+              "tensor of a module another one");
+  Parameter& parameter = store_->tensors.emplace_back();
+  parameter.name_ = std::move(name);
   parameter.desc_ = desc;
   parameter.kind_ = kind;
   parameter.trainable = kind == ValueKind::parameter;
   parameter.slot_ = static_cast<std::int32_t>(parameters_.size());
-  parameter.buffer_ = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size()));
+  parameter.store_ = store_.get();
+  parameter.random_ = random;
+  parameter.buffer_ = std::move(buffer);
   parameters_.push_back(&parameter);
   return parameter;
 }
@@ -19,6 +64,7 @@ Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind 
 void Context::release(std::span<Parameter* const> parameters) {
   for (Parameter* parameter : parameters) {
     if (std::exchange(parameter->released_, true)) continue;
+    names_.erase({parameter->random_, parameter->name_});
     released_.push_back(parameter);
     if (Parameter* copy = std::exchange(parameter->rounded_, nullptr)) release({&copy, 1});
   }
@@ -31,7 +77,14 @@ void Context::free_released() {
   released_.clear();
 }
 
+void Context::check_usable(const Parameter& parameter) const {
+  BRAID_CHECK(owns(parameter), Error, "[session] the parameter '", parameter.name(), "' belongs to another session");
+  BRAID_CHECK(!parameter.released(), Error, "[session] the parameter '", parameter.name(),
+              "' has been released: its model is gone");
+}
+
 Array Context::read(const Parameter& parameter) {
+  check_usable(parameter);
   synchronize();
   Array array(parameter.desc().dtype, parameter.shape());
   backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
@@ -39,6 +92,7 @@ Array Context::read(const Parameter& parameter) {
 }
 
 void Context::write(Parameter& parameter, const Array& value) {
+  check_usable(parameter);
   BRAID_CHECK(value.dtype() == parameter.desc().dtype && value.shape() == parameter.shape(), ShapeError, "[",
               parameter.name(), "] expected ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(),
               ' ', value.shape());
@@ -51,11 +105,12 @@ void Context::write(Parameter& parameter, const Array& value) {
 Parameter* Context::rounded(Parameter& parameter, DType dtype) {
   if (parameter.rounded() == nullptr) {
     if (!parameter.may_be_rounded_ || parameter.desc().dtype != DType::f32) return nullptr;
-    Parameter& copy = add("", {dtype, parameter.shape()}, ValueKind::state);
-    copy.name_ = message(parameter.name(), '.', dtype);
+    const Array value = read(parameter);  // may throw the fault of a step
+    Parameter& copy = make_tensor(message(parameter.name(), '.', dtype), {dtype, parameter.shape()}, ValueKind::state,
+                                  parameter.random_);
     copy.original_ = &parameter;
     parameter.rounded_ = &copy;
-    write_rounded(parameter, read(parameter));
+    write_rounded(parameter, value);
   }
   return parameter.rounded()->desc().dtype == dtype ? parameter.rounded() : nullptr;
 }
@@ -84,6 +139,33 @@ Generator Context::generator(std::string_view name) const { return Generator(ran
 
 Context::Scope::Scope(Context& context, std::string_view name) : context_(context), length_(context.prefix_.size()) {
   context.prefix_.append(name).append(1, '.');
+}
+
+OwnedTensors::OwnedTensors(Context& context) : store_(context.store()) {}
+
+OwnedTensors::OwnedTensors(const Parameter& parameter) : store_(parameter.store()), random_(parameter.random()) {}
+
+OwnedTensors::~OwnedTensors() {
+  if (store_ != nullptr && store_->context != nullptr) store_->context->release(tensors_);
+}
+
+Context& OwnedTensors::context() const {
+  if (store_->context == nullptr) throw_gone();
+  return *store_->context;
+}
+
+Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind) {
+  Context& owner = context();
+  const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
+  std::string free = name;
+  for (int number = 2; owner.has(free); ++number) free = message(name, '.', number);
+  return add(free, desc, kind);
+}
+
+Parameter& OwnedTensors::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {
+  Context& owner = context();
+  const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
+  return *tensors_.emplace_back(&owner.add(name, desc, kind));
 }
 
 }  // namespace braid

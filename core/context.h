@@ -1,50 +1,20 @@
 #pragma once
 // All that a model factory needs: the device, the seed, and the persistent tensors (parameters and state).
 
-#include <deque>
-#include <functional>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/adds_by_name.h"
 #include "core/array.h"
 #include "core/backend.h"
+#include "core/parallel_options.h"
+#include "core/parameter.h"
 #include "core/random.h"
-#include "core/step_graph.h"
 
 namespace braid {
-
-/// A tensor that outlives the step: a weight, a running statistic, a momentum buffer.
-class Parameter {
- public:
-  const std::string& name() const { return name_; }  ///< as "layer1.0.conv1.weight"
-  const ValueDesc& desc() const { return desc_; }
-  const Shape& shape() const { return desc_.shape; }
-  ValueKind kind() const { return kind_; }     ///< parameter (trained) or state
-  std::int32_t slot() const { return slot_; }  ///< its index in the context
-  void* data() const { return buffer_.data(); }
-  std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
-  std::uint64_t version() const { return version_; }     ///< counts the writes and the steps that change the elements
-  bool released() const { return released_; }
-  bool trainable = true;     ///< frozen parameters get no gradient
-  bool weight_decay = true;  ///< whether optimizers decay it; by convention false for biases and batch norm
-
-  /// Its copy in f16 or bf16, which layers compute with (Context::rounded); or null. The copy always follows it.
-  Parameter* rounded() const { return rounded_; }
-  /// The parameter that it is a copy of; null for all others.
-  Parameter* original() const { return original_; }
-
- private:
-  friend class Context;
-  std::string name_;
-  ValueDesc desc_;
-  ValueKind kind_ = ValueKind::parameter;
-  std::int32_t slot_ = -1;
-  std::uint64_t version_ = 0;
-  bool released_ = false;
-  bool may_be_rounded_ = true;
-  Parameter *rounded_ = nullptr, *original_ = nullptr;
-  Buffer buffer_;
-};
 
 /// What random behaviour depends on. A context has one. Models that train together have one each, so that each behaves
 /// as if it were alone.
@@ -54,32 +24,50 @@ struct RandomState {
   std::int32_t step = 0;     ///< steps taken
 };
 
-class Context {
+class Context : public AddsByName<Context> {
  public:
-  Context(std::unique_ptr<Backend> backend, std::uint64_t seed) : backend_(std::move(backend)), own_random_{seed} {}
-  virtual ~Context() = default;
+  Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel = {});
+  /// What is left of its models and optimizers may still be destroyed, and throws Error when used.
+  virtual ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   Backend& backend() const { return *backend_; }
   Device device() const { return backend_->device(); }
+  /// The ranks that steps are divided over.
+  const ParallelOptions& parallel() const { return parallel_; }
   /// The random state in force.
   RandomState& random() const { return *random_; }
 
-  /// A new persistent tensor, zero-filled, named within the current scopes.
+  /// A new persistent tensor, zero-filled, named within the current scopes. Throws Error if there is one of that name,
+  /// in the random state in force.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
+  /// Makes a model that the context owns; the names of its tensors start with "name.". A braced list among the
+  /// arguments is the model's Options. Where a function makes the model, it takes the place of the class:
+  ///     auto& teacher = session.add<models::AlexNet>("teacher", {.classes = 10});
+  ///     auto& student = session.add("student", models::resnet20, {.classes = 10});
+  using AddsByName::add;
+  template <class Model, class Options>
+  Model& add(std::string_view name, Model (*factory)(Context&, const Options&), const Options& options = {}) {
+    const Scope scope(*this, name);
+    std::shared_ptr<Model> model(new Model(factory(*this, options)));
+    models_.push_back(model);
+    return *model;
+  }
+  /// Whether add() would refuse the name.
+  bool has(std::string_view name) const { return names_.contains({random_, prefix_ + std::string(name)}); }
   /// Releases parameters: no step may use them again. Their memory is freed when the next step begins.
   void release(std::span<Parameter* const> parameters);
   /// All that were ever added, released ones included; slots are not reused.
   std::span<Parameter* const> parameters() const { return parameters_; }
   /// Whether the parameter was made by this context.
-  bool owns(const Parameter& parameter) const {
-    return static_cast<std::size_t>(parameter.slot()) < parameters_.size() &&
-           &this->parameter(parameter.slot()) == &parameter;
-  }
+  bool owns(const Parameter& parameter) const { return parameter.store_ == store_.get(); }
   Parameter& parameter(std::int32_t slot) const { return *parameters_[static_cast<std::size_t>(slot)]; }
 
-  /// Host access, in program order with the steps. Throw ShapeError if dtype or shape differ.
+  std::shared_ptr<const TensorStore> store() const { return store_; }
+
+  /// Host access, in program order with the steps. Throw Error if the parameter is another session's, or released,
+  /// ShapeError if dtype or shape differ.
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
   /// A step changes the elements.
@@ -100,7 +88,7 @@ class Context {
   /// While it lives, another random state is in force: layers made belong to it, and steps recorded draw from it.
   class RandomScope {
    public:
-    RandomScope(Context& context, RandomState& state)
+    [[nodiscard]] RandomScope(Context& context, RandomState& state)
         : context_(context), outer_(std::exchange(context.random_, &state)) {}
     ~RandomScope() { context_.random_ = outer_; }
     RandomScope(const RandomScope&) = delete;
@@ -116,7 +104,7 @@ class Context {
   /// While it lives, names of new tensors start with "name.".
   class Scope {
    public:
-    Scope(Context& context, std::string_view name);
+    [[nodiscard]] Scope(Context& context, std::string_view name);
     ~Scope() { context_.prefix_.resize(length_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -135,15 +123,52 @@ class Context {
   RandomState& own_random() { return own_random_; }
 
  private:
+  friend class AddsByName<Context>;
+  template <class Model, class... Arguments>
+  Model& make(std::string_view name, Arguments&&... arguments) {
+    const Scope scope(*this, name);
+    auto model = std::make_shared<Model>(*this, std::forward<Arguments>(arguments)...);
+    models_.push_back(model);
+    return *model;
+  }
+  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random);
+  void check_usable(const Parameter& parameter) const;
   void write_rounded(const Parameter& parameter, const Array& value);
 
   std::unique_ptr<Backend> backend_;
+  const ParallelOptions parallel_;
   RandomState own_random_;
   RandomState* random_ = &own_random_;
   std::string prefix_;
-  std::deque<Parameter> storage_;
+  std::shared_ptr<TensorStore> store_;
   std::vector<Parameter*> parameters_;
   std::vector<Parameter*> released_;
+  std::set<std::pair<const RandomState*, std::string>> names_;  // of all that are not released
+  std::vector<std::shared_ptr<void>> models_;                   // those that it owns
+};
+
+/// Persistent tensors that are released with their owner: those of a layer, the moments of an optimizer.
+class OwnedTensors {
+ public:
+  explicit OwnedTensors(Context& context);
+  /// For tensors made beside a parameter, which share its context and its random state.
+  explicit OwnedTensors(const Parameter& parameter);
+  ~OwnedTensors();
+  OwnedTensors(OwnedTensors&&) = default;
+  OwnedTensors& operator=(OwnedTensors&&) = delete;
+
+  /// Throws Error if the context is gone.
+  Context& context() const;
+  /// As Context::add.
+  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
+  /// The same; if there is a tensor of that name, with a number behind it: the moments of a second optimizer.
+  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind);
+  std::span<Parameter* const> all() const { return tensors_; }
+
+ private:
+  std::shared_ptr<const TensorStore> store_;
+  RandomState* random_ = nullptr;  // null: the one in force
+  std::vector<Parameter*> tensors_;
 };
 
 }  // namespace braid

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/link.h"
+
 namespace braid {
 
 enum class DeviceType : std::uint8_t { cpu, cuda };
@@ -41,6 +43,7 @@ struct DeviceInfo {
   /// What limits the thread blocks that one unit of a GPU holds at once (core/block_needs.h).
   int threads_per_unit = 0;
   std::size_t shared_bytes_per_unit = 0;
+  Link link = {};  ///< to the other ranks, where there are any
   /// CUDA: the device as cuDNN describes it (JSON), to plan for it on other machines; or empty.
   std::string properties = {};
 

@@ -52,6 +52,11 @@ struct PlanError : Error {
   using Error::Error;
 };
 
+/// A rank is gone, late, or does something else than the others: names the rank and the call.
+struct CommunicationError : Error {
+  using Error::Error;
+};
+
 /// Streams all parts into one string: `message("expected ", 64, " channels")`.
 template <class... Parts>
 std::string message(const Parts&... parts) {

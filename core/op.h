@@ -1,7 +1,7 @@
 #pragma once
 // An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
-// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory). Caches, profiles and
-// reports identify an op by its name and attributes alone (core/attributes.h).
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory), divide (several ranks).
+// Caches, profiles and reports identify an op by its name and attributes alone (core/attributes.h).
 
 #include <cstddef>
 #include <limits>
@@ -15,6 +15,7 @@
 
 #include "core/attributes.h"
 #include "core/kernel.h"
+#include "core/layout.h"
 
 namespace braid {
 
@@ -36,6 +37,13 @@ struct OutputDesc {
   static constexpr std::string_view kNames[] = {"dtype", "shape", "reuses", "overwrites", "views"};
 };
 
+/// What a rank sends to others.
+struct Traffic {
+  double bytes = 0;
+  double messages = 0;  ///< each waits for the one before
+  static constexpr std::string_view kNames[] = {"bytes", "messages"};
+};
+
 /// Arithmetic and memory traffic of a node, the inputs of the analytic cost model.
 struct Work {
   double flops = 0;
@@ -43,7 +51,9 @@ struct Work {
   /// Products [rows,depth]·[depth,columns] that the arithmetic consists of, such as one for each group; 0: none.
   double products = 0, rows = 0, columns = 0, depth = 0;
   bool splits = false;  ///< whether GPU libraries have kernels that split the sums over the depth among thread blocks
-  static constexpr std::string_view kNames[] = {"flops", "bytes", "products", "rows", "columns", "depth", "splits"};
+  Traffic sent = {};
+  static constexpr std::string_view kNames[] = {"flops",   "bytes", "products", "rows",
+                                                "columns", "depth", "splits",   "sent"};
 };
 
 class GradientContext;
@@ -75,6 +85,12 @@ class Op {
   /// For ops that cost little more than moving their operands, never a convolution, a matrix product or a loss: how to
   /// compute the outputs again where memory is short, instead of keeping them. Default: never.
   virtual std::optional<Repeat> repeat() const { return std::nullopt; }
+  /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
+  /// them from all of the inputs.
+  virtual std::optional<Divided> divide(const Division& node) const;
+  /// Whether all ranks run it together, over a link. A plan runs such nodes in one stream, in an order that is the same
+  /// on all ranks.
+  virtual bool communicates() const { return false; }
 
   /// Adds the attributes (not the name) to the hash.
   virtual void hash(Hash& hash) const = 0;

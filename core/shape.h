@@ -31,7 +31,8 @@ class Shape {
 
   int rank() const { return rank_; }
   std::int64_t operator[](int axis) const { return extents_[static_cast<std::size_t>(axis)]; }
-  std::span<const std::int64_t> extents() const { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
+  std::span<const std::int64_t> extents() const& { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
+  void extents() && = delete;  // they would be gone before they are read
   /// Number of elements; 1 for a scalar.
   std::int64_t size() const {
     std::int64_t product = 1;

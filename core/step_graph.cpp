@@ -20,6 +20,8 @@ void Op::gradient(GradientContext&) const {
       message("[", name(), "] has no gradient: override Op::gradient, or record it while a braid::NoGrad lives"));
 }
 
+std::optional<Divided> Op::divide(const Division&) const { return std::nullopt; }
+
 std::ostream& operator<<(std::ostream& out, const Op& op) {
   std::ostringstream attributes;
   op.print_attributes(attributes, Notation::plain);
@@ -49,10 +51,10 @@ ValueId StepGraph::add_value(const Value& value) {
   return value_count() - 1;
 }
 
-ValueId StepGraph::add_input(const ValueDesc& desc) {
-  hash_.add(1);
+ValueId StepGraph::add_input(const ValueDesc& desc, bool split) {
+  hash_.add(split ? 7 : 1);
   add_to(hash_, desc);
-  return add_value({.desc = desc, .kind = ValueKind::input, .root = value_count()});
+  return add_value({.desc = desc, .kind = ValueKind::input, .split = split, .root = value_count()});
 }
 
 ValueId StepGraph::add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot) {
@@ -144,6 +146,11 @@ void StepGraph::keep(ValueId id) {
   hash_.add(4).add(id);
 }
 
+void StepGraph::recompute(ValueId id) {
+  values_[static_cast<std::size_t>(id)].recomputed = true;
+  hash_.add(6).add(id);
+}
+
 bool StepGraph::covers(const StepGraph& other) const {
   // What a node's outputs are follows from its op and its inputs.
   const auto same_node = [](const Node& a, const Node& b) {
@@ -151,7 +158,7 @@ bool StepGraph::covers(const StepGraph& other) const {
   };
   const auto covers_value = [](const Value& mine, const Value& its) {
     return mine.producer == its.producer && mine.kind == its.kind && mine.slot == its.slot && mine.desc == its.desc &&
-           mine.kept >= its.kept;
+           mine.split == its.split && mine.kept >= its.kept && mine.recomputed == its.recomputed;
   };
   return operands_ == other.operands_ && orders_ == other.orders_ &&
          std::ranges::equal(values_, other.values_, covers_value) &&
@@ -165,6 +172,19 @@ void StepGraph::clear() {
   orders_.clear();
   superseded_.clear();
   hash_ = {};
+}
+
+void StepGraph::return_to(const Mark& mark) {
+  for (std::size_t id = mark.values; id < values_.size(); ++id) {
+    const ValueId previous = values_[id].previous;
+    if (previous != kNoValue) superseded_[static_cast<std::size_t>(previous)] = false;
+  }
+  nodes_.resize(mark.nodes);
+  values_.resize(mark.values);
+  operands_.resize(mark.operands);
+  orders_.resize(mark.orders);
+  superseded_.resize(mark.values);
+  hash_ = mark.hash;
 }
 
 std::vector<NodeId> StepGraph::launched_nodes() const {

@@ -17,9 +17,11 @@ std::string_view name_of(ValueKind kind);
 struct Value {
   ValueDesc desc;
   ValueKind kind = ValueKind::activation;
-  bool kept = false;            ///< readable after the step, so its bytes are never reused
-  NodeId producer = kNoNode;    ///< kNoNode for inputs and for first versions of persistent tensors
-  ValueId root = kNoValue;      ///< the value that owns the bytes: itself, unless this is a view
+  bool recomputed = false;    ///< computed again for the backward pass instead of kept until then, if that can be done
+  bool kept = false;          ///< readable after the step, so its bytes are never reused
+  bool split = false;         ///< an input of which every rank provides its rows (core/layout.h)
+  NodeId producer = kNoNode;  ///< kNoNode for inputs and for first versions of persistent tensors
+  ValueId root = kNoValue;    ///< the value that owns the bytes: itself, unless this is a view
   ValueId previous = kNoValue;  ///< the version that this one overwrites
   ValueId reuses = kNoValue;    ///< root of the input whose bytes the producer may write this value over
   std::int32_t slot = -1;       ///< index of the persistent tensor that holds the bytes; -1: planned into the arena
@@ -60,8 +62,8 @@ struct Edges {
 
 class StepGraph {
  public:
-  /// A value whose bytes the host provides before every run.
-  ValueId add_input(const ValueDesc& desc);
+  /// A value whose bytes the host provides before every run. If it is split, a host provides the rows of its rank.
+  ValueId add_input(const ValueDesc& desc, bool split = false);
   /// The first version of the persistent tensor `slot`. Kind is parameter or state.
   ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot);
   /// Applies an op. Returns its first output; further outputs follow with consecutive ids. Throws ShapeError, also if
@@ -74,9 +76,19 @@ class StepGraph {
   void run_after(NodeId node, NodeId earlier);
   /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.
   void keep(ValueId value);
+  /// Marks an activation as `recomputed`.
+  void recompute(ValueId value);
   /// Whether the bytes of a parameter or state hold a later version at the end of the step.
   bool is_overwritten(ValueId id) const { return superseded_[static_cast<std::size_t>(value(id).root)]; }
   void clear();
+  /// How much has been recorded, to return to.
+  struct Mark {
+    std::size_t nodes, values, operands, orders;
+    Hash hash;
+  };
+  Mark mark() const { return {nodes_.size(), values_.size(), operands_.size(), orders_.size(), hash_}; }
+  /// Forgets what was recorded since the mark; nothing may have been kept since.
+  void return_to(const Mark& mark);
 
   std::int32_t node_count() const { return static_cast<std::int32_t>(nodes_.size()); }
   std::int32_t value_count() const { return static_cast<std::int32_t>(values_.size()); }
@@ -103,8 +115,8 @@ class StepGraph {
   bool covers(const StepGraph& other) const;
 
   /// Data edges (reader after writer) and anti-dependencies (the next version of a persistent tensor is written only
-  /// after the last reader of the previous one), and the orders given to run_after. Views are looked through: they have
-  /// no edges.
+  /// after the last reader of the previous one), and orders given to run_after. Views are looked through:
+  /// they have no edges.
   Edges edges() const;
 
  private:

@@ -72,7 +72,7 @@ std::vector<std::string> read_names(const fs::path& path, const CifarVersion& ve
   return names;
 }
 
-std::shared_ptr<const Dataset> read_cifar(const CifarVersion& version, const std::string& root, Split split) {
+std::shared_ptr<const ImageDataset> read_cifar(const CifarVersion& version, const std::string& root, Split split) {
   std::error_code ignored;
   const fs::path inner = fs::path(root) / version.folder;
   const fs::path folder = fs::is_directory(inner, ignored) ? inner : fs::path(root);
@@ -92,11 +92,11 @@ std::shared_ptr<const Dataset> read_cifar(const CifarVersion& version, const std
 
 }  // namespace
 
-std::shared_ptr<const Dataset> cifar10(const std::string& root, Split split) {
+std::shared_ptr<const ImageDataset> cifar10(const std::string& root, Split split) {
   return read_cifar(kCifar10, root, split);
 }
 
-std::shared_ptr<const Dataset> cifar100(const std::string& root, Split split) {
+std::shared_ptr<const ImageDataset> cifar100(const std::string& root, Split split) {
   return read_cifar(kCifar100, root, split);
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int kLeftOut = -1;
 
 /// For each class of the dataset its new label, or kLeftOut.
-std::vector<int> relabel(const Dataset& dataset, const std::vector<int>& classes) {
+std::vector<int> relabel(const ImageDataset& dataset, const std::vector<int>& classes) {
   std::vector<int> labels(static_cast<std::size_t>(dataset.classes()), kLeftOut);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     BRAID_CHECK(classes[i] >= 0 && classes[i] < dataset.classes(), ConfigError, "[class_subset] ", dataset.name(),
@@ -22,7 +22,7 @@ std::vector<int> relabel(const Dataset& dataset, const std::vector<int>& classes
   return labels;
 }
 
-std::string name_of(const Dataset& dataset, const std::vector<int>& classes) {
+std::string name_of(const ImageDataset& dataset, const std::vector<int>& classes) {
   std::string list;
   for (const int c : classes) list.append(list.empty() ? "" : ",").append(std::to_string(c));
   return message(dataset.name(), '[', list, ']');
@@ -30,7 +30,7 @@ std::string name_of(const Dataset& dataset, const std::vector<int>& classes) {
 
 }  // namespace
 
-ClassSubset::ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vector<int>& classes)
+ClassSubset::ClassSubset(std::shared_ptr<const ImageDataset> dataset, const std::vector<int>& classes)
     : dataset_(std::move(dataset)), name_(name_of(*dataset_, classes)) {
   const std::vector<int> labels = relabel(*dataset_, classes);
   const std::vector<std::string> names = dataset_->class_names();

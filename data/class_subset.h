@@ -9,11 +9,11 @@
 
 namespace braid {
 
-class ClassSubset final : public Dataset {
+class ClassSubset final : public ImageDataset {
  public:
   /// Samples keep their order; class `classes[i]` gets the label i. Throws ConfigError if the dataset has no such class
   /// or one is listed twice, DataError if no sample is of these classes.
-  ClassSubset(std::shared_ptr<const Dataset> dataset, const std::vector<int>& classes);
+  ClassSubset(std::shared_ptr<const ImageDataset> dataset, const std::vector<int>& classes);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   Shape image_shape() const override { return dataset_->image_shape(); }
@@ -32,7 +32,7 @@ class ClassSubset final : public Dataset {
   /// Throws DataError if the index is out of range.
   const Sample& at(std::int64_t index) const;
 
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ImageDataset> dataset_;
   std::vector<std::string> class_names_;
   std::string name_;
   std::vector<Sample> samples_;

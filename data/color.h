@@ -13,6 +13,7 @@ namespace braid {
 struct ColorJitter {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
   bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+  friend bool operator==(const ColorJitter&, const ColorJitter&) = default;
 };
 
 /// Changes pixels u8 [N,channels] in a random order of the properties. Saturation and hue need three channels, RGB, and

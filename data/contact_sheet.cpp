@@ -47,7 +47,9 @@ void draw_text(const Canvas& canvas, std::int64_t top, std::int64_t left, std::i
   }
 }
 
+/// The label of an image; nothing if there are no classes, or pixels have labels.
 std::string caption(const Batch& batch, std::int64_t index, const std::vector<std::string>& names) {
+  if (names.empty() || batch.labels.shape().rank() > 1) return "";
   const auto label = static_cast<std::size_t>(batch.labels.as<std::int32_t>()[static_cast<std::size_t>(index)]);
   if (batch.targets.size() == 0) return names[label];
   const auto row = batch.targets.as<float>().subspan(static_cast<std::size_t>(index) * names.size(), names.size());

@@ -44,8 +44,8 @@ Idx read_labels(const std::filesystem::path& path) {
   return labels;
 }
 
-std::shared_ptr<const Dataset> read_idx(const std::string& name, const std::filesystem::path& folder, Split split,
-                                        std::vector<std::string> class_names) {
+std::shared_ptr<const ImageDataset> read_idx(const std::string& name, const std::filesystem::path& folder, Split split,
+                                             std::vector<std::string> class_names) {
   const std::string prefix = split == Split::train ? "train" : "t10k";
   const std::filesystem::path images_path = find(folder, prefix + "-images-idx3-ubyte", name);
   const std::filesystem::path labels_path = find(folder, prefix + "-labels-idx1-ubyte", name);
@@ -61,13 +61,13 @@ std::shared_ptr<const Dataset> read_idx(const std::string& name, const std::file
 
 }  // namespace
 
-std::shared_ptr<const Dataset> fashion_mnist(const std::string& root, Split split) {
+std::shared_ptr<const ImageDataset> fashion_mnist(const std::string& root, Split split) {
   return read_idx(
       "fashion_mnist", root.empty() ? kFashionMnistRoot : root, split,
       {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"});
 }
 
-std::shared_ptr<const Dataset> mnist(const std::string& root, Split split) {
+std::shared_ptr<const ImageDataset> mnist(const std::string& root, Split split) {
   return read_idx("mnist", root, split, {});
 }
 

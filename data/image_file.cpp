@@ -219,6 +219,15 @@ Image decode_image(std::string_view content, const std::string& name, int channe
   return header.orientation == 1 ? image : upright(image, header.orientation);
 }
 
+Image decode_mask(std::string_view content, const std::string& name) {
+  constexpr std::size_t kBitDepth = 24, kColorType = 25;  // of the header
+  const bool is_grey =
+      content.starts_with(kPng) && content.size() > kColorType && content[kBitDepth] == 8 && content[kColorType] == 0;
+  BRAID_CHECK(is_grey, DataError, name,
+              ": expected a mask as a grey PNG of 8 bits without alpha or palette, whose levels are classes");
+  return decode_image(content, name, 1);
+}
+
 std::string encode_png(const Image& image) {
   const int height = static_cast<int>(image.shape[0]), width = static_cast<int>(image.shape[1]),
             channels = static_cast<int>(image.shape[2]);

@@ -30,6 +30,10 @@ ImageHeader read_image_header(std::string_view content, const std::string& name)
 /// Throws DataError that begins with `name` if the content is not exactly an intact image.
 Image decode_image(std::string_view content, const std::string& name, int channels);
 
+/// The labels [H,W,1] of a mask, the levels of a grey PNG of 8 bits. Throws DataError likewise, and if it is another
+/// kind of image, whose levels would become others.
+Image decode_mask(std::string_view content, const std::string& name);
+
 /// The image as a PNG file, of 1 or 3 channels.
 std::string encode_png(const Image& image);
 

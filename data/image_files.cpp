@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 struct LabelledFile {
   std::string path;
   int label;
+  std::string mask = {};  // the file with the labels of the pixels, if they have some
 };
 
 /// What a source lists.
@@ -28,9 +29,10 @@ struct Listing {
   std::string name;
   std::vector<std::string> classes;
   std::vector<LabelledFile> files;
+  bool has_masks = false;
 };
 
-class ImageFiles final : public Dataset {
+class ImageFiles final : public ImageDataset {
  public:
   ImageFiles(Listing listing, const Shape& image_shape) : listing_(std::move(listing)), image_shape_(image_shape) {}
 
@@ -41,11 +43,30 @@ class ImageFiles final : public Dataset {
   std::string name() const override { return listing_.name; }
   Image image(std::int64_t index) const override {
     const std::string& path = at(index).path;
-    return decode_image(read_file(path, "the image", kMaxImageBytes), path, static_cast<int>(image_shape_[2]));
+    return checked(decode_image(content_of(path), path, static_cast<int>(image_shape_[2])), path);
   }
-  int label(std::int64_t index) const override { return at(index).label; }
+  int label(std::int64_t index) const override { return has_masks() ? ImageDataset::label(index) : at(index).label; }
+  bool has_masks() const override { return listing_.has_masks; }
+  Image mask(std::int64_t index) const override {
+    if (!has_masks()) return ImageDataset::mask(index);
+    const std::string& path = at(index).mask;
+    const Image mask = checked(decode_mask(content_of(path), path), path);
+    for (const int label : mask.pixels) {
+      BRAID_CHECK(label < classes(), DataError, path, ": expected labels 0 to ", classes() - 1,
+                  " (data.classes), found ", label);
+    }
+    return mask;
+  }
 
  private:
+  static std::string content_of(const std::string& path) { return read_file(path, "the image", kMaxImageBytes); }
+  Image checked(const Image& image, const std::string& path) const {
+    const bool fits = image.shape[0] == image_shape_[0] && image.shape[1] == image_shape_[1];
+    BRAID_CHECK(!has_masks() || fits, DataError, path, ": expected ", image_shape_[0], 'x', image_shape_[1],
+                " pixels (data.image_size), found ", image.shape[0], 'x', image.shape[1],
+                "; images with masks are not resized");
+    return image;
+  }
   const LabelledFile& at(std::int64_t index) const {
     check_index(index);
     return listing_.files[static_cast<std::size_t>(index)];
@@ -77,9 +98,10 @@ std::vector<LabelledFile> part_of(const std::vector<LabelledFile>& files, Split 
   return part;
 }
 
-std::shared_ptr<const Dataset> make(Listing listing, const std::string& source, Split split, bool has_test_set,
-                                    const ImageFilesOptions& options) {
-  BRAID_CHECK(listing.classes.size() >= 2, DataError, source, ": expected at least two classes, got ",
+std::shared_ptr<const ImageDataset> make(Listing listing, const std::string& source, Split split, bool has_test_set,
+                                         const ImageFilesOptions& options) {
+  BRAID_CHECK(listing.classes.size() >= 2 || listing.has_masks, DataError, source,
+              ": expected at least two classes, got ",
               listing.classes.empty() ? "none" : "only '" + listing.classes.front() + "'",
               "; each class has a folder, or a label in a list");
   if (!has_test_set) listing.files = part_of(listing.files, split, options);
@@ -136,6 +158,20 @@ fs::path split_folder(const fs::path& root, Split split) {
     if (fs::is_directory(root / name, ignored)) return root / name;
   }
   return {};
+}
+
+/// Where the images of a split are.
+struct Folders {
+  fs::path training;  // root/train, or root itself
+  fs::path own;       // the test set's, or that of training, of which it becomes a share
+  bool has_test_set;
+};
+
+Folders folders_of(const std::string& root, Split split) {
+  const fs::path train = split_folder(root, Split::train), test = split_folder(root, Split::test);
+  const fs::path training = train.empty() ? fs::path(root) : train;
+  const bool has_test_set = !train.empty() && !test.empty();
+  return {training, has_test_set && split == Split::test ? test : training, has_test_set};
 }
 
 /// The fields of a line of CSV (RFC 4180). False if a quote is not closed, or text surrounds quotes.
@@ -208,31 +244,46 @@ std::vector<std::string> classes_of(const std::vector<ListedImage>& images) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> image_folder(const std::string& root, Split split, const ImageFilesOptions& options) {
-  const fs::path train = split_folder(root, Split::train), test = split_folder(root, Split::test);
-  const fs::path folder = train.empty() ? fs::path(root) : train;
-  const bool has_test_set = !train.empty() && !test.empty();
+std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
+                                                 const ImageFilesOptions& options) {
+  const auto [folder, own, has_test_set] = folders_of(root, split);
+  const bool is_test_set = own != folder;
   Listing listing{"image_folder", {}, {}};
   std::map<std::string, int> labels;
   for (const fs::path& of_class : folders_in(folder)) {
     labels[of_class.filename().string()] = static_cast<int>(listing.classes.size());
     listing.classes.push_back(of_class.filename().string());
   }
-  for (const fs::path& of_class : folders_in(has_test_set && split == Split::test ? test : folder)) {
+  for (const fs::path& of_class : folders_in(own)) {
     const auto label = labels.find(of_class.filename().string());
     BRAID_CHECK(label != labels.end(), DataError, of_class.string(), ": the training set in ", folder.string(),
                 " has no such class");
     const std::vector<std::string> images = images_in(of_class);
-    BRAID_CHECK(!images.empty() || (has_test_set && split == Split::test), DataError, of_class.string(),
+    BRAID_CHECK(!images.empty() || is_test_set, DataError, of_class.string(),
                 ": expected images (.jpg, .jpeg, .png), found none");
     for (const std::string& image : images) listing.files.push_back({image, label->second});
   }
-  return make(std::move(listing), has_test_set && split == Split::test ? test.string() : folder.string(), split,
-              has_test_set, options);
+  return make(std::move(listing), own.string(), split, has_test_set, options);
 }
 
-std::shared_ptr<const Dataset> image_list(const std::string& file, const std::string& test_file,
-                                          const std::string& root, Split split, const ImageFilesOptions& options) {
+std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split split, int classes,
+                                                const ImageFilesOptions& options) {
+  const auto [training, folder, has_test_set] = folders_of(root, split);
+  Listing listing{.name = "image_masks", .classes = {}, .files = {}, .has_masks = true};
+  for (int i = 0; i < classes; ++i) listing.classes.push_back(std::to_string(i));
+  for (const std::string& image : images_in(folder / "images")) {
+    const fs::path mask =
+        (folder / "masks" / fs::path(image).lexically_relative(folder / "images")).replace_extension(".png");
+    std::error_code ignored;
+    BRAID_CHECK(fs::is_regular_file(mask, ignored), DataError, image, ": expected its mask in ", mask.string(),
+                ", found none");
+    listing.files.push_back({image, 0, mask.string()});
+  }
+  return make(std::move(listing), folder.string(), split, has_test_set, options);
+}
+
+std::shared_ptr<const ImageDataset> image_list(const std::string& file, const std::string& test_file,
+                                               const std::string& root, Split split, const ImageFilesOptions& options) {
   const std::vector<ListedImage> of_training = read_list(file, root);
   Listing listing{"csv", classes_of(of_training), {}};
   std::map<std::string, int> labels;

@@ -21,13 +21,21 @@ struct ImageFilesOptions {
 /// dot are left out, and so are files that do not end with .jpg, .jpeg or .png.
 /// Throws DataError if there are fewer than two classes, a class or the split is empty, or the test set has a class
 /// that the training set lacks.
-std::shared_ptr<const Dataset> image_folder(const std::string& root, Split split, const ImageFilesOptions& options);
+std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
+                                                 const ImageFilesOptions& options);
 
 /// The images that a CSV file lists, one per line: path,label. The first line may name these columns. Relative paths
 /// begin at `root`, or where the file is if that is empty. Classes are sorted by name, or by number if all are numbers.
 /// `test_file`, if not empty, lists the test set.
 /// Throws DataError "file:line: problem" if a line is malformed, and as image_folder().
-std::shared_ptr<const Dataset> image_list(const std::string& file, const std::string& test_file,
-                                          const std::string& root, Split split, const ImageFilesOptions& options);
+std::shared_ptr<const ImageDataset> image_list(const std::string& file, const std::string& test_file,
+                                               const std::string& root, Split split, const ImageFilesOptions& options);
+
+/// For segmentation: the images in root/images, in which the file of the same path in root/masks, a PNG, shows the
+/// class of each pixel as a grey level, 0 to classes − 1. With root/train and root/test (or root/val), the folders are
+/// in these. Images and masks have options.image_shape. Throws DataError if an image has no mask, or the split is
+/// empty.
+std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split split, int classes,
+                                                const ImageFilesOptions& options);
 
 }  // namespace braid

@@ -2,30 +2,27 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
-#include <numeric>
+#include <utility>
 
+#include "core/exception_text.h"
 #include "core/start_thread.h"
 #include "core/text.h"
 
 namespace braid {
 namespace {
 
-/// The number of no sample: the random stream of an epoch's order.
-constexpr std::int64_t kOrder = std::numeric_limits<std::uint32_t>::max();
-
 /// Of the random stream of a batch, added to its epoch.
 constexpr std::int64_t kMixing = std::int64_t{1} << 31;
 
-Generator generator(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
-  return Generator(seed, static_cast<std::uint64_t>(epoch) << 32 | static_cast<std::uint64_t>(sample));
+/// Throws Error that holds the exception that is being handled. Catches exceptions of the user's code.
+template <class Thrown>
+[[noreturn]] void rethrow(const std::string& where) {
+  std::throw_with_nested(Thrown(message("[loader] ", where, ": ", exception_text(std::current_exception()))));
 }
 
-/// Fisher–Yates.
-void shuffle(std::vector<std::int64_t>& order, Generator random) {
-  for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
-  }
+const Dataset& checked(const std::shared_ptr<const Dataset>& dataset) {
+  BRAID_CHECK(dataset != nullptr, Error, "[loader] expected a dataset, got null");
+  return *dataset;
 }
 
 const LoaderOptions& checked(const LoaderOptions& options, const Dataset& dataset) {
@@ -33,15 +30,51 @@ const LoaderOptions& checked(const LoaderOptions& options, const Dataset& datase
   BRAID_CHECK(options.workers >= 0, ConfigError, "[loader] expected workers >= 0, got ", options.workers);
   BRAID_CHECK(options.prefetch >= 1, ConfigError, "[loader] expected prefetch >= 1, got ", options.prefetch);
   BRAID_CHECK(options.max_bad >= 0, ConfigError, "[loader] expected max_bad >= 0, got ", options.max_bad);
+  BRAID_CHECK(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, ConfigError,
+              "[loader] expected a rank of 0 to ranks - 1, got rank ", options.rank, " of ", options.ranks);
+  BRAID_CHECK(options.shards >= 0 && options.shards % options.ranks == 0, ConfigError,
+              "[loader] expected shards to be a multiple of ", plural(options.ranks, "rank"), ", got ", options.shards);
+  const int shards = options.shards > 0 ? options.shards : options.ranks;
+  BRAID_CHECK(options.batch_size % shards == 0, ConfigError, "[loader] expected a batch_size that is a multiple of ",
+              plural(shards, "shard"), ", got ", options.batch_size);
+  BRAID_CHECK(options.ranks == 1 || !options.mixing.any(), ConfigError,
+              "[loader] mixing needs all images of a batch, and with several ranks, each has a part of them");
   const MixingOptions& mixing = options.mixing;
   BRAID_CHECK(mixing.mixup_alpha >= 0 && mixing.cutmix_alpha >= 0, ConfigError,
               "[loader] expected mixup_alpha and cutmix_alpha >= 0, got ", mixing.mixup_alpha, " and ",
               mixing.cutmix_alpha);
   BRAID_CHECK(mixing.probability >= 0 && mixing.probability <= 1, ConfigError,
               "[loader] expected a probability of mixing in [0, 1], got ", mixing.probability);
-  BRAID_CHECK(dataset.size() < kOrder, ConfigError, "[loader] expected less than ", kOrder, " samples, ",
+  BRAID_CHECK(dataset.size() < kNoSample, ConfigError, "[loader] expected less than ", kNoSample, " samples, ",
               dataset.name(), " has ", dataset.size());
+  BRAID_CHECK(options.sampler == nullptr || !options.shuffle, ConfigError,
+              "[loader] expected shuffle or a sampler, got both");
   return options;
+}
+
+/// The dataset, if it is read as labelled images.
+const ImageDataset* images_of(const Dataset& dataset, const LoaderOptions& options) {
+  const auto* images = options.collate == nullptr ? dynamic_cast<const ImageDataset*>(&dataset) : nullptr;
+  BRAID_CHECK(images != nullptr || (options.transform == TransformOptions{} && !options.mixing.any()), ConfigError,
+              "[loader] transform and mixing are for image datasets without a collate function; ", dataset.name(),
+              options.collate == nullptr ? " is no image dataset" : " has one");
+  const TransformOptions& changes = options.transform;
+  const bool keep_places = !changes.random_resized_crop && !changes.color_jitter.any() && changes.crop_pct == 1;
+  BRAID_CHECK(images == nullptr || !images->has_masks() || (keep_places && !options.mixing.any()), ConfigError,
+              "[loader] ", dataset.name(),
+              " has a label for each pixel: its images cannot be resized, mixed, or changed in colour");
+  return images;
+}
+
+std::optional<Transform> transform_of(const ImageDataset* images, const LoaderOptions& options) {
+  if (images == nullptr) return {};
+  return Transform(options.transform, images->image_shape());
+}
+
+std::shared_ptr<const Sampler> sampler_of(const Dataset& dataset, const LoaderOptions& options) {
+  if (options.sampler != nullptr) return options.sampler;
+  if (options.shuffle) return std::make_shared<RandomSampler>(dataset.size());
+  return std::make_shared<SequentialSampler>(dataset.size());
 }
 
 std::int64_t count_batches(std::int64_t samples, const LoaderOptions& options) {
@@ -49,13 +82,24 @@ std::int64_t count_batches(std::int64_t samples, const LoaderOptions& options) {
   return samples / options.batch_size + (partial ? 1 : 0);
 }
 
+void check_order(std::span<const std::int64_t> order, std::int64_t samples, const Dataset& dataset) {
+  BRAID_CHECK(std::ssize(order) == samples, Error, "[loader] expected the sampler's order to have its size, ", samples,
+              ", got ", order.size());
+  for (const std::int64_t sample : order) {
+    BRAID_CHECK(sample >= 0 && sample < dataset.size(), Error, "[loader] the sampler asks for sample ", sample, ", ",
+                dataset.name(), " has 0 to ", dataset.size() - 1);
+  }
+}
+
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
-      options_(checked(options, *dataset_)),
-      transform_(options.transform, dataset_->image_shape()),
-      samples_(dataset_->size()),
+      options_(checked(options, checked(dataset_))),
+      images_(images_of(*dataset_, options)),
+      transform_(transform_of(images_, options)),
+      sampler_(sampler_of(*dataset_, options)),
+      samples_(sampler_->size()),
       batches_(count_batches(samples_, options)) {}
 
 Loader::~Loader() { stop(); }
@@ -64,11 +108,11 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   BRAID_CHECK(epoch >= 0, ConfigError, "[loader] expected epoch >= 0, got ", epoch);
   BRAID_CHECK(first_batch >= 0 && first_batch <= batches_, ConfigError, "[loader] expected a first batch of 0 to ",
               batches_, ", got ", first_batch);
+  std::vector<std::int64_t> order = sampler_->order(epoch, options_.seed);
+  check_order(order, samples_, *dataset_);
   stop();
   epoch_ = epoch;
-  order_.resize(static_cast<std::size_t>(samples_));
-  std::iota(order_.begin(), order_.end(), std::int64_t{0});
-  if (options_.shuffle) shuffle(order_, generator(options_.seed, epoch, kOrder));
+  order_ = std::move(order);
   loaded_.clear();
   waited_ = 0;
   claimed_ = taken_ = first_batch;
@@ -85,7 +129,7 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
 }
 
 bool Loader::next(Batch& batch) {
-  BRAID_CHECK(epoch_ >= 0, Error, "[loader] start_epoch must be called before next");
+  if (epoch_ < 0) start_epoch(0);
   if (taken_ == batches_) return false;  // no lock: only this thread writes it
   const auto start = std::chrono::steady_clock::now();
   Loaded loaded = options_.workers == 0 ? try_load(taken_++) : take();
@@ -116,8 +160,9 @@ void Loader::note_bad(std::map<std::int64_t, std::string> bad) {
     if (shown++ < kShown) list += (list.empty() ? "" : "; ") + why;
   }
   if (shown > kShown) list += message("; and ", shown - kShown, " more");
-  throw DataError(message("[data] ", plural(bad_.size(), "image"), " of ", dataset_->name(),
-                          " cannot be read, more than data.max_bad = ", options_.max_bad, ": ", list));
+  throw DataError(message("[data] ", plural(bad_.size(), images_ != nullptr ? "image" : "sample"), " of ",
+                          dataset_->name(), " cannot be read, more than data.max_bad = ", options_.max_bad, ": ",
+                          list));
 }
 
 Loader::Iterator Loader::begin() {
@@ -125,53 +170,118 @@ Loader::Iterator Loader::begin() {
   return Iterator(*this);
 }
 
-bool Loader::find_readable(std::int64_t place, std::map<std::int64_t, std::string>& bad, std::int64_t& sample,
-                           Image& image) const {
+template <class Read>
+bool Loader::read_sample(std::int64_t place, std::map<std::int64_t, std::string>& bad, const Read& read) const {
   for (std::int64_t tried = 0; tried < samples_; ++tried) {
-    sample = order_[static_cast<std::size_t>((place + tried) % samples_)];
+    const std::int64_t sample = order_[static_cast<std::size_t>((place + tried) % samples_)];
     try {
-      image = dataset_->image(sample);
+      read(sample);
       return true;
     } catch (const DataError& error) {
-      bad.emplace(sample, error.what());
+      bad.emplace(sample, images_ != nullptr ? error.what() : message("sample ", sample, ": ", error.what()));
       if (std::ssize(bad) > options_.max_bad) return false;
+    } catch (const std::exception&) {
+      rethrow<Error>(message(dataset_->name(), ": sample ", sample));
     }
   }
-  return false;
+  throw DataError(message("[data] no ", images_ != nullptr ? "image" : "sample", " of ", dataset_->name(),
+                          " can be read: ", bad.begin()->second));
+}
+
+void Loader::load_mask(const Image& mask, std::int64_t sample, std::span<std::int32_t> labels) const {
+  Generator random = epoch_generator(options_.seed, epoch_, sample);
+  const CropFlip crop = transform_->draw(random);  // what the transform has drawn for the image
+  const std::int64_t height = mask.shape[0], width = mask.shape[1];
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      const std::int64_t from_y = y + crop.dy, from_x = (crop.flip ? width - 1 - x : x) + crop.dx;
+      const bool outside = from_y < 0 || from_y >= height || from_x < 0 || from_x >= width;
+      labels[static_cast<std::size_t>(y * width + x)] =
+          outside ? 0 : mask.pixels[static_cast<std::size_t>(from_y * width + from_x)];
+    }
+  }
+}
+
+void Loader::load_images(std::int64_t first, std::int64_t count, Loaded& loaded) const {
+  const Shape shape = images_->image_shape();
+  const auto image_size = static_cast<std::size_t>(shape.size());
+  const bool has_masks = images_->has_masks();
+  loaded.batch = blank_batch(*images_, count);
+  const std::span<float> images = loaded.batch.images.as<float>();
+  const std::span<std::int32_t> all_labels = loaded.batch.labels.as<std::int32_t>();
+  const std::size_t labels_of_one = all_labels.size() / static_cast<std::size_t>(count);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    std::int64_t sample = 0;
+    Image image, mask;
+    const auto read = [&](std::int64_t index) {
+      sample = index;
+      image = images_->image(index);
+      if (has_masks) mask = images_->mask(index);
+    };
+    if (!read_sample(first + static_cast<std::int64_t>(i), loaded.bad, read)) return;
+    BRAID_CHECK(image.shape.rank() == 3 && image.shape[2] == shape[2] && image.shape.size() > 0, DataError, "[loader] ",
+                images_->name(), ": image ", sample, " has shape ", image.shape, ", expected ",
+                plural(shape[2], "channel"));
+    BRAID_CHECK(std::ssize(image.pixels) == image.shape.size(), DataError, "[loader] ", images_->name(), ": image ",
+                sample, " has ", plural(image.pixels.size(), "byte"), ", expected ", image.shape.size(), " for shape ",
+                image.shape);
+    Generator random = epoch_generator(options_.seed, epoch_, sample);
+    (*transform_)(image, random, images.subspan(i * image_size, image_size));
+    const std::span<std::int32_t> labels = all_labels.subspan(i * labels_of_one, labels_of_one);
+    if (has_masks) {
+      BRAID_CHECK(image.shape == shape && mask.shape == Shape({shape[0], shape[1], 1}), DataError, "[loader] ",
+                  images_->name(), ": image ", sample, " has shape ", image.shape, " and its mask ", mask.shape,
+                  ", expected ", shape, " and [", shape[0], ',', shape[1], ",1]");
+      load_mask(mask, sample, labels);
+    } else {
+      labels[0] = images_->label(sample);
+    }
+    for (const std::int32_t label : labels) {
+      BRAID_CHECK(label >= 0 && label < images_->classes(), DataError, "[loader] ", images_->name(),
+                  ": label of sample ", sample, " is ", label, ", expected 0 to ", images_->classes() - 1);
+    }
+  }
+  if (options_.mixing.any()) {
+    Generator random = epoch_generator(options_.seed, epoch_ | kMixing, first / options_.batch_size);
+    mix(options_.mixing, random, images_->classes(), loaded.batch);
+  }
+}
+
+void Loader::load_tensors(std::int64_t first, std::int64_t count, Loaded& loaded) const {
+  std::vector<Sample> samples(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> indices(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto read = [&](std::int64_t index) {
+      Generator random = epoch_generator(options_.seed, epoch_, index);
+      samples[i] = dataset_->sample(index, random);
+      indices[i] = index;
+    };
+    if (!read_sample(first + static_cast<std::int64_t>(i), loaded.bad, read)) return;
+  }
+  std::vector<Array>& tensors = loaded.batch.tensors;
+  try {
+    tensors = options_.collate != nullptr ? options_.collate(samples) : stack(samples, indices);
+    BRAID_CHECK(!tensors.empty(), DataError, "the collate function returned no tensors");
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      BRAID_CHECK(tensors[i].data() != nullptr, DataError, "tensor ", i, " of the collate function is empty");
+    }
+  } catch (const std::exception&) {
+    rethrow<DataError>(message(dataset_->name(), ": batch ", first / options_.batch_size));
+  }
 }
 
 Loader::Loaded Loader::load(std::int64_t number) const {
-  const std::int64_t first = number * options_.batch_size;
-  const std::int64_t count = std::min(options_.batch_size, samples_ - first);
-  const Shape shape = dataset_->image_shape();
-  const auto image_size = static_cast<std::size_t>(shape.size());
-  Loaded loaded{{Array(DType::f32, {count, shape[0], shape[1], shape[2]}), Array(DType::i32, {count})}, nullptr};
-  const std::span<float> images = loaded.batch.images.as<float>();
-  const std::span<std::int32_t> labels = loaded.batch.labels.as<std::int32_t>();
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    std::int64_t sample = 0;
-    Image image;
-    if (!find_readable(first + static_cast<std::int64_t>(i), loaded.bad, sample, image)) {
-      BRAID_CHECK(std::ssize(loaded.bad) > options_.max_bad, DataError, "[data] no image of ", dataset_->name(),
-                  " can be read: ", loaded.bad.begin()->second);
-      return loaded;
-    }
-    BRAID_CHECK(image.shape.rank() == 3 && image.shape[2] == shape[2] && image.shape.size() > 0, DataError, "[loader] ",
-                dataset_->name(), ": image ", sample, " has shape ", image.shape, ", expected ",
-                plural(shape[2], "channel"));
-    BRAID_CHECK(std::ssize(image.pixels) == image.shape.size(), DataError, "[loader] ", dataset_->name(), ": image ",
-                sample, " has ", plural(image.pixels.size(), "byte"), ", expected ", image.shape.size(), " for shape ",
-                image.shape);
-    Generator random = generator(options_.seed, epoch_, sample);
-    transform_(image, random, images.subspan(i * image_size, image_size));
-    labels[i] = dataset_->label(sample);
-    BRAID_CHECK(labels[i] >= 0 && labels[i] < dataset_->classes(), DataError, "[loader] ", dataset_->name(),
-                ": label of sample ", sample, " is ", labels[i], ", expected 0 to ", dataset_->classes() - 1);
+  const std::int64_t in_batch = std::min(options_.batch_size, samples_ - number * options_.batch_size);
+  Loaded loaded;
+  const bool split = shards() > 1 && in_batch % shards() == 0;
+  const std::int64_t count = split ? in_batch / options_.ranks : in_batch;
+  const std::int64_t first = number * options_.batch_size + (split ? options_.rank * count : 0);
+  if (images_ != nullptr) {
+    load_images(first, count, loaded);
+  } else {
+    load_tensors(first, count, loaded);
   }
-  if (options_.mixing.any()) {
-    Generator random = generator(options_.seed, epoch_ | kMixing, number);
-    mix(options_.mixing, random, dataset_->classes(), loaded.batch);
-  }
+  loaded.batch.split = split;
   return loaded;
 }
 

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-class MemoryDataset : public Dataset {
+class MemoryDataset : public ImageDataset {
  public:
   /// pixels: u8 [N,H,W,C], image_shape: [H,W,C], labels: [N], class_names: one per class, or none.
   /// Throws DataError unless there is one label in 0 … classes - 1 for every image.
@@ -21,7 +21,7 @@ class MemoryDataset : public Dataset {
   Shape image_shape() const override { return image_shape_; }
   int classes() const override { return classes_; }
   std::vector<std::string> class_names() const override {
-    return class_names_.empty() ? Dataset::class_names() : class_names_;
+    return class_names_.empty() ? ImageDataset::class_names() : class_names_;
   }
   std::string name() const override { return name_; }
   /// Throws DataError if the index is out of range, as does label().

@@ -15,16 +15,18 @@ namespace {
 /// A part of a scan, by one thread.
 class Scanner {
  public:
-  Scanner(const Dataset& dataset, const TransformOptions& options)
+  Scanner(const ImageDataset& dataset, const TransformOptions& options)
       : dataset_(dataset), shape_(dataset.image_shape()), transform_(options, shape_), crops_(options.crop_pct < 1) {
     scan.sums.resize(static_cast<std::size_t>(shape_[2]));
     scan.squares.resize(scan.sums.size());
+    scan.per_class.resize(static_cast<std::size_t>(dataset.classes()));
   }
 
   void look_at(std::int64_t sample) {
     ++scan.images;
     try {
       const Image image = dataset_.image(sample);
+      if (dataset_.has_masks()) count_classes(dataset_.mask(sample).pixels);
       ++scan.sizes[{image.shape[0], image.shape[1]}];
       scan.deep += image.bits > 8 ? 1 : 0;
       if (image.shape == shape_ && !crops_) {
@@ -54,7 +56,15 @@ class Scanner {
     scan.pixels += static_cast<std::int64_t>(pixels.size() / channels);
   }
 
-  const Dataset& dataset_;
+  void count_classes(std::span<const std::uint8_t> mask) {
+    std::vector<bool> shown(scan.per_class.size());
+    for (const std::uint8_t label : mask) {
+      if (label < shown.size()) shown[label] = true;
+    }
+    for (std::size_t k = 0; k < shown.size(); ++k) scan.per_class[k] += shown[k] ? 1 : 0;
+  }
+
+  const ImageDataset& dataset_;
   Shape shape_;
   Transform transform_;
   bool crops_;
@@ -67,6 +77,7 @@ void merge(DatasetScan& all, DatasetScan part) {
   all.pixels += part.pixels;
   for (const auto& [size, count] : part.sizes) all.sizes[size] += count;
   all.bad.merge(part.bad);
+  for (std::size_t k = 0; k < part.per_class.size(); ++k) all.per_class[k] += part.per_class[k];
   for (std::size_t c = 0; c < part.sums.size(); ++c) {
     all.sums[c] += part.sums[c];
     all.squares[c] += part.squares[c];
@@ -93,12 +104,13 @@ std::vector<double> DatasetScan::deviation() const {
   return deviations;
 }
 
-DatasetScan scan_dataset(const Dataset& dataset, const TransformOptions& options, int threads, std::int64_t most) {
+DatasetScan scan_dataset(const ImageDataset& dataset, const TransformOptions& options, int threads, std::int64_t most) {
   const std::int64_t size = dataset.size(), count = std::min(size, most);
   Scanner first(dataset, options);
   DatasetScan scan = first.scan;
-  scan.per_class.resize(static_cast<std::size_t>(dataset.classes()));
-  for (std::int64_t i = 0; i < size; ++i) ++scan.per_class[static_cast<std::size_t>(dataset.label(i))];
+  if (!dataset.has_masks()) {
+    for (const int label : dataset.labels()) ++scan.per_class[static_cast<std::size_t>(label)];
+  }
 
   std::atomic<std::int64_t> next = 0;
   std::mutex mutex;

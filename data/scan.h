@@ -13,8 +13,9 @@
 namespace braid {
 
 struct DatasetScan {
-  std::int64_t images = 0;                                                   ///< looked at
-  std::vector<std::int64_t> per_class;                                       ///< images of the whole dataset
+  std::int64_t images = 0;  ///< looked at
+  /// Images of the whole dataset; of masks, the images looked at that show the class.
+  std::vector<std::int64_t> per_class;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sizes = {};  ///< images by height and width
   std::map<std::int64_t, std::string> bad = {};                              ///< by sample, why it cannot be read
   std::int64_t deep = 0;                                                     ///< images of 16 bits per channel
@@ -29,6 +30,6 @@ struct DatasetScan {
 
 /// Reads the images, or `most` of them at equal distances, in several threads; the result does not depend on their
 /// number. The sums are of pixels as a transform with these options shows them without random changes.
-DatasetScan scan_dataset(const Dataset& dataset, const TransformOptions& options, int threads, std::int64_t most);
+DatasetScan scan_dataset(const ImageDataset& dataset, const TransformOptions& options, int threads, std::int64_t most);
 
 }  // namespace braid

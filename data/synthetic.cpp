@@ -48,7 +48,7 @@ void append_with_noise(const std::vector<std::uint8_t>& pattern, Generator rando
 
 }  // namespace
 
-std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options) {
+std::shared_ptr<const ImageDataset> synthetic(const SyntheticOptions& options) {
   check(options);
   std::vector<std::vector<std::uint8_t>> patterns;
   for (int k = 0; k < std::min<std::int64_t>(options.classes, options.size); ++k) {

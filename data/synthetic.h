@@ -21,6 +21,6 @@ struct SyntheticOptions {
 
 /// The same options give the same bytes everywhere. Labels go 0, 1, …, classes - 1, 0, 1, …
 /// Throws ConfigError if an option is out of range.
-std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options);
+std::shared_ptr<const ImageDataset> synthetic(const SyntheticOptions& options);
 
 }  // namespace braid

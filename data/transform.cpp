@@ -104,7 +104,7 @@ void Transform::operator()(const Image& image, Generator& random, std::span<floa
     }
     pixels = changed;
   }
-  apply(pixels, draw(random), out);
+  apply(pixels, draw(random), out);  // what is drawn first moves masks, too (Loader::load_mask)
   add_noise(random, out);
   erase(random, out);
 }

@@ -30,6 +30,7 @@ struct TransformOptions {
   double crop_pct = 1;
   ColorJitter color_jitter = {};
   double random_erasing = 0;  ///< probability that a rectangle (2 to 33 % of the area) turns to 0 after normalisation
+  friend bool operator==(const TransformOptions&, const TransformOptions&) = default;
 };
 
 /// Where an output image comes from: output pixel (y, x) shows source pixel (y + dy, x + dx), or a black one if that

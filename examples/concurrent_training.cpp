@@ -19,8 +19,8 @@ void train(int epochs, const std::string& folder) {
   braid::Loader small_batches(images, {.batch_size = 64, .shuffle = true, .seed = 2, .transform = normalise});
 
   braid::Session session({.device = "auto"});
-  auto resnet = braid::models::resnet20(session, {.classes = 10, .channels = 1});
-  braid::models::LeNet5 lenet(session, {.classes = 10, .channels = 1, .image_size = 28});
+  auto& resnet = session.add("resnet", braid::models::resnet20, {.classes = 10, .channels = 1});
+  auto& lenet = session.add<braid::models::LeNet5>("lenet", {.classes = 10, .channels = 1, .image_size = 28});
   braid::SGD resnet_sgd(resnet.parameters(), {.lr = 0.1, .momentum = 0.9});
   braid::Adam lenet_adam(lenet.parameters(), {.lr = 1e-3});
 

@@ -21,6 +21,7 @@ struct AlexNetOptions {
 /// images [N,H,W,channels] → logits [N,classes]
 class AlexNet final : public Module {
  public:
+  using Options = AlexNetOptions;
   explicit AlexNet(Context& context, const AlexNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

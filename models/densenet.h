@@ -21,6 +21,7 @@ struct DenseNetOptions {
 /// images [N,H,W,channels] → logits [N,classes]
 class DenseNet121 final : public Module {
  public:
+  using Options = DenseNetOptions;
   explicit DenseNet121(Context& context, const DenseNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

@@ -22,6 +22,7 @@ struct GoogLeNetOptions {
 /// images [N,H,W,channels] → logits [N,classes]
 class GoogLeNet final : public Module {
  public:
+  using Options = GoogLeNetOptions;
   explicit GoogLeNet(Context& context, const GoogLeNetOptions& options = {});
   Tensor forward(const Tensor& x) override { return classify(x, nullptr); }
   /// The main classifier, and in training with `auxiliary` the one after inception4a and the one after inception4d.

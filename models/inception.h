@@ -25,6 +25,7 @@ struct InceptionV3Options {
 /// images [N,H,W,channels] → logits [N,classes]
 class InceptionV3 final : public Module {
  public:
+  using Options = InceptionV3Options;
   explicit InceptionV3(Context& context, const InceptionV3Options& options = {});
   Tensor forward(const Tensor& x) override { return classify(x, nullptr); }
   /// The main classifier, and in training with `auxiliary` the one after Mixed_6e.

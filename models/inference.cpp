@@ -49,32 +49,25 @@ std::vector<NodeId> foldable_convolutions(const StepGraph& graph) {
 
 }  // namespace
 
-Inference::~Inference() {
-  for (const auto& [slots, pair] : folded_) {
-    Parameter* const tensors[] = {pair.folded_weight, pair.folded_bias};
-    model_.context().release(tensors);
-  }
-}
-
 Inference::Folded& Inference::folded(const Match& match) {
   Context& context = model_.context();
   const auto conv = match.graph.inputs(match.conv_node), norm = match.graph.inputs(match.norm_node);
   const auto parameter = [&](ValueId value) { return parameter_of(context, match.graph, value); };
   Parameter &weight = *parameter(conv[1]), &scale = *parameter(norm[1]);
-  const auto [found, is_new] = folded_.try_emplace({weight.slot(), scale.slot()});
-  Folded& pair = found->second;
-  if (!is_new) return pair;
-  pair = {.weight = &weight,
-          .bias = conv.size() > kBias ? parameter(conv[kBias]) : nullptr,
-          .scale = &scale,
-          .shift = parameter(norm[2]),
-          .mean = parameter(norm[3]),
-          .variance = parameter(norm[4]),
-          .epsilon = match.norm.attributes().epsilon};
-  pair.folded_weight = &context.add(weight.name() + ".folded", weight.desc(), ValueKind::parameter);
-  pair.folded_bias = &context.add(weight.name() + ".folded_bias", scale.desc(), ValueKind::parameter);
+  const std::pair key(weight.slot(), scale.slot());
+  if (const auto found = folded_.find(key); found != folded_.end()) return found->second;
+  Folded pair{.weight = &weight,
+              .bias = conv.size() > kBias ? parameter(conv[kBias]) : nullptr,
+              .scale = &scale,
+              .shift = parameter(norm[2]),
+              .mean = parameter(norm[3]),
+              .variance = parameter(norm[4]),
+              .epsilon = match.norm.attributes().epsilon,
+              .tensors = OwnedTensors(weight)};
+  pair.tensors.add_another(weight.name() + ".folded", weight.desc(), ValueKind::parameter);
+  pair.tensors.add_another(weight.name() + ".folded_bias", scale.desc(), ValueKind::parameter);
   fold(pair);
-  return pair;
+  return folded_.emplace(key, std::move(pair)).first->second;
 }
 
 void Inference::fold(const Folded& pair) {
@@ -93,8 +86,8 @@ void Inference::fold(const Folded& pair) {
     std::ranges::transform(source, weight.as<float>().subspan(k * size, size).begin(),
                            [factor](float w) { return static_cast<float>(static_cast<double>(w) * factor); });
   }
-  context.write(*pair.folded_weight, weight);
-  context.write(*pair.folded_bias, bias);
+  context.write(pair.folded_weight(), weight);
+  context.write(pair.folded_bias(), bias);
 }
 
 void Inference::refresh() {
@@ -105,8 +98,6 @@ void Inference::refresh() {
       fold(pair);
       continue;
     }
-    Parameter* const tensors[] = {pair.folded_weight, pair.folded_bias};
-    model_.context().release(tensors);
     folded_.erase(current);
   }
 }
@@ -116,7 +107,7 @@ const std::string& Inference::layer_name(std::string_view name) {
   return found != layers_.end() ? *found : *layers_.emplace(name).first;
 }
 
-Tensor Inference::operator()(const Array& images, DType dtype) {
+Tensor Inference::operator()(const Array& images, DType dtype, Layout layout) {
   Tape& tape = Tape::current();
   Tape scratch(model_.context());
   ValueId input = kNoValue, output = kNoValue;
@@ -125,7 +116,7 @@ Tensor Inference::operator()(const Array& images, DType dtype) {
     scratch.start_step(nullptr);
     const Tape::Guard guard(scratch);
     const NoGrad no_grad;
-    const Tensor recorded = images;
+    const Tensor recorded = place(images, layout);
     input = recorded.id();
     output = model_(cast(recorded, dtype)).id();
   }
@@ -144,7 +135,9 @@ Tensor Inference::operator()(const Array& images, DType dtype) {
     if (copy == kNoValue && slot >= 0) copy = tape.record_parameter(model_.context().parameter(slot));
     return copy;
   };
-  copies[static_cast<std::size_t>(input)] = tape.record_input(images);
+  for (const auto& [value, array] : scratch.inputs()) {
+    copies[static_cast<std::size_t>(value)] = value == input ? place(images, layout).id() : tape.record_input(array);
+  }
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     if (is_folded[static_cast<std::size_t>(id)]) continue;
     const Tape::Layer layer(tape, layer_name(scratch.layer(id)));
@@ -157,8 +150,8 @@ Tensor Inference::operator()(const Array& images, DType dtype) {
       Conv2dOptions options = match.conv.attributes();
       options.activation = match.norm.attributes().activation;
       op = std::make_shared<ops::Conv2d>(options);
-      inputs = {copy_of(graph.inputs(conv)[0]), cast(Tensor(*pair.folded_weight), dtype).id(),
-                cast(Tensor(*pair.folded_bias), dtype).id()};
+      inputs = {copy_of(graph.inputs(conv)[0]), cast(Tensor(pair.folded_weight()), dtype).id(),
+                cast(Tensor(pair.folded_bias()), dtype).id()};
     } else {
       for (const ValueId value : graph.inputs(id)) inputs.push_back(copy_of(value));
     }
@@ -167,7 +160,7 @@ Tensor Inference::operator()(const Array& images, DType dtype) {
       copies[static_cast<std::size_t>(graph.output(id, i))] = first + i;
     }
   }
-  return {tape, copies[static_cast<std::size_t>(output)]};
+  return tape.tensor(copies[static_cast<std::size_t>(output)]);
 }
 
 }  // namespace braid

@@ -15,14 +15,13 @@ class Inference {
  public:
   /// The model must outlive it.
   explicit Inference(Module& model) : model_(model) {}
-  /// Releases the folded tensors, with the same conditions as ~Module().
-  ~Inference();
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
 
-  /// Records the model in evaluation mode on the current step, computed in `dtype` → logits. Images are f32 [N,H,W,C].
-  /// Uses the folded tensors as of refresh(), or of the first call if there was none since.
-  Tensor operator()(const Array& images, DType dtype = DType::f32);
+  /// Records the model in evaluation mode on the current step, computed in `dtype` → logits. Images are f32 [N,H,W,C],
+  /// and lie as place() takes them. Uses the folded tensors as of refresh(), or of the first call if there was none
+  /// since.
+  Tensor operator()(const Array& images, DType dtype = DType::f32, Layout layout = Layout::replicated);
   /// Folds the model's parameters as they are now. Waits for the running step.
   void refresh();
 
@@ -31,7 +30,9 @@ class Inference {
   struct Folded {
     Parameter *weight, *bias, *scale, *shift, *mean, *variance;
     double epsilon;
-    Parameter *folded_weight = nullptr, *folded_bias = nullptr;
+    OwnedTensors tensors;  ///< the weight and the bias of the one convolution
+    Parameter& folded_weight() const { return *tensors.all()[0]; }
+    Parameter& folded_bias() const { return *tensors.all()[1]; }
   };
   struct Match;
 

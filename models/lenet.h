@@ -15,6 +15,7 @@ struct LeNetOptions {
 /// images [N,S,S,channels] → logits [N,classes]
 class LeNet5 final : public Module {
  public:
+  using Options = LeNetOptions;
   explicit LeNet5(Context& context, const LeNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

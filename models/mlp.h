@@ -14,6 +14,7 @@ struct MlpOptions {
 /// images [N,...] of `inputs` values each → logits [N,classes]
 class Mlp final : public Module {
  public:
+  using Options = MlpOptions;
   explicit Mlp(Context& context, const MlpOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

@@ -8,13 +8,6 @@ namespace {
 
 constexpr NormOptions kNorm{.activation = Activation::relu6, .conv_name = "0", .norm_name = "1"};
 
-/// The multiple of 8 nearest to channels·width, at least 8 and at least 90 % of it.
-std::int64_t divisible(std::int64_t channels, double width) {
-  const double exact = static_cast<double>(channels) * width;
-  const std::int64_t nearest = std::max<std::int64_t>(8, static_cast<std::int64_t>(exact + 4) / 8 * 8);
-  return static_cast<double>(nearest) < 0.9 * exact ? nearest + 8 : nearest;
-}
-
 /// A row of table 2 of the paper: `repeats` blocks, the first with the stride.
 struct MobileNetStage {
   std::int64_t expansion;

@@ -23,6 +23,7 @@ struct MobileNetOptions {
 /// images [N,H,W,channels] → logits [N,classes]
 class MobileNetV2 final : public Module {
  public:
+  using Options = MobileNetOptions;
   explicit MobileNetV2(Context& context, const MobileNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

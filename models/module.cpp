@@ -1,5 +1,7 @@
 #include "models/module.h"
 
+#include <algorithm>
+
 namespace braid {
 
 Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing) {
@@ -12,13 +14,45 @@ Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double l
   return losses.size() == 1 ? losses.front() : sum(losses);
 }
 
-Module::Module(Context& context) : context_(context), name_(context.prefix()) {
+void backward(std::span<const Objective> objectives) {
+  for (const auto& [loss, parameters] : objectives) {
+    if (parameters.empty()) {
+      backward(loss);
+    } else if (std::ranges::any_of(parameters, &Parameter::trainable)) {
+      backward(loss, parameters);
+    }
+  }
+}
+
+Module::Module(Context& context) : tensors_(context), name_(context.prefix()) {
   if (!name_.empty()) name_.pop_back();  // the dot
 }
 
+Tensor Module::forward(const Tensor&) {
+  throw Error(message("[module ", name_, "] has no forward(x): call it with a list of tensors, as in net({a, b})"));
+}
+
+std::vector<Tensor> Module::forward_all(std::span<const Tensor> inputs) {
+  BRAID_CHECK(inputs.size() == 1, Error, "[module ", name_, "] expected one tensor, got ", inputs.size());
+  return {forward(inputs[0])};
+}
+
+TrainingStep Module::training_step(const Tensor& x, const Tensor& labels, const Tensor& truth, double label_smoothing) {
+  const std::vector<Head> heads = this->heads(x);
+  return {{{training_loss(heads, truth, label_smoothing)}}, heads.front().logits, labels};
+}
+
 Tensor Module::operator()(const Tensor& x) {
+  context();
   const Tape::Layer layer(x.tape(), name_);
   return forward(x);
+}
+
+std::vector<Tensor> Module::operator()(std::span<const Tensor> inputs) {
+  context();
+  BRAID_CHECK(!inputs.empty(), Error, "[module ", name_, "] expected at least one tensor");
+  const Tape::Layer layer(inputs[0].tape(), name_);
+  return forward_all(inputs);
 }
 
 std::vector<Parameter*> Module::tensors() const {
@@ -48,22 +82,16 @@ void Module::train(bool on) {
   for (const auto& child : children_) child->train(on);
 }
 
-Parameter& Module::add_tensor(std::string_view name, const Shape& shape, ValueKind kind) {
-  Parameter& tensor = context_.add(name, {DType::f32, shape}, kind);
-  tensors_.push_back(&tensor);
-  return tensor;
-}
-
 std::string Module::path_of(std::string_view child) const {
   const std::string path = name_.empty() ? std::string(child) : message(name_, '.', child);
-  const std::string& prefix = context_.prefix();
+  const std::string& prefix = context().prefix();
   BRAID_CHECK(path.starts_with(prefix), Error, "[model] the module '", path, "' cannot be made within '", prefix, "'");
   return path.substr(prefix.size());
 }
 
 std::vector<Parameter*> Module::collect(ValueKind kind) const {
   std::vector<Parameter*> list;
-  for (Parameter* tensor : tensors_) {
+  for (Parameter* tensor : tensors_.all()) {
     if (tensor->kind() == kind) list.push_back(tensor);
   }
   for (const auto& child : children_) {

@@ -21,22 +21,48 @@ struct Head {
 /// its cross entropy and adds no node. Throws Error if there is no head.
 Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing = 0);
 
-class Module {
+/// A loss that a training step minimizes, and the parameters that it trains; an empty list: all that it depends on.
+struct Objective {
+  Tensor loss;
+  std::vector<Parameter*> parameters = {};
+};
+
+/// Records the gradients of each objective with respect to its parameters, added up. Leaves out an objective whose
+/// parameters are all frozen.
+void backward(std::span<const Objective> objectives);
+
+/// What a training step on labelled images minimizes, and the logits and labels whose accuracy it reports.
+struct TrainingStep {
+  std::vector<Objective> objectives;
+  Tensor logits, labels;
+};
+
+class Module : AddsByName<Module> {
  public:
   /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
   explicit Module(Context& context);
-  /// Releases the module's tensors. Must happen before the context is destroyed, and not between recording a step and
-  /// running it.
-  virtual ~Module() { context_.release(tensors_); }
+  /// Releases the module's tensors. Must not happen between recording a step and running it. A module whose session is
+  /// gone throws Error when called.
+  virtual ~Module() = default;
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   /// Records the ops on the current step and returns the result.
-  virtual Tensor forward(const Tensor& x) = 0;
+  /// One of the two is to be overridden: that for one tensor in and out, or that for several.
+  virtual Tensor forward(const Tensor& x);
+  virtual std::vector<Tensor> forward_all(std::span<const Tensor> inputs);
   /// The same; the tape marks the nodes as this module's.
   Tensor operator()(const Tensor& x);
+  std::vector<Tensor> operator()(std::span<const Tensor> inputs);
+  std::vector<Tensor> operator()(std::initializer_list<Tensor> inputs) {
+    return (*this)(std::span(inputs.begin(), inputs.size()));
+  }
   /// The outputs used in training: the result, and in training mode those of auxiliary classifiers if there are any.
   virtual std::vector<Head> heads(const Tensor& x) { return {{(*this)(x)}}; }
+  /// Records what a step on these images is to minimize: by default the training_loss() of the heads against `truth`,
+  /// which is the labels, or probabilities of classes. Networks that learn otherwise override it.
+  virtual TrainingStep training_step(const Tensor& x, const Tensor& labels, const Tensor& truth,
+                                     double label_smoothing = 0);
 
   /// Trained tensors of this module and its children, in order of creation.
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }
@@ -53,32 +79,38 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  Context& context() const { return context_; }
+  /// Throws Error if the session is gone.
+  Context& context() const { return tensors_.context(); }
   const std::string& name() const { return name_; }
 
  protected:
   /// Makes a child; its parameters are named "name.…". The module owns it. Also after the module's own construction,
-  /// as long as no scope lives but those that the module is in.
+  /// as long as no scope lives but those that the module is in. A braced list among the arguments is the child's
+  /// Options: add<ConvLayer>("conv", 3, 16, 3, {.padding = 1}).
+  using AddsByName::add;
+  /// Makes a parameter or state of this module.
+  Parameter& add_tensor(std::string_view name, const Shape& shape, ValueKind kind = ValueKind::parameter,
+                        DType dtype = DType::f32) {
+    return tensors_.add(path_of(name), {dtype, shape}, kind);
+  }
+
+ private:
+  friend class AddsByName<Module>;
   template <class Child, class... Arguments>
-  Child& add(std::string_view name, Arguments&&... arguments) {
-    const Context::Scope scope(context_, path_of(name));
-    auto child = std::make_unique<Child>(context_, std::forward<Arguments>(arguments)...);
+  Child& make(std::string_view name, Arguments&&... arguments) {
+    const Context::Scope scope(context(), path_of(name));
+    auto child = std::make_unique<Child>(context(), std::forward<Arguments>(arguments)...);
     Child& reference = *child;
     children_.push_back(std::move(child));
     return reference;
   }
-  /// Makes a parameter or state of this module.
-  Parameter& add_tensor(std::string_view name, const Shape& shape, ValueKind kind = ValueKind::parameter);
-
- private:
   std::vector<Parameter*> collect(ValueKind kind) const;
   /// The name of a child within the scopes that live now.
   std::string path_of(std::string_view child) const;
 
-  Context& context_;
+  OwnedTensors tensors_;
   std::string name_;
   std::vector<std::unique_ptr<Module>> children_;
-  std::vector<Parameter*> tensors_;
   bool training_ = true;
 };
 

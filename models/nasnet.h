@@ -27,6 +27,7 @@ struct NasNetOptions {
 /// images [N,H,W,channels] → logits [N,classes]
 class NasNetAMobile final : public Module {
  public:
+  using Options = NasNetOptions;
   explicit NasNetAMobile(Context& context, const NasNetOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

@@ -10,6 +10,12 @@ std::int64_t scaled(std::int64_t channels, double width) {
   return std::max<std::int64_t>(1, std::llround(static_cast<double>(channels) * width));
 }
 
+std::int64_t divisible(std::int64_t channels, double width) {
+  const double exact = static_cast<double>(channels) * width;
+  const std::int64_t nearest = std::max<std::int64_t>(8, static_cast<std::int64_t>(exact + 4) / 8 * 8);
+  return static_cast<double>(nearest) < 0.9 * exact ? nearest + 8 : nearest;
+}
+
 void check_images(std::string_view model, const Tensor& x, std::int64_t channels, std::int64_t smallest) {
   const Shape& shape = x.shape();
   BRAID_CHECK(shape.rank() == 4 && shape[3] == channels, ShapeError, '[', model, "] expected images [N,H,W,", channels,

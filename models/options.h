@@ -17,6 +17,9 @@ enum class Stem {
 /// The channels of a network made `width` times as wide: at least 1. Throws Error if width is not positive.
 std::int64_t scaled(std::int64_t channels, double width);
 
+/// The multiple of 8 nearest to channels·width, at least 8 and at least 90 % of it: the widths of mobile networks.
+std::int64_t divisible(std::int64_t channels, double width);
+
 /// Throws ShapeError if x is not [N,H,W,channels] with H and W of at least `smallest`.
 void check_images(std::string_view model, const Tensor& x, std::int64_t channels, std::int64_t smallest);
 

@@ -30,12 +30,14 @@ class PathModule : public Module {
   /// From now on its parameters get no gradient, and a batch norm keeps its running statistics.
   void freeze() {
     for (Parameter* parameter : parameters()) parameter->trainable = false;
+    keep_frozen_statistics(*this);
   }
   bool frozen() const { return !parameters().front()->trainable; }
 };
 
 class PathNet final : public Module {
  public:
+  using Options = PathNetOptions;
   /// Throws Error if an option is below 1, or if pooling leaves nothing of the image.
   PathNet(Context& context, const PathNetOptions& options);
   /// Has the modules of one path only, for ordinary training. Also throws Error if it is not a path of this grid.

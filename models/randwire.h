@@ -31,6 +31,7 @@ RandomGraph randwire_graph(std::uint64_t graph_seed, int stage);
 /// images [N,H,W,channels] → logits [N,classes]
 class RandWire final : public Module {
  public:
+  using Options = RandWireOptions;
   explicit RandWire(Context& context, const RandWireOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

@@ -4,7 +4,9 @@
 
 #include "core/suggestion.h"
 #include "models/alexnet.h"
+#include "models/dcgan.h"
 #include "models/densenet.h"
+#include "models/efficientnet.h"
 #include "models/googlenet.h"
 #include "models/inception.h"
 #include "models/lenet.h"
@@ -14,7 +16,9 @@
 #include "models/pathnet.h"
 #include "models/randwire.h"
 #include "models/resnet.h"
+#include "models/siamese.h"
 #include "models/squeezenet.h"
+#include "models/unet.h"
 #include "models/vgg.h"
 
 namespace braid::models {
@@ -49,6 +53,13 @@ Options network_options(const ModelOptions& options) {
 template <class Network, class Options>
 std::unique_ptr<Module> network(Context& context, const ModelOptions& options) {
   return std::make_unique<Network>(context, network_options<Options>(options));
+}
+
+std::unique_ptr<Module> dcgan(Context& context, const ModelOptions& options) {
+  const Shape& image = options.image_shape;
+  BRAID_CHECK(image[0] == image[1], Error, "[dcgan] expected square images, got ", image);
+  return std::make_unique<Dcgan>(
+      context, DcganOptions{.channels = image[2], .image_size = image[0], .width = scaled(64, options.width)});
 }
 
 std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
@@ -93,9 +104,27 @@ std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
   return net;
 }
 
+std::unique_ptr<Module> siamese(Context& context, const ModelOptions& options) {
+  return std::make_unique<Siamese>(
+      context, SiameseOptions{
+                   .channels = options.image_shape[2], .width = scaled(16, options.width), .classes = options.classes});
+}
+
 template <SqueezeNet::Version kVersion>
 std::unique_ptr<Module> squeezenet(Context& context, const ModelOptions& options) {
   return std::make_unique<SqueezeNet>(context, kVersion, network_options<SqueezeNetOptions>(options));
+}
+
+/// As many levels as the size can be halved, up to the paper's four.
+std::unique_ptr<Module> unet(Context& context, const ModelOptions& options) {
+  const Shape& image = options.image_shape;
+  int levels = 0;
+  while (levels < 4 && ((image[0] | image[1]) >> levels) % 2 == 0) ++levels;
+  BRAID_CHECK(levels > 0, Error, "[unet] expected images of even height and width, got ", image);
+  return std::make_unique<UNet>(
+      context,
+      UNetOptions{
+          .classes = options.classes, .channels = image[2], .levels = levels, .width = scaled(64, options.width)});
 }
 
 template <Vgg16::Norm kNorm>
@@ -108,6 +137,7 @@ struct Entry {
   std::string_view description;
   Factory factory;
   OptionNames options;
+  Task task = Task::classification;
 };
 
 constexpr std::string_view kWidth[] = {"width"};
@@ -120,8 +150,11 @@ constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "wid
 
 constexpr Entry kModels[] = {
     {"alexnet", "AlexNet, a chain of five convolutions (Krizhevsky, 2014)", network<AlexNet, AlexNetOptions>, kStem},
+    {"dcgan", "DCGAN, a generator and its discriminator (Radford, 2016)", dcgan, kWidth, Task::generation},
     {"densenet121", "DenseNet-121, whose layers read all earlier ones (Huang, 2017)",
      network<DenseNet121, DenseNetOptions>, kStem},
+    {"efficientnet_b0", "EfficientNet-B0, squeeze-and-excitation (Tan, 2019)",
+     network<EfficientNetB0, EfficientNetOptions>, kStem},
     {"googlenet", "GoogLeNet, inception modules of four branches (Szegedy, 2015)", network<GoogLeNet, GoogLeNetOptions>,
      kAuxiliary},
     {"inception_v3", "Inception v3, with factorized convolutions (Szegedy, 2016)",
@@ -148,10 +181,12 @@ constexpr Entry kModels[] = {
     {"resnet110", "ResNet-110, the form for CIFAR-10 (He, 2016)", resnet<110>, kResidual},
     {"resnet152", "ResNet-152, the form for ImageNet (He, 2016)", resnet<152>, kResidualStem},
     {"resnext50_32x4d", "ResNeXt-50, convolutions in 32 groups (Xie, 2017)", resnet<50, 32, 4>, kResidualStem},
+    {"siamese", "compares the two images of a pair by one encoder (Koch, 2015)", siamese, kWidth, Task::verification},
     {"squeezenet1_0", "SqueezeNet 1.0, squeeze and expand modules (Iandola, 2016)",
      squeezenet<SqueezeNet::Version::v1_0>, kStem},
     {"squeezenet1_1", "SqueezeNet 1.1, with less than half the arithmetic of 1.0",
      squeezenet<SqueezeNet::Version::v1_1>, kStem},
+    {"unet", "U-Net, a class for each pixel (Ronneberger, 2015)", unet, kWidth, Task::segmentation},
     {"vgg16", "VGG-16, a chain of 13 convolutions (Simonyan, 2015)", vgg16<Vgg16::Norm::none>, kStem},
     {"vgg16_bn", "VGG-16 with batch norm", vgg16<Vgg16::Norm::batch>, kStem},
 };
@@ -175,6 +210,8 @@ std::vector<std::string> model_names() {
   for (const Entry& entry : kModels) names.emplace_back(entry.name);
   return names;
 }
+
+Task model_task(std::string_view model) { return find(model).task; }
 
 std::string_view model_description(std::string_view model) { return find(model).description; }
 

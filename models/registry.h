@@ -18,9 +18,14 @@ struct ModelOptions {
   std::vector<std::int64_t> hidden = {256, 128};  ///< sizes of the hidden layers
 };
 
+/// What a model learns: the class of an image, of each pixel, whether two images are of one class, or to make images.
+enum class Task { classification, segmentation, verification, generation };
+
 /// Throws Error with the list of names if there is no such model.
 std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options);
 std::vector<std::string> model_names();
+/// Throws Error with the list of names if there is no such model.
+Task model_task(std::string_view model);
 /// A description of the model in one line. Throws Error with the list of names if there is no such model.
 std::string_view model_description(std::string_view model);
 /// Which of zero_init_residual, stem, width, auxiliary, graph_seed and hidden the model has. Throws Error with the list

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 #include "ops/elementwise.h"
 
 namespace braid::ops {
@@ -111,6 +112,46 @@ Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const 
   work.bytes += reread * x * static_cast<double>(size_of(inputs[0].dtype));
   work.flops = 8 * x;
   return work;
+}
+
+namespace {
+
+/// As inputs of the forward pass lie: x, what belongs to channels, and a residual.
+std::vector<Layout> forward_layouts(bool add) {
+  std::vector<Layout> layouts(5, Layout::replicated);
+  layouts[0] = Layout::split;
+  if (add) layouts.push_back(Layout::split);
+  return layouts;
+}
+
+}  // namespace
+
+/// Every shard normalises with the statistics of its own samples, as a process of PyTorch's DistributedDataParallel
+/// does; the running statistics become the mean of what they become for each.
+std::optional<Divided> BatchNorm::divide(const Division& node) const {
+  return divided(node, forward_layouts(attributes_.add), {Layout::split, Layout::partial_mean},
+                 std::make_shared<ShardBatchNorm>(attributes()));
+}
+
+void ShardBatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  BatchNorm(attributes()).infer(inputs, outputs);
+  for (OutputDesc& output : outputs) output.overwrites = -1;
+}
+
+Work ShardBatchNorm::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return BatchNorm(attributes()).work(inputs, outputs);
+}
+
+std::optional<Repeat> ShardBatchNorm::repeat() const { return BatchNorm(attributes()).repeat(); }
+
+std::optional<Divided> BatchNormInference::divide(const Division& node) const {
+  return divided(node, forward_layouts(attributes_.add), {Layout::split});
+}
+
+std::optional<Divided> BatchNormBackward::divide(const Division& node) const {
+  std::vector<Layout> inputs{Layout::split, Layout::split, Layout::replicated, node.layouts[3], node.layouts[4]};
+  if (activates(attributes_)) inputs.push_back(attributes_.add ? Layout::split : Layout::replicated);
+  return divided(node, inputs, {Layout::split, Layout::partial_sum, Layout::partial_sum, Layout::split});
 }
 
 }  // namespace braid::ops

@@ -33,7 +33,24 @@ class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
+
+/// The same for a shard of the samples, but for the state: the new running statistics are tensors of their own.
+class ShardBatchNorm final : public OpWith<ShardBatchNorm, BatchNormOptions> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "shard_batch_norm"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Repeat> repeat() const override;
+};
+
+/// The options of either.
+inline const BatchNormOptions& training_options(const Op& op) {
+  const auto* whole = dynamic_cast<const BatchNorm*>(&op);
+  return whole != nullptr ? whole->attributes() : static_cast<const ShardBatchNorm&>(op).attributes();
+}
 
 /// Inference: the same inputs → y like x, with the running statistics in place of the batch's. Gradients go to x and
 /// the residual only, as a frozen layer needs; gradient() throws Error if γ or β need one.
@@ -44,6 +61,7 @@ class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOpti
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 /// Repeats the forward pass for a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the
@@ -64,6 +82,7 @@ class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOption
   std::string_view name() const override { return "batch_norm_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 }  // namespace ops

@@ -1,6 +1,7 @@
 #include "ops/concat.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -76,6 +77,18 @@ void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
 Work SliceSum::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const double terms = static_cast<double>(inputs.size()), size = static_cast<double>(outputs[0].shape.size());
   return {.flops = (terms - 1) * size, .bytes = (terms + 1) * size * static_cast<double>(size_of(outputs[0].dtype))};
+}
+
+std::optional<Divided> Concat::divide(const Division& node) const {
+  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
+}
+
+std::optional<Divided> ChannelSlice::divide(const Division& node) const {
+  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
+}
+
+std::optional<Divided> SliceSum::divide(const Division& node) const {
+  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
 }
 
 }  // namespace braid::ops

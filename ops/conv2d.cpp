@@ -1,6 +1,7 @@
 #include "ops/conv2d.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 
@@ -22,6 +23,11 @@ Shape output_shape(std::string_view op, const Conv2dOptions& options, const Shap
               w, " with dilation ", options.dilation, " does not fit into the padded input of ", padded_h, "x",
               padded_w, " (input is ", x, ")");
   return {x[0], (padded_h - reach_h) / options.stride.h + 1, (padded_w - reach_w) / options.stride.w + 1, w[0]};
+}
+
+Conv2dOptions without_activation(Conv2dOptions options) {
+  options.activation = Activation::none;
+  return options;
 }
 
 /// One multiply-add per output element, filter position and input channel of the group, whichever direction. On a GPU
@@ -68,8 +74,7 @@ Work Conv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> 
 void Conv2d::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), w = context.input(1);
   const ValueId dy = before_activation(context, attributes_.activation, context.output_gradient(0), context.output(0));
-  Conv2dOptions linear = attributes();
-  linear.activation = Activation::none;
+  const Conv2dOptions linear = without_activation(attributes());
   // The bias first, while dy is in the caches; then backward-data, which the rest of the backward pass waits for.
   if (context.input_count() == 3 && context.needs(2)) {
     context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
@@ -100,6 +105,17 @@ Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const
   return conv_work(y, w, options.groups, x[0] * x[1] * x[2], w[3], w[1] * w[2] * k, *this, inputs, outputs);
 }
 
+/// dx depends on dy as an input depends on the output of the convolution, so the gradients of both trade places.
+void Conv2dBackwardData::gradient(GradientContext& context) const {
+  const Conv2dOptions linear = without_activation(attributes_.options);
+  const ValueId dy = context.input(0), w = context.input(1), ddx = context.output_gradient(0);
+  if (context.needs(0)) context.set_input_gradient(0, context.emit(std::make_shared<Conv2d>(linear), {ddx, w}));
+  if (context.needs(1)) {
+    context.set_input_gradient(
+        1, context.emit(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {ddx, dy}));
+  }
+}
+
 void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
   check_rank(name(), "an input", inputs[0], 4, "[N,H,W,C]");
@@ -109,6 +125,16 @@ void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
   outputs.push_back({.dtype = inputs[0].dtype, .shape = w});
 }
 
+void Conv2dBackwardFilter::gradient(GradientContext& context) const {
+  const Conv2dOptions linear = without_activation(attributes_.options);
+  const ValueId x = context.input(0), dy = context.input(1), ddw = context.output_gradient(0);
+  if (context.needs(0)) {
+    context.set_input_gradient(
+        0, context.emit(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, ddw}));
+  }
+  if (context.needs(1)) context.set_input_gradient(1, context.emit(std::make_shared<Conv2d>(linear), {x, ddw}));
+}
+
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const Shape& y = inputs[1].shape;
   const auto& [options, w] = attributes();
@@ -116,6 +142,12 @@ Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<con
                         inputs, outputs);
   work.splits = true;
   return work;
+}
+
+std::optional<Divided> Conv2dBackwardData::divide(const Division& node) const {
+  const auto& [options, x] = attributes();
+  return divided(node, {Layout::split, Layout::replicated}, {Layout::split},
+                 std::make_shared<Conv2dBackwardData>(options, node.rows_of(x)));
 }
 
 }  // namespace braid::ops

@@ -5,6 +5,7 @@
 
 #include "core/op.h"
 #include "ops/common/activation.h"
+#include "ops/common/divide.h"
 #include "ops/common/extent.h"
 #include "ops/common/shape_attributes.h"
 
@@ -20,6 +21,14 @@ struct Conv2dOptions {
   friend bool operator==(const Conv2dOptions&, const Conv2dOptions&) = default;
 };
 
+struct ConvTranspose2dOptions {
+  Extent2d stride = 1;
+  Extent2d padding = 0;         ///< pixels cut off on both sides
+  Extent2d output_padding = 0;  ///< pixels added at the end, fewer than the stride
+  Extent2d dilation = 1;
+  std::int64_t groups = 1;
+};
+
 namespace ops {
 
 /// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y = act(x * w + bias) [N,P,Q,K],
@@ -32,16 +41,21 @@ class Conv2d final : public OpWith<Conv2d, Conv2dOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
+  }
 };
 
-/// Convolution gradient with respect to the input. The activation is not part of it: dy is the gradient before it.
-/// dy [N,P,Q,K], w [K,R,S,C/groups] → dx [N,H,W,C].
+/// Convolution gradient with respect to the input, which is also the transposed convolution of dy. The activation is
+/// not part of it: dy is the gradient before it. dy [N,P,Q,K], w [K,R,S,C/groups] → dx [N,H,W,C].
 class Conv2dBackwardData final : public OpWith<Conv2dBackwardData, GradientOf<Conv2dOptions>> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "conv2d_backward_data"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 /// Convolution gradient with respect to the filter, again without the activation.
@@ -53,6 +67,10 @@ class Conv2dBackwardFilter final : public OpWith<Conv2dBackwardFilter, GradientO
   std::string_view name() const override { return "conv2d_backward_filter"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split}, {Layout::partial_sum});
+  }
 };
 
 }  // namespace ops

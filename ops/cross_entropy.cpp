@@ -1,6 +1,7 @@
 #include "ops/cross_entropy.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -54,6 +55,12 @@ void Accuracy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
   check_inputs(name(), inputs, 2);
   check_logits_and_labels(name(), inputs[0], inputs[1]);
   outputs.push_back({.dtype = DType::f32, .shape = {}});
+}
+
+std::optional<Divided> CrossEntropyBackward::divide(const Division& node) const {
+  std::optional<Divided> result = divided(node, {Layout::replicated, Layout::split}, {Layout::split});
+  if (result.has_value()) result->factors = {1.0 / node.shards, 1, 1};  // it divides by the number of its own samples
+  return result;
 }
 
 }  // namespace braid::ops

@@ -3,6 +3,7 @@
 // and bf16 cannot tell apart losses that differ by less than one part in 256.
 
 #include "core/op.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -22,6 +23,9 @@ class CrossEntropy final : public OpWith<CrossEntropy, LabelSmoothing> {
   std::string_view name() const override { return "cross_entropy"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split}, {Layout::partial_mean, Layout::split});
+  }
 };
 
 /// dloss (scalar), probabilities [N,K], labels [N] or targets [N,K] → dlogits [N,K] = dloss·(probability·Σ target −
@@ -31,6 +35,7 @@ class CrossEntropyBackward final : public OpWith<CrossEntropyBackward, LabelSmoo
   using OpWith::OpWith;
   std::string_view name() const override { return "cross_entropy_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 struct TopK {
@@ -45,6 +50,9 @@ class Accuracy final : public OpWith<Accuracy, TopK> {
   explicit Accuracy(std::int64_t k);
   std::string_view name() const override { return "accuracy"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split}, {Layout::partial_mean});
+  }
 };
 
 }  // namespace braid::ops

@@ -1,6 +1,7 @@
 #include "ops/dropout.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -19,6 +20,19 @@ void Dropout::gradient(GradientContext& context) const {
   context.set_input_gradient(0,
                              context.emit(std::make_shared<Dropout>(attributes_.p, attributes_.seed, attributes_.layer),
                                           {context.output_gradient(0), context.input(1)}));
+}
+
+std::optional<Divided> Dropout::divide(const Division& node) const {
+  std::optional<Divided> result =
+      divided(node, {Layout::split, Layout::replicated}, {Layout::split}, std::make_shared<ShardDropout>(attributes()));
+  if (result.has_value()) result->takes_number = true;
+  return result;
+}
+
+void ShardDropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  const auto& [p, seed, layer] = attributes();
+  Dropout(p, seed, layer).infer(inputs.first(2), outputs);
+  check_value(name(), "the number of the shard", inputs[2], {DType::i32, {}});
 }
 
 }  // namespace braid::ops

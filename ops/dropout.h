@@ -23,7 +23,23 @@ class Dropout final : public OpWith<Dropout, DropoutAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override;
 };
+
+/// The same for a shard of the samples: x, step number, number of the shard (i32 scalar) → its part of y.
+class ShardDropout final : public OpWith<ShardDropout, DropoutAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "shard_dropout"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+};
+
+/// The attributes of either.
+inline const DropoutAttributes& dropout_attributes(const Op& op) {
+  const auto* whole = dynamic_cast<const Dropout*>(&op);
+  return whole != nullptr ? whole->attributes() : static_cast<const ShardDropout&>(op).attributes();
+}
 
 /// The four draws for elements [4·quad, 4·quad + 4); an element is dropped if its draw is below p.
 BRAID_HOST_DEVICE inline PhiloxBlock dropout_draws(std::uint64_t seed, std::uint32_t layer, std::int32_t step,

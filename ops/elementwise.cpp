@@ -1,6 +1,7 @@
 #include "ops/elementwise.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -108,6 +109,11 @@ void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
   check_inputs(name(), inputs, 0);
   check_floating(name(), "an output", attributes_.output);
   outputs.push_back({.dtype = attributes_.output.dtype, .shape = attributes_.output.shape});
+}
+
+std::optional<Divided> ScaleBy::divide(const Division& node) const {
+  if (!is_partial(node.layouts[0])) return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
+  return Divided{.inputs = {node.layouts[0], Layout::replicated}, .outputs = {node.layouts[0]}};
 }
 
 }  // namespace braid::ops

@@ -3,6 +3,7 @@
 
 #include "core/op.h"
 #include "ops/common/activation.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -13,6 +14,7 @@ class Relu final : public OpWith<Relu> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// dy, y → dx = dy where y > 0, else 0.
@@ -20,6 +22,7 @@ class ReluBackward final : public OpWith<ReluBackward> {
  public:
   std::string_view name() const override { return "relu_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// y = min(max(x, 0), 6), any shape. A NaN stays a NaN.
@@ -29,6 +32,7 @@ class Relu6 final : public OpWith<Relu6> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// dy, y → dx = dy where 0 < y < 6, else 0.
@@ -36,6 +40,7 @@ class Relu6Backward final : public OpWith<Relu6Backward> {
  public:
   std::string_view name() const override { return "relu6_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// For the gradient rules of layers with an activation: from dy, the gradient of the output y = act(z), to that of z.
@@ -55,6 +60,7 @@ class Scale final : public OpWith<Scale, ScaleAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
 /// x, factor (scalar of the type that x is computed in) → y = factor·x. The factor gets no gradient: gradient() throws
@@ -65,6 +71,7 @@ class ScaleBy final : public OpWith<ScaleBy> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 /// y = x₀ + x₁ + …, one or more inputs of equal shape, added from the first to the last whatever the schedule.
@@ -74,6 +81,7 @@ class Sum final : public OpWith<Sum> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
 struct CastAttributes {
@@ -89,6 +97,7 @@ class Cast final : public OpWith<Cast, CastAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
 struct FillAttributes {

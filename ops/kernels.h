@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/communicator.h"
 #include "core/device.h"
 #include "core/op.h"
 
@@ -23,11 +24,13 @@ struct KernelSpec {
   bool constant_filter = false;  ///< input 1 holds the same elements until bind() is called again (CPU)
   bool portable = false;         ///< plain loops even where a library is faster: the oracle of the tests
   bool tf32 = false;             ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
+  bool direct = false;           ///< convolutions by no algorithm that transforms images, such as Winograd's
   bool deterministic = true;     ///< only algorithms that give the same bits every time (CUDA)
   bool benchmark = false;        ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   Device device = {};                             ///< CUDA: which
   const DeviceInfo* info = nullptr;               ///< of that device; required on CUDA
+  Communicator* communicator = nullptr;           ///< of the ranks; null: there is one
 
   /// The attributes of the op, which must be a T.
   template <class T>

@@ -10,6 +10,9 @@
   use(adam_update) \
   use(adaptive_avg_pool2d) \
   use(adaptive_avg_pool2d_backward) \
+  use(all_gather) \
+  use(all_reduce) \
+  use(assign) \
   use(avg_pool2d) \
   use(avg_pool2d_backward) \
   use(batch_norm) \
@@ -28,15 +31,23 @@
   use(cross_entropy) \
   use(cross_entropy_backward) \
   use(dropout) \
+  use(elementwise) \
   use(fill) \
   use(global_avg_pool) \
   use(global_avg_pool_backward) \
+  use(group_norm) \
+  use(group_norm_backward) \
+  use(interpolate) \
+  use(interpolate_backward) \
   use(linear) \
   use(linear_backward_data) \
   use(linear_backward_filter) \
   use(loss_scale_update) \
+  use(matmul) \
   use(max_pool2d) \
   use(max_pool2d_backward) \
+  use(permute) \
+  use(reduce) \
   use(relu) \
   use(relu6) \
   use(relu6_backward) \
@@ -44,10 +55,17 @@
   use(scale) \
   use(scale_by) \
   use(sgd_update) \
+  use(shard_batch_norm) \
+  use(shard_dropout) \
+  use(shard_number) \
+  use(shard_rows) \
   use(slice_sum) \
+  use(softmax) \
+  use(softmax_backward) \
   use(sum) \
   use(weighted_sum) \
-  use(weighted_sum_backward)
+  use(weighted_sum_backward) \
+  use(window)
 // clang-format on
 
 namespace braid {

@@ -1,6 +1,7 @@
 #include "ops/pool.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -8,8 +9,9 @@ namespace {
 
 std::int64_t pooled_extent(std::int64_t x, std::int64_t window, std::int64_t stride, std::int64_t padding,
                            bool ceil_mode) {
-  const std::int64_t room = x + 2 * padding - window;
-  std::int64_t extent = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  const std::int64_t room = x + 2 * padding - window + (ceil_mode ? stride - 1 : 0);
+  if (room < 0) return 0;
+  std::int64_t extent = room / stride + 1;
   if (ceil_mode && (extent - 1) * stride >= x + padding) --extent;  // a window may not start in the far padding
   return extent;
 }
@@ -29,10 +31,11 @@ Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape&
   BRAID_CHECK(p.h >= 0 && p.w >= 0 && 2 * p.h <= w.h && 2 * p.w <= w.w, ShapeError, "[", op,
               "] expected padding between 0 and half the window ", w, ", got ", p);
   BRAID_CHECK(x[1] >= 1 && x[2] >= 1, ShapeError, "[", op, "] expected an image of at least one pixel, got ", x);
-  BRAID_CHECK(x[1] + 2 * p.h >= w.h && x[2] + 2 * p.w >= w.w, ShapeError, "[", op, "] the window ", w,
-              " does not fit into the input ", x, " with padding ", p);
-  return {x[0], pooled_extent(x[1], w.h, options.stride.h, p.h, options.ceil_mode),
-          pooled_extent(x[2], w.w, options.stride.w, p.w, options.ceil_mode), x[3]};
+  const Shape y{x[0], pooled_extent(x[1], w.h, options.stride.h, p.h, options.ceil_mode),
+                pooled_extent(x[2], w.w, options.stride.w, p.w, options.ceil_mode), x[3]};
+  BRAID_CHECK(y[1] > 0 && y[2] > 0, ShapeError, "[", op, "] the window ", w, " does not fit into the input ", x,
+              " with padding ", p, options.ceil_mode ? ", not even with its end outside, by less than the stride" : "");
+  return y;
 }
 
 void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -120,6 +123,24 @@ void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector
   const Shape& x = attributes_.shape;
   check_shape(name(), "an output gradient", inputs[0], {x[0], x[3]});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
+}
+
+std::optional<Divided> MaxPool2dBackward::divide(const Division& node) const {
+  return divided_by_rows(node,
+                         std::make_shared<MaxPool2dBackward>(attributes_.options, node.rows_of(attributes_.shape)));
+}
+
+std::optional<Divided> AvgPool2dBackward::divide(const Division& node) const {
+  return divided_by_rows(node,
+                         std::make_shared<AvgPool2dBackward>(attributes_.options, node.rows_of(attributes_.shape)));
+}
+
+std::optional<Divided> AdaptiveAvgPool2dBackward::divide(const Division& node) const {
+  return divided_by_rows(node, std::make_shared<AdaptiveAvgPool2dBackward>(node.rows_of(attributes_.shape)));
+}
+
+std::optional<Divided> GlobalAvgPoolBackward::divide(const Division& node) const {
+  return divided_by_rows(node, std::make_shared<GlobalAvgPoolBackward>(node.rows_of(attributes_.shape)));
 }
 
 }  // namespace braid::ops

@@ -3,6 +3,7 @@
 // (global average), with their gradients.
 
 #include "core/op.h"
+#include "ops/common/divide.h"
 #include "ops/common/extent.h"
 #include "ops/common/shape_attributes.h"
 
@@ -11,8 +12,10 @@ namespace braid {
 struct PoolOptions {
   Extent2d window = 2;
   Extent2d stride = 2;
-  Extent2d padding = 0;           ///< on both sides; at most half the window
-  bool ceil_mode = false;         ///< round the output extent up; a last window must start inside the padded input
+  Extent2d padding = 0;  ///< on both sides; at most half the window
+  /// Round the output extent up: the last window may end outside the padded input, by less than the stride, but must
+  /// start in the input or the padding before it. What is outside takes part in neither maximum nor mean.
+  bool ceil_mode = false;
   bool count_include_pad = true;  ///< average pooling: divide by the window's size, padding included
   static constexpr std::string_view kNames[] = {"window", "stride", "padding", "ceil_mode", "count_include_pad"};
   friend bool operator==(const PoolOptions&, const PoolOptions&) = default;
@@ -32,6 +35,7 @@ class MaxPool2d final : public OpWith<MaxPool2d, PoolOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// dy [N,P,Q,C], places of the maxima → dx [N,H,W,C].
@@ -40,6 +44,7 @@ class MaxPool2dBackward final : public OpWith<MaxPool2dBackward, GradientOf<Pool
   using OpWith::OpWith;
   std::string_view name() const override { return "max_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 /// x [N,H,W,C] → y [N,P,Q,C], the mean of each window.
@@ -50,6 +55,7 @@ class AvgPool2d final : public OpWith<AvgPool2d, PoolOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -58,6 +64,7 @@ class AvgPool2dBackward final : public OpWith<AvgPool2dBackward, GradientOf<Pool
   using OpWith::OpWith;
   std::string_view name() const override { return "avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 struct AdaptiveAvgPoolAttributes {
@@ -75,6 +82,7 @@ class AdaptiveAvgPool2d final : public OpWith<AdaptiveAvgPool2d, AdaptiveAvgPool
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -83,6 +91,7 @@ class AdaptiveAvgPool2dBackward final : public OpWith<AdaptiveAvgPool2dBackward,
   using OpWith::OpWith;
   std::string_view name() const override { return "adaptive_avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 /// x [N,H,W,C] → y [N,C], the mean over the image.
@@ -92,6 +101,7 @@ class GlobalAvgPool final : public OpWith<GlobalAvgPool> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
 /// dy [N,C] → dx [N,H,W,C].
@@ -100,6 +110,7 @@ class GlobalAvgPoolBackward final : public OpWith<GlobalAvgPoolBackward, ShapeAt
   using OpWith::OpWith;
   std::string_view name() const override { return "global_avg_pool_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 }  // namespace ops

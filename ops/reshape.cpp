@@ -1,6 +1,7 @@
 #include "ops/reshape.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -15,6 +16,12 @@ void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 void Reshape::gradient(GradientContext& context) const {
   const Shape shape = context.desc(context.input(0)).shape;
   context.set_input_gradient(0, context.emit(std::make_shared<Reshape>(shape), {context.output_gradient(0)}));
+}
+
+/// Rows of elements in order stay rows, as long as there is a whole number of them to a shard.
+std::optional<Divided> Reshape::divide(const Division& node) const {
+  if (attributes_.shape.rank() == 0 || attributes_.shape[0] % node.shards != 0) return std::nullopt;
+  return divided_by_rows(node, std::make_shared<Reshape>(node.rows_of(attributes_.shape)));
 }
 
 }  // namespace braid::ops

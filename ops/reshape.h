@@ -12,6 +12,7 @@ class Reshape final : public OpWith<Reshape, ShapeAttribute> {
   std::string_view name() const override { return "reshape"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 }  // namespace braid::ops

@@ -22,15 +22,17 @@ Implementations implementations(const StepGraph& graph, NodeId node, const Kerne
   return make_implementations(target.device.type, {.op = *graph.node(node).op,
                                                    .inputs = inputs,
                                                    .outputs = outputs,
-                                                   .width = width,
+                                                   .width = std::max(1, width),
                                                    .constant_filter = target.keep_filters && values.size() > 1 &&
                                                                       graph.value(values[1]).slot >= 0,
                                                    .tf32 = target.tf32,
+                                                   .direct = target.direct,
                                                    .deterministic = target.deterministic,
                                                    .benchmark = target.benchmark,
                                                    .workspace_limit = target.workspace_limit,
                                                    .device = target.device,
-                                                   .info = &target.info});
+                                                   .info = &target.info,
+                                                   .communicator = target.communicator});
 }
 
 }  // namespace
@@ -53,7 +55,8 @@ NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler:
         built.push_back({.width = cost.width,
                          .duration = cost.duration * implementation.relative_time,
                          .workspace_bytes = implementation.kernel->workspace_bytes(),
-                         .algorithm = std::string(implementation.name)});
+                         .algorithm = std::string(implementation.name),
+                         .link = cost.link});
         kernels[static_cast<std::size_t>(id)].push_back(std::move(implementation.kernel));
       }
     }
@@ -71,19 +74,26 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
     if (!recomputed.is_repeated(id)) {
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
-      // Ops that are cheap enough to repeat have one kernel per width.
+      // Costs are those of the recorded node: all implementations of each width, in this order.
+      int width = 0;
       for (const scheduler::Cost& cost : costs.of(id)) {
-        list.push_back(std::move(implementations(recomputed.graph, id, target, cost.width).front().kernel));
+        if (std::exchange(width, cost.width) == cost.width) continue;
+        for (Implementation& implementation : implementations(recomputed.graph, id, target, cost.width)) {
+          list.push_back(std::move(implementation.kernel));
+        }
       }
+      BRAID_CHECK(list.size() == costs.of(id).size(), PlanError, "[executable] node ", id, " has ", list.size(),
+                  " kernels and ", costs.of(id).size(), " costs");
     }
   }
   return kernels;
 }
 
-Executable::Executable(const StepGraph& recorded, std::optional<scheduler::Recomputation> recomputed,
+Executable::Executable(const ops::RewrittenGraph& rewritten, std::optional<scheduler::Recomputation> recomputed,
                        scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs)
-    : recomputed_(std::move(recomputed)),
-      graph_(recomputed_.has_value() ? recomputed_->graph : recorded),
+    : rewritten_(rewritten),
+      recomputed_(std::move(recomputed)),
+      graph_(recomputed_.has_value() ? recomputed_->graph : rewritten.graph),
       plan_(std::move(plan)),
       program_{plan_.commands, {}} {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
@@ -184,6 +194,10 @@ void Executable::launch(StreamGroup& streams) {
 
 const void* Executable::source(ValueId recorded, const Context& context) const {
   const ValueId value = planned(recorded);
+  BRAID_CHECK(
+      value != kNoValue, Error,
+      "[tensor] the value was not kept: it is in the middle of a chain of elementwise functions, which are computed "
+      "as one. Call keep() on the tensor before the step runs");
   const Value& v = graph_.value(value);
   BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
               " was overwritten in this step: read its newest version");
@@ -195,8 +209,8 @@ const void* Executable::source(ValueId recorded, const Context& context) const {
 }
 
 Array Executable::read(ValueId value, const Context& context) const {
-  const ValueDesc& desc = graph_.value(planned(value)).desc;
   const void* from = source(value, context);
+  const ValueDesc& desc = graph_.value(planned(value)).desc;
   Array array(desc.dtype, desc.shape);
   context.backend().copy_to_host(array.data(), from, array.bytes());
   return array;

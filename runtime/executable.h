@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "ops/kernels.h"
+#include "ops/rewrites/fuse_elementwise.h"
 #include "scheduler/memory/recompute.h"
 #include "scheduler/plan.h"
 
@@ -22,11 +23,13 @@ struct KernelTarget {
   Device device;
   const DeviceInfo& info;
   bool tf32 = false;
+  bool direct = false;
   bool deterministic = true;
   bool benchmark = false;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
   bool keep_filters = false;  ///< kernels may keep copies of filters in a step without updates
-  bool partial = false;       ///< skip ops without a kernel for this device: enough to plan, not to run
+  Communicator* communicator = nullptr;
+  bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run
 };
 
 /// Builds all kernels that the device has for all nodes, at every width in `costs`. Afterwards `costs` has one
@@ -40,17 +43,18 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
 
 class Executable {
  public:
-  /// Moves the chosen kernels out of `kernels`. The recorded graph must outlive the executable. With recomputation,
-  /// plan, kernels and costs belong to the graph that contains it.
-  Executable(const StepGraph& recorded, std::optional<scheduler::Recomputation> recomputed, scheduler::Plan plan,
-             NodeKernels kernels, const scheduler::Costs& costs);
+  /// Moves the chosen kernels out of `kernels`. The rewritten graph must outlive the executable. With recomputation of
+  /// its nodes, plan, kernels and costs belong to the graph that contains it.
+  Executable(const ops::RewrittenGraph& rewritten, std::optional<scheduler::Recomputation> recomputed,
+             scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs);
 
   const scheduler::Plan& plan() const { return plan_; }
-  /// The planned graph: the recorded one, or the one with recomputation.
+  /// The planned graph: the rewritten one, or the one with recomputation.
   const StepGraph& graph() const { return graph_; }
   /// The recorded node that a node of the planned graph is, or repeats.
   NodeId recorded_node(NodeId node) const {
-    return recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)] : node;
+    return rewritten_.recorded_node(recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)]
+                                                            : node);
   }
   /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
@@ -88,9 +92,11 @@ class Executable {
   std::uint64_t filter_version(const Context& context) const;
   /// The value of the planned graph that stands for one of the recorded graph.
   ValueId planned(ValueId recorded) const {
-    return recomputed_.has_value() ? recomputed_->values[static_cast<std::size_t>(recorded)] : recorded;
+    const ValueId value = rewritten_.value(recorded);
+    return recomputed_.has_value() && value != kNoValue ? recomputed_->values[static_cast<std::size_t>(value)] : value;
   }
 
+  const ops::RewrittenGraph& rewritten_;
   const std::optional<scheduler::Recomputation> recomputed_;
   const StepGraph& graph_;
   scheduler::Plan plan_;

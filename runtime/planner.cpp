@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "ops/rewrites/partition.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -21,14 +22,26 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
+ops::RewrittenGraph as_planned(StepGraph graph, const ParallelOptions& parallel) {
+  if (!parallel.divides()) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
+  ops::RewrittenGraph divided = ops::partition(graph, {.ranks = parallel.ranks(),
+                                                       .shards = parallel.shard_count(),
+                                                       .exact = parallel.exact(),
+                                                       .bucket_bytes = parallel.bucket_bytes});
+  ops::RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(divided.graph)));
+  return ops::composed(divided, std::move(fused));
+}
+
 KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
   return {.device = context.device(),
           .info = context.backend().info(),
           .tf32 = rounds_to_tf32(options, context.backend().info()),
+          .direct = options.convolution == "direct",
           .deterministic = options.deterministic,
           .benchmark = options.benchmark,
           .workspace_limit = options.workspace_limit,
-          .keep_filters = options.memory_limit == 0};
+          .keep_filters = options.memory_limit == 0,
+          .communicator = context.parallel().communicator.get()};
 }
 
 std::vector<int> widths(int fixed, int max_width) {
@@ -59,18 +72,22 @@ std::vector<PlanSetting> Planner::settings() const {
   if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
   const DeviceInfo& device = context_.backend().info();
   std::vector<PlanSetting> settings{{"serial", 1, width}};
+  if (options_.parallel.ranks() > 1) settings.push_back({options_.policy, 1, width});
   if (device.capacity == 1) return settings;
-  for (const int streams : options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8}) {
-    if (streams <= streams_.size()) settings.push_back({options_.policy, streams, width});
+  const std::vector<int> counts = options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8};
+  for (const int streams : counts) {
+    if (streams <= streams_.size() - links(options_.parallel)) settings.push_back({options_.policy, streams, width});
   }
   if (device.oversubscribes || width > 0) return settings;
   settings.push_back({"serial", 1, 1});
-  settings.push_back({options_.policy, settings[1].streams, 1});
+  settings.push_back({options_.policy, counts.front(), 1});
   return settings;
 }
 
-PlannedStep Planner::plan(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit) {
-  const DeviceInfo& device = context_.backend().info();
+PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
+  const StepGraph& graph = rewritten.graph;
+  DeviceInfo device = context_.backend().info();
+  if (links(options_.parallel) > 0) device.link = options_.parallel.communicator->link();
   const KernelTarget target = kernel_target(context_, options_);
   scheduler::Costs costs =
       scheduler::analytic_costs(graph, device, widths(setting.width, device.max_width), target.tf32);
@@ -83,7 +100,7 @@ PlannedStep Planner::plan(const StepGraph& graph, const PlanSetting& setting, st
       plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
   if (step.recomputed.has_value())
     kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
-  return {.executable = std::make_unique<Executable>(graph, std::move(step.recomputed), std::move(step.plan),
+  return {.executable = std::make_unique<Executable>(rewritten, std::move(step.recomputed), std::move(step.plan),
                                                      std::move(kernels), step.problem.costs),
           .traded = std::move(step.traded)};
 }

@@ -18,6 +18,8 @@ struct SessionOptions;
 /// The graph as it is planned. Results that nobody reads within the step are what the step is for: they are kept, and
 /// so are single elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
+/// What a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
+ops::RewrittenGraph as_planned(StepGraph graph, const ParallelOptions& parallel = {});
 /// What a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
 /// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
@@ -44,10 +46,11 @@ class Planner {
   Planner(Context& context, StreamGroup& streams, const SessionOptions& options);
 
   /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
-  /// well where other programs use the cores. Otherwise there is one.
+  /// well where other programs use the cores; with other ranks, also one stream beside communication. Otherwise there
+  /// is one.
   std::vector<PlanSetting> settings() const;
   /// Its arena is within the limit if such a plan is found; 0 is no limit. The graph must outlive the executable.
-  PlannedStep plan(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit);
+  PlannedStep plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
 
   const SessionOptions& options() const { return options_; }
   StreamGroup& streams() const { return streams_; }

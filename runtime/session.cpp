@@ -1,15 +1,19 @@
 #include "runtime/session.h"
 
+#include <algorithm>
+#include <iostream>
 #include <utility>
 
+#include "core/exception_text.h"
+#include "runtime/agreement.h"
 #include "runtime/device_check.h"
 
 namespace braid {
 
 namespace {
 
-/// Streams to create: the wanted number, or as many as candidates of the automatic choice use. More than four have
-/// nothing to win on a CPU, whose nodes are wide.
+/// Streams to create: the wanted number, or as many as candidates of the automatic choice use, and those of links. More
+/// than four have nothing to win on a CPU, whose nodes are wide.
 int stream_count(const SessionOptions& options, const DeviceInfo& device) {
   BRAID_CHECK(options.streams >= 0, Error, "[session] expected streams of at least 0 (0: automatic), got ",
               options.streams);
@@ -17,8 +21,11 @@ int stream_count(const SessionOptions& options, const DeviceInfo& device) {
               options.width);
   BRAID_CHECK(options.memory_limit >= 0, Error, "[session] expected a memory limit of at least 0 bytes (0: none), got ",
               options.memory_limit);
+  BRAID_CHECK(options.convolution == "auto" || options.convolution == "direct", Error,
+              "[session] expected convolution auto or direct, got ", options.convolution);
   scheduler::find_policy(options.policy);
-  return options.streams > 0 ? options.streams : std::min(device.oversubscribes ? 8 : 4, std::max(1, device.capacity));
+  const int most = std::min(device.oversubscribes ? 8 : 4, std::max(1, device.capacity));
+  return (options.streams > 0 ? options.streams : most) + links(options.parallel);
 }
 
 /// A partition says how many streams there are.
@@ -30,16 +37,20 @@ SessionOptions with_partition(SessionOptions options) {
 }  // namespace
 
 Session::Session(const SessionOptions& options)
-    : Context(make_backend(find_device(options.device).device, options.threads), options.seed),
+    : Context(make_backend(find_device(options.device).device, options.threads), options.seed, options.parallel),
       options_(with_partition(options)),
       streams_(
           backend().make_streams({.count = stream_count(options_, backend().info()), .partition = options_.partition})),
       planner_(*this, *streams_, options_),
       arena_(backend(), *streams_),
       cache_(*streams_, planner_),
-      tape_(*this) {}
+      tape_(*this) {
+  BRAID_CHECK(device().type == DeviceType::cpu || options_.parallel.ranks() == 1, DeviceError,
+              "[parallel] expected device cpu for several ranks, got ", device(), ": GPUs have no communicator yet");
+}
 
 Session::~Session() {
+  if (step_ != nullptr) step_->end();
   // The streams finish before what they run goes away. A fault that nobody asked for has nowhere to go.
   try {
     synchronize();
@@ -48,7 +59,8 @@ Session::~Session() {
 }
 
 Step Session::step() {
-  BRAID_CHECK(!recording_, Error, "[session] a step is being recorded already: let it end before the next begins");
+  BRAID_CHECK(step_ == nullptr || tape_.closed(), Error,
+              "[session] a step is being recorded already: run it, or let it end, before the next begins");
   free_released();
   return Step(*this);
 }
@@ -57,7 +69,9 @@ void Session::synchronize() {
   try {
     streams_->synchronize();
   } catch (...) {
+    abandon_ranks();
     settle(0, std::current_exception());
+    if (step_ != nullptr && step_->executable_ != nullptr) step_->fault_ = std::current_exception();
     throw;
   }
   settle(0);
@@ -68,10 +82,15 @@ void Session::admit() {
   try {
     running = streams_->admit();
   } catch (...) {
+    abandon_ranks();
     settle(0, std::current_exception());
     throw;
   }
   settle(running);
+}
+
+void Session::abandon_ranks() {
+  braid::abandon_ranks(parallel(), "failed: " + exception_text(std::current_exception()));
 }
 
 void Session::settle(std::int64_t running, const std::exception_ptr& fault) {
@@ -127,23 +146,80 @@ SessionStats Session::stats() const {
   return stats;
 }
 
-Step::Step(Session& session) : session_(session), guard_(session.tape_) {
-  session.recording_ = true;
+Step::Step(Session& session) : session_(&session), exceptions_(std::uncaught_exceptions()) {
+  if (session.step_ != nullptr) session.step_->end();
+  session.step_ = this;
   session.own_random().step = static_cast<std::int32_t>(session.steps_);
   session.tape_.start_step(this);
+  guard_.emplace(session.tape_);
 }
 
 Step::~Step() {
+  warn_if_not_run();
+  end();
+}
+
+Step::Step(Step&& other) noexcept { take(other); }
+
+Step& Step::operator=(Step&& other) noexcept {
+  if (this == &other) return *this;
+  warn_if_not_run();
+  end();
+  take(other);
+  return *this;
+}
+
+void Step::take(Step& other) noexcept {
+  session_ = std::exchange(other.session_, nullptr);
+  guard_.reset();
+  if (other.guard_.has_value()) guard_.emplace(std::move(*other.guard_));
+  other.guard_.reset();
+  exceptions_ = other.exceptions_;
+  discarded_ = other.discarded_;
+  executable_ = other.executable_;
+  fault_ = std::move(other.fault_);
+  fetched_ = std::move(other.fetched_);
+  other.fetched_.clear();
+  for (auto& [value, delivery] : fetched_) delivery->wait = [this] { run(); };
+  if (session_ == nullptr) return;
+  session_->step_ = this;
+  session_->tape_.set_reader(this);
+}
+
+void Step::end() {
   for (auto& [value, delivery] : fetched_) {
     delivery->fault = std::make_exception_ptr(Error("[tensor] the step that was to bring these elements never ran"));
   }
-  session_.tape_.end_step();
-  session_.recording_ = false;
+  fetched_.clear();
+  if (session_ == nullptr) return;
+  session_->tape_.set_reader(nullptr);
+  session_->tape_.close();
+  session_->tape_.undo();
+  std::exchange(session_, nullptr)->step_ = nullptr;
+  guard_.reset();
+}
+
+void Step::warn_if_not_run() const {
+  if (session_ == nullptr || session_->tape_.closed() || std::uncaught_exceptions() > exceptions_) return;
+  const StepGraph& graph = session_->tape_.graph();
+  const auto update = std::ranges::find_if(graph.values(), [](const Value& value) {
+    return value.previous != kNoValue && value.kind == ValueKind::parameter;
+  });
+  if (update == graph.values().end()) return;
+  std::cerr << "braid: warning: a step that updates '" << session_->parameter(update->slot).name()
+            << "' was recorded but never run: call step.run(), or step.discard() if that is meant" << std::endl;
+}
+
+Session& Step::session() const {
+  BRAID_CHECK(session_ != nullptr, Error,
+              "[session] this step has ended: its session has begun another step, or is gone");
+  return *session_;
 }
 
 Executable& Step::prepare() {
+  Session& s = session();
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: start the next with session.step()");
-  Session& s = session_;
+  BRAID_CHECK(!discarded_, Error, "[session] this step was discarded: nothing of it runs");
   s.tape_.close();
   s.admit();
   Executable& executable = s.find_plan();
@@ -154,13 +230,21 @@ Executable& Step::prepare() {
 }
 
 void Step::plan_ahead() {
-  session_.tape_.close();
-  session_.find_plan();
+  Session& s = session();
+  BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: plan ahead before it runs");
+  s.tape_.close();
+  s.find_plan();
+}
+
+void Step::discard() {
+  session().tape_.close();
+  session_->tape_.undo();
+  discarded_ = true;
 }
 
 void Step::run() {
   Executable& executable = prepare();
-  Session& s = session_;
+  Session& s = session();
   const bool comparing = s.choosing();
   if (comparing) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = std::chrono::steady_clock::now();
@@ -168,12 +252,15 @@ void Step::run() {
   if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
   executable.launch(*s.streams_);
   executable_ = &executable;
+  s.tape_.note_run();
   ++s.steps_;
   send_fetched();
   if (comparing) {
     finish();
-    s.plans_->choice().add_run(since(start, std::chrono::steady_clock::now()));
-  } else if (s.device().type == DeviceType::cpu) {  // elsewhere, another plan may compute other bits
+    const double seconds = since(start, std::chrono::steady_clock::now());
+    s.plans_->choice().add_run(largest(s.parallel(), seconds));
+  } else if (s.device().type == DeviceType::cpu && s.parallel().ranks() == 1) {
+    // Elsewhere another plan may compute other bits, or other ranks may see other times.
     s.plans_->choice().add_interval(since(std::exchange(s.started_, start), start));
   }
 }
@@ -181,9 +268,10 @@ void Step::run() {
 RunTimes Step::measure() {
   Executable& executable = prepare();
   executable_ = &executable;
-  ++session_.steps_;
+  session_->tape_.note_run();
+  ++session_->steps_;
   try {
-    RunTimes times = executable.measure(*session_.streams_);
+    RunTimes times = executable.measure(*session_->streams_);
     send_fetched();
     return times;
   } catch (...) {
@@ -195,21 +283,22 @@ RunTimes Step::measure() {
 void Step::send_fetched() {
   std::vector<Download> downloads;
   for (auto& [value, delivery] : fetched_) {
-    const ValueDesc& desc = session_.tape_.graph().value(value).desc;
-    const void* source = executable_->source(value, session_);
+    const ValueDesc& desc = session_->tape_.graph().value(value).desc;
+    const void* source = executable_->source(value, *session_);
     delivery->array = Array(desc.dtype, desc.shape);
     downloads.push_back({delivery->array.data(), source, delivery->array.bytes()});
   }
   if (downloads.empty()) return;
-  session_.streams_->download(downloads);
+  session_->streams_->download(downloads);
   for (auto& [value, delivery] : fetched_) {
-    delivery->wait = [&s = session_, step = session_.steps_] { step == s.steps_ ? s.synchronize() : s.admit(); };
-    session_.underway_.push_back({session_.steps_, std::move(delivery)});
+    delivery->wait = [&s = *session_, step = session_->steps_] { step == s.steps_ ? s.synchronize() : s.admit(); };
+    session_->underway_.push_back({session_->steps_, std::move(delivery)});
   }
   fetched_.clear();
 }
 
 const Executable& Step::executable() const {
+  session();
   BRAID_CHECK(executable_ != nullptr, Error, "[session] the step has no plan before it has run");
   return *executable_;
 }
@@ -220,9 +309,10 @@ const scheduler::Cost& Step::chosen(NodeId node) const { return executable().cho
 NodeId Step::recorded_node(NodeId node) const { return executable().recorded_node(node); }
 
 Array Step::read_value(ValueId value) {
+  session();
   if (executable_ == nullptr) run();
   finish();
-  return executable_->read(value, session_);
+  return executable_->read(value, session());
 }
 
 std::shared_ptr<Delivery> Step::fetch_value(ValueId value) {
@@ -232,7 +322,7 @@ std::shared_ptr<Delivery> Step::fetch_value(ValueId value) {
     delivery->arrived = true;
     return delivery;
   }
-  if (session_.tape_.graph().value(value).desc.shape.size() != 1) session_.tape_.keep(value);
+  if (session_->tape_.graph().value(value).desc.shape.size() != 1) session_->tape_.keep(value);
   delivery->wait = [this] { run(); };
   return fetched_.emplace_back(value, std::move(delivery)).second;
 }
@@ -240,7 +330,7 @@ std::shared_ptr<Delivery> Step::fetch_value(ValueId value) {
 void Step::finish() {
   if (fault_ == nullptr) {
     try {
-      session_.synchronize();
+      session_->synchronize();
     } catch (...) {
       fault_ = std::current_exception();
     }

@@ -29,8 +29,12 @@ struct SessionOptions {
   std::int64_t memory_limit = 0;  ///< bytes that the arena of a plan may take; 0: whatever the device has
   /// Whether f32 convolutions and matrix products may round operands to tf32, on a GPU that has it. Empty: they may.
   std::optional<bool> tf32 = {};
+  /// Algorithms of convolutions: auto, or direct for none that transforms images (Winograd's, Fourier's). These spread
+  /// a NaN or an infinity over neighbouring pixels, and round relative to the largest of them.
+  std::string convolution = "auto";
   bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
   std::string costs = {};     ///< file of measured durations to plan with (scheduler/costs/profile.h)
+  ParallelOptions parallel = {};
 };
 
 /// Whether f32 convolutions and matrix products do round operands to tf32 on a device with these options.
@@ -52,26 +56,30 @@ struct SessionStats {
 
 class Session;
 
-/// One step: records from its creation to run(). One at a time per session.
-class Step final : public ValueReader {
+/// One step: records from its creation to run(), and can be read until the session's next step. A session records one
+/// at a time. A step that is destroyed before it ran is discarded, with a warning if it was to update parameters.
+class [[nodiscard]] Step final : public ValueReader {
  public:
   ~Step() override;
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  Step(Step&& other) noexcept;
+  Step& operator=(Step&& other) noexcept;
 
   /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
-  /// one before it); throws what went wrong in it. Throws Error if the step has run already.
+  /// one before it); throws what went wrong in it. Throws Error if the step has run already, or is not the session's
+  /// newest; so do all that follow.
   void run();
   /// Makes the plan and room in memory for it, so that a later step like this finds both; the step does not run. Throws
   /// OutOfMemory as run() would.
   void plan_ahead();
+  /// Gives up a step that is not to run, such as one recorded for its graph alone. Nothing more can be recorded.
+  void discard();
   /// Like run(), but waits for the step, and tells when each launch ran on its device, by the nodes of graph(). Throws
   /// what went wrong in it.
   RunTimes measure();
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const scheduler::Plan& plan() const;
-  /// The graph that it is a plan of: the recorded one, or, under a memory limit, one in which some nodes run twice.
-  /// Throws Error before run().
+  /// The graph that it is a plan of: the recorded one, but for chains of elementwise functions, each of which is one
+  /// node, and nodes that run twice, in checkpointed blocks or under a memory limit. Throws Error before run().
   const StepGraph& graph() const;
   /// The way that the plan in use runs a node of that graph. Throws Error before run().
   const scheduler::Cost& chosen(NodeId node) const;
@@ -83,6 +91,12 @@ class Step final : public ValueReader {
  private:
   friend class Session;
   explicit Step(Session& session);
+  /// Throws Error if the session is gone or has begun another step.
+  Session& session() const;
+  /// What was fetched will never come, and nothing can be read any more.
+  void end();
+  void take(Step& other) noexcept;
+  void warn_if_not_run() const;
   /// Finds or makes the plan and sends the inputs: all that comes before the launch.
   Executable& prepare();
   const Executable& executable() const;
@@ -91,8 +105,10 @@ class Step final : public ValueReader {
   /// Waits for the step. Throws its fault, again and again.
   void finish();
 
-  Session& session_;
-  Tape::Guard guard_;
+  Session* session_;  // null once the session is gone or has begun another step
+  std::optional<Tape::Guard> guard_;
+  int exceptions_;  // in flight when it was made
+  bool discarded_ = false;
   Executable* executable_ = nullptr;
   std::exception_ptr fault_;  // of this step; every read throws it
   std::vector<std::pair<ValueId, std::shared_ptr<Delivery>>> fetched_;
@@ -105,8 +121,9 @@ class Session : public Context {
   explicit Session(const SessionOptions& options = {});
   ~Session() override;
 
-  /// Starts a step; earlier tensors become stale. Throws Error if another step is being recorded.
-  Step step();
+  /// Starts a step; earlier tensors become stale. Throws Error if another step is being recorded, which has neither run
+  /// nor been destroyed.
+  [[nodiscard]] Step step();
   /// Waits for the running step. Throws what went wrong in it.
   void synchronize() override;
 
@@ -147,6 +164,8 @@ class Session : public Context {
   void capture(Executable& executable);
   /// Waits as StreamGroup::admit does.
   void admit();
+  /// A step has failed, whose exception is being handled: tells the other ranks, which would wait for this one.
+  void abandon_ranks();
   /// What was fetched from all steps but the last few has arrived, or has met with a fault.
   void settle(std::int64_t running, const std::exception_ptr& fault = nullptr);
 
@@ -164,7 +183,7 @@ class Session : public Context {
   StepPlans* plans_ = nullptr;                     // of the last step
   std::chrono::steady_clock::time_point started_;  // the last step whose plan was not compared
   Tape tape_;
-  bool recording_ = false;
+  Step* step_ = nullptr;           // the newest, while it lives
   std::vector<Array> prefetched_;  // kept until the next step has taken them
   std::vector<Underway> underway_;
   std::int64_t steps_ = 0;

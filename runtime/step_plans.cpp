@@ -1,5 +1,6 @@
 #include "runtime/step_plans.h"
 
+#include "runtime/agreement.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -14,10 +15,23 @@ constexpr double kHopeless = 3;
 /// noticed only when plans are compared again.
 constexpr double kLeastNarrowGain = 0.1;
 
+/// Of all that ranks must do alike.
+Hash hash_of(const StepGraph& graph, const scheduler::Plan& plan) {
+  Hash hash = graph.hash();
+  for (const auto& commands : plan.commands.streams) {
+    for (const Command& command : commands) hash.add(static_cast<int>(command.kind)).add(command.index);
+    hash.add(static_cast<std::uint64_t>(commands.size()));
+  }
+  return hash;
+}
+
 }  // namespace
 
 StepPlans::StepPlans(const StepGraph& recorded, Planner& planner)
-    : graph_(with_kept_results(recorded)), planner_(planner), choice_(std::vector<PlanChoice::Plan>(1)) {
+    : planned_(as_planned(recorded, planner.options().parallel)),
+      recorded_(planned_.values.empty() ? std::nullopt : std::optional(with_kept_results(recorded))),
+      planner_(planner),
+      choice_(std::vector<PlanChoice::Plan>(1)) {
   start(planner.settings());
 }
 
@@ -79,8 +93,11 @@ std::string StepPlans::choice_report() const {
 
 PlannedStep StepPlans::make(const PlanSetting& setting) {
   const std::int64_t limit = planner_.options().memory_limit;
-  PlannedStep made = planner_.plan(graph_, setting, limit);
+  PlannedStep made = planner_.plan(planned_, setting, limit);
   const scheduler::Plan& plan = made.executable->plan();
+  if (planner_.options().parallel.ranks() > 1) {
+    require_agreement(planner_.options().parallel, hash_of(graph(), plan), "the plan of a step");
+  }
   const bool fits = limit == 0 || plan.arena_bytes <= limit;
   bool first = true, pointless = setting.policy != "serial" && plan.commands.used_streams() == 1;
   for (const PlannedStep& other : plans_) {
@@ -109,7 +126,7 @@ bool StepPlans::use_less_memory(std::int64_t bytes) {
   if (!left) {
     // How much the device has is not known: it is searched for in steps of an eighth.
     const PlanSetting serial;
-    PlannedStep smaller = planner_.plan(graph_, serial, bytes - bytes / 8);
+    PlannedStep smaller = planner_.plan(planned_, serial, bytes - bytes / 8);
     if (too_large(smaller)) return false;
     start({serial});
     plans_.front() = std::move(smaller);

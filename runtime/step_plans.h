@@ -13,7 +13,7 @@ class StepPlans {
   StepPlans(const StepGraph& recorded, Planner& planner);
 
   /// The recorded graph with what is kept for its readers.
-  const StepGraph& graph() const { return graph_; }
+  const StepGraph& graph() const { return recorded_.has_value() ? *recorded_ : planned_.graph; }
   /// The executable to run next, bound to the arena, which may move. Kernels that turn out to be unusable have been
   /// replaced. Plans keep to the memory limit (plan_step); throws
   /// OutOfMemory if none does. If the device itself is short of memory, plans that need less take over in the same way.
@@ -38,7 +38,8 @@ class StepPlans {
   /// needs less.
   bool use_less_memory(std::int64_t bytes);
 
-  const StepGraph graph_;
+  const ops::RewrittenGraph planned_;
+  const std::optional<StepGraph> recorded_;  // if they differ
   Planner& planner_;
   std::vector<PlanSetting> settings_;
   std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns to come or is kept

@@ -1,12 +1,9 @@
 #include "runtime/trace.h"
 
-namespace braid {
+#include "core/text.h"
+#include "scheduler/show/plan_page.h"
 
-std::vector<std::string> layers_of(const Tape& tape) {
-  std::vector<std::string> layers;
-  for (NodeId node = 0; node < tape.graph().node_count(); ++node) layers.emplace_back(tape.layer(node));
-  return layers;
-}
+namespace braid {
 
 PlanInUse plan_in_use(const Step& step) {
   PlanInUse in_use{.plan = step.plan(), .costs = {}};
@@ -27,9 +24,15 @@ scheduler::PlanView view_of(Session& session, const Step& step, const RunTimes& 
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));
   }
-  view.measured = scheduler::runs_of(times.launches, graph.node_count());
+  if (!times.launches.empty()) view.measured = scheduler::runs_of(times.launches, graph.node_count());
   view.clock = times.clock;
   return view;
+}
+
+std::string to_html(Session& session, const Step& step, const RunTimes& times) {
+  scheduler::PlanView view = view_of(session, step, times);
+  view.title = message("a step of ", plural(view.problem.graph.node_count(), "node"));
+  return scheduler::plan_page(view);
 }
 
 }  // namespace braid

@@ -21,7 +21,7 @@ Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string
   plan.placements = schedule.placements;
   plan.resource_edges = schedule.resource_edges;
   plan.makespan = schedule.makespan;
-  add_commands(problem.edges, schedule, problem.streams, plan, problem.log);
+  add_commands(problem.edges, schedule, problem.all_streams(), plan, problem.log);
   return plan;
 }
 

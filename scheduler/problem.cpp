@@ -1,5 +1,6 @@
 #include "scheduler/problem.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/text.h"
@@ -8,7 +9,12 @@ namespace braid::scheduler {
 
 Problem make_problem(StepGraph graph, Costs costs, int streams, int capacity, bool oversubscribes) {
   Edges edges = graph.edges();
-  return {{streams, capacity, oversubscribes}, std::move(graph), std::move(edges), std::move(costs)};
+  int links = 0;
+  for (NodeId node = 0; node < costs.node_count(); ++node) links = std::max(links, costs.link(node) + 1);
+  return {{.streams = streams, .capacity = capacity, .oversubscribes = oversubscribes, .links = links},
+          std::move(graph),
+          std::move(edges),
+          std::move(costs)};
 }
 
 Problem make_problem(StepGraph graph, Costs costs, const DeviceInfo& device, int streams, const Profile* profile,
@@ -45,11 +51,18 @@ void check_problem(const Problem& problem) {
   BRAID_CHECK(problem.costs.node_count() == problem.graph.node_count(), PlanError, "[plan] expected costs of ",
               plural(problem.graph.node_count(), "node"), ", got ", problem.costs.node_count());
   for (NodeId id = 0; id < problem.costs.node_count(); ++id) {
+    const int link = problem.costs.link(id);
+    BRAID_CHECK(link >= kNoLink && link < problem.links, PlanError, "[plan] node ", id, " occupies link ", link, " of ",
+                problem.links);
+    BRAID_CHECK(link != kNoLink || !problem.graph.node(id).op->communicates(), PlanError, "[plan] node ", id, " '",
+                problem.graph.node(id).op->name(), "' communicates, but its cost names no link");
     for (const Cost& cost : problem.costs.of(id)) {
-      BRAID_CHECK(
-          cost.width >= 1 && cost.width <= problem.capacity && cost.duration >= 0 && std::isfinite(cost.duration),
-          PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(), "' has an implementation of width ",
-          cost.width, " and duration ", cost.duration, " us; the capacity is ", problem.capacity);
+      BRAID_CHECK(cost.link == link, PlanError, "[plan] node ", id, " has implementations on different links");
+      BRAID_CHECK(cost.width >= (link == kNoLink ? 1 : 0) && cost.width <= problem.capacity && cost.duration >= 0 &&
+                      std::isfinite(cost.duration),
+                  PlanError, "[plan] node ", id, " '", problem.graph.node(id).op->name(),
+                  "' has an implementation of width ", cost.width, " and duration ", cost.duration,
+                  " us; the capacity is ", problem.capacity);
     }
   }
 }

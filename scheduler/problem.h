@@ -31,7 +31,7 @@ inline constexpr std::string_view kSearchStages[] = {
 
 /// The machine as the scheduler sees it, and how to search.
 struct Machine {
-  int streams = 1;   ///< to use, at least 1
+  int streams = 1;   ///< that compute, at least 1
   int capacity = 1;  ///< cores or SMs that concurrent nodes share
   /// The hardware interleaves nodes that together ask for more than the capacity, as a GPU does, so nothing needs to
   /// keep them apart.
@@ -39,7 +39,11 @@ struct Machine {
   double wait_microseconds = 0;  ///< from an event to the start of a stream that waits for it
   double host_microseconds = 0;  ///< that one host thread takes to launch a node; 0: a CUDA graph launches them all
   std::uint32_t skipped = 0;     ///< bits of the search stages that are switched off
+  /// To other ranks. Each carries one node at a time and has a stream of its own, behind those that compute. Only a
+  /// plan on one stream runs its nodes there with the others.
+  int links = 0;
 
+  int all_streams() const { return streams + links; }
   bool searches(SearchStage stage) const { return (skipped >> static_cast<unsigned>(stage) & 1U) == 0; }
 };
 
@@ -66,7 +70,8 @@ Problem with_edges(Problem problem, Edges edges);
 /// The same on another number of streams.
 Problem with_streams(Problem problem, int streams);
 
-/// No simulated plan of a problem is faster than the bound: at least max(D, W / capacity, fastest durations / streams).
+/// No simulated plan of a problem is faster than the bound: at least max(D, W / capacity, fastest durations / streams,
+/// those of the nodes on a link).
 /// Where interference lets nodes share the capacity better than in proportion, the work counts for less (shared_work).
 struct LowerBound {
   double depth = 0;  ///< D: the critical path, microseconds

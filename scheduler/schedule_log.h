@@ -37,6 +37,7 @@ struct ScheduleLog {
   /// Why a node of the kept schedule is on its stream.
   struct StreamPick {
     bool wide = false;      ///< it is wide, and goes to stream 0, which owns the wide team of threads
+    bool link = false;      ///< it communicates, and goes to the stream of its link
     int free_streams = 0;   ///< that it could have gone to
     int waits = 0;          ///< that it needs there; of the others none needs fewer
     NodeId last = kNoNode;  ///< the node that the stream ran last

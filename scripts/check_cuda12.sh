@@ -38,7 +38,7 @@ fi
 
 # Every source of the backend, as a build with CUDA compiles it.
 compile() {
-  local includes=(-std=c++20 -I. "-I$headers" '-DBRAID_RECORDING_DEVICE=""')
+  local includes=(-std=c++20 -I. "-I$headers" '-DBRAID_RECORDING_DEVICE=""' '-DBRAID_CUDNN_FOLDER=""' '-DBRAID_CUBLASLT_FOLDER=""')
   case $1 in
     *.cu) nvcc "${includes[@]}" -arch=sm_90 -c "$1" -o "$work/$(basename "$1").o" ;;
     *) "${CXX:-g++}" "${includes[@]}" -fsyntax-only "$1" ;;

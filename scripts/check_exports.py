@@ -46,8 +46,8 @@ def run_onnx(path):
     channels, height, width = images.shape[1:]
     pixels = read(path.with_suffix(".images"), -1, height, width, channels).transpose(0, 3, 1, 2)
     whole, = session.run(["logits"], {"images": pixels})
-    singles = [session.run(["logits"], {"images": image[None]})[0] for image in pixels]
-    return pixels, whole, numpy.concatenate(singles)
+    singles = numpy.concatenate([session.run(["logits"], {"images": image[None]})[0] for image in pixels])
+    return pixels, *(numpy.moveaxis(logits, 1, -1) for logits in (whole, singles))
 
 
 def torch_network(name, tensors):
@@ -56,7 +56,11 @@ def torch_network(name, tensors):
     import torchvision
     special = {"googlenet": {"init_weights": False}, "inception_v3": {"init_weights": False},
                "mobilenet_v2": {"width_mult": 0.125}}.get(name, {})  # blocks of equal widths have shortcuts
-    network = getattr(torchvision.models, name)(weights=None, num_classes=CLASSES, **special)
+    if name == "efficientnet_b0":
+        stages, last = torchvision.models.efficientnet._efficientnet_conf(name, width_mult=0.125, depth_mult=1)
+        network = torchvision.models.EfficientNet(stages, 0.2, last_channel=last, num_classes=CLASSES)
+    else:
+        network = getattr(torchvision.models, name)(weights=None, num_classes=CLASSES, **special)
     for path, layer in network.named_modules():
         for key, own in [*layer._parameters.items(), *layer._buffers.items()]:
             if own is not None:
@@ -97,8 +101,8 @@ def check(program, networks, folder):
     subprocess.run([program, "write", folder, *networks], check=True)
     good, changed = [], {}
     for path in sorted(folder.glob("*.onnx")):
-        expected = read(path.with_suffix(".logits"), -1, CLASSES)
         pixels, whole, singles = run_onnx(path)
+        expected = read(path.with_suffix(".logits"), *whole.shape)
         good.append(report("onnxruntime", path.stem, (whole, expected), (singles, expected)))
         name = path.stem.removesuffix("_large")
         if name != path.stem and hasattr(torchvision.models, name):  # it has the forms for large images

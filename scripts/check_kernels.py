@@ -32,7 +32,8 @@ HEADER = ROOT / "core/block_needs.h"
 TABLE = r"<!-- kernels -->\n.*?<!-- end of kernels -->\n"
 ROWS = r"(?<=// clang-format off\n).*?(?=    // clang-format on)"
 LEAST_BLOCKS = 3
-UNROLLED_TAILS = r"(sgd|adam|blend)_kernel<"  # what is left of a tensor's vectors is a loop, of which nvcc makes several copies
+# What is left of a tensor's vectors is a loop, of which nvcc makes several copies; inputs of an expression may be broadcast.
+NARROW_LOADS = r"(sgd|adam|blend)_kernel<|for_each_kernel<\d, Interpreter<"
 
 # The ops and the kernels in which they spend their time, in the types of training.
 ELEMENTWISE = r"for_each_kernel<\d, "
@@ -43,13 +44,25 @@ OPS = {
     "cast": ELEMENTWISE + "Convert<",
     "fill": ELEMENTWISE + "Constant<",
     "sum": ELEMENTWISE + "Sum<",
-    "dropout": ELEMENTWISE + "Dropout<",
+    "dropout shard_dropout": ELEMENTWISE + "Dropout<",
+    "elementwise": ELEMENTWISE + "Interpreter<",
+    "reduce": "reduce_kernel<",
+    "softmax": r"(?<!\w)softmax_kernel<\d+, ",
+    "softmax_backward": "softmax_backward_kernel<",
     "weighted_sum": "weighted_sum_kernel<",
     "weighted_sum_backward": "weighted_sum_backward_kernel<",
     "concat channel_slice": "copy_columns_kernel<",
+    "assign all_gather all_reduce": "copy_kernel<",
+    "shard_rows": ELEMENTWISE + "Rows<",
+    "shard_number": ELEMENTWISE + "Number",
     "slice_sum": "slice_sum_kernel<",
+    "permute window": "strided_copy_kernel<",
+    "interpolate": r"interpolate_kernel<false, ",
+    "interpolate_backward": r"interpolate_kernel<true, ",
+    "group_norm": "group_norm_kernel<",
+    "group_norm_backward": r"group_norm_backward_kernel<|column_sums_kernel<2, .*NormTerms<",
     "channel_sum": r"column_sums_kernel<1, ",
-    "batch_norm": r"element_kernel<\d, Normalization<|column_sums_kernel<2, .*Deviations<",
+    "batch_norm shard_batch_norm": r"element_kernel<\d, Normalization<|column_sums_kernel<2, .*Deviations<",
     "batch_norm_inference batch_norm_apply": r"element_kernel<\d, Normalization<",
     "batch_norm_backward": r"element_kernel<\d, GradientPass<|column_sums_kernel<2, .*Gradient<",
     "max_pool2d": "max_pool_kernel<",
@@ -101,7 +114,7 @@ class Kernel(NamedTuple):
         for kind, what in (("ld", "loads"), ("st", "stores")):
             # What is left of a vector takes some, and so do scalar arguments.
             most = 2 * self.wide(kind) + 4
-            if self.wide(kind) > 0 and self.narrow(kind) > most and not re.match(UNROLLED_TAILS, self.name):
+            if self.wide(kind) > 0 and self.narrow(kind) > most and not re.match(NARROW_LOADS, self.name):
                 yield f"has {self.narrow(kind)} {what} of less than 16 bytes beside {self.wide(kind)}"
         if self.blocks() < LEAST_BLOCKS:
             yield f"leaves room for {self.blocks()} blocks on an SM"

@@ -21,6 +21,7 @@ packages=(
 if [[ ${1-} != --demo ]]; then
   packages+=(
     ccache python3
+    libopenmpi-dev openmpi-bin  # training by several processes; not needed by one
     doctest-dev        # tests
     librapidcheck-dev  # tests of properties
   )
@@ -37,6 +38,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 setup: this is not a Debian or Ubuntu system. Please install, with headers:
   a C++20 compiler with OpenMP (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
   oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, cpp-httplib, pkg-config, stb, zlib, doctest, rapidcheck,
+  Open MPI (optional: to train by several processes),
   and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.
 Then set BRAID_SETUP=skip, and the scripts will take your word for it.
 TEXT
@@ -48,6 +50,7 @@ for_tests=(
   doxygen  # makes the pages of the public headers
   python3-jsonschema python3-yaml  # check configs against their schema
   clang libclang-rt-dev  # fuzz the readers of files
+  clang-16 libclang-rt-16-dev  # compile what users compile
 )
 
 missing=()

@@ -9,9 +9,7 @@
 // The scale is a state on the device and every decision is part of the step, so the host never waits to learn whether
 // an update was skipped.
 
-#include <array>
-
-#include "autograd/tape.h"
+#include "models/module.h"
 #include "ops/loss_scale.h"
 
 namespace braid {
@@ -21,10 +19,8 @@ class LossScale {
  public:
   static constexpr float kInitial = 65536;
 
-  /// Makes the state. The context must outlive the loss scale. Throws Error if an option is out of range.
+  /// Makes the state, which is released with it. Throws Error if an option is out of range.
   explicit LossScale(Context& context, const LossScaleOptions& options = {}, float initial = kInitial);
-  /// Releases the state.
-  ~LossScale() { context_.release(state_); }
   LossScale(const LossScale&) = delete;
   LossScale& operator=(const LossScale&) = delete;
 
@@ -39,15 +35,17 @@ class LossScale {
   Update record_update(Tape& tape, std::span<const ValueId> gradients);
 
   /// The state: f32 scalar; i32 scalars. Context::read returns their values.
-  std::span<Parameter* const> states() const { return state_; }
-  const Parameter& scale() const { return *state_[0]; }
-  const Parameter& good_steps() const { return *state_[1]; }  ///< since the scale last changed
-  const Parameter& updates() const { return *state_[2]; }     ///< that were not skipped
+  std::span<Parameter* const> states() const { return states_.all(); }
+  const Parameter& scale() const { return *states()[0]; }
+  const Parameter& good_steps() const { return *states()[1]; }  ///< since the scale last changed
+  const Parameter& updates() const { return *states()[2]; }     ///< that were not skipped
 
  private:
-  Context& context_;
+  OwnedTensors states_;
   OpPtr update_;
-  std::array<Parameter*, 3> state_;
 };
+
+/// Records the gradients of the objectives, of scaled losses if there is a scale.
+void backward(std::vector<Objective> objectives, LossScale* scale);
 
 }  // namespace braid

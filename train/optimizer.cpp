@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "autograd/functions.h"
 #include "ops/blend.h"
 #include "ops/clip_factor.h"
 #include "ops/optimizer.h"
@@ -68,18 +69,14 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) :
   set_lr(lr);
   std::ranges::stable_sort(parameters, std::ranges::greater{}, &Parameter::slot);
   for (Parameter* parameter : parameters) {
+    BRAID_CHECK(parameter->store() == parameters.front()->store(), Error, "[optimizer] '", parameter->name(), "' and '",
+                parameters.front()->name(), "' belong to different sessions: make an optimizer for each");
     BRAID_CHECK(slots_.empty() || slots_.back().parameter != parameter, Error, "[optimizer] the parameter '",
                 parameter->name(), "' was given twice");
     slots_.push_back({parameter, {}});
   }
-}
-
-Optimizer::~Optimizer() {
-  if (context_ == nullptr) return;
-  for (const Slot& slot : slots_) {
-    context_->release(slot.moments);
-    if (slot.sum != nullptr) context_->release(std::span(&slot.sum, 1));
-  }
+  progress_->summed.resize(slots_.size());
+  if (!parameters.empty()) tensors_.emplace(*parameters.front());
 }
 
 void Optimizer::set_lr(double lr) {
@@ -87,15 +84,21 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
-std::vector<Parameter*> Optimizer::states(Context& context, bool accumulates) {
-  if (context_ == nullptr) add_moments(context);
-  if (accumulates) add_sums(context);
+std::vector<Parameter*> Optimizer::states(bool accumulates) {
+  add_moments();
+  if (accumulates) add_sums();
   std::vector<Parameter*> states;
   for (const Slot& slot : slots_) {
     states.insert(states.end(), slot.moments.begin(), slot.moments.end());
     if (slot.sum != nullptr) states.push_back(slot.sum);
   }
   return states;
+}
+
+void Optimizer::clip_value(double max_value) {
+  BRAID_CHECK(std::isfinite(max_value) && max_value >= 0, Error, "[optimizer] expected a max_value of at least 0, got ",
+              max_value);
+  max_value_ = max_value;
 }
 
 void Optimizer::clip_norm(double max_norm) {
@@ -105,25 +108,26 @@ void Optimizer::clip_norm(double max_norm) {
 }
 
 void Optimizer::accumulate(double weight) {
-  Tape& tape = Tape::current();
-  if (context_ == nullptr) add_moments(tape.context());
-  add_sums(tape.context());
+  Tape& tape = checked_tape();
+  Tape::Transaction transaction(tape);
   const NoGrad no_grad;
   std::vector<Slot*> slots;
   for (Slot& slot : slots_) {
     if (tape.gradient(*slot.parameter) != kNoValue) slots.push_back(&slot);
   }
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
+  add_moments();
+  add_sums();
   // Those of a node share the type of the gradient, and whether their sums begin.
   const auto kind = [&](const Slot* slot) {
-    return std::pair(slot->summed, tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype);
+    return std::pair(summed(*slot), tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype);
   };
   std::ranges::stable_sort(slots, {}, kind);
   const OpPtr blend = std::make_shared<ops::Blend>();
   for (std::size_t begin = 0, end; begin < slots.size(); begin = end) {
     for (end = begin + 1; end < slots.size() && kind(slots[end]) == kind(slots[begin]);) ++end;
     const ValueId coefficients =
-        tape.record_input(Array::from<float>({slots[begin]->summed ? 1.0f : 0.0f, static_cast<float>(weight)}, {2}));
+        tape.record_input(Array::from<float>({summed(*slots[begin]) ? 1.0f : 0.0f, static_cast<float>(weight)}, {2}));
     for_buckets(
         end - begin, [&](std::size_t i) { return slots[begin + i]->parameter->shape().size(); },
         [&](std::size_t from, std::size_t to) {
@@ -135,23 +139,25 @@ void Optimizer::accumulate(double weight) {
           tape.record(blend, inputs);
         });
   }
-  for (Slot* slot : slots) slot->summed = true;
-  accumulated_ = true;
+  transaction.commit();
+  restore_unless_run(tape);
+  for (const Slot* slot : slots) progress_->summed[index(*slot)] = true;
+  progress_->accumulated = true;
 }
 
 void Optimizer::set_accumulated() {
-  for (Slot& slot : slots_) slot.summed = true;
-  accumulated_ = true;
+  progress_->summed.assign(slots_.size(), true);
+  progress_->accumulated = true;
 }
 
 ValueId Optimizer::gradient(Tape& tape, const Slot& slot) const {
-  if (!accumulated_) return tape.gradient(*slot.parameter);
-  return slot.summed ? tape.record_parameter(*slot.sum) : kNoValue;
+  if (!accumulated()) return tape.gradient(*slot.parameter);
+  return summed(slot) ? tape.record_parameter(*slot.sum) : kNoValue;
 }
 
 void Optimizer::step(LossScale* scale) {
-  Tape& tape = Tape::current();
-  if (context_ == nullptr) add_moments(tape.context());
+  Tape& tape = checked_tape();
+  Tape::Transaction transaction(tape);
   const NoGrad no_grad;
   std::vector<const Slot*> slots;
   std::vector<ValueId> gradients;
@@ -162,6 +168,12 @@ void Optimizer::step(LossScale* scale) {
     gradients.push_back(value);
   }
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
+  BRAID_CHECK(max_value_ == 0 || scale == nullptr, Error,
+              "[optimizer] clip_value does not know the scale of a scaled loss: use clip_norm");
+  add_moments();
+  if (max_value_ > 0) {
+    for (ValueId& value : gradients) value = clamp(tape.tensor(value), -max_value_, max_value_).id();
+  }
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
 
   // The parameters of a bucket share an op and the type of their gradients.
@@ -177,13 +189,15 @@ void Optimizer::step(LossScale* scale) {
     if (bucket.elements + elements > kBucketElements || bucket.slots.size() == kBucketParameters) {
       record(tape, scalars, bucket);
     }
-    bucket.slots.push_back(slots[i]);
+    bucket.slots.emplace_back(slots[i], gradients[i]);
     bucket.elements += elements;
   }
   for (Bucket& bucket : open) record(tape, scalars, bucket);
-  ++updates_;
-  for (Slot& slot : slots_) slot.summed = false;
-  accumulated_ = false;
+  transaction.commit();
+  restore_unless_run(tape);
+  ++progress_->updates;
+  progress_->summed.assign(slots_.size(), false);
+  progress_->accumulated = false;
 }
 
 std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
@@ -191,7 +205,7 @@ std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std
   LossScale::Update scaled{kNoValue, kNoValue};
   if (scale != nullptr) scaled = scale->record_update(tape, gradients);
   if (rule_.counts_steps) {
-    scalars.push_back(scale != nullptr ? scaled.updates : tape.record_input(Array::scalar(updates_ + 1)));
+    scalars.push_back(scale != nullptr ? scaled.updates : tape.record_input(Array::scalar(updates() + 1)));
   }
   if (max_norm_ > 0) {
     std::vector<ValueId> inputs(gradients.begin(), gradients.end());
@@ -203,31 +217,41 @@ std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std
   return scalars;
 }
 
-void Optimizer::add_moments(Context& context) {
-  for (Slot& slot : slots_) {
-    slot.moments.clear();  // left by an attempt that ran out of memory
-    for (const std::string_view moment : rule_.moments) {
-      const std::string name = message("optimizer.", slot.parameter->name(), '.', moment);
-      slot.moments.push_back(&context.add(name, slot.parameter->desc(), ValueKind::state));
-    }
+Tape& Optimizer::checked_tape() const {
+  Tape& tape = Tape::current();
+  for (const Slot& slot : slots_) {
+    tape.gradient(*slot.parameter);  // throws if it is another session's, or released
   }
-  context_ = &context;
+  BRAID_CHECK(!tape.closed(), Error, "[optimizer] this step has run already: record the update before step.run()");
+  return tape;
 }
 
-void Optimizer::add_sums(Context& context) {
+void Optimizer::restore_unless_run(Tape& tape) const {
+  tape.undo_unless_run([progress = progress_, before = *progress_] { *progress = before; });
+}
+
+void Optimizer::add_moments() {
+  for (Slot& slot : slots_) {
+    for (std::size_t i = slot.moments.size(); i < rule_.moments.size(); ++i) {
+      const std::string name = message("optimizer.", slot.parameter->name(), '.', rule_.moments[i]);
+      slot.moments.push_back(&tensors_->add_another(name, slot.parameter->desc(), ValueKind::state));
+    }
+  }
+}
+
+void Optimizer::add_sums() {
   for (Slot& slot : slots_) {
     if (slot.sum != nullptr) continue;
-    slot.sum =
-        &context.add(message("optimizer.", slot.parameter->name(), ".sum"), slot.parameter->desc(), ValueKind::state);
+    const std::string name = message("optimizer.", slot.parameter->name(), ".sum");
+    slot.sum = &tensors_->add_another(name, slot.parameter->desc(), ValueKind::state);
   }
 }
 
 void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const {
   if (bucket.slots.empty()) return;
   std::vector<ValueId> inputs(scalars.begin(), scalars.end());
-  for (const Slot* slot : bucket.slots) {
+  for (const auto& [slot, value] : bucket.slots) {
     inputs.push_back(tape.record_parameter(*slot->parameter));
-    const ValueId value = gradient(tape, *slot);
     inputs.push_back(value);
     for (Parameter* moment : slot->moments) inputs.push_back(tape.record_parameter(*moment));
     const DType dtype = tape.graph().value(value).desc.dtype;

@@ -3,7 +3,9 @@
 // concurrently with the rest of the backward pass.
 
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/tape.h"
@@ -30,11 +32,12 @@ void for_buckets(std::size_t tensors, const Size& size, const Record& record) {
   }
 }
 
-/// Use it from one thread at a time. The parameters must outlive the optimizer.
+/// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once it, or their
+/// model, is gone.
 class Optimizer {
  public:
   /// Releases the moments.
-  virtual ~Optimizer();
+  virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -42,21 +45,25 @@ class Optimizer {
   /// or a later one, updates by the sums in place of gradients, and new ones begin.
   void accumulate(double weight);
   /// Whether there are sums that no step() has taken. Set with the states of an optimizer that had some.
-  bool accumulated() const { return accumulated_; }
+  bool accumulated() const { return progress_->accumulated; }
   void set_accumulated();
+  /// Limits every element of the gradients to ±max_value, as torch.nn.utils.clip_grad_value_; 0: no limit. Throws Error
+  /// unless finite and at least 0. Not for gradients of a scaled loss.
+  void clip_value(double max_value);
   /// Limits the norm of all gradients together to max_norm, as torch.nn.utils.clip_grad_norm_; 0: no limit. Gradients
   /// whose norm is not finite change nothing. Throws Error unless finite and at least 0.
   void clip_norm(double max_norm);
   /// Records the update of every parameter that has a gradient on the current tape, in reverse order of creation, the
   /// order in which backward computes the gradients. Gradients of a scaled loss need its scale (train/loss_scale.h),
-  /// the same one in every step. Throws Error if no parameter has a gradient.
+  /// the same one in every step. Throws Error if no parameter has a gradient, or if the current step is another
+  /// session's; then nothing changes.
   void step(LossScale* scale = nullptr);
   double lr() const { return lr_; }
   /// The moments of the parameters, and the sums of their gradients if it accumulates; made if there are none yet. With
   /// them and the number of updates, another optimizer continues as this one would.
-  std::vector<Parameter*> states(Context& context, bool accumulates = false);
-  std::int32_t updates() const { return updates_; }
-  void set_updates(std::int32_t updates) { updates_ = updates; }
+  std::vector<Parameter*> states(bool accumulates = false);
+  std::int32_t updates() const { return progress_->updates; }
+  void set_updates(std::int32_t updates) { progress_->updates = updates; }
   /// Takes effect from the next step; changes no plan. Throws Error unless finite and at least 0.
   void set_lr(double lr);
 
@@ -79,16 +86,27 @@ class Optimizer {
     Parameter* parameter;
     std::vector<Parameter*> moments;
     Parameter* sum = nullptr;  ///< of gradients; null if it does not accumulate
-    bool summed = false;       ///< since the last update
+  };
+  /// What the steps that were recorded have done. A step that never runs takes back its part.
+  struct Progress {
+    std::int32_t updates = 0;
+    bool accumulated = false;
+    std::vector<bool> summed;  // per slot: since the last update
   };
   struct Bucket {
     OpPtr op;
-    std::vector<const Slot*> slots;
+    std::vector<std::pair<const Slot*, ValueId>> slots;  // and their gradients
     std::int64_t elements = 0;
   };
 
-  void add_moments(Context& context);
-  void add_sums(Context& context);
+  /// The current tape, if the parameters can be updated in its step.
+  Tape& checked_tape() const;
+  void add_moments();
+  void add_sums();
+  std::size_t index(const Slot& slot) const { return static_cast<std::size_t>(&slot - slots_.data()); }
+  bool summed(const Slot& slot) const { return progress_->summed[index(slot)]; }
+  /// Called before the progress changes.
+  void restore_unless_run(Tape& tape) const;
   /// What a parameter is updated by in the step that is being recorded, or kNoValue.
   ValueId gradient(Tape& tape, const Slot& slot) const;
   /// The values that an update reads in addition to the parameters' tensors.
@@ -97,11 +115,10 @@ class Optimizer {
 
   std::vector<Slot> slots_;  // in reverse order of creation
   double lr_;
-  double max_norm_ = 0;
-  bool accumulated_ = false;
+  double max_norm_ = 0, max_value_ = 0;
   Rule rule_;
-  Context* context_ = nullptr;  // holds the moments; null until there are any
-  std::int32_t updates_ = 0;
+  std::optional<OwnedTensors> tensors_;  // moments and sums; none if there are no parameters
+  std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
 };
 
 /// Stochastic gradient descent, as torch.optim.SGD with dampening 0.

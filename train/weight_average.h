@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Use it from one thread at a time. The tensors must outlive it.
+/// Use it from one thread at a time. The tensors must outlive it. The averages are released with it.
 class WeightAverage {
  public:
   /// The name of an average is this and the name of its tensor.
@@ -20,8 +20,7 @@ class WeightAverage {
   /// min(decay, n / (9 + n)), so that the first averages do not remember the initial weights. Throws Error if it is out
   /// of range.
   WeightAverage(Context& context, std::vector<Parameter*> tensors, double decay);
-  /// Releases the averages.
-  ~WeightAverage();
+
   WeightAverage(const WeightAverage&) = delete;
   WeightAverage& operator=(const WeightAverage&) = delete;
 
@@ -29,14 +28,14 @@ class WeightAverage {
   void record(std::int64_t updates);
 
   /// The averages, in the order of the tensors.
-  std::span<Parameter* const> averages() const { return averages_; }
+  std::span<Parameter* const> averages() const { return averages_.all(); }
   std::span<Parameter* const> tensors() const { return tensors_; }
   /// Exchanges the values of the tensors and their averages: twice, around an evaluation. Waits for the running step.
   void exchange();
 
  private:
-  Context& context_;
-  std::vector<Parameter*> tensors_, averages_;
+  OwnedTensors averages_;
+  std::vector<Parameter*> tensors_;
   double decay_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/cuda/handle.h"
+#include "core/cuda/libraries.h"
 #include "core/cuda/stream_group.h"
 #include "core/error.h"
 
@@ -126,8 +127,8 @@ std::string unavailable_reason() {
   if (driver == 0) return "no NVIDIA driver was found on this machine";
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  if ((status == cudaSuccess && count > 0) || is_sticky(status))
-    return {};  // whoever uses a lost device learns it then
+  if (is_sticky(status)) return {};  // whoever uses a lost device learns it then
+  if (status == cudaSuccess && count > 0) return missing_library();
   if (status == cudaErrorInsufficientDriver) {
     return message("the driver knows CUDA ", version(driver), ", this build needs ", version(runtime),
                    ": update the driver");

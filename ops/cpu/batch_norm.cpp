@@ -93,7 +93,7 @@ void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
 
 template <class T>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
-  const BatchNormOptions options = spec.attributes<ops::BatchNorm>();
+  const BatchNormOptions options = ops::training_options(spec.op);
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
     const T *x = at<const T>(inputs, 0), *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
@@ -226,6 +226,8 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
 Implementations make_batch_norm(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return forward<T>(spec); });
 }
+
+Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return apply<T>(spec); });

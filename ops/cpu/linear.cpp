@@ -7,6 +7,29 @@
 
 namespace braid::cpu {
 
+Implementations make_matmul(const KernelSpec& spec) {
+  if (auto kernel = fast_kernel(spec, {onednn::matmul})) return kernel;
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    const auto [ta, tb] = static_cast<const MatmulOptions&>(spec.attributes<ops::Matmul>());
+    const ops::MatmulExtents e(spec.attributes<ops::Matmul>(), spec.inputs[0].shape, spec.inputs[1].shape);
+    const std::size_t bytes = tb ? static_cast<std::size_t>(spec.inputs[1].shape.size()) * sizeof(T) : 0;
+    return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
+      const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
+      T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
+      for (std::int64_t i = 0; tb && i < (e.b_step == 0 ? 1 : e.batches); ++i) {
+        transpose(width, e.n, e.k, b + i * e.b_step, transposed + i * e.b_step);
+      }
+      const T* rows = tb ? transposed : b;
+      parallel_for(width, e.batches * e.m, 1, [=](std::int64_t i, std::int64_t) {
+        const std::int64_t batch = i / e.m, row = i % e.m;
+        std::fill_n(y + i * e.n, e.n, T(0));
+        multiply_add(e.n, e.k, a + batch * e.a_step + row * (ta ? 1 : e.k), ta ? e.m : 1, rows + batch * e.b_step, e.n,
+                     y + i * e.n);
+      });
+    });
+  });
+}
+
 Implementations make_linear(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(spec, {onednn::linear})) return kernel;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {

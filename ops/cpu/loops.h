@@ -35,6 +35,13 @@ void sum_parts(int width, std::int64_t size, std::int64_t parts, const Part& par
   });
 }
 
+/// y[i] += weight·x[i]. They do not overlap.
+template <class T>
+BRAID_TARGET_CLONES void add_scaled(std::int64_t size, T weight, const T* x, T* __restrict y) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) y[i] += weight * x[i];
+}
+
 /// Calls f(element, i) for every element of `rows` consecutive rows of `width`; i is its place in the row.
 template <class F>
 BRAID_TARGET_CLONES void for_each_in_rows(std::int64_t first_element, std::int64_t rows, std::int64_t width, F f) {

@@ -3,7 +3,10 @@
 namespace braid::cpu {
 
 std::span<const OwnKernel> own_kernels() {
-  constexpr auto takes_low_precision = [](std::string_view op) { return op == "cast" || op == "fill"; };
+  constexpr auto takes_low_precision = [](std::string_view op) {
+    return op == "all_gather" || op == "assign" || op == "cast" || op == "fill" || op == "permute" ||
+           op == "shard_rows" || op == "window";
+  };
 #define BRAID_ENTRY(op) {#op, make_##op, {takes_low_precision(#op)}},
   static constexpr OwnKernel kKernels[] = {BRAID_FOR_EACH_KERNEL(BRAID_ENTRY)};
 #undef BRAID_ENTRY

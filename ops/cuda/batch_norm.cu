@@ -328,7 +328,7 @@ class Plans {
 template <class T, Activation kActivation>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   using C = Compute<T>;
-  const BatchNormOptions options = spec.attributes<ops::BatchNorm>();
+  const BatchNormOptions options = ops::training_options(spec.op);
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   return function_kernel(
       plans.partials_bytes(), [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
@@ -439,9 +439,11 @@ std::unique_ptr<Kernel> for_types(const KernelSpec& spec, Activation activation,
 }  // namespace
 
 Implementations make_batch_norm(const KernelSpec& spec) {
-  return for_types(spec, spec.attributes<ops::BatchNorm>().activation,
+  return for_types(spec, ops::training_options(spec.op).activation,
                    [&]<class T, Activation kActivation>() { return forward<T, kActivation>(spec); });
 }
+
+Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormInference>();

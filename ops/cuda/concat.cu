@@ -1,16 +1,10 @@
 #include "ops/common/byte_rows.h"
 #include "ops/concat.h"
-#include "ops/cuda/elements.cuh"
+#include "ops/cuda/units.cuh"
 
 namespace braid::cuda {
 
 namespace {
-
-/// The unit of a copy, whatever the elements are.
-template <std::size_t kBytes>
-struct alignas(kBytes) Unit {
-  unsigned char bytes[kBytes];
-};
 
 /// Columns of a matrix, each range of them from a matrix of its own. Extents are in units.
 struct ColumnTable {
@@ -52,16 +46,6 @@ struct Part {
   std::int64_t bytes;   // of its columns
   std::int64_t pitch;   // from row to row
 };
-
-/// Calls f(Unit<…>{}) with the largest unit that divides a number.
-template <class F>
-void with_unit(std::uintptr_t bits, const F& f) {
-  if (bits % 16 == 0) return f(Unit<16>{});
-  if (bits % 8 == 0) return f(Unit<8>{});
-  if (bits % 4 == 0) return f(Unit<4>{});
-  if (bits % 2 == 0) return f(Unit<2>{});
-  f(Unit<1>{});
-}
 
 /// Copies the parts side by side into rows that are to_pitch bytes apart.
 void copy_columns(const StreamHandles& stream, std::string_view op, int units, std::int64_t rows,

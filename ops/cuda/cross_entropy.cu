@@ -8,13 +8,13 @@
 #include "ops/cross_entropy.h"
 #include "ops/cuda/block_reduce.cuh"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/warp_reduce.cuh"
 
 namespace braid::cuda {
 
 namespace {
 
-constexpr int kWarp = 32, kRowsPerBlock = kThreads / kWarp;
-constexpr unsigned kAllLanes = 0xffffffff;
+constexpr int kRowsPerBlock = kThreads / kWarp;
 
 struct LogitRows {
   std::int64_t rows;
@@ -22,22 +22,6 @@ struct LogitRows {
   explicit LogitRows(const ValueDesc& logits) : rows(logits.shape[0]), classes(logits.shape[1]) {}
   __device__ bool is_label(std::int32_t label) const { return label >= 0 && label < classes; }
 };
-
-/// Every lane gets the sum, always added in the same order.
-template <class T>
-__device__ T warp_sum(T value) {
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) value += __shfl_xor_sync(kAllLanes, value, lanes);
-  return value;
-}
-
-template <class T>
-__device__ T warp_maximum(T value) {
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
-    const T other = __shfl_xor_sync(kAllLanes, value, lanes);
-    value = arithmetic::Larger<T>{}(other, value) ? other : value;
-  }
-  return value;
-}
 
 /// Calls f(row, lane, element of its first logit) for every row, with whole warps.
 template <class F>

@@ -10,6 +10,8 @@ template <class T>
 struct Dropout {
   const T* x;
   const std::int32_t* step;
+  const std::int32_t* shard;  // its number; null: x is whole
+  std::int64_t size;
   T* y;
   std::uint64_t seed;
   std::uint32_t layer;
@@ -18,18 +20,23 @@ struct Dropout {
   template <int kWidth>
   __device__ void apply(std::int64_t first) const {
     auto lanes = load<kWidth>(x + first);
-    if constexpr (kWidth == 1) {
-      const PhiloxBlock draws = of_quad(first / 4);
-      const auto place = first % 4;  // selected, not indexed: an array with an index has to live in memory
-      const std::uint32_t low = place == 0 ? draws.x[0] : draws.x[1], high = place == 2 ? draws.x[2] : draws.x[3];
-      lanes[0] *= scale(place < 2 ? low : high);
+    const std::int64_t begin = first + (shard == nullptr ? 0 : *shard * size);
+    if (kWidth == 1 || begin % 4 != 0) {
+      for_lanes<kWidth>([&](int i) { lanes[i] *= scale(of_element(begin + i)); });
     } else {
       for_lanes<kWidth / 4>([&](int quad) {
-        const PhiloxBlock draws = of_quad(first / 4 + quad);
+        const PhiloxBlock draws = of_quad(begin / 4 + quad);
         for_lanes<4>([&](int i) { lanes[4 * quad + i] *= scale(draws.x[i]); });
       });
     }
     store<kWidth>(y + first, lanes);
+  }
+
+  __device__ std::uint32_t of_element(std::int64_t element) const {
+    const PhiloxBlock draws = of_quad(element / 4);
+    const auto place = element % 4;  // selected, not indexed: an array with an index has to live in memory
+    const std::uint32_t low = place == 0 ? draws.x[0] : draws.x[1], high = place == 2 ? draws.x[2] : draws.x[3];
+    return place < 2 ? low : high;
   }
 
   __device__ PhiloxBlock of_quad(std::int64_t quad) const {
@@ -41,16 +48,24 @@ struct Dropout {
 
 Implementations make_dropout(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
-    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
+    const auto& [p, seed, layer] = ops::dropout_attributes(spec.op);
     const arithmetic::DropoutScale<Compute<T>> scale{static_cast<float>(p)};
     return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(),
                             units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = std::max(4, kVectorWidth<T>);  // draws come in fours
-      const Dropout<T> body{
-          at<const T>(inputs, 0), at<const std::int32_t>(inputs, 1), at<T>(outputs, 0), seed, layer, scale};
+      const Dropout<T> body{.x = at<const T>(inputs, 0),
+                            .step = at<const std::int32_t>(inputs, 1),
+                            .shard = inputs.size() < 3 ? nullptr : at<const std::int32_t>(inputs, 2),
+                            .size = size,
+                            .y = at<T>(outputs, 0),
+                            .seed = seed,
+                            .layer = layer,
+                            .scale = scale};
       for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
     });
   });
 }
+
+Implementations make_shard_dropout(const KernelSpec& spec) { return make_dropout(spec); }
 
 }  // namespace braid::cuda

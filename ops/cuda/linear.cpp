@@ -30,12 +30,14 @@ using MatmulPreference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPrefer
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   bool transposed = false;  ///< used as its transpose
+  std::int64_t next = 0;    ///< elements from one matrix of a batch to the next
 };
 
 /// d = op(a)·op(b) + bias, column-major; the bias has an element per row of d.
 struct Product {
   Matrix a, b, d;
   bool bias = false;
+  std::int64_t batches = 1;
 };
 
 cudaDataType_t data_type(DType dtype) {
@@ -53,11 +55,19 @@ cublasComputeType_t compute_type(DType dtype, bool tf32) {
   return dtype == DType::f32 && tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-MatrixLayout layout(const Matrix& matrix, DType dtype) {
+MatrixLayout layout(const Matrix& matrix, DType dtype, std::int64_t batches) {
   cublasLtMatrixLayout_t raw = nullptr;
   BRAID_CUBLAS(cublasLtMatrixLayoutCreate(&raw, data_type(dtype), static_cast<std::uint64_t>(matrix.rows),
                                           static_cast<std::uint64_t>(matrix.columns), matrix.rows));
-  return MatrixLayout(raw);
+  MatrixLayout made(raw);
+  if (batches > 1) {
+    const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      BRAID_CUBLAS(cublasLtMatrixLayoutSetAttribute(raw, attribute, &value, sizeof value));
+    };
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batches));
+    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.next);
+  }
+  return made;
 }
 
 class MatmulKernel final : public Kernel {
@@ -71,9 +81,9 @@ class MatmulKernel final : public Kernel {
         workspace_bytes_(std::min(spec.workspace_limit, kMostWorkspace)),
         first_(first),
         second_(second),
-        a_layout_(layout(product.a, dtype_)),
-        b_layout_(layout(product.b, dtype_)),
-        d_layout_(layout(product.d, dtype_)) {
+        a_layout_(layout(product.a, dtype_, product.batches)),
+        b_layout_(layout(product.b, dtype_, product.batches)),
+        d_layout_(layout(product.d, dtype_, product.batches)) {
     cublasLtMatmulDesc_t raw = nullptr;
     BRAID_CUBLAS(cublasLtMatmulDescCreate(&raw, compute_type(dtype_, spec.tf32),
                                           dtype_ == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
@@ -163,6 +173,22 @@ class MatmulKernel final : public Kernel {
 };
 
 }  // namespace
+
+/// yᵀ = bᵀ·aᵀ: in memory a is [K,M] column-major, b [N,K] and y [N,M], or a and b are these transposed.
+Implementations make_matmul(const KernelSpec& spec) {
+  if (is_empty(spec)) return zeros(spec);
+  const MatmulOptions& options = spec.attributes<ops::Matmul>();
+  const auto [batches, m, n, k, a_step, b_step] =
+      ops::MatmulExtents(options, spec.inputs[0].shape, spec.inputs[1].shape);
+  const auto matrix = [](std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t next) {
+    return transposed ? Matrix{columns, rows, true, next} : Matrix{rows, columns, false, next};
+  };
+  const Product product{.a = matrix(n, k, options.transpose_b, b_step),
+                        .b = matrix(k, m, options.transpose_a, a_step),
+                        .d = {n, m, false, m * n},
+                        .batches = batches};
+  return std::make_unique<MatmulKernel>(spec, product, 1, 0);
+}
 
 /// yᵀ = w·xᵀ: in memory w is [C,K] column-major, x [C,N] and y [K,N].
 Implementations make_linear(const KernelSpec& spec) {

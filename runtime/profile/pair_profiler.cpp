@@ -177,7 +177,7 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
   const SessionOptions& options = session.options();
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, options);
-  const StepGraph graph = with_kept_results(session.tape().graph());
+  const StepGraph graph = as_planned(session.tape().graph()).graph;
   scheduler::Costs costs =
       scheduler::analytic_costs(graph, device, widths(options.width, device.max_width), target.tf32);
   const NodeKernels kernels = make_kernels(graph, target, costs);

@@ -45,7 +45,7 @@ scheduler::Profile Profiler::profile() const {
 scheduler::Profile profile_nodes(Session& session) {
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, session.options());
-  const StepGraph graph = with_kept_results(session.tape().graph());
+  const StepGraph graph = as_planned(session.tape().graph()).graph;
   scheduler::Costs costs =
       scheduler::analytic_costs(graph, device, widths(session.options().width, device.max_width), target.tf32);
   const NodeKernels kernels = make_kernels(graph, target, costs);

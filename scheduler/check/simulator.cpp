@@ -113,7 +113,7 @@ class Simulator {
     const double share = demand > problem_.capacity ? static_cast<double>(problem_.capacity) / demand : 1;
     for (Running& running : running_) {
       if (running.node == kNoNode) continue;
-      const double rate = std::min(1.0, share / slow_down(running));
+      const double rate = std::min(1.0, (cost(running.node).width == 0 ? 1 : share) / slow_down(running));
       if (rate == running.rate) continue;
       running.finish = now_ + (running.finish - now_) * (running.rate / rate);
       running.rate = rate;

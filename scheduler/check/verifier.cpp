@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "core/text.h"
@@ -24,7 +25,7 @@ class Verifier {
 
   std::vector<std::string> run() {
     // Each check relies on the ones before it.
-    if (check_sizes() && check_commands() && check_counts() && replay()) {
+    if (check_sizes() && check_commands() && check_links() && check_counts() && replay()) {
       check_resource_edges();
       check_reads();
       collect_accesses();
@@ -80,6 +81,20 @@ class Verifier {
         } else {
           fault("Stream ", s, " has a command of unknown kind ", static_cast<int>(kind), ".");
         }
+      }
+    }
+    return faults_.empty();
+  }
+
+  /// Of a link, one stream, which gives its nodes an order that is the same on all ranks.
+  bool check_links() {
+    std::map<int, NodeId> first;
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      const int link = costs_.link(id);
+      if (link == kNoLink) continue;
+      const NodeId other = first.try_emplace(link, id).first->second;
+      if (plan_.placements[id].stream != plan_.placements[other].stream) {
+        fault(describe(other), " and ", describe(id), " both communicate over link ", link, ", in no certain order.");
       }
     }
     return faults_.empty();

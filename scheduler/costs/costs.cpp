@@ -88,6 +88,14 @@ Cost occupying_cost(std::string_view op, const Work& work, std::span<const Value
   return {.width = static_cast<int>(width), .duration = microseconds};
 }
 
+/// The one implementation of a node that communicates.
+Cost communication_cost(const Work& work, const DeviceInfo& device) {
+  const double own = roofline_microseconds(work, device, 1, device.flops_per_unit);
+  const double on_link =
+      work.sent.messages * device.link.latency_seconds + work.sent.bytes / device.link.bytes_per_second;
+  return {.width = std::min(device.link.units, device.capacity), .duration = own + 1e6 * on_link, .link = 0};
+}
+
 }  // namespace
 
 Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32) {
@@ -101,6 +109,8 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
     const Work work = graph.node(id).op->work(inputs, graph.output_descs(id));
     if (graph.node(id).is_view) {
       implementations.push_back({});
+    } else if (graph.node(id).op->communicates()) {
+      implementations.push_back(communication_cost(work, device));
     } else if (device.oversubscribes) {
       implementations.push_back(occupying_cost(graph.node(id).op->name(), work, inputs, device, tf32));
     } else {

@@ -12,13 +12,16 @@
 
 namespace braid::scheduler {
 
+inline constexpr int kNoLink = -1;
+
 /// An implementation of a node: how much of the device it occupies, for how long when it runs alone, and its scratch
 /// memory.
 struct Cost {
-  int width = 1;        ///< cores or SMs, at least 1 and at most the capacity
+  int width = 1;        ///< cores or SMs, at least 1 (0 on a link) and at most the capacity
   double duration = 0;  ///< microseconds
   std::size_t workspace_bytes = 0;
   std::string algorithm = {};  ///< distinguishes implementations of one width; empty if there is only one
+  int link = kNoLink;          ///< the link that it has to itself, the same for all implementations of a node
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
@@ -32,6 +35,7 @@ class Costs {
   std::int32_t node_count() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
   std::span<const Cost> of(NodeId node) const;
   const Cost& of(NodeId node, int implementation) const { return of(node)[static_cast<std::size_t>(implementation)]; }
+  int link(NodeId node) const { return of(node).front().link; }
   /// Shortest duration over the implementations, microseconds: the length of a node on a path.
   double fastest(NodeId node) const;
   /// Smallest width × duration over the implementations: its part of the work W.
@@ -45,7 +49,9 @@ class Costs {
 /// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
 /// device.max_width). On a device that oversubscribes (a GPU) a node has one width whatever `widths` says: the share of
 /// the device that its thread blocks take from others. Its matrix products run in tiles (matrix_kernel.h), in f16, bf16
-/// and, if allowed, tf32 at the matrix rate. Views cost nothing. Workspaces are left at 0.
+/// and, if allowed, tf32 at the matrix rate. A node that communicates occupies link 0, and first does what it does with
+/// its own memory: then its messages take their latency and its bytes their time on the link. Views cost nothing.
+/// Workspaces are left at 0.
 Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
 
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.

@@ -2,8 +2,8 @@
 // fit in between: makespan >= h + room for them + t (Fernandez and Bussell, "Bounds on the number of processors and
 // time for multiprocessor optimal schedules", 1973). The room for a set is the largest of its work over the capacity,
 // its durations over the streams, and, as of one more node than there are streams two must share one, the sum of the
-// two shortest of these. The same argument, applied to all that a node has to wait for, says how early it can start: so
-// what lies between a fork and a join is bounded part by part.
+// two shortest of these; and of nodes on one link the sum of their durations. The same argument, applied to all that a
+// node has to wait for, says how early it can start: so what lies between a fork and a join is bounded part by part.
 
 #include <algorithm>
 #include <queue>
@@ -22,9 +22,15 @@ class Room {
  public:
   Room(int capacity, int streams) : capacity_(capacity), streams_(streams) {}
 
-  double add(double duration, double work) {
-    durations_ += duration;
+  double add(double duration, double work, int link) {
     work_ += work;
+    if (link != kNoLink) {
+      const auto place = static_cast<std::size_t>(link);
+      if (on_links_.size() <= place) on_links_.resize(place + 1);
+      on_links_[place] += duration;
+      return std::max(on_links_[place], work_ / capacity_);
+    }
+    durations_ += duration;
     const auto shared = static_cast<std::size_t>(streams_) + 1;
     longest_.insert(std::ranges::upper_bound(longest_, duration, std::greater{}), duration);
     if (longest_.size() > shared) longest_.pop_back();
@@ -35,13 +41,15 @@ class Room {
  private:
   int capacity_, streams_;
   double durations_ = 0, work_ = 0;
-  std::vector<double> longest_;  // of one more node than there are streams
+  std::vector<double> longest_;   // of one more node than there are streams
+  std::vector<double> on_links_;  // durations
 };
 
 class Bounds {
  public:
   explicit Bounds(const Problem& problem)
       : edges_(problem.edges),
+        costs_(problem.costs),
         capacity_(problem.capacity),
         streams_(std::min(problem.streams, problem.costs.node_count())) {
     for (NodeId node = 0; node < problem.costs.node_count(); ++node) fastest_.push_back(problem.costs.fastest(node));
@@ -82,7 +90,7 @@ class Bounds {
     for (int left = std::min(kMostAncestors, looks()); left > 0 && !next.empty(); --left) {
       const auto [start, b] = next.top();
       next.pop();
-      earliest = std::max(earliest, start + room.add(fastest_[b], work_[b]));
+      earliest = std::max(earliest, start + room.add(fastest_[b], work_[b], costs_.link(b)));
       visit(b);
     }
     return earliest;
@@ -102,7 +110,7 @@ class Bounds {
       Room room(capacity_, streams_);
       for (const NodeId node : by_tail) {
         if (heads[node] < starts[i]) continue;
-        bound = std::max({bound, starts[i] + room.add(fastest_[node], work_[node]) + tails[node],
+        bound = std::max({bound, starts[i] + room.add(fastest_[node], work_[node], costs_.link(node)) + tails[node],
                           heads[node] + fastest_[node] + tails[node]});
       }
     }
@@ -112,6 +120,7 @@ class Bounds {
   static constexpr int kMostAncestors = 128, kMostWindows = 64;
 
   const Edges& edges_;
+  const Costs& costs_;
   int capacity_, streams_;
   std::vector<double> fastest_, work_;
   std::vector<NodeId> seen_from_;  // per node: the last whose walk back came by

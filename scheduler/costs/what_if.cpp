@@ -78,13 +78,16 @@ class Changer {
   std::vector<int> all_widths() const {
     std::set<int> widths = {changed_.capacity};
     for (NodeId node = 0; node < costs_.node_count(); ++node) {
-      for (const Cost& cost : costs_.of(node)) widths.insert(cost.width);
+      for (const Cost& cost : costs_.of(node)) {
+        if (cost.link == kNoLink) widths.insert(cost.width);
+      }
     }
     for (int width = device_.max_width; width < changed_.max_width; width *= 2) widths.insert(width);
     return {widths.begin(), widths.end()};
   }
 
   void change(NodeId node, std::vector<Cost>& implementations) const {
+    if (costs_.link(node) != kNoLink) return;  // its time is that of the link
     const Cost widest = implementations.back();
     if (device_.oversubscribes) {
       for (Cost& cost : implementations) {

@@ -16,9 +16,9 @@ class StreamClocks {
  public:
   StreamClocks(std::size_t nodes, int streams);
 
-  bool is_placed(NodeId node) const { return position_[node] >= 0; }
+  bool is_placed(NodeId node) const { return position_[index(node)] >= 0; }
   /// The node placed last on a stream; kNoNode if there is none.
-  NodeId last(int stream) const { return last_[stream]; }
+  NodeId last(int stream) const { return last_[index(stream)]; }
 
   /// The nodes that this one must wait for if it comes next on `stream`. All predecessors are placed. A log records
   /// what orders each of them. Valid until the next call.
@@ -29,10 +29,13 @@ class StreamClocks {
                                 ScheduleLog* log = nullptr);
 
  private:
+  static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
   std::span<std::int32_t> clock(NodeId node) {
-    return std::span(clocks_).subspan(static_cast<std::size_t>(node) * last_.size(), last_.size());
+    return std::span(clocks_).subspan(index(node) * last_.size(), last_.size());
   }
-  bool covers(std::span<const std::int32_t> clock, NodeId node) const { return clock[stream_[node]] > position_[node]; }
+  bool covers(std::span<const std::int32_t> clock, NodeId node) const {
+    return clock[index(stream_[index(node)])] > position_[index(node)];
+  }
 
   std::vector<NodeId> last_;                     // per stream
   std::vector<std::int32_t> clocks_;             // node × stream

@@ -19,9 +19,9 @@ class StreamAssigner {
         schedule_(schedule),
         preference_(preference),
         streams_(problem.streams),
-        clocks_(schedule.placements.size(), problem.streams),
-        free_since_(problem.streams, 0),
-        postponed_(problem.streams),
+        clocks_(schedule.placements.size(), problem.all_streams()),
+        free_since_(problem.all_streams(), 0),
+        postponed_(problem.all_streams()),
         waiting_(schedule.placements.size()) {
     for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
       waiting_[node] = static_cast<int>(problem.edges.successors(node).size());
@@ -50,7 +50,7 @@ class StreamAssigner {
       }
       std::erase_if(postponed_[stream], [&](NodeId late) { return clocks_.is_placed(late); });
     }
-    for (int stream = 0; stream < streams_; ++stream) {
+    for (int stream = 0; stream < problem_.all_streams(); ++stream) {
       for (const NodeId late : postponed_[stream]) {
         if (!clocks_.is_placed(late)) place(late, stream);
       }
@@ -99,6 +99,7 @@ class StreamAssigner {
   /// they need the fewest waits, then where they keep the fewest others from following a predecessor.
   int choose_stream(NodeId node) {
     const Placement& place = placement(node);
+    if (const int link = problem_.costs.link(node); link != kNoLink) return streams_ + link;
     const int width = problem_.costs.of(node, place.implementation).width;
     if (width > 1 && !problem_.oversubscribes && is_free(0, place.start)) return 0;
     const bool held = preference_ == StreamPreference::on_time && was_held(node);
@@ -126,6 +127,7 @@ class StreamAssigner {
         .waits = static_cast<int>(waits(node, stream)),
         .last = clocks_.last(stream)};
     pick.wide &= stream == 0;
+    pick.link = problem_.costs.link(node) != kNoLink;
     for (int other = 0; other < streams_; ++other) pick.free_streams += is_free(other, place.start);
     problem_.log->stream_picks[node] = pick;
   }
@@ -141,7 +143,7 @@ class StreamAssigner {
   const Problem& problem_;
   Schedule& schedule_;
   const StreamPreference preference_;
-  const int streams_;
+  const int streams_;  // that compute
   StreamClocks clocks_;
   std::vector<double> free_since_;              // per stream: when the last node assigned to it finishes
   std::vector<std::vector<NodeId>> postponed_;  // per stream: nodes without a place in it yet

@@ -29,9 +29,9 @@ class Lifetimes {
 
   std::span<const ValueBlock> blocks() const { return blocks_; }
   /// The block of a value; -1 if it is persistent.
-  std::int32_t block_of(ValueId value) const { return block_of_[graph_.value(value).root]; }
+  std::int32_t block_of(ValueId value) const { return block_of_[static_cast<std::size_t>(graph_.value(value).root)]; }
   /// Nodes launched. They are ranked by predicted start, which is a topological order.
-  std::int32_t rank(NodeId node) const { return start_[node].rank; }
+  std::int32_t rank(NodeId node) const { return start_[static_cast<std::size_t>(node)].rank; }
   std::int32_t ranks() const { return static_cast<std::int32_t>(by_rank_.size()); }
   /// Whether two blocks may be in use at once.
   bool conflict(std::int32_t a, std::int32_t b) const;

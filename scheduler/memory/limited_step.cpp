@@ -31,13 +31,25 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
 }  // namespace
 
 LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
-  Plan plan = make_plan(problem, policy, policy_name);
-  if (limit == 0 || plan.arena_bytes <= limit) return {std::move(plan), std::move(problem), std::nullopt};
-  LimitedPlan limited = plan_within(problem, policy, policy_name, limit);
-  LimitedStep best{limited.plan, problem, std::nullopt, limited.traded, limited.fits};
+  std::vector<ValueId> chosen = marked_values(problem.graph);
+  std::optional<Recomputation> marked;
+  std::optional<Problem> with_marked;
+  if (!chosen.empty()) {
+    try {
+      marked = recompute(problem.graph, chosen);
+      with_marked = with_graph(problem, marked->graph, marked->recorded);
+    } catch (const ShapeError&) {  // a parameter that a repeated node reads has changed by then: nothing is repeated
+      chosen.clear();
+      marked.reset();
+    }
+  }
+  Problem& first = with_marked.has_value() ? *with_marked : problem;
+  Plan plan = make_plan(first, policy, policy_name);
+  if (limit == 0 || plan.arena_bytes <= limit) return {std::move(plan), std::move(first), std::move(marked)};
+  LimitedPlan limited = plan_within(first, policy, policy_name, limit);
+  LimitedStep best{limited.plan, first, marked, limited.traded, limited.fits};
 
-  std::vector<ValueId> chosen;
-  Recomputation current = recompute(problem.graph, chosen);
+  Recomputation current = marked.has_value() ? *std::move(marked) : recompute(problem.graph, chosen);
   for (int round = 0; round < kMostAttempts && !best.fits; ++round) {
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
@@ -49,7 +61,8 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
       again.streams = problem.streams;
       limited = plan_within(again, policy, policy_name, limit);
     }
-    if (limited.traded.empty() && limited.plan.commands.streams.size() < static_cast<std::size_t>(problem.streams)) {
+    if (limited.traded.empty() &&
+        limited.plan.commands.streams.size() < static_cast<std::size_t>(problem.all_streams())) {
       limited.traded.push_back("concurrency: one stream");
     }
     limited.traded.push_back(describe(current, again.costs));

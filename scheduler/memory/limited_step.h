@@ -17,6 +17,7 @@ struct LimitedStep {
   bool fits = true;                         ///< plan.arena_bytes is within the limit
 };
 
+/// What is marked in the graph (Value::recomputed) is computed twice in any case.
 /// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
 /// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
 LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit);

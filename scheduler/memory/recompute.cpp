@@ -104,8 +104,23 @@ bool can_recompute(const StepGraph& graph, ValueId id) {
   if (value.producer == kNoNode || value.root != id || value.slot >= 0 || value.kept) return false;
   if (value.kind != ValueKind::activation) return false;
   const Node& node = graph.node(value.producer);
-  const std::optional<Repeat> repeat = node.op->repeat();
-  return repeat.has_value() && id - node.first_output < repeat->outputs;
+  if (const std::optional<Repeat> repeat = node.op->repeat()) return id - node.first_output < repeat->outputs;
+  for (int i = 0; i < node.output_count; ++i) {
+    if (graph.value(node.first_output + i).previous != kNoValue) return false;
+  }
+  return true;
+}
+
+bool is_cheap_to_recompute(const StepGraph& graph, ValueId id) {
+  return can_recompute(graph, id) && graph.node(graph.value(id).producer).op->repeat().has_value();
+}
+
+std::vector<ValueId> marked_values(const StepGraph& graph) {
+  std::vector<ValueId> marked;
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    if (graph.value(id).recomputed && can_recompute(graph, id)) marked.push_back(id);
+  }
+  return marked;
 }
 
 std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node) {

@@ -26,8 +26,12 @@ struct Recomputation {
 bool is_backward(const StepGraph& graph, NodeId node);
 
 /// Whether recompute() takes a value: an activation of its own bytes that is not kept, made by a node of the forward
-/// pass whose op says how to repeat it (Op::repeat).
+/// pass whose op says how to repeat it (Op::repeat), or has no effect but its outputs.
 bool can_recompute(const StepGraph& graph, ValueId value);
+/// Whether that costs little, too: the op says how.
+bool is_cheap_to_recompute(const StepGraph& graph, ValueId value);
+/// The values that are marked as `recomputed` in the graph and can be.
+std::vector<ValueId> marked_values(const StepGraph& graph);
 
 /// What a node reads when it is repeated.
 std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);

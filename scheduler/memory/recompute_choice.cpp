@@ -133,7 +133,7 @@ class RecomputeChooser {
     std::vector<Trial> trials;
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
       const Uses& now = uses_[id];
-      if (now.chosen || first_backward_[id] == kNeverUsed || !can_recompute(graph_, id)) continue;
+      if (now.chosen || first_backward_[id] == kNeverUsed || !is_cheap_to_recompute(graph_, id)) continue;
       if (time <= now.last_forward || time >= now.first_late) continue;
       Trial trial;
       if (choose(id, first_backward_[id], trial) && weigh(trial, time)) trials.push_back(std::move(trial));
@@ -216,7 +216,7 @@ class RecomputeChooser {
     read_late(after, time);
     change(id, after, trial);
     if (before.chosen) return after.first_late == before.first_late || need_inputs(id, reader, trial);
-    if (before.last() >= time || !can_recompute(graph_, id)) return true;
+    if (before.last() >= time || !is_cheap_to_recompute(graph_, id)) return true;
     Trial repeated = trial;
     if (choose(id, reader, repeated)) trial = std::move(repeated);
     return true;

@@ -117,7 +117,7 @@ Schedule schedule_within_window(const Problem& problem, Policy policy, int windo
 /// For every node and other stream an edge from the last node there that must have finished, unless an earlier node of
 /// its stream has it already.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
-  const auto streams = static_cast<std::size_t>(problem.streams);
+  const auto streams = static_cast<std::size_t>(problem.all_streams());
   std::vector<std::int32_t> place(schedule.placements.size(), -1);  // in the schedule
   for (std::size_t i = 0; i < schedule.order.size(); ++i) place[schedule.order[i]] = static_cast<std::int32_t>(i);
   const auto later = [&](NodeId a, NodeId b) { return b == kNoNode || (a != kNoNode && place[a] > place[b]); };

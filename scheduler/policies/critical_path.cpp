@@ -191,7 +191,7 @@ class Search {
 int simulate_schedule(const Problem& problem, Schedule& schedule) {
   Plan plan;
   plan.placements = schedule.placements;
-  add_commands(problem.edges, schedule, problem.streams, plan);
+  add_commands(problem.edges, schedule, problem.all_streams(), plan);
   take_simulated_times(problem, plan);
   schedule.placements = plan.placements;
   schedule.makespan = plan.makespan;

@@ -1,7 +1,8 @@
 // Branch and bound for the least makespan under the capacity model, as an oracle for small graphs. Time moves from
 // finish to finish; at each of these events any subset of the ready nodes may start, with any implementation that fits,
 // or none: a deliberate wait can pay off. A branch is cut where
-//   - its lower bound (paths, work over capacity, durations over streams) is no better than the best schedule known;
+//   - its lower bound (paths, work over capacity, durations over streams and on links) is no better than the best
+//     schedule known;
 //   - another branch has started the same nodes, and whatever this one could do next, that one could do no later (the
 //     cutset rule of Demeulemeester and Herroelen, "A branch-and-bound procedure for the multiple resource-constrained
 //     project scheduling problem", 1992).
@@ -21,7 +22,8 @@ using Mask = std::uint32_t;  // a set of tasks
 
 class BranchAndBound {
  public:
-  explicit BranchAndBound(const Problem& problem) : problem_(problem), best_(serial(problem)) {
+  explicit BranchAndBound(const Problem& problem)
+      : problem_(problem), best_(serial(problem)), on_links_(static_cast<std::size_t>(problem.links)) {
     const std::vector<double> levels = bottom_levels(problem.edges, problem.costs);
     std::vector<int> task_of(problem.graph.node_count(), -1);
     for (const NodeId node : best_.order) {
@@ -33,8 +35,11 @@ class BranchAndBound {
       for (const NodeId before : problem.edges.predecessors(node)) task.predecessors |= Mask{1} << task_of[before];
       task.least_work = problem.costs.least_work(node);
       task.fastest = problem.costs.fastest(node);
+      task.link = problem.costs.link(node);
+      if (task.link != kNoLink) on_links_[static_cast<std::size_t>(task.link)] |= Mask{1} << count();
       tasks_.push_back(std::move(task));
     }
+    for (const Mask tasks : on_links_) on_any_link_ |= tasks;
     std::ranges::stable_sort(by_level_, std::greater{}, [&](int i) { return tasks_[i].tail + tasks_[i].fastest; });
     all_ = (Mask{1} << tasks_.size()) - 1;
     for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
@@ -56,6 +61,7 @@ class BranchAndBound {
     std::vector<int> implementations;  // implementations that no other beats in both width and duration
     double tail = 0;                   // longest path after it
     double fastest = 0, least_work = 0;
+    int link = kNoLink;
     Mask predecessors = 0;
   };
   struct State {
@@ -90,6 +96,14 @@ class BranchAndBound {
     return !contains(state.started, task) && (tasks_[task].predecessors & ~state.finished) == 0;
   }
 
+  /// Whether it is ready, and a stream or its link is free.
+  bool can_start(const State& state, int task) const {
+    if (!is_ready(state, task)) return false;
+    const int link = tasks_[task].link;
+    return link == kNoLink ? state.free_units > 0 && free_streams(state) > 0
+                           : (state.running() & on_links_[static_cast<std::size_t>(link)]) == 0;
+  }
+
   /// At an event: tries all that may start. A state that has only waited is not compared: the one it came from would
   /// dominate it, and the schedules that begin by waiting would be lost.
   void search(State state) {
@@ -101,11 +115,11 @@ class BranchAndBound {
 
   /// Tries all starts of the ready tasks from by_level_[next] on, and then moves on to the next event.
   void decide(const State& state, int next) {
-    while (next < count() && !is_ready(state, by_level_[next])) ++next;
-    if (next == count() || state.free_units == 0 || free_streams(state) == 0) return advance(state);
+    while (next < count() && !can_start(state, by_level_[next])) ++next;
+    if (next == count()) return advance(state);
     const int task = by_level_[next];
     for (const int index : tasks_[task].implementations) {
-      const auto& [width, duration, workspace, implementation] = cost(task, index);
+      const auto& [width, duration, workspace, algorithm, link] = cost(task, index);
       if (width > state.free_units) continue;
       State started = state;
       started.started |= Mask{1} << task;
@@ -119,7 +133,9 @@ class BranchAndBound {
     decide(state, next + 1);
   }
 
-  int free_streams(const State& state) const { return problem_.streams - std::popcount(state.running()); }
+  int free_streams(const State& state) const {
+    return problem_.streams - std::popcount(state.running() & ~on_any_link_);
+  }
 
   void advance(const State& state) {
     if (state.running() == 0) return;
@@ -147,7 +163,7 @@ class BranchAndBound {
         finish[i] = state.finish[i];
         const double left = std::max(0.0, finish[i] - state.now);
         work += left * cost(i, state.implementation[i]).width;
-        durations += left;
+        if (task.link == kNoLink) durations += left;
       } else {
         double start = state.now;
         for (int j = 0; j < i; ++j) {
@@ -155,9 +171,17 @@ class BranchAndBound {
         }
         finish[i] = start + task.fastest;
         work += task.least_work;
-        durations += task.fastest;
+        if (task.link == kNoLink) durations += task.fastest;
       }
       bound = std::max(bound, finish[i] + task.tail);
+    }
+    for (Mask tasks : on_links_) {
+      double left = 0;
+      for (; tasks != 0; tasks &= tasks - 1) {
+        const int i = std::countr_zero(tasks);
+        left += contains(state.started, i) ? std::max(0.0, state.finish[i] - state.now) : tasks_[i].fastest;
+      }
+      bound = std::max(bound, state.now + left);
     }
     return std::max({bound, state.now + work / problem_.capacity, state.now + durations / problem_.streams});
   }
@@ -199,6 +223,8 @@ class BranchAndBound {
   std::vector<int> by_level_;  // the longest path ahead first: good schedules are found early
   Mask all_ = 0;
   Schedule best_;
+  std::vector<Mask> on_links_;  // per link: its tasks
+  Mask on_any_link_ = 0;
   std::unordered_map<Mask, std::vector<State>> known_;  // by what has started
 };
 

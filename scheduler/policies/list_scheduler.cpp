@@ -6,6 +6,8 @@
 // All running nodes slow down alike when they ask for more than the capacity, so a single clock counts the progress of
 // them all: a node that starts at progress p finishes at p + duration, whatever starts in between (virtual time, as in
 // fair queueing: Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993).
+//
+// Whenever a link is free, the most important of the nodes that are ready for it starts, before any that compute.
 
 #include "scheduler/policies/list_scheduler.h"
 
@@ -29,7 +31,10 @@ class ListScheduler {
         rules_(rules),
         log_(log),
         free_units_(problem.capacity),
-        extra_units_(static_cast<int>((rules.oversubscription - 1) * problem.capacity)) {
+        extra_units_(static_cast<int>((rules.oversubscription - 1) * problem.capacity)),
+        free_streams_(problem.streams),
+        ready_for_link_(static_cast<std::size_t>(problem.links)),
+        link_is_busy_(ready_for_link_.size()) {
     schedule_.placements.resize(problem.graph.node_count());
     missing_.resize(problem.graph.node_count());
   }
@@ -38,7 +43,7 @@ class ListScheduler {
     for (const auto& [first, second] : rules_.start_orders) ++missing_[second];
     for (NodeId node = 0; node < problem_.graph.node_count(); ++node) {
       missing_[node] += static_cast<int>(problem_.edges.predecessors(node).size());
-      if (missing_[node] == 0 && !problem_.graph.node(node).is_view) ready_.insert({-rules_.priorities[node], node});
+      if (missing_[node] == 0 && !problem_.graph.node(node).is_view) make_ready(node);
     }
     for (start_ready_nodes(); !running_.empty(); start_ready_nodes()) finish_next();
     schedule_.makespan = now_;
@@ -59,11 +64,18 @@ class ListScheduler {
   };
 
   int usable_units() const { return free_units_ + extra_units_; }
-  int free_streams() const { return problem_.streams - static_cast<int>(running_.size()); }
+  int free_streams() const { return free_streams_; }
 
   using Ready = std::set<std::pair<double, NodeId>>;
 
+  Ready& ready_with(NodeId node) {
+    const int link = problem_.costs.link(node);
+    return link == kNoLink ? ready_ : ready_for_link_[link];
+  }
+  void make_ready(NodeId node) { ready_with(node).insert({-rules_.priorities[node], node}); }
+
   void start_ready_nodes() {
+    for (std::size_t link = 0; link < ready_for_link_.size(); ++link) start_on_link(link);
     const bool in_turn =
         rules_.sharing == Sharing::fastest || (rules_.sharing == Sharing::balanced && better_in_turn());
     double reserved = kNever;  // when a more important node will start that waits for capacity
@@ -74,7 +86,7 @@ class ListScheduler {
       const NodeId node = it->second;
       const int limit = in_turn ? problem_.capacity : share();
       const Start start = best_start(node, limit, reserved);
-      if (log_ != nullptr) note(node, start, limit, in_turn, reserved);
+      if (log_ != nullptr) note(ready_, node, start, limit, in_turn, reserved);
       if (start.time == progress_) {
         launch(node, start);
         const bool first = it == next;
@@ -87,6 +99,19 @@ class ListScheduler {
         ++next;
       }
     }
+  }
+
+  void start_on_link(std::size_t link) {
+    Ready& ready = ready_for_link_[link];
+    if (link_is_busy_[link] || ready.empty()) return;
+    const NodeId node = ready.begin()->second;
+    const int width = problem_.costs.of(node, 0).width;
+    if (width > std::max(usable_units(), 0)) return;
+    const Start start{progress_, progress_ + problem_.costs.of(node, 0).duration, 0};
+    if (log_ != nullptr) note(ready, node, start, width, false, kNever);
+    ready.erase(ready.begin());
+    launch(node, start);
+    release_held(node);
   }
 
   /// Of the nodes from here on, the one whose width is closest to the free units.
@@ -154,7 +179,7 @@ class ListScheduler {
   }
 
   /// Logs a decision, before anything starts because of it.
-  void note(NodeId node, const Start& start, int limit, bool in_turn, double reserved) const {
+  void note(const Ready& among, NodeId node, const Start& start, int limit, bool in_turn, double reserved) const {
     const auto by_the_clock = [&](double progress) { return now_ + (progress - progress_); };
     ScheduleLog::Pick& pick = log_->picks.emplace_back();
     pick = {.time = now_,
@@ -169,7 +194,7 @@ class ListScheduler {
             .start = by_the_clock(start.time),
             .finish = by_the_clock(start.finish),
             .started = start.time == progress_};
-    for (const auto& [priority, ready] : ready_) pick.ready.emplace_back(ready, -priority);
+    for (const auto& [priority, ready] : among) pick.ready.emplace_back(ready, -priority);
   }
 
   void launch(NodeId node, const Start& start) {
@@ -177,17 +202,27 @@ class ListScheduler {
     schedule_.placements[node] = {.implementation = start.implementation, .start = now_};
     schedule_.order.push_back(node);
     free_units_ -= cost.width;
+    occupy(cost.link, true);
     const double finish = progress_ + cost.duration;
     running_.insert(std::ranges::upper_bound(running_, finish, {}, &Running::finish), {finish, node, cost.width});
   }
 
-  /// Whether anything becomes ready because this node has started.
+  /// Takes a link, or a stream if it is kNoLink, or gives it back.
+  void occupy(int link, bool takes) {
+    if (link != kNoLink) {
+      link_is_busy_[link] = takes;
+    } else {
+      free_streams_ += takes ? -1 : 1;
+    }
+  }
+
+  /// Whether anything that computes becomes ready because this node has started.
   bool release_held(NodeId node) {
     bool any = false;
     for (const auto& [first, second] : rules_.start_orders) {
       if (first != node || --missing_[second] > 0) continue;
-      ready_.insert({-rules_.priorities[second], second});
-      any = true;
+      make_ready(second);
+      any = any || problem_.costs.link(second) == kNoLink;
     }
     return any;
   }
@@ -205,8 +240,9 @@ class ListScheduler {
       running_.erase(running_.begin());
       schedule_.placements[over.node].finish = now_;
       free_units_ += over.width;
+      occupy(problem_.costs.link(over.node), false);
       for (const NodeId successor : problem_.edges.successors(over.node)) {
-        if (--missing_[successor] == 0) ready_.insert({-rules_.priorities[successor], successor});
+        if (--missing_[successor] == 0) make_ready(successor);
       }
     }
   }
@@ -218,9 +254,12 @@ class ListScheduler {
   double progress_ = 0;
   int free_units_;  // less than 0 while nodes are slowed
   const int extra_units_;
-  std::vector<int> missing_;      // per node: predecessors that have not finished
-  Ready ready_;                   // (-priority, node): the most important first
-  std::vector<Running> running_;  // by finish; at most one per stream
+  int free_streams_;
+  std::vector<int> missing_;           // per node: predecessors that have not finished
+  Ready ready_;                        // (-priority, node): the most important first
+  std::vector<Ready> ready_for_link_;  // per link
+  std::vector<bool> link_is_busy_;
+  std::vector<Running> running_;  // by finish; at most one per stream and link
   Schedule schedule_;
 };
 

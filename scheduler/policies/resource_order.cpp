@@ -17,7 +17,7 @@ int choose_stream(const Problem& problem, const Timeline& timeline, NodeId node)
   NodeId latest = kNoNode;
   for (const NodeId before : problem.edges.predecessors(node)) {
     const Placement& placement = timeline.placement(before);
-    if (timeline.last(placement.stream) != before) continue;
+    if (placement.stream >= problem.streams || timeline.last(placement.stream) != before) continue;
     if (latest == kNoNode || placement.finish > timeline.placement(latest).finish) latest = before;
   }
   return latest != kNoNode ? timeline.placement(latest).stream : timeline.first_free();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 namespace braid::scheduler {
 
@@ -15,11 +16,12 @@ int equal_share(const Problem& problem, NodeId node) {
   return best;
 }
 
-Timeline::Timeline(const Problem& problem) : problem_(problem), streams_(problem.streams), steps_{{0, {}}} {
+Timeline::Timeline(const Problem& problem) : problem_(problem), streams_(problem.all_streams()), steps_{{0, {}}} {
   schedule_.placements.resize(problem.graph.node_count());
 }
 
 void Timeline::place(NodeId node, int stream) {
+  if (const int link = problem_.costs.link(node); link != kNoLink) stream = problem_.streams + link;
   double ready = free_at(stream);
   for (const NodeId predecessor : problem_.edges.predecessors(node)) {
     ready = std::max(ready, placement(predecessor).finish);
@@ -37,7 +39,8 @@ void Timeline::place(NodeId node, int stream) {
 
 int Timeline::first_free() const {
   const auto key = [](const Stream& stream) { return std::pair(stream.free_at, stream.last != kNoNode); };
-  return static_cast<int>(std::ranges::min_element(streams_, {}, key) - streams_.begin());
+  const auto computing = std::span(streams_).first(static_cast<std::size_t>(problem_.streams));
+  return static_cast<int>(std::ranges::min_element(computing, {}, key) - computing.begin());
 }
 
 /// The first time from `ready` on at which there is room for the whole duration. The first step of a run may be one at

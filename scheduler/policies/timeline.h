@@ -17,15 +17,16 @@ class Timeline {
  public:
   explicit Timeline(const Problem& problem);
 
-  /// Appends a node to its stream, with the implementation that equal_share() gives. Its predecessors must have been
-  /// placed. It starts before nodes placed earlier on other streams if there is room for it.
+  /// Appends a node to this stream, or to that of its link, with the implementation that equal_share() gives. Its
+  /// predecessors must have been placed. It starts before nodes placed earlier on other streams if there is room for
+  /// it.
   void place(NodeId node, int stream);
 
   /// When the last node of the stream finishes, microseconds.
   double free_at(int stream) const { return streams_[stream].free_at; }
   /// The node placed last on the stream; kNoNode if there is none.
   NodeId last(int stream) const { return streams_[stream].last; }
-  /// The stream that is free first; of several, one without nodes.
+  /// The stream that computes and is free first; of several, one without nodes.
   int first_free() const;
   const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
 

@@ -23,7 +23,9 @@ class RunWriter {
   void write(std::string_view name, std::span<const NodeId> critical_path) {
     const int streams = static_cast<int>(view_.plan.commands.streams.size());
     name_process(name);
-    for (int s = 0; s < streams; ++s) name_track(s, message("stream ", s));
+    const int computing = std::min(streams, view_.problem.streams);
+    for (int s = 0; s < computing; ++s) name_track(s, message("stream ", s));
+    for (int s = computing; s < streams; ++s) name_track(s, message("link ", s - computing));
     name_track(streams, "critical path");
 
     std::vector<bool> critical(runs_.size());

@@ -88,7 +88,8 @@ class ExplanationText {
 
   std::string write() {
     out_ << view_.title << "\non " << view_.device << ", " << units(view_.problem.capacity) << ", "
-         << plural(view_.plan.commands.streams.size(), "stream") << '\n';
+         << plural(view_.problem.streams, "stream")
+         << (view_.problem.links == 0 ? "" : message(" and ", plural(view_.problem.links, "link"))) << '\n';
     write_tape();
     write_graph();
     write_costs();
@@ -265,6 +266,7 @@ class ExplanationText {
   }
 
   std::string why_stream(const ScheduleLog::StreamPick& pick) const {
+    if (pick.link) return "the stream of its link";
     if (pick.wide) return "the stream for wide nodes";
     const std::string last = pick.last == kNoNode ? "" : message(" after ", label(pick.last));
     if (pick.free_streams == 1) return "the only one free" + last;

@@ -83,6 +83,7 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
                {"one_stream_us", one_stream(view.problem)},
                {"streams", plan.commands.streams.size()},
                {"used_streams", plan.commands.used_streams()},
+               {"links", view.problem.links},
                {"capacity", view.problem.capacity},
                {"waits", plan.commands.waits()},
                {"arena_bytes", plan.arena_bytes},

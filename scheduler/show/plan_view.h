@@ -33,11 +33,14 @@ struct PlanView {
   std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
   std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
 
-  std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[node]; }
-  int owner(NodeId node) const { return owners.empty() ? 0 : owners[node]; }
+  std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[index(node)]; }
+  int owner(NodeId node) const { return owners.empty() ? 0 : owners[index(node)]; }
   /// As measured if it was, else as planned.
   std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
-  const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[node].implementation); }
+  const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[index(node)].implementation); }
+
+ private:
+  static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 };
 
 /// The view of a plan of this problem, with a simulated run. Title, device, layers and real times are the caller's.

@@ -46,7 +46,7 @@ class InBrowser(unittest.TestCase):
     page = None  # the file
 
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="braid-page-")
+        temporary = tempfile.TemporaryDirectory(prefix="braid-page-", ignore_cleanup_errors=True)  # children of the browser may still write
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
 

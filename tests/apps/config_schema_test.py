@@ -41,6 +41,18 @@ jobs:
   - {name: a, model: {name: mlp}, train: {epochs: 1}}
   - {name: b, model: {name: lenet5}, train: {epochs: 1}, optimizer: {name: adam}}
 """
+LAYERS = """\
+name: x
+model:
+  layers:
+    - {type: conv, name: a, channels: 4, kernel: [3, 1], padding: same}
+    - {type: conv, from: input, channels: 4, kernel: 3, stride: 1, padding: [1, 1]}
+    - {type: concat, from: [a, "1"]}
+    - {type: flatten}
+    - {type: linear}
+data: {name: synthetic}
+train: {epochs: 1}
+"""
 PATHNET = """\
 name: x
 model: {name: pathnet_linear}
@@ -49,7 +61,7 @@ evolution: {task_a: [0, 1], task_b: [6, 1]}
 """
 
 ACCEPTED = [
-    MINIMAL, JOBS, PATHNET, PATHNET.replace("linear", "conv"),
+    MINIMAL, JOBS, LAYERS, PATHNET, PATHNET.replace("linear", "conv"),
     *(MINIMAL.replace("lenet5", model) for model in ("mlp", "googlenet", "resnet18", "resnet20", "randwire", "vgg16")),
     MINIMAL.replace("synthetic", "fashion_mnist"),
     *(MINIMAL + f"optimizer: {{name: {name}}}" for name in ("sgd", "adam", "adamw")),
@@ -85,6 +97,12 @@ REJECTED = {
     "a section in place of a value": MINIMAL + "seed: {a: 1}",
     "an empty list": MINIMAL + "streams: {partition: []}",
     "a key of another model": MINIMAL.replace("lenet5", "lenet5, hidden: [3]"),
+    "neither a name nor layers of a model": LAYERS.replace("layers:", "freeze: [a]").replace("    - ", "    # "),
+    "both a name and layers of a model": LAYERS.replace("  layers:", "  name: mlp\n  layers:"),
+    "a key of a named model beside layers": LAYERS.replace("  layers:", "  width: 2\n  layers:"),
+    "a key of another type of layer": LAYERS.replace("flatten", "flatten, p: 0.5"),
+    "a type of layer that there is not": LAYERS.replace("flatten", "flat"),
+    "a convolution without channels": LAYERS.replace("name: a, channels: 4", "name: a"),
     "a key of another dataset": MINIMAL.replace("synthetic", "fashion_mnist, size: 3"),
     "a key of another optimizer": MINIMAL + "optimizer: {name: adam, momentum: 0.5}",
     "a key of another than the default optimizer": MINIMAL + "optimizer: {beta1: 0.5}",
@@ -154,7 +172,7 @@ class Schema(unittest.TestCase):
             return
         properties = dict(schema["properties"])
         for branch in map(branch_of, schema.get("allOf", [])):
-            for name, change in ({} if branch is True else branch["properties"]).items():
+            for name, change in ({} if branch is True else branch.get("properties", {})).items():
                 properties[name] = change and {**properties[name], **change}
         for name, property in properties.items():
             if property is False:
@@ -164,7 +182,11 @@ class Schema(unittest.TestCase):
             elif name == "jobs":
                 for job in value["jobs"]:
                     self.add_defaults(property["items"], job)
-            elif property.get("type") == "object" and ("jobs" not in value or name == "output"):
+            elif name == "layers" and "layers" in value:
+                for i, layer in enumerate(value["layers"]):
+                    self.add_defaults(property["items"], layer)
+                    layer.setdefault("name", str(i))
+            elif property.get("type") == "object" and ("jobs" not in value or name in ("output", "parallel")):
                 self.add_defaults(property, value.setdefault(name, {}))
 
     def test_its_defaults_are_those_of_the_reader(self):

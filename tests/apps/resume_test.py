@@ -4,6 +4,7 @@
 Usage: resume_test.py PATH_OF_BRAID"""
 
 import json
+import pathlib
 import random
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import unittest
 
 from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, png
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 EPOCHS, STEPS = 200, 600  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
 FIXED = ("--set", "width=1", "--set", "streams=2", "--set", f"train.epochs={EPOCHS}", "--set", f"eval.every_n_epochs={EPOCHS}")
 
@@ -61,6 +63,22 @@ class Resume(CommandTest):
         result = self.braid("train", "--resume", "runs/tiny-2")  # finished: tests the model again and ends
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.check_equal("tiny-2", "tiny-1")
+
+    def test_a_network_of_layers_trains_goes_on_predicts_and_is_exported(self):
+        config = ROOT / "configs/own_network.yaml"
+        small = ("--set", "data.image_size=8", "--set", "data.size=12", "--set", "data.test_size=4", "--set", "train.batch_size=4", *FIXED)
+        self.assertEqual(self.braid("train", config, *small, "--quiet").returncode, 0)
+        status, output = self.train_until("epoch 3/", signal.SIGINT, config, *small)
+        self.assertEqual(status, 128 + signal.SIGINT, output)
+        self.assertEqual(self.braid("train", "--resume", "runs/own_network-2").returncode, 0)
+        self.check_equal("own_network-2", "own_network-1")
+        (self.folder / "black.png").write_bytes(png(8, 8, (0, 0, 0)))
+        for command in (("predict", "runs/own_network-1", "black.png"), ("export", "runs/own_network-1", "--onnx", "net.onnx"),
+                        ("plan", config), ("bench", config, "--steps", "1"), ("summary", config)):
+            with self.subTest(command):
+                result = self.braid(*command)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertGreater((self.folder / "net.onnx").stat().st_size, 4 * 22970)
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         often = (*FIXED, "--set", "checkpoint.every_n_steps=1")

@@ -54,6 +54,30 @@ class Training(CommandTest):
         self.assertEqual(self.fails("train", self.config, "--set", "precision=fp8").split(" (")[0],
                          "--set precision=fp8: expected one of auto, f32, tf32, bf16, f16, got 'fp8'")
 
+    def test_a_generative_network_draws_samples_without_its_data(self):
+        gan = self.folder / "gan.yaml"
+        gan.write_text("name: gan\ndevice: cpu\nmodel: {name: dcgan, width: 0.125}\n"
+                       "data: {name: synthetic, size: 32, test_size: 8, image_size: 8, channels: 3, classes: 1}\n"
+                       "train: {epochs: 1, batch_size: 16}\noptimizer: {name: adam}\n")
+        self.assertEqual(self.braid("train", gan, "-q").returncode, 0)
+        pictures = []
+        for seed, count in ((0, 9), (0, 9), (1, 9), (0, 8)):
+            result = self.braid("sample", "runs/gan-1", "-o", "some.png", "--seed", seed, "--count", count)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(result.stdout, f"wrote some.png: {count} images by dcgan\n")
+            pictures.append((self.folder / "some.png").read_bytes())
+        self.assertEqual(pictures[0], pictures[1])
+        self.assertEqual(len(set(pictures)), 3)
+        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        self.assertEqual(self.fails("sample", "runs/tiny-1"),
+                         "runs/tiny-1: the network 'lenet5' makes no images: expected a run of 'dcgan'")
+
+    def test_networks_of_every_task_are_known_by_name(self):
+        for name in ("unet", "siamese", "dcgan"):
+            with self.subTest(name):
+                result = self.braid("summary", name, "--set", "model.width=0.125", "--set", "train.batch_size=2")
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_two_runs_with_one_seed_are_equal(self):
         for _ in range(2):
             self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)

@@ -26,10 +26,6 @@ Array random_array(std::uint64_t seed, const Shape& shape) {
   return values;
 }
 
-Tensor gradient(Session& session, const Parameter& parameter) {
-  return {session.tape(), session.tape().gradient(parameter)};
-}
-
 /// A LossFunction that records `forward` as a step.
 LossFunction as_loss(Session& session, std::vector<Parameter*> parameters, std::function<Tensor()> forward) {
   return [&session, parameters, forward](std::vector<Array>* gradients) {
@@ -37,9 +33,9 @@ LossFunction as_loss(Session& session, std::vector<Parameter*> parameters, std::
     const Tensor loss = forward();
     if (gradients == nullptr) return loss.item();
     backward(loss);
-    for (const Parameter* parameter : parameters) gradient(session, *parameter).keep();
+    for (const Parameter* parameter : parameters) gradient(*parameter).keep();
     step.run();
-    for (const Parameter* parameter : parameters) gradients->push_back(gradient(session, *parameter).array());
+    for (const Parameter* parameter : parameters) gradients->push_back(gradient(*parameter).array());
     return loss.item();
   };
 }
@@ -96,7 +92,7 @@ TEST_CASE("a value used several times gets the sum of its gradients") {
   const Tensor twice = x + x;
   const Tensor terms[] = {twice, x, twice};
   backward(sum(terms));
-  CHECK(gradient(session, w).item() == 5);
+  CHECK(gradient(w).item() == 5);
 }
 
 TEST_CASE("a value joined several times gets the sum of its slices of the gradients") {
@@ -108,7 +104,7 @@ TEST_CASE("a value joined several times gets the sum of its slices of the gradie
   const Tensor all = concat(std::vector<Tensor>{pair, x});
   const Tensor weights = Array::from<double>({1, 2, 1000, 10, 20, 100, 200}, {1, 7});
   backward(reshape(linear(all, weights), {}) + reshape(linear(x, Tensor(Array::from<double>({4, 5}, {1, 2}))), {}));
-  const Array gradient_of_x = gradient(session, w).array();
+  const Array gradient_of_x = gradient(w).array();
   CHECK(gradient_of_x.as<double>()[0] == 115);
   CHECK(gradient_of_x.as<double>()[1] == 227);
 }
@@ -118,7 +114,7 @@ TEST_CASE("a scaled value scales its gradient") {
   Parameter& w = session.add("w", {DType::f64, {}}, ValueKind::parameter);
   Step step = session.step();
   backward(3.0 * (Tensor(w) * 0.5));
-  CHECK(gradient(session, w).item() == 1.5);
+  CHECK(gradient(w).item() == 1.5);
 }
 
 TEST_CASE("a weighted sum gates its inputs by the sigmoid of their weights") {
@@ -129,7 +125,7 @@ TEST_CASE("a weighted sum gates its inputs by the sigmoid of their weights") {
   const Tensor inputs[] = {Tensor(Array::scalar(2.0)), Tensor(Array::scalar(-8.0))};
   const Tensor y = weighted_sum(weights, inputs);
   backward(y);
-  const Array dweights = gradient(session, weights).array();
+  const Array dweights = gradient(weights).array();
   CHECK(y.item() == doctest::Approx(-5).epsilon(1e-14));
   CHECK(dweights.as<double>()[0] == doctest::Approx(0.5).epsilon(1e-14));
   CHECK(dweights.as<double>()[1] == doctest::Approx(-1.5).epsilon(1e-14));
@@ -141,7 +137,7 @@ TEST_CASE("backward passes of several losses add up") {
   Step step = session.step();
   backward(Tensor(w) + Tensor(w));
   backward(Tensor(w));
-  CHECK(gradient(session, w).item() == 3);
+  CHECK(gradient(w).item() == 3);
 }
 
 TEST_CASE("frozen parameters, no_grad and unused parameters get no gradient") {
@@ -158,7 +154,7 @@ TEST_CASE("frozen parameters, no_grad and unused parameters get no gradient") {
     CHECK_FALSE(session.tape().requires_gradient(hidden.id()));
   }
   backward(Tensor(w) + Tensor(frozen) + hidden);
-  CHECK(gradient(session, w).item() == 1);
+  CHECK(gradient(w).item() == 1);
   CHECK(session.tape().gradient(frozen) == kNoValue);
   CHECK(session.tape().gradient(unused) == kNoValue);
 }

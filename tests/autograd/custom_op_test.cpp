@@ -92,7 +92,7 @@ double run(Session& session, Parameter& w, std::vector<Array>* gradients) {
   const Tensor loss = cross_entropy(concat(branches), Array::from<std::int32_t>({1, 4}, {2}));
   if (gradients != nullptr) {
     backward(loss);
-    gradients->push_back(Tensor(session.tape(), session.tape().gradient(w)).keep().array());
+    gradients->push_back(gradient(w).keep().array());
   }
   return loss.item();
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/cuda/cuda_backend.h"
 #include "core/error.h"
 #include "runtime/session.h"
 #include "tests/cuda/recording/recording.h"
@@ -41,6 +42,15 @@ TEST_CASE("a GPU that does not compute what the CPU does is refused, and `auto` 
   set_device_fault({DeviceType::cuda, 0}, "");
   CHECK(find_device("auto").device.type == DeviceType::cuda);
   CHECK(recording::mistakes().empty());
+}
+
+TEST_CASE("a GPU without the libraries that Braid calls is not available, and the reason says which one is missing") {
+  recording::reset();
+  recording::fail_next("missing_library", 1);
+  CHECK(cuda::unavailable_reason() == "a library is missing");
+  recording::fail_next("missing_library", 1);
+  CHECK(Device::parse("auto").type == DeviceType::cpu);
+  CHECK(Device::parse("auto").type == DeviceType::cuda);
 }
 
 TEST_CASE("a GPU that fails when it is checked is refused with the error") {

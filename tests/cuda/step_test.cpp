@@ -34,6 +34,30 @@ std::set<std::string> functions_of(const std::vector<Call>& calls) {
   return functions;
 }
 
+TEST_CASE("a product of batches is one call of cuBLASLt, which sees all matrices of its operands") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 1});
+  const auto operands = [&](const Shape& a, const Shape& b, const MatmulOptions& options) {
+    recording::clear();
+    Step step = session.step();
+    matmul(random_array(a, 1), random_array(b, 2), options);
+    step.run();
+    session.synchronize();
+    std::vector<std::size_t> bytes;
+    for (const Call& call : recording::calls()) {
+      if (call.kernel != "cublasLt") continue;
+      for (const recording::Bytes& operand : call.pointers) bytes.push_back(operand.bytes / sizeof(float));
+    }
+    return bytes;
+  };
+  using Sizes = std::vector<std::size_t>;  // cuBLASLt's first operand is the second matrix; c is d
+  CHECK(operands({2, 3, 4, 5}, {2, 3, 5, 7}, {}) == Sizes{210, 120, 168, 168});
+  CHECK(operands({6, 5, 4}, {6, 7, 5}, {true, true}) == Sizes{210, 120, 168, 168});
+  CHECK(operands({4, 5}, {6, 5, 7}, {}) == Sizes{210, 20, 168, 168});
+  CHECK(operands({6, 4, 5}, {5, 7}, {}) == Sizes{35, 120, 168, 168});
+  CHECK(recording::mistakes().empty());
+}
+
 TEST_CASE("a device can be described to plan for it elsewhere") {
   recording::reset();
   Session session({.device = "cuda"});

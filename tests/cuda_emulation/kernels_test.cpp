@@ -130,9 +130,11 @@ EmulatedRun emulate(const Op& op, const std::vector<Array>& given, const Emulati
   return run;
 }
 
-bool runs_in_library(const OpRow& row) {
-  return row.op->name().starts_with("conv2d") || row.op->name().starts_with("linear");
+bool is_library_op(std::string_view name) {
+  return name.starts_with("conv2d") || name.starts_with("linear") || name == "matmul";
 }
+
+bool runs_in_library(const OpRow& row) { return is_library_op(row.op->name()); }
 
 /// The rows of Braid's own kernels; in f16 and bf16 only where they make a difference.
 std::vector<const OpRow*> rows_in(DType dtype) {
@@ -193,7 +195,7 @@ std::vector<Array> many_inputs(const OpRow& row) { return make_inputs(row, DType
 TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kernel") {
   const std::vector<std::string_view> cuda = kernel_names(DeviceType::cuda);
   for (const std::string_view name : kernel_names(DeviceType::cpu)) {
-    if (name.starts_with("conv2d") || name.starts_with("linear")) continue;
+    if (is_library_op(name)) continue;
     CAPTURE(name);
     CHECK(std::ranges::find(cuda, name) != cuda.end());
   }

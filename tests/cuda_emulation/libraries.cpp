@@ -18,6 +18,7 @@ Implementations make_conv2d_backward_filter(const KernelSpec& spec) { refuse(spe
 Implementations make_linear(const KernelSpec& spec) { refuse(spec); }
 Implementations make_linear_backward_data(const KernelSpec& spec) { refuse(spec); }
 Implementations make_linear_backward_filter(const KernelSpec& spec) { refuse(spec); }
+Implementations make_matmul(const KernelSpec& spec) { refuse(spec); }
 std::string device_properties(int) { throw Error("[cuda] an emulation is no device that cuDNN knows"); }
 
 }  // namespace braid::cuda

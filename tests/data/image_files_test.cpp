@@ -31,7 +31,7 @@ void write_text(const TemporaryFolder& folder, const std::string& name, const st
 }
 
 /// The value of each image, with its class.
-std::multimap<int, std::string> content(const Dataset& dataset) {
+std::multimap<int, std::string> content(const ImageDataset& dataset) {
   std::multimap<int, std::string> list;
   const std::vector<std::string> names = dataset.class_names();
   for (std::int64_t i = 0; i < dataset.size(); ++i) {

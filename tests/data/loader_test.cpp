@@ -22,7 +22,7 @@ static_assert(std::sentinel_for<std::default_sentinel_t, Loader::Iterator>);
 namespace {
 
 /// Sample i is one pixel of value i. Counts what is loaded; may fail, lie or dawdle.
-class Probe : public Dataset {
+class Probe : public ImageDataset {
  public:
   explicit Probe(std::int64_t samples) : samples_(samples) {}
   std::int64_t size() const override { return samples_; }
@@ -275,6 +275,39 @@ TEST_CASE("the augmentation of a sample depends on neither batch size nor order 
   CHECK(changed == 12);
 }
 
+TEST_CASE("the parts of the ranks are the batch, with the same augmentation") {
+  const auto dataset = synthetic({.size = 50, .shape = {6, 6, 3}});
+  LoaderOptions options{.batch_size = 12, .shuffle = true, .seed = 3};
+  options.transform = {.crop_padding = 1, .flip = true};
+  Loader whole(dataset, options);
+  for (const int ranks : {2, 3, 4}) {
+    options.ranks = ranks;
+    std::vector<std::unique_ptr<Loader>> parts;
+    for (options.rank = 0; options.rank < ranks; ++options.rank) {
+      parts.push_back(std::make_unique<Loader>(dataset, options));
+      CHECK(parts.back()->batches() == 5);
+      parts.back()->start_epoch(2);
+    }
+    whole.start_epoch(2);
+    for (Batch all; whole.next(all);) {
+      std::vector<float> pixels;
+      std::vector<std::int32_t> labels;
+      for (const auto& part : parts) {
+        Batch own;
+        REQUIRE(part->next(own));
+        const bool split = all.size() % ranks == 0;  // the last batch has 2 samples
+        REQUIRE(own.split == split);
+        REQUIRE(own.size() == (split ? all.size() / ranks : all.size()));
+        if (!split) pixels.clear(), labels.clear();
+        pixels.insert(pixels.end(), own.images.as<float>().begin(), own.images.as<float>().end());
+        labels.insert(labels.end(), own.labels.as<std::int32_t>().begin(), own.labels.as<std::int32_t>().end());
+      }
+      CHECK(std::ranges::equal(pixels, all.images.as<float>()));
+      CHECK(std::ranges::equal(labels, all.labels.as<std::int32_t>()));
+    }
+  }
+}
+
 TEST_CASE("an epoch can restart at any point and repeats itself") {
   const auto dataset = std::make_shared<Probe>(60);
   for (const int workers : {0, 1, 3}) {
@@ -375,7 +408,7 @@ TEST_CASE("an exception of the dataset surfaces at its batch, and the epoch cont
     loader.start_epoch(0);
     Batch batch;
     for (int i = 0; i < 3; ++i) CHECK(loader.next(batch));
-    CHECK_THROWS_WITH_AS(loader.next(batch), "sample 13 is bad", std::runtime_error);
+    CHECK_THROWS_WITH_AS(loader.next(batch), "[loader] probe: sample 13: sample 13 is bad", Error);
     CHECK(loader.next(batch));
     CHECK(batch.labels.as<std::int32_t>()[0] == 16);
   }
@@ -420,14 +453,20 @@ TEST_CASE("loader options out of range are config errors") {
   CHECK(contains(error({.max_bad = -1}), "expected max_bad >= 0, got -1"));
   CHECK(contains(error({.mixing = {.cutmix_alpha = -1}}), "expected mixup_alpha and cutmix_alpha >= 0, got 0 and -1"));
   CHECK(contains(error({.mixing = {.probability = 2}}), "expected a probability of mixing in [0, 1], got 2"));
+  CHECK(contains(error({.rank = 2, .ranks = 2}), "expected a rank of 0 to ranks - 1, got rank 2 of 2"));
+  CHECK(contains(error({.batch_size = 3, .ranks = 2}), "expected a batch_size that is a multiple of 2 shards, got 3"));
+  CHECK(contains(error({.ranks = 2, .shards = 3}), "expected shards to be a multiple of 2 ranks, got 3"));
+  CHECK(contains(error({.ranks = 2, .mixing = {.mixup_alpha = 1}}), "mixing needs all images"));
   LoaderOptions options;
   options.transform.crop_padding = -1;
   CHECK(contains(error(options), "expected crop_padding >= 0"));
 }
 
-TEST_CASE("a loader that has not been started is an error") {
-  Loader loader(std::make_shared<Probe>(4), {});
-  Batch batch;
-  CHECK_THROWS_WITH_AS(loader.next(batch), "[loader] start_epoch must be called before next", Error);
+TEST_CASE("a loader that has not been started begins with epoch 0; there is no epoch -1") {
+  Loader loader(std::make_shared<Probe>(4), {.shuffle = true}), started(std::make_shared<Probe>(4), {.shuffle = true});
+  started.start_epoch(0);
+  Batch batch, expected;
+  CHECK((loader.next(batch) && started.next(expected)));
+  CHECK(std::ranges::equal(batch.labels.as<std::int32_t>(), expected.labels.as<std::int32_t>()));
   CHECK_THROWS_AS(loader.start_epoch(-1), ConfigError);
 }

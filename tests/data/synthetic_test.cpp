@@ -13,7 +13,7 @@ using namespace braid::testing;
 
 namespace {
 
-Bytes all_pixels(const Dataset& dataset) {
+Bytes all_pixels(const ImageDataset& dataset) {
   Bytes pixels;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const auto image = dataset.image(i).pixels;
@@ -22,7 +22,7 @@ Bytes all_pixels(const Dataset& dataset) {
   return pixels;
 }
 
-std::vector<double> mean_image(const Dataset& dataset, int label) {
+std::vector<double> mean_image(const ImageDataset& dataset, int label) {
   std::vector<double> sum(static_cast<std::size_t>(dataset.image_shape().size()));
   double count = 0;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "models/layers.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 #include "train/checkpoint/files.h"
@@ -24,13 +25,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Uses functions that the networks of the registry leave out.
+class Functions final : public Module {
+ public:
+  static constexpr std::string_view kName = "functions";
+  explicit Functions(Context& context)
+      : Module(context),
+        conv_(add<ConvLayer>("conv", 3, 6, 3)),
+        shift_(add_tensor("shift", {6})),
+        linear_(add<LinearLayer>("linear", 6, 7)) {
+    normal(context, shift_, 1);
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = gelu(conv_(x)) + shift_;
+    const Tensor part = pad(slice(y, 1, 2, 17), {{}, {1, 2}, {-3, 1}, {}}, 0.5);
+    const Tensor turned = transpose(part, 1, 2);
+    const Tensor gated = silu(turned) * sigmoid(amax(turned, 1, true) - clamp(turned, -0.5, 0.25));
+    return linear_(mean(leaky_relu(gated), {1, 2}));
+  }
+
+ private:
+  ConvLayer& conv_;
+  Parameter& shift_;
+  LinearLayer& linear_;
+};
+
 /// With running statistics that are not those of a new network.
 void train(Session& session, Module& model, const Shape& images) {
   SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0});
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     const Array pixels = noise(images, seed);
     Step step = session.step();
-    backward(training_loss(model.heads(pixels), labels(images[0])));
+    const std::vector<Head> heads = model.heads(pixels);
+    backward(training_loss(heads, labels_of(heads[0].logits)));
     sgd.step();
     step.run();
   }
@@ -53,7 +80,8 @@ void write_logits(Session& session, Module& model, const Array& pixels, const st
 
 void export_network(const std::string& name, const models::ModelOptions& options, const std::string& file, bool read) {
   Session session({.device = "cpu", .streams = 1});
-  const auto model = models::make_model(name, session, options);
+  const std::unique_ptr<Module> model =
+      name == Functions::kName ? std::make_unique<Functions>(session) : models::make_model(name, session, options);
   const Shape &image = options.image_shape, images{4, image[0], image[1], image[2]};
   const Array pixels = noise(images, 9);
   if (read) {
@@ -82,10 +110,13 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    for (const std::string& name : given.empty() ? models::model_names() : given) {
+    std::vector<std::string> names = given.empty() ? models::model_names() : given;
+    if (given.empty()) names.emplace_back(Functions::kName);
+    for (const std::string& name : names) {
       models::ModelOptions options = small_model({32, 32, 3});
       const std::string file = fs::path(arguments[2]) / name;
       export_network(name, options, file, mode == "read");
+      if (name == Functions::kName) continue;
       const std::vector<std::string> known = models::model_option_names(name);
       if (std::ranges::find(known, "stem") == known.end()) continue;
       options.image_shape = {107, 123, 3};  // odd, not square, and with windows that reach beyond the end

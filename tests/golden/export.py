@@ -36,6 +36,7 @@ try:
     from torch import nn
     from torch.utils._python_dispatch import TorchDispatchMode
     from torchvision import models
+    from torchvision.ops import StochasticDepth
 except ImportError as error:
     sys.exit(f"{error}: this script needs PyTorch and torchvision: pip install torch torchvision safetensors")
 
@@ -89,9 +90,15 @@ def inception_with_small_stem():
     return model
 
 
+def efficientnet(width):
+    stages, last = models.efficientnet._efficientnet_conf("efficientnet_b0", width_mult=width, depth_mult=1)
+    return models.EfficientNet(stages, 0.2, last_channel=last, num_classes=CLASSES)
+
+
 # Heights and widths are such that pools meet odd extents and windows that stick out, and that maps are not square.
 CASES = {
     "densenet121": Case(lambda _: models.DenseNet(2, (6, 12, 24, 16), 4, num_classes=CLASSES), (6, 65, 75)),
+    "efficientnet_b0": Case(lambda _: efficientnet(1 / 16), (6, 49, 57)),
     "googlenet": Case(
         lambda images: shrink(models.googlenet(num_classes=CLASSES, init_weights=False), 1 / 16, images), (6, 79, 67),
         auxiliary={"aux_logits1": 0.3, "aux_logits2": 0.3}, flattened={"aux1.fc1": (4, 4), "aux2.fc1": (4, 4)}),
@@ -119,7 +126,7 @@ def randomise(model):
             nn.init.uniform_(module.bias, 1.5, 3)
             nn.init.normal_(module.running_mean, 0, 0.1)
             nn.init.uniform_(module.running_var, 0.5, 1.5)
-        elif isinstance(module, nn.Dropout):
+        elif isinstance(module, (nn.Dropout, StochasticDepth)):
             module.p = 0  # nothing random
 
 

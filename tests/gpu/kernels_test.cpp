@@ -100,7 +100,8 @@ void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const
 }
 
 bool runs_in_library(const OpRow& row) {
-  return row.op->name().starts_with("conv2d") || row.op->name().starts_with("linear");
+  const std::string_view name = row.op->name();
+  return name.starts_with("conv2d") || name.starts_with("linear") || name == "matmul";
 }
 
 void check_row(OpRunner& runner, const OpRow& row, DType dtype, bool tf32) {

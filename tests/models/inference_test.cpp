@@ -14,14 +14,15 @@ using namespace braid;
 
 namespace {
 
-constexpr SessionOptions kOneStream{.device = "cpu", .streams = 1};
+const SessionOptions kOneStream{.device = "cpu", .streams = 1};
 
 /// Training steps, after which no batch norm is what it began as.
 void train_a_little(Session& session, Module& model, const Shape& images) {
   SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0});
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     Step step = session.step();
-    backward(training_loss(model.heads(noise(images, seed)), labels(images[0])));
+    const std::vector<Head> heads = model.heads(noise(images, seed));
+    backward(training_loss(heads, labels_of(heads[0].logits)));
     sgd.step();
     step.run();
   }

@@ -46,8 +46,7 @@ Hash hash_of(Session& session, PathNet& net, const Genotype& path) {
 
 TEST_CASE("a PathNet has the size of its grid, and maps images to the classes of each task") {
   Session session({.device = "cpu", .streams = 1});
-  PathNet linear(session, {});
-  CHECK(linear.parameter_count() == 10 * (784 * 20 + 20) + 2 * 10 * (20 * 20 + 20));
+  CHECK(PathNet(session, {}).parameter_count() == 10 * (784 * 20 + 20) + 2 * 10 * (20 * 20 + 20));
   for (const Form form : {Form::linear, Form::conv}) {
     PathNet net(session, options(form));
     const int a = net.add_task("a", 3), b = net.add_task("b", 7);
@@ -113,7 +112,7 @@ TEST_CASE("modules that two paths of a step share get the sum of the gradients, 
     for (const int i : which) {
       backward(cross_entropy(net.forward(images(static_cast<std::uint64_t>(i)), paths[i], 0), labels()));
     }
-    const Tensor gradient(session.tape(), session.tape().gradient(shared));
+    const Tensor gradient = braid::gradient(shared);
     gradient.keep();
     return gradient.array();
   };

@@ -11,11 +11,14 @@
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/group_norm.h"
+#include "ops/interpolate.h"
 #include "ops/linear.h"
 #include "ops/loss_scale.h"
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
+#include "ops/strided_copy.h"
 #include "ops/weighted_sum.h"
 
 using namespace braid;
@@ -94,6 +97,9 @@ const std::vector<BadCase>& bad_cases() {
        {f32({2, 3}), f32({2, 3}), f32({3}), f32({3}), f32({3})},
        "[batch_norm_backward] expected 6 inputs, got 5"},
       {make<ops::MaxPool2d>(PoolOptions{.window = 3}), {f32({1, 2, 5, 1})}, "the window 3x3 does not fit"},
+      {make<ops::AvgPool2d>(PoolOptions{.window = 5, .stride = 3, .ceil_mode = true}),
+       {f32({1, 2, 5, 1})},
+       "the window 5x5 does not fit into the input [1,2,5,1] with padding 0x0, not even with its end outside"},
       {make<ops::MaxPool2d>(PoolOptions{.window = 17}), {f32({1, 32, 32, 1})}, "a window of at most 256 places"},
       {make<ops::AvgPool2d>(PoolOptions{.window = 3, .padding = 2}),
        {f32({1, 5, 5, 1})},
@@ -134,6 +140,37 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::SliceSum>(std::vector<std::int64_t>{0, 0}, 2),
        {f32({2, 4}), f32({3, 4})},
        "[slice_sum] expected inputs that agree in all but the last dimension, got [2,4] and [3,4]"},
+      {make<ops::Permute>(std::vector{0, 0}),
+       {f32({2, 3})},
+       "[permute] expected each axis of an input of shape [2,3] once"},
+      {make<ops::Permute>(std::vector{0}),
+       {f32({2, 3})},
+       "[permute] expected each axis of an input of shape [2,3] once"},
+      {make<ops::Window>(std::vector<std::int64_t>{0}, Shape{2}, 0.0),
+       {f32({2, 3})},
+       "[window] expected as many dimensions as an input of shape [2,3]"},
+      {make<ops::Window>(std::vector<std::int64_t>{0}, Shape{2}, -1.0),
+       {{DType::u8, {2}}},
+       "[window] u8 cannot hold -1"},
+      {make<ops::Window>(std::vector<std::int64_t>{0}, Shape{2}, 0.5), {labels}, "[window] i32 cannot hold 0.5"},
+      {make<ops::Matmul>(MatmulOptions{}), {f32({3}), f32({3, 2})}, "[matmul] expected inputs of shape [...,M,K]"},
+      {make<ops::Matmul>(MatmulOptions{}),
+       {f32({2, 3}), f32({2, 3})},
+       "[matmul] expected 3 rows of the second matrix, got 2 (inputs are [2,3] and [2,3]: matmul{transpose_a: false"},
+      {make<ops::Matmul>(MatmulOptions{}),
+       {f32({4, 2, 3}), f32({5, 3, 2})},
+       "[matmul] expected equal axes before the matrices, or none in one input, got [4,2,3] and [5,3,2]"},
+      {make<ops::Interpolate>(Extent2d(0), 1.0, 1.0, Interpolation::nearest),
+       {f32({1, 2, 2, 3})},
+       "[interpolate] expected images of at least one pixel, got [1,2,2,3] to become 0x0"},
+      {make<ops::Interpolate>(Extent2d(2), 0.0, 1.0, Interpolation::nearest),
+       {f32({1, 2, 2, 3})},
+       "[interpolate] expected steps above 0, got 0 and 1"},
+      {make<ops::GroupNorm>(4, 1e-5),
+       {f32({1, 2, 6}), f32({6}), f32({6})},
+       "[group_norm] expected 6 channels of at least one element in groups of equal size, got 4 groups"},
+      {make<ops::GroupNorm>(1, 1e-5), {f32({1, 0, 6}), f32({6}), f32({6})}, "of at least one element"},
+      {make<ops::GroupNorm>(2, 1e-5), {bf16({1, 2, 6}), bf16({6}), f32({6})}, "expected a scale of f32, got bf16"},
       {make<ops::Dropout>(0.5, 0, 0), {f32({2}), f32({})}, "expected a step number of i32, got f32"},
       {make<ops::CrossEntropy>(0.0), {f32({3, 10}), labels}, "expected labels of shape [3], got [4]"},
       {make<ops::CrossEntropy>(0.0), {f32({0, 10}), {DType::i32, {0}}}, "expected at least one row"},
@@ -245,6 +282,9 @@ TEST_CASE("pooling rounds its extents as PyTorch does") {
   CHECK(pooled({.window = 3, .stride = 2, .padding = 1, .ceil_mode = true}, 6) == Shape{2, 4, 4, 3});
   // The third window would start in the padding on the far side, so it is dropped.
   CHECK(pooled({.window = 2, .stride = 2, .padding = 1, .ceil_mode = true}, 3) == Shape{2, 2, 2, 3});
+  // One window, which ends outside.
+  CHECK(pooled({.window = 5, .stride = 4, .ceil_mode = true}, 2) == Shape{2, 1, 1, 3});
+  CHECK(pooled({.window = 7, .stride = 5, .padding = 1, .ceil_mode = true}, 1) == Shape{2, 1, 1, 3});
 }
 
 TEST_CASE("a view keeps its elements, and an update its parameter") {

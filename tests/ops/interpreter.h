@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "core/array.h"
 #include "core/cpu/thread_pool.h"
@@ -16,6 +17,7 @@ namespace braid::testing {
 struct RunOptions {
   int width = 1;
   bool portable = false;
+  bool direct = false;
   bool in_place = false;        ///< outputs take over the inputs that they may take over
   std::uint8_t garbage = 0xff;  ///< what outputs and workspace hold before the run
 };
@@ -40,21 +42,31 @@ inline std::vector<ValueDesc> descs_of(const std::vector<OutputDesc>& outputs) {
   return descs;
 }
 
-/// Builds the kernel of one op, binds the addresses and launches it once.
+/// Builds the kernel of one op, binds the addresses and launches it once. Throws Error if it writes right behind its
+/// workspace.
 inline void launch(const Op& op, const std::vector<ValueDesc>& inputs, const std::vector<ValueDesc>& outputs,
                    const std::vector<void*>& input_addresses, const std::vector<void*>& output_addresses,
                    const RunOptions& options) {
-  const auto kernel = make_kernel(
-      DeviceType::cpu,
-      {.op = op, .inputs = inputs, .outputs = outputs, .width = options.width, .portable = options.portable});
+  const auto kernel = make_kernel(DeviceType::cpu, {.op = op,
+                                                    .inputs = inputs,
+                                                    .outputs = outputs,
+                                                    .width = options.width,
+                                                    .portable = options.portable,
+                                                    .direct = options.direct});
   struct alignas(64) Line {
     std::uint8_t bytes[64];
   };
-  std::vector<Line> workspace((kernel->workspace_bytes() + 63) / 64);
+  constexpr std::size_t kGuard = 64;  // lines
+  std::vector<Line> workspace((kernel->workspace_bytes() + 63) / 64 + kGuard);
   for (Line& line : workspace) std::memset(line.bytes, options.garbage, sizeof line.bytes);
   kernel->bind(input_addresses, output_addresses, workspace.data());
   cpu::ThreadPool::instance().reserve(options.width);
   kernel->launch({});
+  for (const Line& line : std::span(workspace).last(kGuard)) {
+    const bool is_intact = std::ranges::all_of(line.bytes, [&](std::uint8_t byte) { return byte == options.garbage; });
+    BRAID_CHECK(is_intact, Error, "[", op.name(), "] wrote beyond its workspace of ", kernel->workspace_bytes(),
+                " bytes");
+  }
 }
 
 /// The outputs of an op. The given inputs stay as they are, even where the op overwrites.
@@ -82,6 +94,10 @@ inline std::vector<Array> run_op(const Op& op, const std::vector<Array>& given, 
 /// A step graph with the bytes of its values.
 class Interpreter {
  public:
+  Interpreter() = default;
+  /// Of a graph whose inputs and persistent tensors are given.
+  Interpreter(StepGraph graph, std::vector<std::pair<ValueId, Array>> given)
+      : graph_(std::move(graph)), given_(std::move(given)) {}
   /// A value that the test provides: an input, or the first version of a persistent tensor.
   ValueId add(const Array& array, bool persistent = false) {
     const ValueDesc desc = desc_of(array);

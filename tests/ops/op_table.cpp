@@ -1,13 +1,13 @@
 #include "tests/ops/op_table.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 
 #include "core/random.h"
+#include "ops/assign.h"
 #include "ops/batch_norm.h"
 #include "ops/blend.h"
 #include "ops/clip_factor.h"
+#include "ops/collective.h"
 #include "ops/concat.h"
 #include "ops/conv2d.h"
 #include "ops/cross_entropy.h"
@@ -20,102 +20,21 @@
 #include "ops/reshape.h"
 #include "ops/weighted_sum.h"
 #include "tests/ops/interpreter.h"
+#include "tests/ops/op_rows.h"
 
 namespace braid::testing {
 
 namespace {
-
-using Rows = std::vector<OpRow>;
-
-/// Calls f after each change to one number, name or length within a value, which it takes back.
-template <class T, class F>
-void for_each_change(T& value, const F& f) {
-  const T before = value;
-  const auto change = [&](T changed) {
-    value = std::move(changed);
-    f();
-    value = before;
-  };
-  if constexpr (std::is_same_v<T, bool>) {
-    change(!value);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    change(value + 0.25);
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    change(value + 1);
-  } else if constexpr (std::is_enum_v<T>) {
-    change(static_cast<T>(value == T{} ? 1 : 0));
-  } else if constexpr (std::is_same_v<T, Extent2d>) {
-    change({value.h + 1, value.w});
-    change({value.h, value.w + 1});
-  } else if constexpr (std::is_same_v<T, Shape>) {
-    std::vector<std::int64_t> extents(value.extents().begin(), value.extents().end());
-    for (std::int64_t& extent : extents) {
-      ++extent;
-      change(Shape(extents));
-      --extent;
-    }
-    extents.push_back(1);
-    change(Shape(extents));
-  } else if constexpr (attribute::List<T>) {
-    for (auto& element : value) for_each_change(element, f);
-    value.push_back({});
-    change(value);
-  } else {
-    std::apply(
-        [&](const auto&... member) {
-          (for_each_change(const_cast<std::remove_cvref_t<decltype(member)>&>(member), f), ...);
-        },
-        attribute::members(value));
-  }
-}
-
-template <class T, class Attributes>
-OpPtr make_from(const Attributes& attributes) {
-  if constexpr (std::is_constructible_v<T, Attributes>) {
-    return std::make_shared<T>(attributes);
-  } else {
-    return std::apply([](const auto&... members) { return std::make_shared<T>(members...); },
-                      attribute::members(attributes));
-  }
-}
-
-struct OpMaker {
-  std::function<OpPtr()> copy;
-  std::function<std::vector<OpPtr>()> neighbours;
-};
-
-/// Of every op that a row holds.
-std::map<const Op*, OpMaker>& makers() {
-  static std::map<const Op*, OpMaker> makers;
-  return makers;
-}
-
-template <class T, class... Arguments>
-OpPtr make(Arguments&&... arguments) {
-  const auto op = std::make_shared<T>(std::forward<Arguments>(arguments)...);
-  const auto neighbours = [attributes = op->attributes()] {
-    std::vector<OpPtr> list;
-    auto changed = attributes;
-    for_each_change(changed, [&] {
-      try {
-        list.push_back(make_from<T>(changed));
-      } catch (const Error&) {
-      }
-    });
-    return list;
-  };
-  makers()[op.get()] = {[attributes = op->attributes()] { return make_from<T>(attributes); }, neighbours};
-  return op;
-}
 
 /// A convolution and its two gradients.
 void add_conv2d(Rows& rows, const Conv2dOptions& options, const Shape& x, const Shape& w, bool differentiable = true) {
   const auto op = make<ops::Conv2d>(options);
   std::vector<OutputDesc> y;
   op->infer(std::vector<ValueDesc>{{DType::f32, x}, {DType::f32, w}}, y);
-  rows.push_back({op, {{x}, {w}}, differentiable ? std::vector{0, 1} : std::vector<int>{}});
-  rows.push_back({make<ops::Conv2dBackwardData>(options, x), {{y[0].shape}, {w}}});
-  rows.push_back({make<ops::Conv2dBackwardFilter>(options, w), {{x}, {y[0].shape}}});
+  const std::vector<int> both = differentiable ? std::vector{0, 1} : std::vector<int>{};
+  rows.push_back({op, {{x}, {w}}, both});
+  rows.push_back({make<ops::Conv2dBackwardData>(options, x), {{y[0].shape}, {w}}, both});
+  rows.push_back({make<ops::Conv2dBackwardFilter>(options, w), {{x}, {y[0].shape}}, both});
 }
 
 void add_conv2d_rows(Rows& rows) {
@@ -150,6 +69,7 @@ void add_conv2d_rows(Rows& rows) {
   add_activated({.padding = 4, .groups = 35, .activation = relu6}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
+  add_conv2d(rows, {.stride = 2}, {3, 32, 32, 3}, {4, 1, 1, 3});  // oneDNN may gather what the filter sees
   add_conv2d(rows, {.padding = 1}, {2, 5, 4, 3}, {4, 3, 3, 3});
   add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 5, 6, 3}, {2, 3, 3, 3});
   add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 1}}, {1, 7, 8, 2}, {3, 5, 3, 2});
@@ -220,6 +140,7 @@ void add_batch_norm_rows(Rows& rows) {
         std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
         if (is_small && add) differentiable.push_back(5);
         rows.push_back({make<ops::BatchNorm>(options), inputs, differentiable});
+        rows.push_back({make<ops::ShardBatchNorm>(options), inputs});
         std::vector<int> fixed_statistics = is_small ? std::vector{0} : std::vector<int>{};
         if (is_small && add) fixed_statistics.push_back(5);
         rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
@@ -267,6 +188,10 @@ void add_pool_rows(Rows& rows) {
   add_pool(rows, {.window = 3, .stride = 2, .padding = 1, .ceil_mode = true}, {1, 6, 5, 2});
   add_pool(rows, {.window = {2, 3}, .stride = {3, 1}, .padding = {1, 0}}, {1, 6, 5, 2});  // gaps between windows
   add_pool(rows, {.window = 2, .stride = 4, .count_include_pad = false}, {1, 7, 7, 2});
+  // Windows larger than the padded input.
+  add_pool(rows, {.window = 5, .stride = 4, .ceil_mode = true}, {2, 2, 3, 3});
+  add_pool(rows, {.window = {7, 3}, .stride = {5, 2}, .padding = {1, 0}, .ceil_mode = true}, {1, 2, 2, 2});
+  add_pool(rows, {.window = 4, .stride = 3, .ceil_mode = true, .count_include_pad = false}, {2, 3, 2, 2});
   add_pool(rows, {}, {0, 4, 4, 3}, false);
   add_pool(rows, {}, {2, 4, 4, 0}, false);
   add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {3, 19, 23, 70}, false);
@@ -304,6 +229,8 @@ void add_elementwise_rows(Rows& rows) {
       rows.push_back({make<ops::Fill>(ValueDesc{dtype, x}, -1.7), {}});
     }
     rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, first});
+    rows.push_back(
+        {make<ops::ShardDropout>(ops::DropoutAttributes{0.3, 7, 2}), {{x}, {{}, Data::step}, {{}, Data::shard}}});
   }
   rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
 }
@@ -320,6 +247,29 @@ void add_weighted_sum_rows(Rows& rows) {
       rows.push_back({make<ops::WeightedSumBackward>(), inputs});
     }
   }
+}
+
+/// Those of one rank: no other is there to communicate with (tests/runtime/parallel_test.cpp).
+void add_collective_rows(Rows& rows) {
+  const auto all_reduce = [](std::int64_t shards, bool exact, std::vector<std::int64_t> divisors) {
+    return make<ops::AllReduce>(1, shards, exact, std::move(divisors));
+  };
+  const auto wide = [](const Shape& shape) { return Input{shape, Data::normal, true}; };
+  rows.push_back({all_reduce(1, false, {1}), {wide({5})}});
+  rows.push_back({all_reduce(1, false, {1, 1, 1}), {wide({0}), wide({2, 3}), wide({40, 33})}});
+  rows.push_back({all_reduce(1, true, {1}), {wide({})}});
+  const Input matrix = wide({2, 2}), scalar = wide({});
+  rows.push_back({all_reduce(3, true, {1, 3}), {matrix, matrix, matrix, scalar, scalar, scalar}});
+  rows.push_back({all_reduce(12, true, {12}), std::vector<Input>(12, wide({70, 33}))});
+  rows.push_back({make<ops::AllGather>(1), {{{2, 3}}}});
+  rows.push_back({make<ops::AllGather>(1), {{{0, 3}}, {{0, 3}}}});
+  rows.push_back({make<ops::AllGather>(1), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});
+  rows.push_back({make<ops::ShardNumber>(1, 3), {}});
+  rows.push_back({make<ops::ShardRows>(2), {{{2}}, {{}, Data::shard}}});
+  rows.push_back({make<ops::ShardRows>(3), {{{0, 2}}, {{}, Data::shard}}});
+  rows.push_back({make<ops::ShardRows>(3), {{{6, 5, 700}}, {{}, Data::shard}}});
+  rows.push_back({make<ops::Assign>(), {{{}}, {{}}}});
+  rows.push_back({make<ops::Assign>(), {{{3, 2}}, {{3, 2}}, {{0}}, {{0}}, {{70, 33}}, {{70, 33}}}});
 }
 
 void add_concat_rows(Rows& rows) {
@@ -421,13 +371,26 @@ const std::vector<OpRow>& op_table() {
     add_batch_norm_rows(list);
     add_pool_rows(list);
     add_elementwise_rows(list);
+    add_expression_rows(list);
+    add_reduce_rows(list);
+    add_softmax_rows(list);
     add_weighted_sum_rows(list);
+    add_collective_rows(list);
     add_concat_rows(list);
+    add_strided_copy_rows(list);
+    add_matmul_rows(list);
+    add_interpolate_rows(list);
+    add_group_norm_rows(list);
     add_cross_entropy_rows(list);
     add_optimizer_rows(list);
     return list;
   }();
   return rows;
+}
+
+std::map<const Op*, OpMaker>& makers() {
+  static std::map<const Op*, OpMaker> makers;
+  return makers;
 }
 
 std::vector<OpPtr> neighbours(const OpRow& row) { return makers().at(row.op.get()).neighbours(); }
@@ -455,6 +418,7 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
         arrays.push_back(fill(shape, [&] { return static_cast<std::int32_t>(random.below(classes)); }));
         break;
       }
+      case Data::shard: arrays.push_back(Array::scalar<std::int32_t>(1)); break;
       case Data::step: arrays.push_back(Array::scalar<std::int32_t>(3)); break;
       case Data::place:
         arrays.push_back(fill(shape, [&] { return static_cast<std::uint8_t>(random.below(4)); }));

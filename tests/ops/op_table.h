@@ -18,6 +18,7 @@ enum class Data {
   positive,  ///< between 0.5 and 1.5, as a variance
   label,     ///< i32, smaller than the channels of input 0
   step,      ///< i32, a step number
+  shard,     ///< i32, the number of a shard: 1
   place,     ///< u8, 0 to 3
   rate,      ///< f32 in every row, learning rates
 };

@@ -109,6 +109,50 @@ TEST_CASE("max pooling is right for every number of channels, for which there ar
   }
 }
 
+TEST_CASE("the windows of a pooling may be larger than the padded input where extents are rounded up") {
+  check_max_pool<float>({.window = 5, .stride = 4, .ceil_mode = true}, {2, 2, 3, 5});
+  check_max_pool<double>({.window = {7, 3}, .stride = {5, 2}, .padding = {1, 0}, .ceil_mode = true}, {1, 2, 2, 3});
+  // As in PyTorch, a mean that counts the padding counts none of what lies beyond.
+  const Array x = f32({1, 2, 3, 6}, {1, 2, 2, 1});
+  const PoolOptions options{.window = 5, .stride = 4, .padding = 1, .ceil_mode = true};
+  CHECK(elements<float>(run_op(ops::AvgPool2d(options), {x})[0]) == std::vector<float>{12.0f / 16});
+  PoolOptions inside = options;
+  inside.count_include_pad = false;
+  CHECK(elements<float>(run_op(ops::AvgPool2d(inside), {x})[0]) == std::vector<float>{3});
+}
+
+TEST_CASE("direct convolutions of integers are exact, and keep a NaN, an infinity or a spike to the filter's reach") {
+  // Large enough for Winograd's algorithm.
+  const Conv2dOptions options{.padding = 1};
+  const Shape image{2, 32, 32, 32}, filter{32, 3, 3, 32};
+  std::vector<float> x, w;
+  for (std::int64_t i = 0; i < image.size(); ++i) x.push_back(static_cast<float>((i * 7919) % 201 - 100));
+  for (std::int64_t i = 0; i < filter.size(); ++i) w.push_back(static_cast<float>((i * 104729) % 21 - 10));
+  const std::vector<Array> forward{Array::from(x, image), Array::from(w, filter)};
+  const std::vector<Array> filters{Array::from(x, image), Array::from(x, image)};
+  for (const auto& [op, inputs] : {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), forward},
+                                   {std::make_shared<ops::Conv2dBackwardData>(options, image), forward},
+                                   {std::make_shared<ops::Conv2dBackwardFilter>(options, filter), filters}}) {
+    CAPTURE(op->name());
+    std::vector<Array> wide;
+    for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
+    const Array exact = cast(run_op(*op, wide, {.portable = true})[0], DType::f32);
+    CHECK(same_bytes(run_op(*op, inputs, {.width = 2, .direct = true})[0], exact));
+  }
+  for (const float spoilt : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30f}) {
+    std::vector<float> spiked(static_cast<std::size_t>(image.size()), 1);
+    spiked[(10 * 32 + 20) * 32 + 3] = spoilt;
+    std::vector<float> mean(static_cast<std::size_t>(filter.size()), 1.0f / 8);
+    const Array y =
+        run_op(ops::Conv2d(options), {Array::from(spiked, image), Array::from(mean, filter)}, {.direct = true})[0];
+    for (std::int64_t i = 0; i < y.size(); ++i) {
+      const std::int64_t pixel = i / 32, row = pixel / 32, column = pixel % 32;
+      const bool reached = std::abs(row - 10) <= 1 && std::abs(column - 20) <= 1;
+      CHECK(!(std::abs(element(y, i)) <= 36) == reached);  // 36: nine pixels of 32 channels, each 1/8
+    }
+  }
+}
+
 TEST_CASE("conv2d does not flip its filter") {
   const Array x = f32({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
   const Array w = f32({1, 2, 3, 4}, {1, 2, 2, 1});

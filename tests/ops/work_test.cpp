@@ -33,6 +33,12 @@ TEST_CASE("every group of a convolution is a product of its own") {
   check_product(ops::Conv2d(options).work(inputs, {&x, 1}), 64, 64, 1, 9, false);
 }
 
+TEST_CASE("every pair of matrices is a product of its own") {
+  const ValueDesc a{DType::f32, {2, 6, 64, 32}}, b{DType::f32, {2, 6, 64, 48}}, y{DType::f32, {2, 6, 32, 48}};
+  const ValueDesc inputs[] = {a, b};
+  check_product(ops::Matmul(MatmulOptions{.transpose_a = true}).work(inputs, {&y, 1}), 12, 32, 48, 64, true);
+}
+
 TEST_CASE("a linear layer is one product, whose sums may be split") {
   const ValueDesc x{DType::f32, {32, 2048}}, w{DType::f32, {1000, 2048}}, y{DType::f32, {32, 1000}};
   const ValueDesc inputs[] = {x, w};

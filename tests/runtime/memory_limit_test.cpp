@@ -160,8 +160,7 @@ TEST_CASE("losses, kept values, results and gradients are the same under recompu
         backward(loss);
         std::vector<Tensor> tensors = {loss, hidden, images};
         for (Parameter* parameter : session.parameters()) {
-          const ValueId gradient = session.tape().gradient(*parameter);
-          if (gradient != kNoValue) tensors.emplace_back(session.tape(), gradient);
+          if (has_gradient(*parameter)) tensors.push_back(gradient(*parameter));
         }
         for (const Tensor& tensor : tensors) tensor.keep();
         step.run();

@@ -214,8 +214,33 @@ TEST_CASE("options out of range are refused") {
   CHECK_THROWS_AS(Session({.device = "cpu", .streams = -1}), Error);
   CHECK_THROWS_AS(Session({.device = "cpu", .width = -1}), Error);
   CHECK_THROWS_AS(Session({.device = "cpu", .policy = "fastest"}), Error);
+  CHECK_THROWS_WITH_AS(Session({.device = "cpu", .convolution = "winograd"}),
+                       "[session] expected convolution auto or direct, got winograd", Error);
   CHECK_THROWS_AS(Session({.device = "cuda"}), DeviceError);
   CHECK_THROWS_AS(Session({.device = "tpu"}), DeviceError);
+}
+
+TEST_CASE("direct convolutions are exact for integers, in every type") {
+  // Large enough for Winograd's algorithm.
+  Array x(DType::f32, {2, 16, 16, 32}), w(DType::f32, {32, 3, 3, 32});
+  for (std::int64_t i = 0; i < x.size(); ++i)
+    x.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>(i % 7 - 3);
+  for (std::int64_t i = 0; i < w.size(); ++i)
+    w.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>(i % 5 - 2);
+  Session session({.device = "cpu", .streams = 1, .convolution = "direct"});
+  Step step = session.step();
+  const auto convolved = [&](DType dtype) {
+    return cast(conv2d(cast(x, dtype), cast(w, dtype), {.padding = 1}), DType::f64);
+  };
+  const Tensor y = convolved(DType::f32).keep(), z = convolved(DType::f64).keep();
+  const Tensor low = convolved(DType::bf16).keep(), rounded = cast(cast(z, DType::bf16), DType::f64).keep();
+  step.run();
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    const Array first = a.array(), second = b.array();
+    return std::ranges::equal(first.as<double>(), second.as<double>());
+  };
+  CHECK(same(y, z));
+  CHECK(same(low, rounded));
 }
 
 /// Losses of a few training steps with plain gradient descent on every parameter.
@@ -280,7 +305,10 @@ TEST_CASE("two models in one step give the same losses as alone") {
     return train(session, model, 1)[0];
   };
   Session session({.device = "cpu", .streams = 4, .width = 1, .seed = 1});
-  models::ResNet first(session, 20, {}), second(session, 20, {});
+  models::ResNet first(session, 20, {});
+  RandomState other{.seed = 1};  // trained as if it were alone
+  const Context::RandomScope scope(session, other);
+  models::ResNet second(session, 20, {});
   Step step = session.step();
   const Array images = random_images({4, 12, 12, 3}, 0), labels = random_labels(4, 0);
   const Tensor a = cross_entropy(first(images), labels), b = cross_entropy(second(images), labels);

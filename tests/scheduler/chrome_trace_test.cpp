@@ -25,7 +25,8 @@ std::string track_of(const Json& trace, const Json& event) {
 }
 
 std::string stream_of(const PlanView& view, NodeId node) {
-  return message("stream ", view.plan.placements[node].stream);
+  const int stream = view.plan.placements[node].stream, streams = view.problem.streams;
+  return stream < streams ? message("stream ", stream) : message("link ", stream - streams);
 }
 
 std::vector<Json> events_of(const Json& trace, std::string_view type, int process = kPlanned) {

@@ -71,7 +71,7 @@ TEST_CASE("every policy's schedules are complete, topological, within capacity a
       for_every_policy(step.graph, [&](const std::string&, Policy policy) {
         const Schedule schedule = policy(problem);
         std::vector<Interval> intervals;
-        std::vector<double> stream_free(streams, 0);
+        std::vector<double> stream_free(problem.all_streams(), 0);
         std::vector<bool> started(step.graph.node_count());
         double makespan = 0;
         for (const NodeId node : schedule.order) {

@@ -26,9 +26,9 @@ class Enumeration {
 
  private:
   struct Place {
-    bool done = false;
+    bool done = false, runs = false;
     double start = 0, finish = 0;
-    int width = 0;
+    int width = 0, link = kNoLink;
   };
 
   void extend(double makespan) {
@@ -45,7 +45,7 @@ class Enumeration {
       if (!ready) continue;
       for (const Cost& cost : problem_.costs.of(node)) {
         const double start = earliest_start(earliest, cost);
-        placed_[node] = {true, start, start + cost.duration, cost.width};
+        placed_[node] = {true, true, start, start + cost.duration, cost.width, cost.link};
         extend(std::max(makespan, start + cost.duration));
         placed_[node] = {};
       }
@@ -56,7 +56,7 @@ class Enumeration {
   double earliest_start(double earliest, const Cost& cost) const {
     std::vector<double> times{earliest};
     for (const Place& place : placed_) {
-      if (place.width > 0 && place.finish > earliest) times.push_back(place.finish);
+      if (place.runs && place.finish > earliest) times.push_back(place.finish);
     }
     std::ranges::sort(times);
     return *std::ranges::find_if(times, [&](double time) { return fits(time, cost); });
@@ -65,16 +65,18 @@ class Enumeration {
   bool fits(double start, const Cost& cost) const {
     std::vector<double> times{start};  // use is largest where something starts
     for (const Place& place : placed_) {
-      if (place.width > 0 && place.start > start && place.start < start + cost.duration) times.push_back(place.start);
+      if (place.runs && place.start > start && place.start < start + cost.duration) times.push_back(place.start);
     }
     return std::ranges::all_of(times, [&](double time) {
       int units = cost.width, streams = 1;
+      bool link_is_free = true;
       for (const Place& place : placed_) {
-        if (place.width == 0 || place.start > time || place.finish <= time) continue;
+        if (!place.runs || place.start > time || place.finish <= time) continue;
         units += place.width;
-        ++streams;
+        if (cost.link == kNoLink && place.link == kNoLink) ++streams;
+        if (cost.link != kNoLink && place.link == cost.link) link_is_free = false;
       }
-      return units <= problem_.capacity && streams <= problem_.streams;
+      return units <= problem_.capacity && streams <= problem_.streams && link_is_free;
     });
   }
 

@@ -124,6 +124,10 @@ class SafetyOracle {
     }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (launched[id] != (graph_.node(id).is_view ? 0 : 1)) return false;
+      for (NodeId other = 0; other < id; ++other) {
+        if (costs_.link(id) == kNoLink || costs_.link(id) != costs_.link(other)) continue;
+        if (plan_.placements[id].stream != plan_.placements[other].stream) return false;
+      }
     }
     return std::ranges::all_of(recorded, [](int count) { return count == 1; });
   }

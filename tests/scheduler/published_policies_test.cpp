@@ -97,7 +97,9 @@ TEST_CASE("with a stream for every path matching waits once for each edge of the
     const RandomStep step = random_step(seed, 40);
     const Edges edges = step.graph.edges();
     const int streams = step.graph.node_count();
-    const Schedule schedule = matching(make_problem(step.graph, step.costs, streams, step.capacity, true));
+    const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity, true);
+    if (problem.links > 0) continue;  // whose nodes are on streams of their own
+    const Schedule schedule = matching(problem);
     Plan plan;
     plan.placements = schedule.placements;
     add_commands(edges, schedule, streams, plan);

@@ -1,7 +1,7 @@
 #pragma once
 // Random training steps, each a pure function of its seed: layered and random-edge DAGs with everything that makes
 // planning hard: parameters that are read and then overwritten, values written in place, views, values kept to the end,
-// inputs, empty values, nodes of several widths and free nodes, and workspaces.
+// inputs, empty values, nodes of several widths and free nodes, workspaces, and links.
 
 #include <algorithm>
 #include <string>
@@ -74,7 +74,9 @@ struct RandomStep {
 class RandomStepMaker {
  public:
   explicit RandomStepMaker(std::uint64_t seed, int most_nodes, int least_nodes = 3)
-      : random_(seed), nodes_(least_nodes + below(most_nodes - least_nodes + 1)) {}
+      : random_(seed), links_(seed, 1), nodes_(least_nodes + below(most_nodes - least_nodes + 1)) {
+    link_count_ = std::max(0, static_cast<int>(links_.below(6)) - 3);  // 0 in two of three steps
+  }
 
   RandomStep make() {
     locality_ = 1 + below(3) * 8;  // small: layers; large: edges across the whole graph
@@ -159,11 +161,16 @@ class RandomStepMaker {
       if (only_narrow_) break;
       width += 1 + below(3);
     }
+    if (link_count_ > 0 && !node.is_view && links_.below(4) == 0) {
+      implementations.resize(1);
+      implementations[0].width = static_cast<int>(links_.below(2));
+      implementations[0].link = static_cast<int>(links_.below(static_cast<std::uint32_t>(link_count_)));
+    }
     step_.costs.add(implementations);
   }
 
-  Generator random_;
-  int nodes_;
+  Generator random_, links_;
+  int nodes_, link_count_ = 0;
   int locality_ = 1;
   bool only_narrow_ = false;
   RandomStep step_;

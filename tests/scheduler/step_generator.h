@@ -21,8 +21,9 @@ struct NodeDescription {
   bool kept = false;
   int width = 1;  ///< its only implementation, or the narrower of two if it is moldable
   bool moldable = false;
-  int duration = 0;   ///< microseconds
-  int workspace = 0;  ///< in units of 100 bytes
+  int duration = 0;    ///< microseconds
+  int workspace = 0;   ///< in units of 100 bytes
+  bool sends = false;  ///< over the link
 
   friend std::ostream& operator<<(std::ostream& out, const NodeDescription& node) {
     constexpr const char* kNames[] = {"compute", "view", "update"};
@@ -30,7 +31,7 @@ struct NodeDescription {
     for (const int input : node.inputs) out << " -" << input;
     out << " ) bytes=" << 100 * node.bytes << " width=" << node.width << (node.moldable ? "+1" : "")
         << " us=" << node.duration << " workspace=" << 100 * node.workspace;
-    return out << (node.in_place ? " in place" : "") << (node.kept ? " kept" : "");
+    return out << (node.sends ? " sends" : "") << (node.in_place ? " in place" : "") << (node.kept ? " kept" : "");
   }
 };
 
@@ -85,6 +86,7 @@ inline RandomStep make_step(const StepDescription& description) {
     if (node.moldable && !view && width < description.capacity) {
       implementations.push_back({.width = width + 1, .duration = 0.8 * duration, .workspace_bytes = 2 * workspace});
     }
+    if (node.sends && !view) implementations = {{.width = 0, .duration = duration, .link = 0}};
     step.costs.add(implementations);
   }
   return step;
@@ -123,7 +125,8 @@ struct Arbitrary<braid::scheduler::testing::NodeDescription> {
         gen::set(&Node::bytes, gen::inRange(0, 30)), gen::set(&Node::in_place),
         gen::set(&Node::kept, gen::map(gen::inRange(0, 8), [](int i) { return i == 7; })),
         gen::set(&Node::width, gen::inRange(1, 5)), gen::set(&Node::moldable),
-        gen::set(&Node::duration, gen::inRange(0, 20)), gen::set(&Node::workspace, gen::inRange(0, 8)));
+        gen::set(&Node::duration, gen::inRange(0, 20)), gen::set(&Node::workspace, gen::inRange(0, 8)),
+        gen::set(&Node::sends, gen::map(gen::inRange(0, 8), [](int i) { return i == 7; })));
   }
 };
 

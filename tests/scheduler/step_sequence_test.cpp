@@ -271,7 +271,7 @@ TEST_CASE("CPU streams run steps in a row as their protocol says, whatever the d
 
     constexpr int kSteps = 3;
     Notes notes;
-    const auto group = backend->make_streams({.count = streams});
+    const auto group = backend->make_streams({.count = static_cast<int>(plan.commands.streams.size())});
     group->set_observer(&notes);
     for (int k = 0; k < kSteps; ++k) group->launch(program);
     group->synchronize();

@@ -124,9 +124,10 @@ TEST_CASE("a stream that does not exist is refused") {
 TEST_CASE("waits order exactly what is required, and are as few as the transitive reduction has edges across streams") {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     const RandomStep step = random_step(seed, 40);
-    const int streams = 2 + static_cast<int>(seed % 5);
     const Edges edges = step.graph.edges();
-    const Schedule schedule = critical_path(make_problem(step.graph, step.costs, streams, step.capacity));
+    const Problem problem = make_problem(step.graph, step.costs, 2 + static_cast<int>(seed % 5), step.capacity);
+    const int streams = problem.all_streams();
+    const Schedule schedule = critical_path(problem);
     const Plan plan = commands_of(step.graph, schedule, streams);
 
     Relation required = required_order(step.graph);

@@ -59,7 +59,9 @@ TEST_CASE("every key has a sentence, and a synonym is no key and belongs to one 
     for (const Key& key : *kind) {
       CAPTURE(key.path);
       CHECK_FALSE(key.text.empty());
-      if (kind == &single) synonyms.insert(synonyms.end(), key.rule.synonyms.begin(), key.rule.synonyms.end());
+      const bool of_items = key.path.find('*') != std::string::npos;  // these hold within their section alone
+      if (kind == &single && !of_items)
+        synonyms.insert(synonyms.end(), key.rule.synonyms.begin(), key.rule.synonyms.end());
     }
   }
   CHECK(synonyms.size() > 50);

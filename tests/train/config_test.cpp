@@ -140,8 +140,8 @@ TEST_CASE("unknown keys are errors with a location and a suggestion") {
 TEST_CASE("missing keys are named") {
   CHECK(error_in("") == "x.yaml:1:1: name: this key is required");
   CHECK(error_in("# nothing\n") == "x.yaml:1:1: name: this key is required");
-  CHECK(error_in("name: x\n") == "x.yaml:1:1: model.name: this key is required");
-  CHECK(error_in("name: x\nmodel:\n") == "x.yaml:2:1: model.name: this key is required");
+  CHECK(error_in("name: x\n") == "x.yaml:1:1: model.name: this key or 'layers' is required");
+  CHECK(error_in("name: x\nmodel:\n") == "x.yaml:2:1: model.name: this key or 'layers' is required");
   CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain:\n  batch_size: 3\n") ==
         "x.yaml:5:3: train.epochs: this key is required");
 }
@@ -250,6 +250,38 @@ TEST_CASE("normalisation must fit the channels") {
                  "train: {epochs: 1}\n") == "x.yaml:5:24: data.normalize.std: expected a number above 0, got '0'");
 }
 
+TEST_CASE("pairs are for the siamese network, masks for the U-Net, and no classes for the DCGAN") {
+  const auto error_of = [](const std::string& model, const std::string& data) {
+    return error_in("name: x\nmodel: {name: " + model + "}\ndata: {name: " + data + "}\ntrain: {epochs: 1}");
+  };
+  CHECK(error_of("siamese", "synthetic, pairs: true").empty());
+  CHECK(contains(error_of("siamese", "synthetic"),
+                 "data.pairs: the model 'siamese' compares pairs of images: expected true, got false"));
+  CHECK(error_of("unet", "shapes, augment: {flip: true, crop_padding: 2, random_erasing: 0.1}").empty());
+  CHECK(error_of("unet", "image_masks, root: x, classes: 3, image_size: 64").empty());
+  CHECK(contains(error_of("unet", "synthetic"),
+                 "data.name: the model 'unet' learns a label for each pixel: expected image_masks or shapes"));
+  CHECK(contains(error_of("unet", "shapes, classes: 6"), "expected an integer in [1, 5], got '6'"));
+  CHECK(contains(error_of("unet", "shapes, classes: 1"), "data.classes: expected at least two classes of pixels"));
+  CHECK(contains(error_of("unet", "shapes, only_classes: [1]"), "data.only_classes: has no meaning for masks"));
+  CHECK(contains(error_of("unet", "shapes, pairs: true"), "data.pairs: has no meaning for masks"));
+  CHECK(contains(error_of("unet", "image_masks, root: x, crop_pct: 1"), "data.crop_pct: "));
+  CHECK(error_of("dcgan", "synthetic").empty());
+  CHECK(contains(error_of("dcgan", "synthetic, pairs: true"), "data.pairs: has no meaning for a network that makes"));
+  CHECK(error_of("siamese", "synthetic, pairs: true, augment: {flip: true, hue: 0.1, mixup: 0.1}").empty());
+  for (const std::string key : {"random_resized_crop: true", "crop_padding: 2", "cutmix: 1"}) {
+    CHECK(contains(error_of("siamese", "synthetic, pairs: true, augment: {" + key + "}"),
+                   "data.augment: pairs of images can be flipped and changed in colour, but not cropped"));
+  }
+  CHECK(contains(error_of("unet", "shapes, augment: {hue: 0.1}"), "data.augment.hue: images with masks"));
+  CHECK(contains(error_of("dcgan", "synthetic, augment: {mixup: 0.2}"),
+                 "data.augment: the model 'dcgan' knows no classes whose images could be mixed"));
+  for (const std::string key : {"random_resized_crop: true", "mixup: 0.2", "cutmix: 1", "brightness: 0.1"}) {
+    CHECK(
+        contains(error_of("unet", "shapes, augment: {" + key + "}"), "images with masks can be cropped, flipped and "));
+  }
+}
+
 TEST_CASE("each dataset has the keys that it needs") {
   const auto error_of_data = [](const std::string& keys) {
     return error_in("name: x\nmodel: {name: lenet5}\ndata: {name: " + keys + "}\ntrain: {epochs: 1}");
@@ -260,6 +292,9 @@ TEST_CASE("each dataset has the keys that it needs") {
   CHECK(contains(error_of_data("cifar10, root: x, only_classes: [10]"), "expected an integer in [0, 9], got '10'"));
   CHECK(contains(error_of_data("cifar10, root: x, image_size: 64"), "has no meaning for the dataset 'cifar10'"));
   CHECK(error_of_data("csv, file: x, only_classes: [500]").empty());
+  CHECK(error_of_data("synthetic, pairs: true").empty());
+  CHECK(contains(error_of_data("shapes"),
+                 "data.name: each pixel of 'shapes' has a label, which is for the model 'unet'"));
   CHECK(contains(error_of_data("csv"), "data.file: expected the list of images, got nothing"));
   CHECK(contains(error_of_data("image_folder, root: x, channels: 4"), "data.channels: expected 1 or 3"));
   CHECK(contains(error_of_data("image_folder, root: x, channels: 1, normalize: {mean: [0, 0, 0]}"),

@@ -38,6 +38,18 @@ class PixelNorm final : public Module {
   BatchNormLayer& norm_;
 };
 
+/// As in a generator.
+class Deconvolution final : public Module {
+ public:
+  explicit Deconvolution(Context& context)
+      : Module(context),
+        deconv_(add<ConvTransposeLayer>("deconv", 3, 5, 2, ConvTranspose2dOptions{.stride = 3, .output_padding = 1})) {}
+  Tensor forward(const Tensor& x) override { return global_avg_pool(deconv_(x)); }
+
+ private:
+  ConvTransposeLayer& deconv_;
+};
+
 }  // namespace
 
 TEST_CASE("a message has the bytes that the documentation of Protocol Buffers gives") {
@@ -86,6 +98,20 @@ TEST_CASE("the weights that hold pixels are filters and what reads flattened ima
   CHECK(model->training());
 }
 
+TEST_CASE("a transposed convolution is exported with its filter in ONNX's order and what it pads") {
+  const TemporaryFolder folder;
+  Session session({.device = "cpu", .streams = 1});
+  Deconvolution model(session);
+  const ForwardPass forward(model, {2, 2, 3});
+  CHECK(weights_of_pixels(forward.graph()).begin()->second == Shape{3, 2, 2, 5});
+  export_onnx(folder.path() + "/net.onnx", model, {2, 2, 3});
+  const std::string bytes = read_file(folder.path() + "/net.onnx", "it");
+  CHECK(contains(bytes, "ConvTranspose"));
+  CHECK(contains(bytes, ProtoMessage().text(1, "output_padding").number(20, 7).number(8, 1).number(8, 1).bytes()));
+  const Array filter = channels_first(session.read(*model.parameters()[0]), {3, 2, 2, 5});
+  CHECK(contains(bytes, std::string(reinterpret_cast<const char*>(filter.data()), filter.bytes())));
+}
+
 TEST_CASE("channels move before pixels and back") {
   const Array krsc = noise({2, 3, 1, 4});
   const Array kcrs = channels_first(krsc, krsc.shape());
@@ -132,7 +158,7 @@ struct Net {
 TEST_CASE("weights in torchvision's layouts come back as they were") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/net.safetensors";
-  for (const char* name : {"alexnet", "resnet18", "mobilenet_v2", "vgg16_bn"}) {
+  for (const char* name : {"alexnet", "resnet18", "mobilenet_v2", "efficientnet_b0", "vgg16_bn"}) {
     CAPTURE(name);
     Net from(name, 1), to(name, 2);
     CHECK(from.elements() != to.elements());
@@ -195,7 +221,8 @@ TEST_CASE("weights of another network are an error that names the tensor and cha
         path + ": has no tensor 'layer1.3.conv1.weight': it belongs to another network");
   models::ModelOptions wide = small_model(kPicture);
   wide.width = 0.25;
-  const auto wider = models::make_model("resnet20", small.session, wide);
+  Session another({.device = "cpu", .streams = 1});
+  const auto wider = models::make_model("resnet20", another, wide);
   CHECK(error_of<DataError>([&] { load_weights(path, *wider, kPicture); }) ==
         path + ": tensor 'conv1.weight': expected f32 [4,3,3,3], found f32 [2,3,3,3]");
   CHECK(small.elements() == before);

@@ -117,7 +117,7 @@ TEST_CASE("a scale of 0 or less is refused") {
 TEST_CASE("a loss scale releases its state") {
   Session session({.device = "cpu"});
   { const LossScale scale(session); }
-  session.step();
+  const Step step = session.step();
   CHECK(session.stats().persistent_bytes == 0);
 }
 

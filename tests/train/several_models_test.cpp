@@ -18,6 +18,7 @@ std::vector<float> weights_after(int steps, int per_graph, const SessionOptions&
   RandomState other_random{99};
   for (int i = 0; i < other_models; ++i) {
     const Context::RandomScope scope(session, other_random);
+    const Context::Scope name(session, message("other", i));
     others.push_back(std::make_unique<models::LeNet5>(session, models::LeNetOptions{.channels = 1, .image_size = 16}));
     session.next_layer();
   }
@@ -94,6 +95,7 @@ TEST_CASE("a model that ends releases its memory, and others continue") {
   for (int i = 0; i < 3; ++i) {
     Parameter* gone = nullptr;
     {
+      const Context::Scope name(session, "ends");
       models::LeNet5 ends(session, {.channels = 1, .image_size = 16});
       SGD sgd(ends.parameters(), {.lr = 0.1, .momentum = 0.9});
       train(ends, sgd);
@@ -103,7 +105,7 @@ TEST_CASE("a model that ends releases its memory, and others continue") {
     train(stays, stays_sgd);
     CHECK(session.stats().persistent_bytes == alone);
     Step step = session.step();
-    CHECK_THROWS_WITH_AS(Tensor{*gone}, "[tape] the parameter 'conv1.weight' has been released: its model is gone",
+    CHECK_THROWS_WITH_AS(Tensor{*gone}, "[tape] the parameter 'ends.conv1.weight' has been released: its model is gone",
                          Error);
   }
 }

@@ -38,6 +38,13 @@ void save_checkpoint(const std::filesystem::path& path, Context& context, std::s
   write_safetensors(path, copies_of(context, tensors), layout_metadata());
 }
 
+std::vector<NamedArray> copies_for_training(Context& context, std::span<Parameter* const> model,
+                                            std::span<Parameter* const> states) {
+  std::vector<NamedArray> copies = copies_of(context, model);
+  for (NamedArray& copy : copies_of(context, states, kTrainingPrefix)) copies.push_back(std::move(copy));
+  return copies;
+}
+
 void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
                   std::string_view prefix) {
   const auto layout = file.metadata().find(kLayout);

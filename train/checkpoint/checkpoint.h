@@ -32,6 +32,9 @@ inline constexpr std::string_view kTrainingPrefix = "training.";
 std::map<std::string, std::string> layout_metadata();
 /// Copies of the tensors, under the prefix and their names. Waits for the running step.
 std::vector<NamedArray> copies_of(Context& context, std::span<Parameter* const> tensors, std::string_view prefix = "");
+/// Copies of the model's tensors, and after them those of the states that training needs, under kTrainingPrefix.
+std::vector<NamedArray> copies_for_training(Context& context, std::span<Parameter* const> model,
+                                            std::span<Parameter* const> states);
 /// Reads tensors that a file holds under the prefix and their names. Throws as load_checkpoint; with a prefix, the file
 /// may hold more.
 void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,

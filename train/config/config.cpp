@@ -24,7 +24,7 @@ std::vector<std::string_view> shared_sections() {
 }
 
 /// Copies the sections beside the list of jobs into every job. A job's own section overrides the shared one key by key;
-/// a section with a key "name" replaces the shared one.
+/// a section with a key "name" or "layers" replaces the shared one.
 class Sharing {
  public:
   ConfigNode operator()(ConfigNode tree) {
@@ -48,7 +48,8 @@ class Sharing {
     if (own == nullptr) {
       map.entries.push_back(shared);
       used_.insert(&shared);
-    } else if (own->value.kind == ConfigNode::Kind::map && own->value.find("name") == nullptr) {
+    } else if (own->value.kind == ConfigNode::Kind::map && own->value.find("name") == nullptr &&
+               own->value.find("layers") == nullptr) {
       for (const ConfigNode::Entry& entry : shared.value.entries) add(own->value, entry);
     }
   }
@@ -65,30 +66,6 @@ class Sharing {
 };
 
 }  // namespace
-
-void ModelConfig::declare(const Keys& keys) {
-  keys("name", name,
-       {.words = models::model_names(), .required = true, .synonyms = {"arch", "architecture", "model_name"}},
-       "the network: see [models.md](models.md), or `braid models`");
-  keys("freeze", freeze, {.synonyms = {"frozen", "freeze_layers"}},
-       "parameters that are not trained: patterns of their names as in a shell, for example `[conv1.*, layer1.*]`");
-  const std::vector<std::string> own = name.empty() ? std::vector<std::string>{} : models::model_option_names(name);
-  const auto option = [&](std::string_view key, auto& target, const KeyRule& rule, std::string_view text) {
-    if (std::ranges::find(own, key) != own.end()) keys(key, target, rule, text);
-  };
-  option("zero_init_residual", options.zero_init_residual, {},
-         "`resnet…`, `resnext…`: the last batch norm of each block starts at scale 0");
-  option("stem", options.stem, {.words = {"auto", "image", "small_image"}},
-         "networks for ImageNet: as published, or for images of about 32×32; `auto` takes `image` from 128 pixels on");
-  option("width", options.width, {.above = 0, .max = 16},
-         "multiplies the channels of all layers but the classifier's outputs");
-  option("auxiliary", options.auxiliary, {}, "train with the auxiliary classifiers of the paper");
-  option("graph_seed", options.graph_seed, {}, "seed of its random graphs");
-  option("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
-  keys("weights", weights, {.path = true, .synonyms = {"pretrained", "finetune", "initial_checkpoint"}},
-       "safetensors file to start from, of a run or in torchvision's names and layouts ([export.md](export.md)); if it "
-       "has another number of classes, the classifier starts at random; empty: all random");
-}
 
 void TrainConfig::declare(const Keys& keys) {
   declare_name(keys, name);
@@ -133,7 +110,7 @@ void RunConfig::declare(const Keys& keys) {
        "`auto` gives each job without `steps_per_turn` the number of steps, at most 16, whose measured time is closest "
        "to that of the longest job. `none` gives one step");
   declare_output(keys, output_root);
-  keys.list("jobs", "the models to train together", jobs, [&](const Keys& of_job, JobConfig& job) {
+  keys.list("jobs", jobs, {.required = true}, "the models to train together", [&](const Keys& of_job, JobConfig& job) {
     if (job.training.name.empty()) {  // it has not been read yet
       job.training.session = session;
       job.training.dtype = dtype;

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/shapes.h"
 #include "data/synthetic.h"
+#include "models/layer_list.h"
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "train/config/keys.h"
@@ -18,11 +20,17 @@
 namespace braid {
 
 struct ModelConfig {
-  std::string name;              ///< see models::model_names()
-  models::ModelOptions options;  ///< except classes and image_shape, which come from the dataset
+  std::string name;                       ///< see models::model_names(); empty if there are layers
+  std::vector<models::LayerSpec> layers;  ///< of a network of its own
+  models::ModelOptions options;           ///< except classes and image_shape, which come from the dataset
   std::vector<std::string> freeze;
   std::string weights;  ///< file to start from; empty for random weights
 
+  /// The network in messages and reports.
+  std::string title() const { return layers.empty() ? name : "own network"; }
+  /// What the network learns; one described by layers classifies images.
+  models::Task task() const { return name.empty() ? models::Task::classification : models::model_task(name); }
+  /// The keys: train/config/model_keys.cpp.
   void declare(const Keys& keys);
 };
 
@@ -50,6 +58,7 @@ struct DataConfig {
   int prefetch = 4;
   int max_bad = 0;
   std::vector<std::int64_t> only_classes;
+  bool pairs = false;
   AugmentConfig augment;
   std::vector<double> mean, std;
   bool compute_normalization = false;
@@ -58,8 +67,14 @@ struct DataConfig {
   double crop_pct = 0.875, test_share = 0.2;
   std::uint64_t split_seed = 0;
 
-  /// Whether images are files of any size.
-  bool has_files() const { return name == "image_folder" || name == "csv"; }
+  /// Whether images are PNG and JPEG files.
+  bool has_files() const { return name == "image_folder" || name == "csv" || name == "image_masks"; }
+  /// Whether images are made up, in any number and size.
+  bool is_synthetic() const { return name == "synthetic" || name == "shapes"; }
+  /// Whether each pixel has a label.
+  bool has_masks() const { return name == "image_masks" || name == "shapes"; }
+  /// That `classes` may be.
+  double most_classes() const;
   /// A key that lists classes of the dataset.
   void declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
                        std::string_view text) const;
@@ -140,6 +155,8 @@ struct TrainConfig {
   CheckpointConfig checkpoint;
   std::string output_root = "runs";
 
+  /// The data must have the labels that the model learns.
+  void check_task(const Keys& of_data) const;
   /// The keys of a config with a single job.
   void declare(const Keys& keys);
   /// The sections that each job of a list may have.
@@ -150,6 +167,10 @@ struct TrainConfig {
     data.declare_classes(
         of_data, "only_classes", data.only_classes, {},
         "train and test with these classes only, relabelled 0, 1, … in this order; empty: all classes");
+    of_data(
+        "pairs", data.pairs, {},
+        "shows images in pairs, side by side, whose classes are `different` and `same`: for `model: {name: siamese}`");
+    check_task(of_data);
     const Keys train = keys.section("train", "how long to train, and in which batches", {"training"});
     train("epochs", epochs,
           {.min = 1, .max = KeyRule::kMaxCount, .required = true, .synonyms = {"max_epochs", "num_epochs", "n_epochs"}},

@@ -40,16 +40,15 @@ void AugmentConfig::declare(const Keys& keys) {
 void DataConfig::declare(const Keys& keys) {
   keys("name", name, {.words = dataset_names(), .required = true},
        "`braid datasets` describes them; `synthetic` needs no files: a pattern for each class plus noise");
-  const bool synthetic = name == "synthetic", list = name == "csv";
-  if (synthetic) {
+  const bool list = name == "csv";
+  if (is_synthetic()) {
     keys("size", size, {.min = 1, .max = 1e7}, "training images");
     keys("test_size", test_size, {.min = 1, .max = 1e7}, "test images");
   } else {
     keys("root", root, {.path = true, .synonyms = {"data_dir", "data_path", "train_dir"}},
          "folder of the files. `fashion_mnist`: empty is `/usr/share/datasets/fashion-mnist`. `image_folder`: it holds "
-         "a "
-         "folder for each class, or such folders in `train` and `test` (or `val`). `csv`: where relative paths begin; "
-         "empty: where the list is");
+         "a folder for each class, or such folders in `train` and `test` (or `val`). `image_masks`: it holds `images` "
+         "and `masks`, or `train` and `test` do. `csv`: where relative paths begin; empty: where the list is");
     keys.check("root", !root.empty() || name == "fashion_mnist" || list,
                "expected the folder of the files, got nothing");
   }
@@ -60,23 +59,29 @@ void DataConfig::declare(const Keys& keys) {
     keys("test_file", test_file, {.path = true, .synonyms = {"val_file", "test_csv", "val_csv"}},
          "list of test images; empty: see `test_share`");
   }
-  if (synthetic || has_files()) {
+  if (is_synthetic() || has_files()) {
     if (image_size == 0) image_size = has_files() ? 224 : 32;
     keys("image_size", image_size,
          {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size", "crop_size"}},
          "height and width of the images in a batch");
     keys("channels", channels, {.min = 1, .max = 64},
          "channels of an image; files: 3 (RGB) or 1 (grey). The other datasets have a size of their own");
-    keys.check("channels", synthetic || channels == 1 || channels == 3, "expected 1 or 3");
+    keys.check("channels", is_synthetic() || channels == 1 || channels == 3, "expected 1 or 3");
   }
-  if (synthetic) {
-    keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .synonyms = {"num_classes"}},
-         "number of classes, each with its own pattern");
+  if (is_synthetic() || has_masks()) {
+    if (name == "shapes" && classes > kMaxShapeClasses) classes = kMaxShapeClasses;
+    keys("classes", classes,
+         {.min = 1, .max = kMaxSyntheticClasses, .max_now = most_classes(), .synonyms = {"num_classes"}},
+         "number of classes. `synthetic`: each has its own pattern. `shapes`: the ground and kinds of shapes, 2 to 5, "
+         "all 5 unless it is given. `image_masks`: the grey levels of masks are 0 to this less 1, 2 to 256");
+    keys.check("classes", !has_masks() || classes >= 2, "expected at least two classes of pixels");
   }
-  if (has_files()) {
+  if (has_files() && !has_masks()) {
     keys("crop_pct", crop_pct, {.min = 0.1, .max = 1, .synonyms = {"crop_ratio"}},
          "without `random_resized_crop`, and for testing, images are scaled until their shorter side is `image_size` "
          "over this, and the centre is shown");
+  }
+  if (has_files()) {
     keys("test_share", test_share,
          {.above = 0, .below = 1, .synonyms = {"val_split", "validation_split", "test_ratio", "val_ratio", "split"}},
          "share of each class's images that becomes the test set if there is none");
@@ -90,10 +95,22 @@ void DataConfig::declare(const Keys& keys) {
        "cores cause a warning");
   keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
        "limit of the batches that are loaded ahead");
-  augment.declare(keys.section("augment", "random changes of training images"));
+  const Keys of_augment = keys.section("augment", "random changes of training images");
+  augment.declare(of_augment);
+  for (const auto& [key, is_set] : {std::pair("random_resized_crop", augment.random_resized_crop),
+                                    {"mixup", augment.mixup > 0},
+                                    {"cutmix", augment.cutmix > 0},
+                                    {"brightness", augment.brightness > 0},
+                                    {"contrast", augment.contrast > 0},
+                                    {"saturation", augment.saturation > 0},
+                                    {"hue", augment.hue > 0}}) {
+    of_augment.check(
+        key, !has_masks() || !is_set,
+        "images with masks can be cropped, flipped and erased, but not resized, mixed or changed in colour");
+  }
   const Keys normalize = keys.section("normalize", "how pixels are scaled");
   const bool color = name == "cifar10" || name == "cifar100";
-  const auto count = static_cast<std::size_t>(synthetic || has_files() ? channels : color ? 3 : 1);
+  const auto count = static_cast<std::size_t>(is_synthetic() || has_files() ? channels : color ? 3 : 1);
   normalize("mean", mean, {},
             "pixels on the scale 0 to 1 become (pixel − mean) / std; one number per channel; empty: 0");
   normalize("std", std, {.above = 0}, "one number per channel; empty: 1");
@@ -107,11 +124,35 @@ void DataConfig::declare(const Keys& keys) {
                   "has no meaning beside given mean and std");
 }
 
+void TrainConfig::check_task(const Keys& of_data) const {
+  using models::Task;
+  const Task task = model.task();
+  of_data.check("pairs", data.pairs || task != Task::verification,
+                message("the model '", model.name, "' compares pairs of images: expected true, got false"));
+  of_data.check("name", data.has_masks() || task != Task::segmentation,
+                message("the model '", model.name, "' learns a label for each pixel: expected image_masks or shapes"));
+  of_data.check("name", !data.has_masks() || task == Task::segmentation,
+                message("each pixel of '", data.name, "' has a label, which is for the model 'unet'"));
+  of_data.check("only_classes", !data.has_masks() || data.only_classes.empty(), "has no meaning for masks");
+  of_data.check("pairs", !data.has_masks() || !data.pairs, "has no meaning for masks");
+  of_data.check("pairs", task != Task::generation || !data.pairs, "has no meaning for a network that makes images");
+  const AugmentConfig& augment = data.augment;
+  of_data.check("augment",
+                !data.pairs || !(augment.random_resized_crop || augment.crop_padding > 0 || augment.cutmix > 0),
+                "pairs of images can be flipped and changed in colour, but not cropped");
+  of_data.check("augment", task != Task::generation || (augment.mixup == 0 && augment.cutmix == 0),
+                message("the model '", model.name, "' knows no classes whose images could be mixed"));
+}
+
+double DataConfig::most_classes() const {
+  return name == "shapes" ? kMaxShapeClasses : name == "image_masks" ? 256 : kMaxSyntheticClasses;
+}
+
 void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
                                  std::string_view text) const {
   rule.min = 0;
   rule.max = kMaxSyntheticClasses - 1;
-  if (!has_files()) rule.max_now = (name == "synthetic" ? classes : name == "cifar100" ? 100 : 10) - 1;
+  if (!has_files()) rule.max_now = (is_synthetic() ? classes : name == "cifar100" ? 100 : 10) - 1;
   keys(key, list, rule, text);
   const std::set<std::int64_t> different(list.begin(), list.end());
   keys.check(key, different.size() == list.size(), "expected each class once");

@@ -145,6 +145,14 @@ struct ValueParser {
   template <class T>
   std::vector<T> list(std::string_view what) const {
     constexpr bool kTexts = std::is_same_v<T, std::string>;
+    if (rule.single && node.kind == NodeKind::scalar) {
+      if constexpr (kTexts) {
+        return {node.text};
+      } else {
+        if (!rule.word.empty() && node.text == rule.word) return {-1};
+        return {number<T>(node, rule.word.empty() ? what : message('\'', rule.word, "' or ", what))};
+      }
+    }
     if (node.kind != NodeKind::list)
       mismatch(node, path,
                message("a list of ", what.substr(what.find(' ') + 1), "s, as ", kTexts ? "[a, b]" : "[1, 2]"));
@@ -200,21 +208,23 @@ bool has_shape(const std::vector<Key>& keys, std::string_view path, NodeKind sha
   return std::ranges::any_of(keys, [&](const Key& key) { return key.path == path && shape_of(key) == shape; });
 }
 
-const Key* find_key(const std::vector<Key>& keys, std::string_view path) {
-  const auto found = std::ranges::find(keys, path, &Key::path);
-  return found == keys.end() ? nullptr : &*found;
+/// The value of the key that decides which other keys a section has, and where it stands if it is given.
+std::pair<std::string, const ConfigNode::Entry*> chosen(const Key& choice, const ConfigNode& map) {
+  const ConfigNode::Entry* given = map.find(std::string_view(choice.path).substr(choice.path.rfind('.') + 1));
+  return {given != nullptr ? given->value.text : std::get<std::string>(choice.value), given};
 }
 
-/// Names of a section's keys, without those of nested sections.
-std::vector<std::string> names_in(const std::vector<Key>& keys, const std::string& section) {
+/// The keys that a section may have, without those of nested sections.
+std::vector<Key> keys_in(const std::vector<Key>& known, const std::string& section, const ConfigNode& map) {
+  const Key* choice = section.empty() ? nullptr : choice_in(known, section);
   const std::string prefix = section.empty() ? "" : section + '.';
-  std::vector<std::string> names;
-  for (const Key& key : keys) {
-    if (key.path.starts_with(prefix) && key.path.find('.', prefix.size()) == std::string::npos) {
-      names.push_back(key.path.substr(prefix.size()));
-    }
+  std::vector<Key> keys;
+  for (const Key& key : known) {
+    const bool direct = key.path.starts_with(prefix) && key.path.find('.', prefix.size()) == std::string::npos;
+    if (!direct) continue;
+    if (key.only_for.empty() || std::ranges::count(key.only_for, chosen(*choice, map).first) > 0) keys.push_back(key);
   }
-  return names;
+  return keys;
 }
 
 /// The item's name, or its index.
@@ -237,17 +247,23 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
     const std::string here = joined(path, entry.key), named = joined(shown, entry.key);
     const Key* key = find_key(known, here);
     if (key == nullptr || entry.key.find('.') != std::string::npos) {  // "train.epochs" is a path, not a key
-      fail_at(entry.location, named, "unknown key" + key_suggestion(here, entry.key, names_in(known, path)));
+      fail_at(entry.location, named, "unknown key" + key_suggestion(here, entry.key, keys_in(known, path, map)));
     }
     if (!key->only_for.empty()) {
-      const Key& choice = *find_key(known, path + ".name");
-      const ConfigNode::Entry* given = map.find("name");
-      const std::string& name = given != nullptr ? given->value.text : std::get<std::string>(choice.value);
+      const Key& choice = *choice_in(known, path);
+      const auto [name, given] = chosen(choice, map);
+      if (given == nullptr && map.find(choice.rule.instead) != nullptr) {
+        fail_at(entry.location, named, message("has no meaning beside '", choice.rule.instead, '\''));
+      }
       const bool valid = std::ranges::count(choice.rule.words, name) > 0;  // if not, that is the error to report
       const std::string what = path.substr(path.rfind('.') + 1);
       if (valid && std::ranges::count(key->only_for, name) == 0) {
         fail_at(entry.location, named,
-                message("has no meaning for the ", what == "data" ? "dataset" : what, " '", name, "'"));
+                message("has no meaning for the ",
+                        what == "data" ? "dataset"
+                        : what == "*"  ? "type"
+                                       : what,
+                        " '", name, "'"));
       }
     }
     if (key->kind == Key::Kind::list) {
@@ -267,8 +283,9 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
   }
 }
 
-/// Adds the keys noted under the assumption that the key "name" of a section is `word`.
-void merge(std::vector<Key>& all, const std::vector<Key>& noted, const std::string& section, const std::string& word) {
+/// Adds the keys noted under the assumption that the key `choice` is `word`.
+void merge(std::vector<Key>& all, const std::vector<Key>& noted, const Key& choice, const std::string& word) {
+  const std::string section = choice.path.substr(0, choice.path.rfind('.'));
   auto at = all.begin();
   for (const Key& key : noted) {
     const auto same = [&](const Key& other) { return other.path == key.path && shape_of(other) == shape_of(key); };
@@ -276,7 +293,7 @@ void merge(std::vector<Key>& all, const std::vector<Key>& noted, const std::stri
     if (found == all.end()) {
       const auto absent = [&](const Key& other) { return std::ranges::count(noted, other.path, &Key::path) == 0; };
       found = all.insert(std::find_if_not(at, all.end(), absent), key);
-    } else if (found->value != key.value && key.path != section + ".name") {
+    } else if (found->value != key.value && key.path != choice.path) {
       found->defaults.emplace_back(word, key.value);
     }
     at = found + 1;
@@ -286,6 +303,16 @@ void merge(std::vector<Key>& all, const std::vector<Key>& noted, const std::stri
 
 }  // namespace
 
+const Key* find_key(const std::vector<Key>& keys, std::string_view path) {
+  const auto found = std::ranges::find(keys, path, &Key::path);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+const Key* choice_in(const std::vector<Key>& keys, std::string_view section) {
+  const Key* type = find_key(keys, joined(section, "type"));
+  return type != nullptr ? type : find_key(keys, joined(section, "name"));
+}
+
 bool accepts(const KeyRule& rule, const KeyValue& value) {
   const auto sized = [&](const auto& list) {
     const auto size = static_cast<double>(list.size());
@@ -294,6 +321,9 @@ bool accepts(const KeyRule& rule, const KeyValue& value) {
   if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) return sized(*integers);
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) return sized(*numbers);
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return sized(*texts);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return !text->empty() || (rule.pattern.empty() && !rule.required);
+  }
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
     return (*integer == 0 && !rule.word.empty()) || in_range(rule, static_cast<double>(*integer));
   }
@@ -311,10 +341,15 @@ KeyValue Keys::visit(std::string_view name, KeyValue value, const KeyRule& rule,
   }
   const ConfigNode::Entry* entry = map_ != nullptr ? map_->find(name) : nullptr;
   const std::string shown = joined(shown_, name);
+  const bool instead = !rule.instead.empty() && map_ != nullptr && map_->find(rule.instead) != nullptr;
   if (entry == nullptr) {
-    if (rule.required) fail_at(location_, shown, "this key is required");
+    if (rule.required && !instead) {
+      fail_at(location_, shown,
+              rule.instead.empty() ? "this key is required" : message("this key or '", rule.instead, "' is required"));
+    }
     return value;
   }
+  if (instead) fail_at(entry->location, shown, message("has no meaning beside '", rule.instead, '\''));
   const ConfigNode& node = entry->value;
   const bool empty = node.kind == NodeKind::map && node.entries.empty();
   const bool other = node.kind != shape_of({.value = value}) && has_shape(*pass_->known, path, node.kind) && !empty;
@@ -334,11 +369,14 @@ Keys Keys::section(std::string_view name, std::string_view text, std::vector<std
   return {*pass_, &entry->value, entry->value.location, path, shown};
 }
 
-std::vector<Keys> Keys::list_items(std::string_view name, std::string_view text, std::size_t items) const {
+std::vector<Keys> Keys::list_items(std::string_view name, const KeyRule& rule, std::string_view text,
+                                   std::size_t items) const {
   const std::string path = joined(path_, name);
   std::vector<Keys> sections;
   if (reads()) {
-    const ConfigNode& list = map_->find(name)->value;
+    const ConfigNode::Entry* entry = map_ != nullptr ? map_->find(name) : nullptr;
+    if (entry == nullptr) return {};
+    const ConfigNode& list = entry->value;
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       const ConfigNode& item = list.items[i];
       sections.push_back(
@@ -346,7 +384,7 @@ std::vector<Keys> Keys::list_items(std::string_view name, std::string_view text,
     }
     return sections;
   }
-  pass_->noted.push_back({.kind = Key::Kind::list, .path = path, .text = std::string(text)});
+  pass_->noted.push_back({.kind = Key::Kind::list, .path = path, .rule = rule, .text = std::string(text)});
   for (std::size_t i = 0; i < items; ++i) sections.push_back({*pass_, nullptr, "", message(path, '.', i), ""});
   if (items == 0) sections.push_back({*pass_, nullptr, "", path + ".*", ""});
   return sections;
@@ -373,11 +411,12 @@ std::vector<Key> note_keys(const std::function<void(const Keys&)>& declare, std:
 std::vector<Key> all_keys(const std::function<void(const Keys&)>& declare) {
   std::vector<Key> all = note_keys(declare);
   for (const Key& choice : std::vector(all)) {
-    if (!choice.path.ends_with(".name") || choice.rule.words.empty()) continue;
-    const std::string section = choice.path.substr(0, choice.path.rfind('.'));
-    for (const std::string& word : choice.rule.words) merge(all, note_keys(declare, choice.path, word), section, word);
+    const std::string section = choice.path.substr(0, choice.path.find_last_of('.') + 1);
+    const Key* decisive = section.empty() ? nullptr : choice_in(all, section.substr(0, section.size() - 1));
+    if (decisive == nullptr || decisive->path != choice.path || choice.rule.words.empty()) continue;
+    for (const std::string& word : choice.rule.words) merge(all, note_keys(declare, choice.path, word), choice, word);
     for (Key& key : all) {
-      if (key.path.starts_with(section + '.') && key.only_for.size() == choice.rule.words.size()) key.only_for.clear();
+      if (key.path.starts_with(section) && key.only_for.size() == choice.rule.words.size()) key.only_for.clear();
     }
   }
   return all;

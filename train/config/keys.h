@@ -38,8 +38,10 @@ struct KeyRule {
   std::string (*hint)(const std::string&) = nullptr;  ///< advice for a text that does not match
   bool path = false;                                  ///< of a file or folder: ~/ is the user's home
   double min_items = 0, max_items = kUnlimited;       ///< of a list
+  bool single = false;  ///< of a list: a value alone is a list of it, and `word` stands for the number -1
   std::string_view unit = {};
   bool required = false;
+  std::string_view instead = {};  ///< of a required key: the one that may be given instead of it, but not beside it
   std::vector<std::string_view> synonyms = {};  ///< names of the key in PyTorch, timm and Caffe, in lower case
 };
 
@@ -56,14 +58,19 @@ struct Key {
   KeyValue value = {};
   KeyRule rule = {};
   std::string text = {};  ///< a sentence
-  /// In a section whose key "name" decides which other keys exist: the names that have this key; empty for all.
+  /// In a section whose key "name" or "type" decides which other keys exist: the words that have this key; empty for
+  /// all.
   std::vector<std::string> only_for = {};
-  /// Names whose default differs from `value`.
+  /// Words whose default differs from `value`.
   std::vector<std::pair<std::string, KeyValue>> defaults = {};
 };
 
 /// False for a value that only means "not given", such as 0 for a key that must be positive.
 bool accepts(const KeyRule& rule, const KeyValue& value);
+
+const Key* find_key(const std::vector<Key>& keys, std::string_view path);
+/// The key that decides which other keys a section has; null if there is none.
+const Key* choice_in(const std::vector<Key>& keys, std::string_view section);
 
 struct KeyPass;
 
@@ -93,8 +100,9 @@ class Keys {
   Keys section(std::string_view name, std::string_view text, std::vector<std::string_view> synonyms = {}) const;
   /// A list of sections: declare(keys, item) declares the keys of one item.
   template <class T, class Declare>
-  void list(std::string_view name, std::string_view text, std::vector<T>& items, const Declare& declare) const {
-    const std::vector<Keys> sections = list_items(name, text, items.size());
+  void list(std::string_view name, std::vector<T>& items, const KeyRule& rule, std::string_view text,
+            const Declare& declare) const {
+    const std::vector<Keys> sections = list_items(name, rule, text, items.size());
     for (std::size_t i = 0; i < sections.size(); ++i) {
       T sample;
       declare(sections[i], items.size() > i ? items[i] : reads() ? items.emplace_back() : sample);
@@ -113,7 +121,8 @@ class Keys {
       : pass_(&pass), map_(map), location_(std::move(location)), path_(std::move(path)), shown_(std::move(shown)) {}
   KeyValue visit(std::string_view name, KeyValue value, const KeyRule& rule, std::string_view text) const;
   /// While reading, the sections of the list; otherwise one section per item, and at least one.
-  std::vector<Keys> list_items(std::string_view name, std::string_view text, std::size_t items) const;
+  std::vector<Keys> list_items(std::string_view name, const KeyRule& rule, std::string_view text,
+                               std::size_t items) const;
   bool reads() const;
 
   KeyPass* pass_;
@@ -126,7 +135,7 @@ class Keys {
 /// The declared keys with their current values. A key at `path` is assumed to have the value `word`.
 std::vector<Key> note_keys(const std::function<void(const Keys&)>& declare, std::string_view path = {},
                            std::string_view word = {});
-/// All keys that any value of the keys called "name" declares. `declare` begins with a new struct each time.
+/// All keys that any value of the keys called "name" or "type" declares. `declare` begins with a new struct each time.
 std::vector<Key> all_keys(const std::function<void(const Keys&)>& declare);
 /// Sets the values in the tree. Throws ConfigError on the first mistake; `known` are all keys.
 void read_keys(const ConfigNode& tree, const std::vector<Key>& known, const std::function<void(const Keys&)>& declare);

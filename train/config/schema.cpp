@@ -38,6 +38,7 @@ struct TypeSchema {
     Json schema{{"type", "array"}, {"items", (*this)(T{})}};
     if (rule.min_items > 0) schema["minItems"] = static_cast<int>(rule.min_items);
     if (std::isfinite(rule.max_items)) schema["maxItems"] = static_cast<int>(rule.max_items);
+    if (rule.single) return {{"anyOf", {schema, (*this)(T{})}}};
     return schema;
   }
 
@@ -58,7 +59,8 @@ struct TypeSchema {
 
 Json json_of(const KeyRule& rule, const KeyValue& value) {
   if (!rule.word.empty() && value == KeyValue(std::int64_t{0})) return rule.word;
-  return std::visit([](const auto& plain) { return Json(plain); }, value);
+  const auto plain_value = std::visit([](const auto& plain) { return Json(plain); }, value);
+  return rule.single && plain_value.size() == 1 ? plain_value[0] : plain_value;
 }
 
 Json section_schema(std::string_view text) {
@@ -80,17 +82,19 @@ Json key_schema(const Key& key) {
   return schema;
 }
 
-/// Adds the rules that depend on the key "name" of a section: which other keys exist, and their defaults.
+/// Adds the rules that depend on one key of a section: which other keys exist, and their defaults.
 void add_conditions(Json& section, const std::string& name, const Key& key, const Key& choice) {
+  const std::string decisive = choice.path.substr(choice.path.rfind('.') + 1);
   const auto when = [&](const Json& names) {
-    Json condition{{"properties", {{"name", {{"enum", names}}}}}};
+    Json condition{{"properties", {{decisive, {{"enum", names}}}}}};
     const bool by_default = std::ranges::count(names, json_of(choice.rule, choice.value)) > 0;
-    if (choice.rule.required || !by_default) condition["required"] = {"name"};
+    if (choice.rule.required || !by_default) condition["required"] = {decisive};
     return condition;
   };
   if (!key.only_for.empty()) {
-    section["allOf"].push_back(
-        {{"if", when(key.only_for)}, {"then", true}, {"else", {{"properties", {{name, false}}}}}});
+    section["allOf"].push_back({{"if", when(key.only_for)},
+                                {"then", key.rule.required ? Json{{"required", {name}}} : Json(true)},
+                                {"else", {{"properties", {{name, false}}}}}});
   }
   for (const auto& [word, value] : key.defaults) {
     section["allOf"].push_back(
@@ -125,9 +129,14 @@ Json kind_schema(const std::vector<Key>& keys) {
     } else {
       properties[name] = key_schema(key);
     }
-    if (key.rule.required) section["required"].push_back(name);
-    const auto choice = std::ranges::find(keys, path + ".name", &Key::path);
-    if (choice != keys.end()) add_conditions(section, name, key, *choice);
+    if (!key.rule.instead.empty()) {
+      for (const std::string_view one : {std::string_view(name), key.rule.instead}) {
+        section["oneOf"].push_back({{"required", {one}}});
+      }
+    } else if (key.rule.required && key.only_for.empty()) {
+      section["required"].push_back(name);
+    }
+    if (const Key* choice = choice_in(keys, path)) add_conditions(section, name, key, *choice);
   }
   return config;
 }
@@ -137,7 +146,7 @@ bool require_sections(Json& section) {
   for (auto& [name, property] : section["properties"].items()) {
     if (property.contains("properties") && require_sections(property)) section["required"].push_back(name);
   }
-  return section.contains("required");
+  return section.contains("required") || section.contains("oneOf");
 }
 
 /// A section may stand in a job or beside the list of jobs, so it is required in neither.
@@ -146,9 +155,9 @@ void share_sections(Json& config) {
   for (auto& [name, section] : job["properties"].items()) {
     if (!section.contains("properties")) continue;
     section.erase("required");
+    section.erase("oneOf");
     config["properties"][name] = section;
   }
-  config["required"].push_back("jobs");
 }
 
 }  // namespace

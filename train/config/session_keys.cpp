@@ -62,6 +62,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "cores to use on CPU; `all` (or 0) is every core the process may run on; more cause a warning");
   keys("policy", session.policy, {.words = scheduler::policy_names()},
        "how nodes are placed on streams: [see below](#policy)");
+  keys("convolution", session.convolution, {.words = {"auto", "direct"}},
+       "algorithms of convolutions: the fastest, or only direct ones: [see below](#convolution)");
   keys("deterministic", session.deterministic, {},
        "on CUDA, use only deterministic algorithms; results on CPU are always deterministic");
   keys("benchmark", session.benchmark, {.synonyms = {"cudnn_benchmark"}},
@@ -83,6 +85,18 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "that states the smallest arena found. If evaluation does not fit, the run ends before training starts; try a "
       "smaller `eval.batch_size`");
   session.memory_limit = memory * std::int64_t{kMiB};
+  const Keys parallel = keys.section("parallel", "training on several ranks", {"distributed", "ddp"});
+  parallel.section("mesh", "ranks along each axis")(
+      "data", session.parallel.mesh.data, {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"world_size", "dp"}},
+      "ranks that share the images of a step; `auto`: all that `mpirun` or `srun` starts");
+  parallel(
+      "shards", session.parallel.shards, {.min = 1, .max = 1 << 16, .word = "auto"},
+      "equal parts of a batch, which must be a multiple of it. With a number, the results are bitwise equal on any "
+      "number of ranks that divides it; `auto`: one for each rank, and gradients are added in the fastest order");
+  std::int64_t bucket = session.parallel.bucket_bytes / std::int64_t{kMiB};
+  parallel("bucket", bucket, {.min = 1, .max = 1 << 16, .unit = "MiB", .synonyms = {"bucket_cap_mb"}},
+           "gradients are communicated together until they have this size");
+  session.parallel.bucket_bytes = bucket * std::int64_t{kMiB};
   keys("costs", session.costs, {.path = true},
        "a file that `braid profile` wrote for this device, with durations of nodes and the interference of concurrent "
        "nodes; the scheduler uses them for the nodes in the file");

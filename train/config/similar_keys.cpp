@@ -79,11 +79,17 @@ std::vector<std::string> similar_keys(std::string_view name) {
   return keys_named(nearest(text, names));
 }
 
-std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known) {
+std::string key_suggestion(std::string_view path, std::string_view key, std::span<const Key> here) {
+  std::vector<std::string> known;
+  for (const Key& one : here) {
+    known.emplace_back(last_part(one.path));
+    if (std::ranges::count(one.rule.synonyms, normalised(key)) > 0)
+      return message(" (did you mean '", known.back(), "'?)");
+  }
   if (const auto keys = synonyms(key); !keys.empty()) {
     const std::string name(last_part(keys.front()));
-    const bool here = name != "name" && std::ranges::count(known, name) > 0;  // many sections have a name
-    return here ? message(" (did you mean '", name, "'?)") : did_you_mean(keys, path);
+    const bool too = name != "name" && std::ranges::count(known, name) > 0;  // many sections have a name
+    return too ? message(" (did you mean '", name, "'?)") : did_you_mean(keys, path);
   }
   const std::string near = suggestion(normalised(key), known);
   return near.empty() ? did_you_mean(similar_keys(key), path) : near;

@@ -8,6 +8,8 @@
 
 namespace braid {
 
+struct Key;
+
 /// The full paths of the keys of all configs, for example "train.epochs".
 std::vector<std::string> config_keys();
 
@@ -17,6 +19,6 @@ std::vector<std::string> similar_keys(std::string_view name);
 
 /// " (did you mean 'optimizer.lr'?)" for a key that is not among those `known` in its section; or nothing. `path` is
 /// the full path of the key.
-std::string key_suggestion(std::string_view path, std::string_view key, std::span<const std::string> known);
+std::string key_suggestion(std::string_view path, std::string_view key, std::span<const Key> known);
 
 }  // namespace braid

@@ -45,24 +45,28 @@ struct AcceptedText {
   }
   std::string operator()(double) const { return interval(rule, "number"); }
   std::string operator()(const std::string&) const {
-    constexpr std::size_t kMaxListed = 8;
+    constexpr std::size_t kMaxListed = 9;
     if (!rule.words.empty()) return rule.words.size() > kMaxListed ? "name" : code_list(rule.words);
     return rule.path ? "path" : "text";
   }
   std::string operator()(const std::vector<std::int64_t>&) const { return list("integers"); }
   std::string operator()(const std::vector<double>&) const { return list("numbers"); }
-  std::string operator()(const std::vector<std::string>&) const { return "list of texts"; }
+  std::string operator()(const std::vector<std::string>&) const {
+    return rule.single ? "text, or a list" : "list of texts";
+  }
 
  private:
   std::string list(const std::string& type) const {
     const std::string range = interval(rule, type);
+    if (rule.single) return message(range, rule.word.empty() ? "" : ", " + code(rule.word), ", or a list");
     return message("list of ", range.starts_with(type) ? "" : type + ", ", range);
   }
 };
 
 std::string default_of(const Key& key) {
-  if (key.kind != Key::Kind::value || key.rule.required) return "required";
-  if (!accepts(key.rule, key.value)) return "none";
+  if (!key.rule.instead.empty()) return message("required, or ", code(key.rule.instead));
+  if (key.rule.required) return "required";
+  if (key.kind != Key::Kind::value || !accepts(key.rule, key.value)) return "none";
   std::string cell = to_yaml(key.rule, key.value);
   if (const auto* text = std::get_if<std::string>(&key.value); text != nullptr && !text->empty()) cell = *text;
   if (cell.find_first_of("0123456789") != 0) cell = code(cell);
@@ -72,7 +76,7 @@ std::string default_of(const Key& key) {
 
 /// "`adam`, `adamw` only: ", if that is short.
 std::string only_for(const Key& key, const std::vector<std::string>& names) {
-  constexpr std::size_t kMaxNames = 2;
+  constexpr std::size_t kMaxNames = 3;
   if (key.only_for.empty()) return "";
   if (key.only_for.size() <= kMaxNames) return code_list(key.only_for) + " only: ";
   std::vector<std::string> others = names;
@@ -81,13 +85,13 @@ std::string only_for(const Key& key, const std::vector<std::string>& names) {
 }
 
 std::string row(const Key& key, const std::vector<Key>& keys) {
-  const auto choice = std::ranges::find(keys, key.path.substr(0, key.path.rfind('.')) + ".name", &Key::path);
+  const std::size_t dot = key.path.rfind('.'), item = key.path.rfind("*.");
+  const Key* choice = dot == std::string::npos ? nullptr : choice_in(keys, key.path.substr(0, dot));
   const bool list = key.kind == Key::Kind::list;
   const std::string values = list ? "list of sections" : std::visit(AcceptedText{key.rule}, key.value);
-  const std::string path = key.path.substr(key.path.starts_with("jobs.*.") ? 7 : 0);
+  const std::string path = key.path.substr(item == std::string::npos ? 0 : item + 2);
   return message("| ", code(path), " | ", key.rule.unit, key.rule.unit.empty() ? "" : ", ", values, " | ",
-                 default_of(key), " | ", choice == keys.end() ? "" : only_for(key, choice->rule.words), key.text,
-                 " |\n");
+                 default_of(key), " | ", choice == nullptr ? "" : only_for(key, choice->rule.words), key.text, " |\n");
 }
 
 struct TableOfKeys {
@@ -95,8 +99,10 @@ struct TableOfKeys {
 };
 
 std::string section_of(const std::string& path) {
+  if (path.find(".layers.*.") != std::string::npos) return "layers";
   const std::size_t dot = path.find('.');
-  return dot == std::string::npos || path.starts_with("streams.") ? "top level" : path.substr(0, dot);
+  const bool of_session = path.starts_with("streams.") || path.starts_with("parallel.");
+  return dot == std::string::npos || of_session ? "top level" : path.substr(0, dot);
 }
 
 }  // namespace

@@ -41,8 +41,16 @@ struct ValueWriter {
   }
   template <class T>
   std::string operator()(const std::vector<T>& values) const {
+    static const KeyRule plain;
+    const ValueWriter one{rule.single ? plain : rule};  // there a word is not 0, but -1, and alone
+    if (rule.single && values.size() == 1) {
+      if constexpr (std::is_same_v<T, std::int64_t>) {
+        if (!rule.word.empty() && values[0] == -1) return std::string(rule.word);
+      }
+      return one(values[0]);
+    }
     std::string out;
-    for (const T& value : values) out.append(out.empty() ? "" : ", ").append((*this)(value));
+    for (const T& value : values) out.append(out.empty() ? "" : ", ").append(one(value));
     return '[' + out + ']';
   }
 };
@@ -68,6 +76,7 @@ std::string to_yaml(const std::vector<Key>& keys) {
   };
   for (const Key& key : keys) {
     if (key.kind != Key::Kind::value || !accepts(key.rule, key.value)) continue;
+    if (key.path.find('*') != std::string::npos) continue;  // of the items of an empty list
     std::vector<std::string> parts = parts_of(key.path);
     const std::string name = parts.back();
     parts.pop_back();

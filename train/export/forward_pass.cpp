@@ -32,7 +32,9 @@ Shape flattened_image(const StepGraph& graph, ValueId value) {
     value = graph.inputs(producer).front();
     const Shape& before = graph.value(value).desc.shape;
     if (dynamic_cast<const ops::Reshape*>(&op) != nullptr) {
-      const bool flattens = before.rank() == 4 && shape.rank() == 2 && shape[0] == before[0];
+      // Of one pixel, or of one channel, the order is the same wherever channels come.
+      const bool flattens = before.rank() == 4 && shape.rank() == 2 && shape[0] == before[0] &&
+                            before[1] * before[2] > 1 && before[3] > 1;
       return flattens ? Shape{before[1], before[2], before[3]} : Shape{};
     }
     if (!is_elementwise(op)) return {};
@@ -46,8 +48,11 @@ std::map<std::int32_t, Shape> weights_of_pixels(const StepGraph& graph) {
     const std::span<const ValueId> inputs = graph.inputs(node);
     if (inputs.size() < 2 || graph.value(inputs[1]).slot < 0) continue;
     const Value& weight = graph.value(inputs[1]);
-    if (dynamic_cast<const ops::Conv2d*>(node.op.get()) != nullptr) weights[weight.slot] = weight.desc.shape;
-    if (dynamic_cast<const ops::Linear*>(node.op.get()) == nullptr) continue;
+    const Op* const op = node.op.get();
+    const bool convolves =
+        dynamic_cast<const ops::Conv2d*>(op) != nullptr || dynamic_cast<const ops::Conv2dBackwardData*>(op) != nullptr;
+    if (convolves) weights[weight.slot] = weight.desc.shape;
+    if (dynamic_cast<const ops::Linear*>(op) == nullptr) continue;
     const Shape image = flattened_image(graph, inputs[0]);
     if (image.rank() == 3) weights[weight.slot] = {weight.desc.shape[0], image[0], image[1], image[2]};
   }

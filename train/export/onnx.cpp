@@ -1,5 +1,6 @@
 #include "train/export/onnx.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -8,8 +9,12 @@
 
 #include "ops/concat.h"
 #include "ops/elementwise.h"
+#include "ops/expression.h"
 #include "ops/linear.h"
+#include "ops/reduce.h"
 #include "ops/reshape.h"
+#include "ops/softmax.h"
+#include "ops/strided_copy.h"
 #include "ops/weighted_sum.h"
 #include "train/checkpoint/files.h"
 #include "train/export/forward_pass.h"
@@ -46,17 +51,21 @@ ProtoMessage attribute_of(std::string_view name, double value) {
       .number(field::attribute_type, kFloatAttribute);
 }
 
-ProtoMessage attribute_of(std::string_view name, std::initializer_list<std::int64_t> values) {
+ProtoMessage attribute_of(std::string_view name, std::span<const std::int64_t> values) {
   ProtoMessage attribute;
   attribute.text(field::attribute_name, name).number(field::attribute_type, kIntsAttribute);
   for (const std::int64_t value : values) attribute.number(field::attribute_ints, value);
   return attribute;
 }
 
+ProtoMessage attribute_of(std::string_view name, std::initializer_list<std::int64_t> values) {
+  return attribute_of(name, std::span(values.begin(), values.size()));
+}
+
 ProtoMessage attribute_of(std::string_view name, Extent2d extent) { return attribute_of(name, {extent.h, extent.w}); }
 
 /// ValueInfoProto of f32 [batch,extents…].
-ProtoMessage value_info(std::string_view name, std::initializer_list<std::int64_t> extents) {
+ProtoMessage value_info(std::string_view name, std::span<const std::int64_t> extents) {
   ProtoMessage shape;
   shape.message(1, ProtoMessage().text(2, "batch"));
   for (const std::int64_t extent : extents) shape.message(1, ProtoMessage().number(1, extent));
@@ -78,6 +87,48 @@ struct Initializer {
   }
   std::size_t bytes() const { return sizeof(float) * static_cast<std::size_t>(shape.size()); }
 };
+
+/// The node for a function; empty if there is none.
+std::string_view node_type(Function function) {
+  using enum Function;
+  switch (function) {
+    case add: return "Add";
+    case sub: return "Sub";
+    case mul: return "Mul";
+    case Function::div: return "Div";
+    case minimum:
+    case clamp_max: return "Min";
+    case maximum:
+    case clamp_min: return "Max";
+    case pow: return "Pow";
+    case neg: return "Neg";
+    case abs: return "Abs";
+    case sign: return "Sign";
+    case exp: return "Exp";
+    case log: return "Log";
+    case sqrt: return "Sqrt";
+    case sigmoid: return "Sigmoid";
+    case tanh: return "Tanh";
+    case softplus: return "Softplus";
+    case leaky_relu: return "PRelu";
+    default: return {};
+  }
+}
+
+/// The place of an axis of an image where channels come first, else the axis.
+std::int64_t onnx_axis(const Shape& shape, std::int64_t axis) {
+  constexpr std::int64_t kPlaces[] = {0, 2, 3, 1};
+  return shape.rank() == 4 ? kPlaces[axis] : axis;
+}
+
+/// The extents of one sample, channels first.
+std::vector<std::int64_t> sample_extents(const Shape& shape) {
+  std::vector<std::int64_t> extents(static_cast<std::size_t>(shape.rank() - 1));
+  for (int axis = 1; axis < shape.rank(); ++axis) {
+    extents[static_cast<std::size_t>(onnx_axis(shape, axis) - 1)] = shape[axis];
+  }
+  return extents;
+}
 
 /// The rows of the matrix that averages `in` pixels down or up to `out` (ops/pool.h, AdaptiveAvgPool2d).
 Array averages(std::int64_t in, std::int64_t out) {
@@ -107,8 +158,8 @@ class OnnxWriter {
                                     .text(field::node_output, "logits")
                                     .text(field::op_type, "Identity"));
     nodes_.text(field::graph_name, "braid")
-        .message(field::graph_input, value_info("images", {image[2], image[0], image[1]}))
-        .message(field::graph_output, value_info("logits", {graph_.value(logits()).desc.shape[1]}));
+        .message(field::graph_input, value_info("images", sample_extents(shape(forward_.images))))
+        .message(field::graph_output, value_info("logits", sample_extents(shape(logits()))));
   }
 
   void write(const std::filesystem::path& path, std::span<const std::pair<std::string, std::string>> metadata) const {
@@ -180,6 +231,13 @@ class OnnxWriter {
     return initializers_.back().name;
   }
 
+  std::string integers(std::span<const std::int64_t> values) {
+    return emit("Constant", {}, {attribute_of("value_ints", values)});
+  }
+  std::string integers(std::initializer_list<std::int64_t> values) {
+    return integers(std::span(values.begin(), values.size()));
+  }
+
   /// Adds a node; returns its output.
   std::string emit(std::string_view type, const Names& inputs, const std::vector<ProtoMessage>& attributes = {}) {
     const std::string_view layer = forward_.tape.layer(node_);
@@ -223,6 +281,8 @@ class OnnxWriter {
     std::string& y = name_of(graph_.output(node_, 0));
     if (const auto* conv = as<ops::Conv2d>()) {
       y = convolution(conv->attributes());
+    } else if (const auto* transposed = as<ops::Conv2dBackwardData>()) {
+      y = transposed_convolution(transposed->attributes().options);
     } else if (const auto* norm = as<ops::BatchNormInference>()) {
       y = batch_norm(norm->attributes());
     } else if (const auto* max = as<ops::MaxPool2d>()) {
@@ -248,8 +308,19 @@ class OnnxWriter {
       y = weighted_sum();
     } else if (as<ops::Concat>() != nullptr) {
       y = emit("Concat", operands(), {attribute_of("axis", std::int64_t{1})});
+    } else if (const auto* permute = as<ops::Permute>()) {
+      y = permuted(permute->attributes().axes);
+    } else if (const auto* window = as<ops::Window>()) {
+      y = windowed(window->attributes());
     } else if (as<ops::Reshape>() != nullptr) {
       y = flatten();
+    } else if (const auto* elementwise = as<ops::Elementwise>()) {
+      y = expression(elementwise->attributes().expression);
+    } else if (const auto* reduce = as<ops::Reduce>()) {
+      y = reduced(reduce->attributes());
+    } else if (const auto* softmax = as<ops::Softmax>()) {
+      y = emit(softmax->attributes().logarithm ? "LogSoftmax" : "Softmax", {operand(0)},
+               {attribute_of("axis", onnx_axis(output_shape(), softmax->attributes().axis))});
     } else {
       check(false);
     }
@@ -263,6 +334,20 @@ class OnnxWriter {
                            attribute_of("strides", options.stride), attribute_of("dilations", options.dilation),
                            attribute_of("group", options.groups)}),
                      options.activation);
+  }
+
+  std::string transposed_convolution(const Conv2dOptions& options) {
+    const Shape &x = shape(input(0)), &filter = shape(input(1)), &y = output_shape();
+    const auto [h, w] = options.padding.extents();
+    const auto added = [&](int axis, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+      return y[axis] - ((x[axis] - 1) * stride - 2 * padding + dilation * (filter[axis] - 1) + 1);
+    };
+    return emit("ConvTranspose", operands(),
+                {attribute_of("kernel_shape", {filter[1], filter[2]}), attribute_of("pads", {h, w, h, w}),
+                 attribute_of("output_padding", {added(1, options.stride.h, h, options.dilation.h),
+                                                 added(2, options.stride.w, w, options.dilation.w)}),
+                 attribute_of("strides", options.stride), attribute_of("dilations", options.dilation),
+                 attribute_of("group", options.groups)});
   }
 
   std::string batch_norm(const BatchNormOptions& options) {
@@ -294,6 +379,96 @@ class OnnxWriter {
     if (y[2] == x[2]) return image;
     const Array columns = swap_last_axes(averages(x[2], y[2]), 1, y[2], x[2], {x[2], y[2]});
     return emit("MatMul", {image, constant(columns)});
+  }
+
+  /// A node for each instruction, or a few.
+  std::string expression(const ops::Expression& expression) {
+    for (std::size_t i = 0; i < input_count(); ++i) {
+      // Channels come elsewhere, so shapes must line up axis by axis, and parameters must vary along the channels only.
+      const Shape& own = shape(input(i));
+      check(own.size() == 1 || own.rank() == output_shape().rank() || is_of_channels(i));
+      check(graph_.value(input(i)).slot < 0 || own.rank() != 4 || own.size() == own[3]);
+    }
+    Names results;
+    const auto name = [&](std::size_t place) {
+      if (place < ops::Expression::kFirstConstant && is_of_channels(place)) {
+        return emit("Unsqueeze", {operand(place), integers({1, 2})});
+      }
+      if (place < ops::Expression::kFirstConstant) return operand(place);
+      if (place >= ops::Expression::kFirstResult) return results[place - ops::Expression::kFirstResult];
+      const double value = expression.constants[place - ops::Expression::kFirstConstant];
+      return constant(Array::scalar(static_cast<float>(value)));
+    };
+    for (const ops::Instruction& at : expression.instructions) {
+      const std::string a = name(at.a);
+      if (at.function == Function::silu) {
+        results.push_back(emit("Mul", {a, emit("Sigmoid", {a})}));
+      } else if (at.function == Function::gelu) {
+        const std::string half = scaled(a, 0.5f), erf = emit("Erf", {scaled(a, 0.70710678f)});
+        results.push_back(emit("Add", {half, emit("Mul", {half, erf})}));
+      } else {
+        check(!node_type(at.function).empty());
+        results.push_back(emit(node_type(at.function), arity_of(at.function) == 2 ? Names{a, name(at.b)} : Names{a}));
+      }
+    }
+    return results.empty() ? operand(0) : results.back();
+  }
+
+  /// Whether an input has a number for each channel of an image.
+  bool is_of_channels(std::size_t i) const {
+    const Shape &own = shape(input(i)), &image = output_shape();
+    return image.rank() == 4 && own.rank() == 1 && own[0] == image[3] && own[0] > 1;
+  }
+
+  std::string permuted(const std::vector<int>& axes) {
+    const Shape &x = shape(input(0)), &y = output_shape();
+    check(axes[0] == 0);
+    std::vector<std::int64_t> order(axes.size());
+    for (int axis = 0; axis < y.rank(); ++axis) {
+      order[static_cast<std::size_t>(onnx_axis(y, axis))] = onnx_axis(x, axes[static_cast<std::size_t>(axis)]);
+    }
+    return emit("Transpose", {operand(0)}, {attribute_of("perm", order)});
+  }
+
+  /// What of the window lies in x, then what surrounds it.
+  std::string windowed(const ops::WindowAttributes& window) {
+    const Shape &x = shape(input(0)), &y = output_shape();
+    check(window.begin[0] == 0 && x[0] == y[0]);
+    std::vector<std::int64_t> begins, ends, axes, pads(static_cast<std::size_t>(2 * x.rank()));
+    bool cuts = false, surrounds = false;
+    for (int axis = 1; axis < x.rank(); ++axis) {
+      const std::int64_t begin = window.begin[static_cast<std::size_t>(axis)], end = begin + y[axis];
+      const auto place = static_cast<std::size_t>(onnx_axis(x, axis));
+      begins.push_back(std::clamp<std::int64_t>(begin, 0, x[axis]));
+      ends.push_back(std::clamp<std::int64_t>(end, begins.back(), x[axis]));
+      axes.push_back(static_cast<std::int64_t>(place));
+      pads[place] = begins.back() - begin;
+      pads[place + static_cast<std::size_t>(x.rank())] = end - ends.back();
+      cuts = cuts || ends.back() - begins.back() < x[axis];
+      surrounds = surrounds || ends.back() - begins.back() < y[axis];
+    }
+    std::string result = operand(0);
+    if (cuts) result = emit("Slice", {result, integers(begins), integers(ends), integers(axes)});
+    if (!surrounds) return result;
+    return emit("Pad", {result, integers(pads), constant(Array::scalar(static_cast<float>(window.value)))});
+  }
+
+  std::string reduced(const ops::ReduceAttributes& reduce) {
+    const Shape& x = shape(input(0));
+    std::vector<std::int64_t> axes;
+    for (const std::int64_t axis : reduce.axes.extents()) axes.push_back(onnx_axis(x, axis));
+    // What is left of an image must be in the same order: all its axes, or not both channels and pixels.
+    const bool has_channels = std::ranges::find(axes, 1) == axes.end();
+    const bool has_pixels = std::ranges::find(axes, 2) == axes.end() || std::ranges::find(axes, 3) == axes.end();
+    check(x.rank() != 4 || reduce.keep_axes || !has_channels || !has_pixels);
+    const ProtoMessage keep = attribute_of("keepdims", std::int64_t{reduce.keep_axes});
+    const bool is_sum =
+        reduce.kind == ops::ReduceKind::sum;  // takes axes in another way, so it is a multiple of a mean
+    const std::string_view type = reduce.kind == ops::ReduceKind::max   ? "ReduceMax"
+                                  : reduce.kind == ops::ReduceKind::min ? "ReduceMin"
+                                                                        : "ReduceMean";
+    const std::string y = emit(type, {operand(0)}, {attribute_of("axes", axes), keep});
+    return is_sum ? scaled(y, static_cast<float>(x.size() / output_shape().size())) : y;
   }
 
   std::string scaled(const std::string& x, float factor) { return emit("Mul", {x, constant(Array::scalar(factor))}); }

@@ -133,7 +133,7 @@ json answer(Bench& bench, const std::string& line) {
 
 }  // namespace
 
-Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config) {
+Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig& config) {
   LoaderOptions options = loader_options(config, Split::train);
   options.workers = 0;
   Loader loader(std::move(dataset), options);
@@ -302,7 +302,7 @@ std::vector<KeptImplementation> Bench::implementations() {
 BenchSetting Bench::setting() const {
   const SessionStats stats = session_.stats();
   BenchSetting setting = plan_;
-  setting.model = config_.model.name;
+  setting.model = config_.model.title();
   setting.device = message(session_.device());
   setting.precision = precision_in_use(config_, session_.backend().info());
   setting.batch_size = batch_.size();

@@ -93,7 +93,7 @@ class Bench {
 
   TrainConfig config_;
   Session session_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ImageDataset> dataset_;
   Batch batch_;
   Learner learner_;
   Parameter& images_;  // the batch lives on the device, so the times include no transfer
@@ -105,7 +105,7 @@ class Bench {
 scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const scheduler::Profile* profile,
                                bool tf32);
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.
-Batch first_batch(std::shared_ptr<const Dataset> dataset, const TrainConfig& config);
+Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig& config);
 
 /// Text for people, and one line of JSON for programs.
 std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,

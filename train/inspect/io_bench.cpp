@@ -75,12 +75,10 @@ void IoBench::log() {
 
 void IoBench::save() {
   Checkpoint state{.step = learner_.steps(),
-                   .tensors = copies_of(session_, learner_.model().tensors()),
+                   .tensors = copies_for_training(session_, learner_.model().tensors(), learner_.training_states()),
                    .metadata = layout_metadata()};
   Checkpoint model = state;
-  for (NamedArray& copy : copies_of(session_, learner_.training_states(), kTrainingPrefix)) {
-    state.tensors.push_back(std::move(copy));
-  }
+  model.tensors.resize(learner_.model().tensors().size());
   checkpoints_.save(std::move(state), folder_.model_path(), std::move(model));
 }
 
@@ -122,7 +120,7 @@ std::string to_text(const IoBench::Times& times, const TrainConfig& config) {
                                     message(fixed(ratio.lower, 3), " to ", fixed(ratio.upper, 3))};
   };
   return message(
-      config.model.name, ", batch ", config.batch_size, ": ", fixed(times.step_seconds * 1e3, 2),
+      config.model.title(), ", batch ", config.batch_size, ": ", fixed(times.step_seconds * 1e3, 2),
       " ms a step on a batch in memory; the same with\n",
       text_table(
           {row(message("batches of ", config.data.name, " by ", plural(config.data.workers, "worker")), times.loading),
@@ -135,7 +133,7 @@ std::string to_text(const IoBench::Times& times, const TrainConfig& config) {
 }
 
 std::string to_json(const IoBench::Times& times, const TrainConfig& config) {
-  return json{{"model", config.model.name},
+  return json{{"model", config.model.title()},
               {"batch_size", config.batch_size},
               {"workers", config.data.workers},
               {"rounds", times.rounds},

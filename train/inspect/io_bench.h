@@ -43,7 +43,7 @@ class IoBench {
 
   TrainConfig config_;
   Session session_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ImageDataset> dataset_;
   Batch batch_;
   Loader loader_;
   std::int64_t epoch_ = -1;

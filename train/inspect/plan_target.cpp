@@ -67,6 +67,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
     const KernelTarget kernel_target{.device = target.device,
                                      .info = info,
                                      .tf32 = tf32,
+                                     .direct = options.convolution == "direct",
                                      .deterministic = options.deterministic,
                                      .benchmark = options.benchmark,
                                      .workspace_limit = options.workspace_limit,

@@ -7,7 +7,7 @@ namespace braid {
 
 namespace {
 
-scheduler::Profile profile_width(const TrainConfig& config, const Dataset& dataset, const Batch& batch, int width,
+scheduler::Profile profile_width(const TrainConfig& config, const ImageDataset& dataset, const Batch& batch, int width,
                                  int runs) {
   constexpr int kWarm = 2;
   Session session(profiling_options(config.session, width));
@@ -33,8 +33,9 @@ void with_recorded_step(const TrainConfig& config, const std::function<void(Sess
   recording.costs.clear();
   Session session(recording);
   Learner learner(config, session, *dataset);
-  const Step step = session.step();
+  Step step = session.step();
   learner.record(first_batch(dataset, config));
+  step.discard();
   measure(session);
 }
 

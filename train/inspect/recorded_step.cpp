@@ -2,8 +2,9 @@
 
 #include <deque>
 #include <sstream>
+#include <utility>
 
-#include "runtime/trace.h"
+#include "runtime/planner.h"
 #include "train/run/learner.h"
 
 namespace braid {
@@ -16,31 +17,35 @@ RecordedStep record_step(const RunConfig& config, std::int64_t batch_size, bool 
   DatasetPool datasets;
   std::deque<Learner> learners;
   RecordedStep recorded;
+  std::vector<Batch> batches;
   for (const JobConfig& job : config.jobs) {
     const auto dataset = datasets.get(job.training, Split::train);
     learners.emplace_back(job.training, session, *dataset);
-    const Shape image = dataset->image_shape();
-    const std::int64_t images = batch_size > 0 ? batch_size : job.training.batch_size;
-    recorded.models.push_back(job.training.model.name);
+    batches.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
+    recorded.models.push_back(job.training.model.title());
     recorded.jobs.push_back(job.training.name);
-    recorded.inputs.push_back({images, image[0], image[1], image[2]});
+    recorded.inputs.push_back(batches.back().images.shape());
   }
-  const Step step = session.step();
+  Step step = session.step();
   for (std::size_t i = 0; i < learners.size(); ++i) {
-    // The content of the images does not matter.
-    const Batch batch{Array(DType::f32, recorded.inputs[i]), Array(DType::i32, {recorded.inputs[i][0]})};
     if (forward) {
       const NoGrad no_grad;
       Module& model = learners[i].model();
       model.eval();
-      model(cast(batch.images, config.jobs[i].training.dtype));
+      model(cast(batches[i].images, config.jobs[i].training.dtype));
     } else {
-      learners[i].record(batch);
+      learners[i].record(batches[i]);
     }
     recorded.owners.resize(static_cast<std::size_t>(session.tape().graph().node_count()), static_cast<int>(i));
   }
-  recorded.graph = with_kept_results(session.tape().graph());
-  recorded.layers = layers_of(session.tape());
+  ops::RewrittenGraph planned = as_planned(session.tape().graph());
+  const std::vector<int> owners = std::exchange(recorded.owners, {});
+  for (NodeId node = 0; node < planned.graph.node_count(); ++node) {
+    recorded.layers.emplace_back(session.tape().layer(planned.recorded_node(node)));
+    recorded.owners.push_back(owners[static_cast<std::size_t>(planned.recorded_node(node))]);
+  }
+  recorded.graph = std::move(planned.graph);
+  step.discard();
   return recorded;
 }
 

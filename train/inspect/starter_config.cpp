@@ -15,7 +15,7 @@ namespace braid {
 namespace {
 
 /// The shorter sides of some images, in ascending order; those that cannot be read are left out.
-std::vector<std::int64_t> sides_of(const Dataset& images) {
+std::vector<std::int64_t> sides_of(const ImageDataset& images) {
   constexpr std::int64_t kMost = 50;
   std::vector<std::int64_t> sides;
   const std::int64_t looked_at = std::min(images.size(), kMost);
@@ -49,6 +49,14 @@ std::string run_name(const std::filesystem::path& folder) {
 }  // namespace
 
 std::string starter_config(const std::string& folder) {
+  for (const std::filesystem::path inside : {folder, folder + "/train"}) {
+    const bool has_masks =
+        std::filesystem::is_directory(inside / "images") && std::filesystem::is_directory(inside / "masks");
+    BRAID_CHECK(!has_masks, DataError, inside.string(),
+                ": has folders 'images' and 'masks': begin with "
+                "configs/unet_shapes.yaml and `data: {name: image_masks, root: ",
+                folder, "}`");
+  }
   const auto images = image_folder(folder, Split::train, {});
   const auto tests = image_folder(folder, Split::test, {});
   const int size = image_size_for(sides_of(*images));

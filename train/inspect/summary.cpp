@@ -79,17 +79,22 @@ Summary summarize(const TrainConfig& config, int depth) {
 
   Summary summary;
   summary.name = config.name;
-  summary.model = config.model.name;
+  summary.model = config.model.title();
   summary.input = {config.batch_size, image[0], image[1], image[2]};
-  const Step step = session.step();
+  Step step = session.step();
   const Tape& tape = session.tape();
   const std::vector<Head> heads = model->heads(cast(Array(DType::f32, summary.input), config.dtype));
   Rows rows(tape.graph(), config.batch_size);
   for (NodeId id = 0; id < tape.graph().node_count(); ++id) rows.add(id, shorten(tape.layer(id), depth));
   summary.layers = rows.take();
-  const Tensor loss = training_loss(heads, Array(DType::i32, {config.batch_size}), config.label_smoothing);
-  backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+  step.discard();
+  Step whole = session.step();
+  const Batch batch = blank_batch(*dataset, config.batch_size);
+  const Tensor labels = batch.labels;
+  backward(model->training_step(cast(batch.images, config.dtype), labels, labels, config.label_smoothing).objectives,
+           loss_scale.get());
   optimizer->step(loss_scale.get());
+  whole.discard();
 
   for (const LayerSummary& layer : summary.layers) summary.macs += layer.macs;
   summary.parameters = model->parameter_count();

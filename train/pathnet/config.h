@@ -44,6 +44,7 @@ struct PathNetConfig {
     const Keys of_data = keys.section("data", "the images");
     of_data.reject("only_classes", "has no meaning beside evolution.task_a and evolution.task_b");
     data.declare(of_data);
+    of_data.check("name", !data.has_masks(), "PathNet gives each image a class, and these have one for each pixel");
     of_data.check("normalize", !data.compute_normalization,
                   "nothing computes mean and std for a PathNet run: 'braid data' shows them");
     keys.section("train", "how candidates train")("batch_size", batch_size, {.min = 1, .max = KeyRule::kMaxCount},

@@ -39,7 +39,7 @@ TrainConfig training_config(const PathNetConfig& config) {
 /// The state that all seeds share.
 struct Experiment {
   const PathNetConfig& config;
-  std::shared_ptr<const Dataset> task_a, task_b;
+  std::shared_ptr<const ImageDataset> task_a, task_b;
   RunFolder& folder;
   Progress& progress;
   const InterruptGuard& interrupt;
@@ -159,11 +159,9 @@ void Evolver::save(const TaskRun& run, const Evolution& evolution, const Candida
   state.evolution = evolution.state();
   state.batches = trainer.positions();
   state.metrics_bytes = experiment_.folder.metrics_bytes();
-  Checkpoint checkpoint{
-      .step = state.generations(), .tensors = copies_of(session_, net_.tensors()), .metadata = layout_metadata()};
-  for (NamedArray& copy : copies_of(session_, trainer.states(), kTrainingPrefix)) {
-    checkpoint.tensors.push_back(std::move(copy));
-  }
+  Checkpoint checkpoint{.step = state.generations(),
+                        .tensors = copies_for_training(session_, net_.tensors(), trainer.states()),
+                        .metadata = layout_metadata()};
   checkpoint.metadata[kState] = to_json(state);
   experiment_.checkpoints.save(std::move(checkpoint));
 }
@@ -199,16 +197,18 @@ bool run_seed(Experiment& experiment, SeedRun& run) {
     if (!evolver.learn("b", "task B", run.b)) return false;
   }
   const Context::RandomScope random(session, second);
-  Evolver control(experiment, session, run.seed);
-  if (!control.learn("b", "task B from scratch", run.control)) return false;
+  {
+    Evolver control(experiment, session, run.seed);
+    if (!control.learn("b", "task B from scratch", run.control)) return false;
+  }
   if (!always_active) return true;
   Evolver untrained(experiment, session, run.seed);
   untrained.fix(run.a.path);
   return untrained.learn("b", "task B beside an untrained path", run.untrained.emplace());
 }
 
-std::shared_ptr<const Dataset> make_task(const std::shared_ptr<const Dataset>& dataset, const std::vector<int>& classes,
-                                         std::int64_t batch_size) {
+std::shared_ptr<const ImageDataset> make_task(const std::shared_ptr<const ImageDataset>& dataset,
+                                              const std::vector<int>& classes, std::int64_t batch_size) {
   auto task = std::make_shared<ClassSubset>(dataset, classes);
   BRAID_CHECK(task->size() >= batch_size, ConfigError, "[pathnet] ", task->name(), " has ", task->size(),
               " samples, too few for train.batch_size = ", batch_size);

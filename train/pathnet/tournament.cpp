@@ -10,7 +10,7 @@ namespace braid {
 
 using models::Genotype;
 
-CandidateTrainer::Batches::Batches(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options)
+CandidateTrainer::Batches::Batches(const std::shared_ptr<const ImageDataset>& dataset, const LoaderOptions& options)
     : loader(dataset, options) {
   BRAID_CHECK(loader.batches() > 0, ConfigError, "[pathnet] ", dataset->name(), " has ", dataset->size(),
               " samples, too few for a batch of ", options.batch_size);
@@ -31,7 +31,7 @@ void CandidateTrainer::Batches::seek(const Position& next) {
 }
 
 CandidateTrainer::CandidateTrainer(Session& session, models::PathNet& net, int task,
-                                   const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& loader,
+                                   const std::shared_ptr<const ImageDataset>& dataset, const LoaderOptions& loader,
                                    const TournamentOptions& options)
     : session_(session),
       net_(net),

@@ -35,7 +35,7 @@ class CandidateTrainer {
  public:
   /// `loader` holds the options of each candidate's loader, except the seed. Throws ConfigError if the dataset does not
   /// have a complete batch.
-  CandidateTrainer(Session& session, models::PathNet& net, int task, const std::shared_ptr<const Dataset>& dataset,
+  CandidateTrainer(Session& session, models::PathNet& net, int task, const std::shared_ptr<const ImageDataset>& dataset,
                    const LoaderOptions& loader, const TournamentOptions& options);
 
   /// Trains the candidates and returns their fitness, in [0,1]; nothing if `stop` returned true. Throws Error if a loss
@@ -55,7 +55,7 @@ class CandidateTrainer {
  private:
   /// An endless sequence of batches: epoch after epoch.
   struct Batches {
-    Batches(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options);
+    Batches(const std::shared_ptr<const ImageDataset>& dataset, const LoaderOptions& options);
     void advance();
     void seek(const Position& next);
 

@@ -50,7 +50,7 @@ json json_of(const std::string& name, const TrainConfig& config, const fs::path&
   std::vector<json> metrics;
   if (exists(folder / MetricsLog::kJson)) metrics = read_metrics(folder);  // or training has just begun
   return {{"name", name},
-          {"model", config.model.name},
+          {"model", config.model.title()},
           {"dataset", config.data.name},
           {"precision", message(config.dtype)},
           {"batch_size", config.batch_size},

@@ -45,23 +45,25 @@ void add_mistake(std::vector<Mistake>& worst, std::size_t most, Mistake mistake,
 
 void add_batch(TestImages& result, const Batch& batch, const Array& logits, const DataConfig& data, std::size_t most) {
   const std::span<const float> all = logits.as<float>(), pixels = batch.images.as<float>();
-  const std::size_t classes = all.size() / static_cast<std::size_t>(batch.size());
+  const std::span<const std::int32_t> labels = batch.labels.as<std::int32_t>();
+  const std::size_t classes = all.size() / labels.size();
   const Shape& shape = batch.images.shape();
   const std::size_t image_size = pixels.size() / static_cast<std::size_t>(batch.size());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size()); ++i) {
+  const bool has_masks = batch.labels.shape().rank() > 1;
+  result.images += batch.size();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span<const float> row = all.subspan(i * classes, classes);
-    const int label = batch.labels.as<std::int32_t>()[i];
+    const int label = labels[i];
     const auto highest = std::ranges::max_element(row);
     const auto predicted = static_cast<int>(highest - row.begin());
     const double top = *highest;
     const double sum = std::accumulate(row.begin(), row.end(), 0.0,
                                        [&](double total, float logit) { return total + std::exp(logit - top); });
     const double loss = std::log(sum) + top - row[static_cast<std::size_t>(label)];
-    result.images += 1;
     result.loss += loss;
     result.confusion[{label, predicted}] += 1;
     result.accuracy += predicted == label ? 1 : 0;
-    if (predicted == label) continue;
+    if (predicted == label || has_masks) continue;
     add_mistake(result.mistakes, most, {label, predicted, 1 / sum, loss, {}}, [&] {
       return png_of(pixels.subspan(i * image_size, image_size), {shape[1], shape[2], shape[3]}, data);
     });
@@ -80,6 +82,7 @@ TestImages look_at_test_images(TrainConfig config, const std::filesystem::path& 
   Inference inference(*model);
   Loader loader(dataset, loader_options(config, Split::test));
   TestImages result;
+  std::int64_t labels = 0;
   result.classes = dataset->class_names();
   for (const Batch& batch : loader) {
     Step step = session.step();
@@ -87,9 +90,10 @@ TestImages look_at_test_images(TrainConfig config, const std::filesystem::path& 
     const Fetched logits = cast(inference(batch.images, config.dtype), DType::f32).fetch();
     step.run();
     add_batch(result, batch, logits.array(), config.data, most_mistakes);
+    labels += batch.labels.size();
   }
-  result.loss /= static_cast<double>(std::max<std::int64_t>(result.images, 1));
-  result.accuracy /= static_cast<double>(std::max<std::int64_t>(result.images, 1));
+  result.loss /= static_cast<double>(std::max<std::int64_t>(labels, 1));
+  result.accuracy /= static_cast<double>(std::max<std::int64_t>(labels, 1));
   return result;
 }
 

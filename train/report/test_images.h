@@ -22,8 +22,8 @@ struct TestImages {
   std::vector<std::string> classes;
   std::int64_t images = 0;
   double loss = 0, accuracy = 0;                          ///< means
-  std::map<std::pair<int, int>, std::int64_t> confusion;  ///< images by (label, predicted class)
-  std::vector<Mistake> mistakes;                          ///< those with the highest loss, in this order
+  std::map<std::pair<int, int>, std::int64_t> confusion;  ///< images, or pixels of masks, by (label, predicted class)
+  std::vector<Mistake> mistakes;  ///< images with the highest loss, in this order; none of masks
 };
 
 /// Runs the model in a file over the test set. Throws the same errors as evaluate_checkpoint().

@@ -17,10 +17,11 @@ struct Recorded {
 
 Recorded record(Inference& model, const Batch& batch, DType dtype) {
   const NoGrad no_grad;
-  const Tensor logits = model(batch.images, dtype);
-  const Tensor labels = batch.labels;
+  const Layout layout = batch.split ? Layout::split : Layout::replicated;
+  const Tensor logits = model(batch.images, dtype, layout);
+  const Tensor labels = place(batch.labels, layout);
   return {cross_entropy(logits, labels), accuracy(logits, labels),
-          accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[1]))};
+          accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[logits.shape().rank() - 1]))};
 }
 
 /// Plans and perhaps runs the step of a batch. If it does not fit into memory, the error names the key of the config.
@@ -48,14 +49,16 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
   loader.start_epoch(0);
   Batch batch;
   bool more = loader.next(batch);
+  std::int64_t labels = 0;
   struct Running {
-    std::int64_t samples = 0;
+    std::int64_t samples = 0, labels = 0;
     Fetched loss, top1, top5;
   } last;
   const auto add = [&] {  // what the last step found, once the next one is running
     if (last.samples == 0) return;
-    const auto n = static_cast<double>(last.samples);
+    const auto n = static_cast<double>(last.labels);
     sums.samples += last.samples;
+    labels += last.labels;
     sums.loss += n * last.loss.item();
     sums.top1 += std::round(n * last.top1.item());  // exact: a count
     sums.top5 += std::round(n * last.top5.item());
@@ -63,7 +66,9 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
   while (more && !(stop && stop())) {
     Step step = session.step();
     const Recorded recorded = record(model, batch, dtype);
-    Running running{batch.size(), recorded.loss.fetch(), recorded.top1.fetch(), recorded.top5.fetch()};
+    const std::int64_t ranks = batch.split ? session.parallel().ranks() : 1;
+    Running running{ranks * batch.size(), ranks * batch.labels.size(), recorded.loss.fetch(), recorded.top1.fetch(),
+                    recorded.top5.fetch()};
     within_memory(batch, [&] { step.run(); });
     more = loader.next(batch);  // while the step runs
     add();
@@ -71,15 +76,13 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
   }
   add();
   BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is no batch to evaluate");
-  const double n = std::max(1.0, static_cast<double>(sums.samples));
+  const double n = std::max(1.0, static_cast<double>(labels));
   return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};
 }
 
-void plan_evaluation(Session& session, Inference& model, const Dataset& dataset, std::int64_t batch_size, DType dtype) {
-  const Shape image = dataset.image_shape();
-  const std::int64_t size = std::min(batch_size, dataset.size());
-  // The content of the images does not matter.
-  const Batch batch{Array(DType::f32, {size, image[0], image[1], image[2]}), Array(DType::i32, {size})};
+void plan_evaluation(Session& session, Inference& model, const ImageDataset& dataset, std::int64_t batch_size,
+                     DType dtype) {
+  const Batch batch = blank_batch(dataset, std::min(batch_size, dataset.size()));
   Step step = session.step();
   record(model, batch, dtype);
   within_memory(batch, [&] { step.plan_ahead(); });

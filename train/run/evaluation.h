@@ -13,7 +13,7 @@ namespace braid {
 struct Evaluation {
   std::int64_t samples = 0;
   double loss = 0;            ///< mean cross entropy, without label smoothing
-  double top1 = 0, top5 = 0;  ///< shares in [0,1]; with fewer than five classes top5 is 1
+  double top1 = 0, top5 = 0;  ///< shares of images, or of pixels of masks, in [0,1]; with under five classes top5 is 1
 };
 
 /// "test loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
@@ -27,6 +27,7 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
 
 /// Plans this evaluation for batches of `batch_size` images ahead of time; evaluate() then finds the plan. Throws
 /// OutOfMemory if no plan fits the memory limit.
-void plan_evaluation(Session& session, Inference& model, const Dataset& dataset, std::int64_t batch_size, DType dtype);
+void plan_evaluation(Session& session, Inference& model, const ImageDataset& dataset, std::int64_t batch_size,
+                     DType dtype);
 
 }  // namespace braid

@@ -1,13 +1,19 @@
 #include "train/run/factories.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "core/communicator.h"
 #include "core/suggestion.h"
 #include "data/cifar.h"
 #include "data/class_subset.h"
 #include "data/fashion_mnist.h"
 #include "data/image_files.h"
+#include "data/pairs.h"
+#include "data/real_images.h"
 #include "data/scan.h"
+#include "data/shapes.h"
 #include "data/synthetic.h"
 #include "models/registry.h"
 
@@ -20,10 +26,10 @@ std::string key_of(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const char* part = split == Split::train ? "train" : "test";
   if (data.has_files()) {
-    return message(data.name, ' ', part, ' ', data.image_size, ' ', data.channels, ' ', data.test_share, ' ',
-                   data.split_seed, ' ', data.root, '\n', data.file, '\n', data.test_file);
+    return message(data.name, ' ', part, ' ', data.image_size, ' ', data.channels, ' ', data.classes, ' ',
+                   data.test_share, ' ', data.split_seed, ' ', data.root, '\n', data.file, '\n', data.test_file);
   }
-  if (data.name != "synthetic") return message(data.name, ' ', part, ' ', data.root);
+  if (!data.is_synthetic()) return message(data.name, ' ', part, ' ', data.root);
   return message(data.name, ' ', part, ' ', split == Split::train ? data.size : data.test_size, ' ', data.image_size,
                  ' ', data.channels, ' ', data.classes, ' ', config.session.seed);
 }
@@ -34,10 +40,21 @@ ImageFilesOptions files_options(const DataConfig& data) {
           .split_seed = data.split_seed};
 }
 
+/// Of datasets that are made up.
+template <class Options>
+Options synthetic_options(const TrainConfig& config, Split split) {
+  const DataConfig& data = config.data;
+  return {.size = split == Split::train ? data.size : data.test_size,
+          .shape = {data.image_size, data.image_size, data.channels},
+          .classes = data.classes,
+          .seed = config.session.seed,
+          .split = split};
+}
+
 struct NamedDataset {
   std::string_view name;
   std::string_view description;
-  std::shared_ptr<const Dataset> (*make)(const TrainConfig& config, Split split);
+  std::shared_ptr<const ImageDataset> (*make)(const TrainConfig& config, Split split);
 };
 
 constexpr NamedDataset kDatasets[] = {
@@ -58,14 +75,15 @@ constexpr NamedDataset kDatasets[] = {
        const DataConfig& data = config.data;
        return image_list(data.file, data.test_file, data.root, split, files_options(data));
      }},
+    {"image_masks", "your PNG and JPEG files, and masks with a class for each pixel",
+     [](const TrainConfig& config, Split split) {
+       return image_masks(config.data.root, split, config.data.classes, files_options(config.data));
+     }},
+    {"shapes", "made-up images of shapes, with masks; needs no files",
+     [](const TrainConfig& config, Split split) { return shapes(synthetic_options<ShapesOptions>(config, split)); }},
     {"synthetic", "a pattern for each class plus noise, of any size; needs no files",
      [](const TrainConfig& config, Split split) {
-       const DataConfig& data = config.data;
-       return synthetic({.size = split == Split::train ? data.size : data.test_size,
-                         .shape = {data.image_size, data.image_size, data.channels},
-                         .classes = data.classes,
-                         .seed = config.session.seed,
-                         .split = split});
+       return synthetic(synthetic_options<SyntheticOptions>(config, split));
      }},
 };
 
@@ -86,24 +104,30 @@ std::vector<std::string> dataset_names() {
 
 std::string_view dataset_description(std::string_view name) { return find_dataset(name).description; }
 
-std::shared_ptr<const Dataset> DatasetPool::get(const TrainConfig& config, Split split) {
-  std::shared_ptr<const Dataset>& dataset = datasets_[key_of(config, split)];
+std::shared_ptr<const ImageDataset> DatasetPool::get(const TrainConfig& config, Split split) {
+  std::shared_ptr<const ImageDataset>& dataset = datasets_[key_of(config, split)];
   if (dataset == nullptr) dataset = find_dataset(config.data.name).make(config, split);
   const std::vector<std::int64_t>& classes = config.data.only_classes;
-  if (classes.empty()) return dataset;
-  return std::make_shared<ClassSubset>(dataset, std::vector<int>(classes.begin(), classes.end()));
+  std::shared_ptr<const ImageDataset> part = dataset;
+  if (!classes.empty()) {
+    part = std::make_shared<ClassSubset>(std::move(part), std::vector<int>(classes.begin(), classes.end()));
+  }
+  if (config.data.pairs) part = std::make_shared<Pairs>(std::move(part));
+  const bool generates = config.model.task() == models::Task::generation;
+  return generates ? std::make_shared<RealImages>(std::move(part)) : part;
 }
 
-void DatasetPool::put(const TrainConfig& config, Split split, std::shared_ptr<const Dataset> dataset) {
+void DatasetPool::put(const TrainConfig& config, Split split, std::shared_ptr<const ImageDataset> dataset) {
   datasets_[key_of(config, split)] = std::move(dataset);
 }
 
-std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset) {
+std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const ImageDataset& dataset) {
   return make_model(config, context, dataset.classes(), dataset.image_shape());
 }
 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, std::int64_t classes,
                                    const Shape& image) {
+  if (!config.layers.empty()) return std::make_unique<models::LayerList>(context, config.layers, image, classes);
   models::ModelOptions options = config.options;
   options.classes = classes;
   options.image_shape = image;
@@ -132,19 +156,41 @@ std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context) {
   return dtype == DType::f16 ? std::make_unique<LossScale>(context) : nullptr;
 }
 
+void join_ranks(RunConfig& config) {
+  const Launch launch = launch_from_environment();
+  const std::shared_ptr<Communicator> communicator = launch.size > 1 ? make_communicator(launch) : nullptr;
+  for (JobConfig& job : config.jobs) {
+    job.training.session.parallel.communicator = communicator;
+    check(job.training.session.parallel);
+  }
+}
+
+SessionOptions session_options(const TrainConfig& config) {
+  SessionOptions options = config.session;
+  if (options.parallel.ranks() == 1 || options.threads > 0) return options;
+  const int ranks = launch_from_environment().local_size;
+  // A launcher that binds every rank to cores of its own leaves fewer than there are.
+  const int cores = make_backend(Device{})->info().capacity;
+  if (cores == sysconf(_SC_NPROCESSORS_ONLN)) options.threads = std::max(1, cores / ranks);
+  return options;
+}
+
 LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;
   LoaderOptions options{.batch_size = training ? config.batch_size : config.eval_batch_size,
                         .shuffle = training,
                         .drop_last = training && config.drop_last,
+                        .rank = rank(config.session.parallel),
+                        .ranks = config.session.parallel.ranks(),
+                        .shards = config.session.parallel.shard_count(),
                         .seed = config.session.seed,
                         .workers = data.workers,
                         .prefetch = data.prefetch,
                         .max_bad = data.max_bad};
   options.transform.mean.assign(data.mean.begin(), data.mean.end());
   options.transform.std.assign(data.std.begin(), data.std.end());
-  if (data.has_files()) options.transform.crop_pct = data.crop_pct;
+  if (data.has_files() && !data.has_masks() && !data.pairs) options.transform.crop_pct = data.crop_pct;
   if (training) {
     const AugmentConfig& augment = data.augment;
     options.transform.crop_padding = augment.crop_padding;

@@ -19,20 +19,26 @@ namespace braid {
 /// A one-line description of the dataset. Throws ConfigError if there is no such dataset.
 std::string_view dataset_description(std::string_view name);
 
+/// Starts the communicator of the ranks that mpirun or srun has launched; a program launched alone needs none. Throws
+/// Error if the mesh asks for another number of ranks, CommunicationError as make_communicator().
+void join_ranks(RunConfig& config);
+/// Those of the config; ranks that share the cores of a host divide them evenly, unless `threads` says how many to use.
+SessionOptions session_options(const TrainConfig& config);
+
 /// Makes each dataset once and shares it between all users of it or of some of its classes.
 class DatasetPool {
  public:
   /// Throws DataError if the files are missing or damaged.
-  std::shared_ptr<const Dataset> get(const TrainConfig& config, Split split);
+  std::shared_ptr<const ImageDataset> get(const TrainConfig& config, Split split);
   /// Gives this one to all whose config asks for the same data.
-  void put(const TrainConfig& config, Split split, std::shared_ptr<const Dataset> dataset);
+  void put(const TrainConfig& config, Split split, std::shared_ptr<const ImageDataset> dataset);
 
  private:
-  std::map<std::string, std::shared_ptr<const Dataset>> datasets_;
+  std::map<std::string, std::shared_ptr<const ImageDataset>> datasets_;
 };
 
 /// Throws Error if the model does not take images like the dataset's.
-std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const Dataset& dataset);
+std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, const ImageDataset& dataset);
 /// Throws Error if the model does not take images of this shape, [H,W,C].
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, std::int64_t classes,
                                    const Shape& image);

@@ -48,9 +48,27 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
 }
 
 std::string Job::description() const {
-  return message(config_.model.name, " (", plural(learner_.model().parameter_count(), "parameter"), ") in ",
-                 precision_in_use(config_, session_.backend().info()), " on ", session_.device(), ", ",
-                 train_set_->name(), ", ", plural(total_steps_, "step"));
+  const int ranks = session_.parallel().ranks();
+  return message(config_.model.title(), " (", plural(learner_.model().parameter_count(), "parameter"), ") in ",
+                 precision_in_use(config_, session_.backend().info()), " on ",
+                 ranks > 1 ? plural(ranks, "rank") + ", each on " : "", session_.device(), ", ", train_set_->name(),
+                 ", ", plural(total_steps_, "step"));
+}
+
+std::string Job::data_summary() const {
+  std::string text;
+  for (const auto& set : {train_set_, test_set_}) {
+    Hash pixels;
+    try {
+      const Image last = set->image(set->size() - 1);
+      pixels.add(std::string_view(reinterpret_cast<const char*>(last.pixels.data()), last.pixels.size()));
+    } catch (const DataError&) {  // unreadable, and so on all ranks
+    }
+    text +=
+        message(set == train_set_ ? "training" : "test", " set: ", set->name(), ", ", plural(set->size(), "image"), ' ',
+                set->image_shape(), ", ", plural(set->classes(), "class", "es"), ", last image ", pixels.low, '\n');
+  }
+  return text;
 }
 
 void Job::begin_epoch() {
@@ -61,7 +79,14 @@ void Job::begin_epoch() {
   epoch_.start = Clock::now();
 }
 
-void Job::record(std::int64_t steps) {
+Fetched Job::count_requests(bool own) const {
+  const ParallelOptions& parallel = session_.parallel();
+  Array requests(DType::f32, {parallel.shard_count() / parallel.ranks()});
+  requests.as<float>()[0] = own ? 1 : 0;
+  return sum(place(requests, Layout::split)).fetch();
+}
+
+void Job::record(std::int64_t steps, Requests requests) {
   if (!in_epoch_) begin_epoch();
   newest_ = 0;
   load_ahead(steps);
@@ -69,8 +94,13 @@ void Job::record(std::int64_t steps) {
     const double lr = schedule_.at(learner_.steps());
     learner_.optimizer().set_lr(lr);
     const Learner::Recorded recorded = learner_.record(batch, next_share());
-    pending_.push_back({recorded.loss.fetch(), recorded.top1.fetch(), batch.size(), lr});
+    const int ranks = session_.parallel().ranks();
+    Pending& step = pending_.emplace_back(
+        Pending{recorded.loss.fetch(), recorded.top1.fetch(), batch.size() * (batch.split ? ranks : 1), lr, {}, {}});
     ++newest_;
+    if (ranks == 1) continue;
+    step.stop = count_requests(requests.stop);
+    step.save = count_requests(requests.save);
   }
   batches_.clear();
 }
@@ -110,6 +140,8 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool a
                              "may help"),
                      result_.steps);
     }
+    arrived_.stop |= step.stop && step.stop->item() > 0;
+    arrived_.save |= step.save && step.save->item() > 0;
     const auto images = static_cast<double>(step.images);
     epoch_.images += step.images;
     epoch_.loss_sum += loss * images;
@@ -170,6 +202,10 @@ bool Job::save_due() const {
 
 void Job::save(RunFolder& folder) {
   if (saved_step_ == result_.steps) return;
+  if (!checkpoints_) {
+    saved_step_ = result_.steps;
+    return;
+  }
   Checkpoint state = checkpoint(folder);
   std::map<std::string, Array> copies;
   for (const NamedArray& tensor : state.tensors) copies[tensor.name] = tensor.value;

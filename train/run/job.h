@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "scheduler/show/plan_view.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -40,6 +41,12 @@ struct TrainResult {
   std::string failure_text() const;
 };
 
+/// What a rank may ask of all. They learn it with the losses of the step that it is recorded in, and so all of them
+/// after the same step.
+struct Requests {
+  bool stop = false, save = false;
+};
+
 class Job {
  public:
   /// Builds model, optimizer and loaders. Throws ConfigError, DataError or Error if that cannot be done, and
@@ -48,6 +55,8 @@ class Job {
 
   /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
+  /// What tells the data of two jobs apart, in lines: name, size, shape and an image of the training and the test set.
+  std::string data_summary() const;
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
 
@@ -65,7 +74,7 @@ class Job {
   // The phases of a turn, in this order.
 
   /// Records at most this many of the epoch's next steps; begins the next epoch if necessary.
-  void record(std::int64_t steps);
+  void record(std::int64_t steps, Requests requests = {});
   /// Loads the next turn's batches, as far as they belong to this epoch, while the device is busy.
   void load_ahead(std::int64_t steps);
   /// Appends the arrays of the batches that load_ahead() has loaded.
@@ -74,6 +83,9 @@ class Job {
   /// read while this one runs, so that the device never waits for the host. Throws Error if one is no longer finite;
   /// the message names the step.
   void collect(RunFolder& folder, Progress& progress, std::size_t row, bool all);
+
+  /// The requests that have arrived from any rank since the last call.
+  Requests take_requests() { return std::exchange(arrived_, {}); }
 
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
@@ -113,11 +125,14 @@ class Job {
   /// A recorded step whose loss has not been read.
   struct Pending {
     Fetched loss, top1;
-    std::int64_t images;
+    std::int64_t images;  // of all ranks
     double lr;
+    std::optional<Fetched> stop, save;  // how many ranks ask for it; none if there is one rank
   };
 
   void begin_epoch();
+  /// Records how many ranks ask for something.
+  Fetched count_requests(bool own) const;
   /// Of the next step, among those that make one update together.
   Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
@@ -139,7 +154,7 @@ class Job {
 
   TrainConfig config_;
   Session& session_;
-  std::shared_ptr<const Dataset> train_set_, test_set_;
+  std::shared_ptr<const ImageDataset> train_set_, test_set_;
   Loader train_loader_, test_loader_;
   std::int64_t total_steps_;
   LearningRate schedule_;
@@ -149,15 +164,16 @@ class Job {
   std::deque<Pending> pending_;
   std::size_t newest_ = 0;  // of them, those of the last turn
   Epoch epoch_;
+  Requests arrived_;
   bool in_epoch_ = false;
   bool more_ = false;  // the loader may have more batches of this epoch
   TrainResult result_;
   std::optional<double> best_score_;  // of the tests; the larger the better
   std::int64_t worse_tests_ = 0;      // in a row, since the best
   bool stopped_early_ = false;
-  std::size_t bad_images_ = 0;  // that were warned of
-  std::optional<CheckpointFolder> checkpoints_;
-  std::int64_t saved_step_ = -1;  // of the last checkpoint
+  std::size_t bad_images_ = 0;                   // that were warned of
+  std::optional<CheckpointFolder> checkpoints_;  // none before open(), and where another rank writes them
+  std::int64_t saved_step_ = -1;                 // of the last checkpoint
 };
 
 }  // namespace braid

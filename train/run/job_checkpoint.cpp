@@ -5,6 +5,7 @@
 
 #include "core/json_part.h"
 #include "core/text.h"
+#include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/weights.h"
 #include "train/run/job.h"
@@ -41,8 +42,11 @@ NamedArray losses_array(const std::vector<double>& losses) {
 
 void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
   const auto& [interval, last, best] = config_.checkpoint;
-  checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
+  if (rank(session_.parallel()) == 0) {
+    checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
+  }
   folder.truncate_metrics(begin(folder.checkpoints_path(), kMost, progress, row));
+  require_same_text(session_.parallel(), message("step ", result_.steps), "the newest checkpoint");
 }
 
 std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
@@ -63,10 +67,9 @@ std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t 
 
 Checkpoint Job::checkpoint(const RunFolder& folder) {
   Checkpoint checkpoint{
-      .step = result_.steps, .tensors = copies_of(session_, learner_.model().tensors()), .metadata = layout_metadata()};
-  for (NamedArray& copy : copies_of(session_, learner_.training_states(), kTrainingPrefix)) {
-    checkpoint.tensors.push_back(std::move(copy));
-  }
+      .step = result_.steps,
+      .tensors = copies_for_training(session_, learner_.model().tensors(), learner_.training_states()),
+      .metadata = layout_metadata()};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
   checkpoint.metadata[kState] = json{
       {"step", result_.steps},
@@ -142,7 +145,9 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   if (step > 0) learner_.optimizer().set_lr(schedule_.at(step - 1));
   result_.steps = saved_step_ = step;
   result_.losses = std::move(losses);
-  for (const auto& [at, score] : scores) checkpoints_->rate(at, score);
+  for (const auto& [at, score] : scores) {
+    if (checkpoints_) checkpoints_->rate(at, score);
+  }
   epoch_ = epoch;
   in_epoch_ = in_epoch;
   if (in_epoch) {

@@ -3,13 +3,14 @@
 #include <fnmatch.h>
 
 #include "core/suggestion.h"
+#include "models/layers.h"
 
 namespace braid {
 
 namespace {
 
-/// Freezes the parameters whose names match a pattern.
-void freeze(const Module& model, const std::vector<std::string>& patterns) {
+/// Freezes the parameters whose names match a pattern, and the statistics of batch norms whose scale is among them.
+void freeze(Module& model, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     std::vector<std::string> others;
     bool matches = false;
@@ -22,11 +23,12 @@ void freeze(const Module& model, const std::vector<std::string>& patterns) {
     BRAID_CHECK(matches, ConfigError, "[model] freeze: no parameter's name matches '", pattern, "'; the names are ",
                 comma_list(others));
   }
+  keep_frozen_statistics(model);
 }
 
 }  // namespace
 
-Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dataset)
+Learner::Learner(const TrainConfig& config, Session& session, const ImageDataset& dataset)
     : session_(session),
       label_smoothing_(config.label_smoothing),
       dtype_(config.dtype),
@@ -45,7 +47,7 @@ Learner::Learner(const TrainConfig& config, Session& session, const Dataset& dat
 }
 
 std::vector<Parameter*> Learner::training_states() {
-  std::vector<Parameter*> states = optimizer_->states(session_, accumulates_);
+  std::vector<Parameter*> states = optimizer_->states(accumulates_);
   if (loss_scale_ != nullptr) states.insert(states.end(), loss_scale_->states().begin(), loss_scale_->states().end());
   if (average_ != nullptr) states.insert(states.end(), average_->averages().begin(), average_->averages().end());
   return states;
@@ -59,9 +61,12 @@ void Learner::restore(std::int32_t steps, std::int32_t updates, bool accumulated
 
 Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share) {
   const Context::RandomScope scope(session_, random_);
-  const std::vector<Head> heads = model_->heads(cast(images, dtype_));
-  const Recorded recorded{training_loss(heads, truth, label_smoothing_), accuracy(heads.front().logits, labels)};
-  backward(loss_scale_ == nullptr ? recorded.loss : (*loss_scale_)(recorded.loss));
+  const TrainingStep training = model_->training_step(cast(images, dtype_), labels, truth, label_smoothing_);
+  std::vector<Tensor> losses;
+  for (const Objective& objective : training.objectives) losses.push_back(objective.loss);
+  const Recorded recorded{losses.size() == 1 ? losses.front() : sum(losses),
+                          accuracy(training.logits, training.labels)};
+  backward(training.objectives, loss_scale_.get());
   if (share.count > 1) optimizer_->accumulate(1 / static_cast<double>(share.count));
   if (share.index + 1 == share.count) {
     optimizer_->step(loss_scale_.get());

@@ -14,7 +14,7 @@ namespace braid {
 class Learner {
  public:
   /// Throws Error if the model does not take images like the dataset's. The session must outlive the learner.
-  Learner(const TrainConfig& config, Session& session, const Dataset& dataset);
+  Learner(const TrainConfig& config, Session& session, const ImageDataset& dataset);
 
   struct Recorded {
     Tensor loss;  ///< the objective: mean over the batch, with label smoothing and auxiliary classifiers; unscaled
@@ -26,8 +26,10 @@ class Learner {
   };
   /// Records forward pass and backward pass on the current step, and after the last batch of an update also the update.
   Recorded record(const Batch& batch, const Share& share = {0, 1}) {
-    return batch.targets.size() == 0 ? record(batch.images, batch.labels, batch.labels, share)
-                                     : record(batch.images, batch.labels, batch.targets, share);
+    const Layout layout = batch.split ? Layout::split : Layout::replicated;
+    const Tensor labels = place(batch.labels, layout);
+    const Tensor truth = batch.targets.size() == 0 ? labels : place(batch.targets, layout);
+    return record(place(batch.images, layout), labels, truth, share);
   }
   Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels, {0, 1}); }
 

@@ -28,10 +28,11 @@ std::vector<double> softmax(std::span<const float> logits) {
 
 }  // namespace
 
-std::map<std::string, std::string> model_metadata(const Dataset& dataset) {
+std::map<std::string, std::string> model_metadata(const ImageDataset& dataset) {
   std::map<std::string, std::string> metadata = layout_metadata();
   metadata[kClasses] = json(dataset.class_names()).dump(-1, ' ', false, json::error_handler_t::replace);
-  metadata[kImageShape] = json(dataset.image_shape().extents()).dump();
+  const Shape image = dataset.image_shape();
+  metadata[kImageShape] = json(image.extents()).dump();
   return metadata;
 }
 
@@ -75,7 +76,11 @@ std::vector<std::vector<double>> Predictor::operator()(std::span<const Image> im
     }
     Step step = session_.step();
     const NoGrad no_grad;
-    const Fetched logits = cast((*inference_)(batch, dtype_), DType::f32).fetch();
+    const Tensor output = (*inference_)(batch, dtype_);
+    BRAID_CHECK(output.shape().rank() == 2, Error,
+                "[predict] expected a network that gives each image a class, got one that gives ", output.shape(),
+                ": export it to ONNX, or call it from C++");
+    const Fetched logits = cast(output, DType::f32).fetch();
     step.run();
     const Array values = logits.array();
     for (std::size_t i = 0; i < count; ++i) {

@@ -15,7 +15,7 @@
 namespace braid {
 
 /// The metadata of a model's file, for predictions: the names of the classes, and the shape of an image.
-std::map<std::string, std::string> model_metadata(const Dataset& dataset);
+std::map<std::string, std::string> model_metadata(const ImageDataset& dataset);
 
 /// Use it from one thread at a time.
 class Predictor {
@@ -26,6 +26,8 @@ class Predictor {
   const std::vector<std::string>& classes() const { return classes_; }
   /// [H,W,C] of the images that the model reads. Others are resized, as for tests.
   const Shape& image_shape() const { return image_shape_; }
+  Session& session() { return session_; }
+  Module& model() { return *model_; }
   /// Per image, the probability of every class. The images have C channels.
   std::vector<std::vector<double>> operator()(std::span<const Image> images);
 

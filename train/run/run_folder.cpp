@@ -92,11 +92,14 @@ RunFolder::RunFolder(const fs::path& root, const std::string& name, const std::s
 RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml)
     : RunFolder(make_inner_folder(run.path(), name), config_yaml, Use::made) {}
 
-RunFolder::RunFolder(fs::path folder, const std::string& config_yaml, Use use)
-    : path_(std::move(folder)),
-      lock_(path_, use == Use::made),
-      metrics_(use == Use::made ? with_config(path_, config_yaml) : path_) {
+RunFolder::RunFolder(fs::path folder, const std::string& config_yaml, Use use) : path_(std::move(folder)) {
+  lock_.emplace(path_, use == Use::made);
+  metrics_.emplace(use == Use::made ? with_config(path_, config_yaml) : path_);
   if (use == Use::found && read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
+}
+
+std::unique_ptr<RunFolder> RunFolder::of_other_rank(const fs::path& folder) {
+  return std::unique_ptr<RunFolder>(new RunFolder(folder));
 }
 
 std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder, const std::string& config_yaml) {

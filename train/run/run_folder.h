@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,9 @@ class RunFolder {
   /// The folder of one job of a run: makes `name` in the run's folder.
   RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml);
 
+  /// The folder of a run that another rank writes: nothing is written here.
+  static std::unique_ptr<RunFolder> of_other_rank(const std::filesystem::path& folder);
+
   /// Opens the folder of a run or of one of its jobs again, to go on; replaces config.yaml if it has changed. Throws
   /// Error if that cannot be done, or if another process uses the folder.
   static std::unique_ptr<RunFolder> reopen(const std::filesystem::path& folder, const std::string& config_yaml);
@@ -33,10 +37,14 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model_path() const { return path_ / kModel; }
   std::filesystem::path checkpoints_path() const { return path_ / kCheckpoints; }
-  std::uint64_t metrics_bytes() const { return metrics_.bytes(); }
+  std::uint64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : 0; }
   /// See MetricsLog.
-  void truncate_metrics(std::uint64_t bytes) { metrics_.truncate(bytes); }
-  void append_metrics(std::string_view json) { metrics_.append(json); }
+  void truncate_metrics(std::uint64_t bytes) {
+    if (metrics_) metrics_->truncate(bytes);
+  }
+  void append_metrics(std::string_view json) {
+    if (metrics_) metrics_->append(json);
+  }
   /// The same for a run that has failed, but ignores errors: the disk may be the cause of the failure, and the first
   /// error is the one to report.
   void append_last_words(std::string_view json);
@@ -46,9 +54,11 @@ class RunFolder {
   /// Fills a new folder, or opens one again.
   RunFolder(std::filesystem::path folder, const std::string& config_yaml, Use use);
 
+  explicit RunFolder(std::filesystem::path folder) : path_(std::move(folder)) {}
+
   std::filesystem::path path_;
-  FolderLock lock_;
-  MetricsLog metrics_;
+  std::optional<FolderLock> lock_;     // none if another rank has it
+  std::optional<MetricsLog> metrics_;  // likewise
 };
 
 }  // namespace braid

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "core/median.h"
+#include "core/read_file.h"
 #include "core/text.h"
 #include "core/text_table.h"
+#include "runtime/agreement.h"
 #include "runtime/trace.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/balance.h"
@@ -34,7 +36,11 @@ bool RunResult::failed() const {
 }
 
 Trainer::Trainer(RunConfig config, DatasetPool datasets)
-    : config_(std::move(config)), session_(config_.jobs.front().training.session), datasets_(std::move(datasets)) {
+    : config_(std::move(config)),
+      session_(session_options(config_.jobs.front().training)),
+      datasets_(std::move(datasets)) {
+  BRAID_CHECK(session_.parallel().ranks() == 1 || !config_.together, ConfigError,
+              "[parallel] expected a config with one model, got a list of jobs: several ranks train one model");
   for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back();
     entry.config = job;
@@ -55,13 +61,14 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
 
 RunResult Trainer::run(Progress& progress) {
   const InterruptGuard interrupt;
-  const auto stop = [&] { return interrupt.requested(); };
+  const auto stop = [&] { return session_.parallel().ranks() == 1 ? interrupt.requested() : stops_; };
   try {
+    compare_ranks();
     open_folders(progress);
     for (Entry& entry : entries_) {
       if (entry.job != nullptr && entry.job->epoch_ended()) end_epoch(entry, progress, stop);
     }
-    train(progress, interrupt);
+    train(progress, interrupt, stop);
     collect(progress, true);
   } catch (const std::exception&) {
     fail_all(progress);
@@ -69,7 +76,7 @@ RunResult Trainer::run(Progress& progress) {
   }
   RunResult result;
   result.folder = folder_ ? folder_->path() : entries_.front().folder->path();
-  result.interrupted = interrupt.signal();
+  result.interrupted = interrupt.signal() == 0 && stops_ ? SIGTERM : interrupt.signal();
   for (Entry& entry : entries_) {
     if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
     if (entry.job != nullptr) end(entry, progress);
@@ -78,8 +85,19 @@ RunResult Trainer::run(Progress& progress) {
   explain_divergence(progress, stop);
   for (const Entry& entry : entries_) result.jobs.push_back(entry.result);
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
+  // Ranks end together, so that what one of them still saves is not cut short.
+  if (session_.parallel().ranks() > 1) session_.parallel().communicator->barrier();
   report_results(result, progress);
   return result;
+}
+
+void Trainer::compare_ranks() const {
+  const ParallelOptions& parallel = session_.parallel();
+  if (parallel.ranks() == 1) return;
+  const Entry& entry = entries_.front();
+  const Hash program = Hash().add(read_file("/proc/self/exe", "the program"));
+  require_same_text(parallel, message("program: ", program.low, '\n', to_yaml(config_), entry.job->data_summary()),
+                    "the training");
 }
 
 void Trainer::report_results(const RunResult& result, Progress& progress) const {
@@ -118,6 +136,14 @@ void Trainer::open_folders(Progress& progress) {
 }
 
 std::unique_ptr<RunFolder> Trainer::open_folder(const Entry& entry) const {
+  // Rank 0 makes it, and tells the others where.
+  const ParallelOptions& parallel = session_.parallel();
+  std::unique_ptr<RunFolder> own = rank(parallel) == 0 ? make_folder(entry) : nullptr;
+  const std::string path = of_first_rank(parallel, own != nullptr ? own->path().string() : "");
+  return own != nullptr ? std::move(own) : RunFolder::of_other_rank(path);
+}
+
+std::unique_ptr<RunFolder> Trainer::make_folder(const Entry& entry) const {
   const std::string yaml = to_yaml(entry.config.training);
   const std::string& name = entry.result.name;
   const std::filesystem::path folder = folder_ == nullptr ? resumed_ : folder_->path() / name;
@@ -127,8 +153,8 @@ std::unique_ptr<RunFolder> Trainer::open_folder(const Entry& entry) const {
   return std::make_unique<RunFolder>(config_.output_root, config_.name, yaml);
 }
 
-void Trainer::train(Progress& progress, const InterruptGuard& interrupt) {
-  const auto stop = [&] { return interrupt.requested(); };
+void Trainer::train(Progress& progress, const InterruptGuard& interrupt, const std::function<bool()>& stop) {
+  const bool alone = session_.parallel().ranks() == 1;
   if (entries_.size() > 1) measure_alone(progress, stop);
   std::size_t jobs = 0;           // in the last turn
   std::set<std::string> reports;  // on the choice of plans and on captures, as printed
@@ -139,8 +165,9 @@ void Trainer::train(Progress& progress, const InterruptGuard& interrupt) {
     const bool changed = entries.size() != jobs;
     if (changed && entries_.size() > 1) balance(progress);
     jobs = entries.size();
+    if (!alone) requests_ = {interrupt.requested(), interrupt.take_save_request()};
     const Turn turn = take_turn(entries, progress, stop);
-    if (interrupt.take_save_request()) save(progress, [](const Job&) { return true; });
+    if (alone ? interrupt.take_save_request() : take_requests()) save(progress, [](const Job&) { return true; });
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
     if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
       if (!report.empty()) progress.print("plans measured: " + report);
@@ -247,7 +274,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     for (Entry* entry : entries) {
       attempt(*entry, progress, [&] {
         try {
-          entry->job->record(entry->steps_per_turn);
+          entry->job->record(entry->steps_per_turn, requests_);
         } catch (...) {
           entry->job->collect(*entry->folder, progress, row(*entry), false);
           throw;
@@ -324,7 +351,7 @@ void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception
 
 void Trainer::explain_divergence(Progress& progress, const std::function<bool()>& stop) {
   for (Entry& entry : entries_) {
-    if (stop() || entry.result.failure == nullptr) continue;
+    if (stop() || entry.result.failure == nullptr || session_.parallel().ranks() > 1) continue;
     try {
       std::rethrow_exception(entry.result.failure);
     } catch (const Diverged& failure) {
@@ -343,6 +370,16 @@ void Trainer::explain_divergence(Progress& progress, const std::function<bool()>
     } catch (const std::exception&) {  // it says enough
     }
   }
+}
+
+bool Trainer::take_requests() {
+  bool saves = false;
+  for (Entry* entry : running()) {
+    const Requests arrived = entry->job->take_requests();
+    stops_ |= arrived.stop;
+    saves |= arrived.save;
+  }
+  return saves;
 }
 
 void Trainer::save(Progress& progress, const std::function<bool(const Job&)>& due) {
@@ -402,6 +439,7 @@ void Trainer::end(Entry& entry, Progress& progress) {
 
 void Trainer::fail(Entry& entry, Progress& progress) {
   const std::string reason = entry.result.failure_text();
+  abandon_ranks(session_.parallel(), message("failed after step ", entry.result.steps, ": ", reason));
   json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
   entry.folder->append_last_words(record.dump());
   if (!config_.together) return;

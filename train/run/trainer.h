@@ -62,11 +62,14 @@ class Trainer {
     std::size_t arena_bytes;
   };
 
+  /// Throws CommunicationError unless all ranks have the same program, data and config.
+  void compare_ranks() const;
   void open_folders(Progress& progress);
   std::unique_ptr<RunFolder> open_folder(const Entry& entry) const;
+  std::unique_ptr<RunFolder> make_folder(const Entry& entry) const;
   /// Prints a last line per job, if there is a list of them.
   void report_results(const RunResult& result, Progress& progress) const;
-  void train(Progress& progress, const InterruptGuard& interrupt);
+  void train(Progress& progress, const InterruptGuard& interrupt, const std::function<bool()>& stop);
   /// Runs steps of each entry alone until its plan is chosen, to balance the turns.
   void measure_alone(Progress& progress, const std::function<bool()>& stop);
   void balance(Progress& progress);
@@ -83,6 +86,8 @@ class Trainer {
                     const std::function<bool()>& stop);
   /// Adds to each failure by a loss that is not finite which node was the first to make such a value.
   void explain_divergence(Progress& progress, const std::function<bool()>& stop);
+  /// Whether one of several ranks has asked to save; notes whether one has asked to stop.
+  bool take_requests();
   /// Begins to save the jobs for which `due` is true.
   void save(Progress& progress, const std::function<bool(const Job&)>& due);
   /// Reads the losses of the turn before, or all that have not been read.
@@ -109,6 +114,8 @@ class Trainer {
   std::optional<scheduler::PlanView> measured_;  // the step to show
   std::vector<int> owners_;                      // per node of the recorded step: its job
   Hash last_step_;                               // structure of the last step
+  Requests requests_;                            // of this one of several ranks, for the next turn
+  bool stops_ = false;                           // as one of several ranks has asked for
   int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 

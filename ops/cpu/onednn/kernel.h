@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <dnnl.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -166,6 +167,10 @@ class PrimitiveKernel final : public Kernel {
   std::vector<Step> steps_{Step{{Task{}}, {}, {}}};
 };
 
+/// Kernels are built one at a time: oneDNN gives equal primitives to several threads, ordered in a way that checkers of
+/// races cannot see.
+inline std::mutex build_mutex;
+
 /// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN has no
 /// implementation.
 template <class Build>
@@ -175,6 +180,7 @@ std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build)
       if (value.dtype != DType::f32 || value.shape.size() == 0) return nullptr;
     }
   }
+  const std::lock_guard lock(build_mutex);
   // oneDNN crashes if it gets no memory for the code that it generates.
   constexpr std::size_t kCodeBytes = std::size_t{64} << 20;
   check_free_memory("code for a convolution or matrix product", kCodeBytes);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <string>
 
 #include "core/align.h"
 #include "ops/cpu/loops.h"
 #include "ops/cpu/onednn/kernel.h"
+#include "ops/linear.h"
 
 namespace braid::cpu::onednn {
 
@@ -182,6 +184,41 @@ std::unique_ptr<Kernel> product(const KernelSpec& spec, std::int64_t outer, std:
 }
 
 }  // namespace
+
+/// Cut by batches, or else along the longer side of the result.
+std::unique_ptr<Kernel> matmul(const KernelSpec& spec) {
+  constexpr std::int64_t kLeast = 64;  // rows or columns in a piece
+  const auto [ta, tb] = static_cast<const MatmulOptions&>(spec.attributes<ops::Matmul>());
+  const ops::MatmulExtents e(spec.attributes<ops::Matmul>(), spec.inputs[0].shape, spec.inputs[1].shape);
+  enum { batch, row, column } cut = e.batches > 1 ? batch : e.m >= e.n ? row : column;
+  const std::int64_t size = cut == batch ? e.batches : std::max(e.m, e.n);
+  const std::int64_t pieces = pieces_of(e.batches * e.m, e.k * e.n, cut == batch ? size : size / kLeast);
+  return build_kernel(spec, [&, ta = ta, tb = tb](PrimitiveKernel& kernel) {
+    std::map<std::int64_t, std::size_t> compiled;  // by size
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      const Part part = part_of(size, 1, pieces, i);
+      const auto extent = [&](auto axis, std::int64_t whole) { return cut == axis ? part.size : whole; };
+      const auto first = [&](auto axis, std::int64_t step) { return cut == axis ? part.begin * step : 0; };
+      const std::int64_t batches = extent(batch, e.batches), m = extent(row, e.m), n = extent(column, e.n);
+      const auto matrices = [](const memory::dims& dims, const memory::dims& strides) {
+        return memory::desc(dims, memory::data_type::f32, strides);
+      };
+      // A matrix that all products share has one batch, which oneDNN repeats.
+      const memory a =
+          kernel.input(0, matrices({e.a_step == 0 ? 1 : batches, m, e.k}, {m * e.k, ta ? 1 : e.k, ta ? e.m : 1}),
+                       first(batch, e.a_step) + first(row, ta ? 1 : e.k));
+      const memory b =
+          kernel.input(1, matrices({e.b_step == 0 ? 1 : batches, e.k, n}, {e.k * n, tb ? 1 : e.n, tb ? e.k : 1}),
+                       first(batch, e.b_step) + first(column, tb ? e.k : 1));
+      const memory y = kernel.output(0, matrices({batches, m, n}, {m * n, e.n, 1}),
+                                     first(batch, e.m * e.n) + first(row, e.n) + first(column, 1));
+      if (i > 0) kernel.begin_task();
+      const auto [found, is_new] = compiled.try_emplace(part.size);
+      if (is_new) found->second = kernel.compile<dnnl::matmul>(describe_product(a, b, y));
+      kernel.call(found->second, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}});
+    }
+  });
+}
 
 std::unique_ptr<Kernel> linear(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape;

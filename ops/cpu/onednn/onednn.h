@@ -16,6 +16,7 @@ std::string version();
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec);
+std::unique_ptr<Kernel> matmul(const KernelSpec& spec);
 std::unique_ptr<Kernel> linear(const KernelSpec& spec);
 std::unique_ptr<Kernel> linear_backward_data(const KernelSpec& spec);
 std::unique_ptr<Kernel> linear_backward_filter(const KernelSpec& spec);

@@ -58,9 +58,9 @@ struct Problem {
 bool applies(const Problem& problem, const Conv2dOptions& options, const KernelSpec& spec) {
   const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
   const Shape& filter = problem.filter;
-  return std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) && filter[0] % kLanes == 0 &&
-         filter[1] == kFilter && filter[2] == kFilter && filter[3] % kLanes == 0 && options.stride == Extent2d(1) &&
-         options.dilation == Extent2d(1) && options.groups == 1 && vectors_available();
+  return !spec.direct && std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) &&
+         filter[0] % kLanes == 0 && filter[1] == kFilter && filter[2] == kFilter && filter[3] % kLanes == 0 &&
+         options.stride == Extent2d(1) && options.dilation == Extent2d(1) && options.groups == 1 && vectors_available();
 }
 
 /// Against a direct convolution: few tiles do not repay the transform of the filter, and tiles that mostly hang over

@@ -85,6 +85,7 @@ ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const
   problem.y = y.shape;
   problem.options = options;
   problem.tf32 = spec.tf32;
+  problem.direct = spec.direct;
   problem.deterministic = spec.deterministic;
   problem.benchmark = spec.benchmark;
   problem.workspace_limit = spec.workspace_limit;

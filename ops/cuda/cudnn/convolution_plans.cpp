@@ -314,7 +314,13 @@ Hash ConvolutionProblem::hash() const {
   key.add(static_cast<int>(direction)).add(static_cast<int>(dtype));
   for (const Shape& shape : {x, w, y}) attribute::add_to(key, shape);
   for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) attribute::add_to(key, extent);
-  key.add(bias).add(relu).add(tf32).add(deterministic).add(benchmark).add(static_cast<std::uint64_t>(workspace_limit));
+  key.add(bias)
+      .add(relu)
+      .add(tf32)
+      .add(direct)
+      .add(deterministic)
+      .add(benchmark)
+      .add(static_cast<std::uint64_t>(workspace_limit));
   return key.add(multiprocessors).add(device).add(properties);
 }
 
@@ -329,6 +335,10 @@ bool ConvolutionCandidate::compiles() const {
 bool ConvolutionCandidate::suits(const ConvolutionProblem& problem) const {
   if (workspace_bytes > problem.workspace_limit) return false;
   if (problem.deterministic && !deterministic()) return false;
+  const auto transforms = {CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD,
+                           CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+                           CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
+  if (problem.direct && std::ranges::any_of(transforms, [&](auto note) { return has(note); })) return false;
   if (has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
   const bool rounds_f32 = has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   return problem.dtype != DType::f32 || problem.tf32 || !rounds_f32;
@@ -438,8 +448,9 @@ std::string why_no_plan(const ConvolutionProblem& problem) {
     return message("[conv2d] none of cuDNN's plans works for the ", problem.description(), ": ",
                    unusable.begin()->first, ": ", unusable.begin()->second);
   }
-  return message("[conv2d] cuDNN has no ", problem.deterministic ? "deterministic " : "", "algorithm for the ",
-                 problem.description(), " within ", problem.workspace_limit, " bytes of workspace",
+  return message("[conv2d] cuDNN has no ", problem.deterministic ? "deterministic " : "",
+                 problem.direct ? "direct " : "", "algorithm for the ", problem.description(), " within ",
+                 problem.workspace_limit, " bytes of workspace",
                  problem.dtype == DType::f32 && !problem.tf32 ? " and without tf32" : "", ": allow more workspace",
                  problem.deterministic ? ", or set deterministic: false" : "");
 }

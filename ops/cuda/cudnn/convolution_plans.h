@@ -1,8 +1,9 @@
 #pragma once
 // The implementations that cuDNN has for a convolution. cuDNN's heuristics rank its engines for a problem and a device;
-// those that violate the caller's requirements (bitwise reproducible, no tf32, limited workspace) are left out, and a
-// few of the others become execution plans. Given the properties of a device, none of this needs the device; otherwise
-// plans are made with a cuDNN handle of this thread's for the device, and any handle of the device may execute them.
+// those that violate the caller's requirements (bitwise reproducible, direct, no tf32, limited workspace) are left out,
+// and a few of the others become execution plans. Given the properties of a device, none of this needs the device;
+// otherwise plans are made with a cuDNN handle of this thread's for the device, and any handle of the device may
+// execute them.
 
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@ struct ConvolutionProblem {
   bool bias = false;  ///< forward: add a bias [K]
   bool relu = false;  ///< forward: ReLU after the bias (the activation of `options` is ignored)
   bool tf32 = false;
+  bool direct = false;  ///< neither Winograd's algorithm nor Fourier transforms
   bool deterministic = true;
   bool benchmark = false;                                ///< plans will be timed: offer more, of different engines
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes

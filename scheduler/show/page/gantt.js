@@ -22,7 +22,8 @@ const is_needed = (pace, i) => i + 1 === pace.length || edges.has(`${pace[i]} ${
     if (heading) draw(chart, 'text', {class: 'group-name', x: 12, y: top - 6}, run.name);
     for (let s = 0; s < used; ++s) {
       const y = top + s * (kRow + kGap);
-      draw(chart, 'text', {class: 'row-name', x: 12, y: y + kRow / 2 + 4}, `stream ${s}`);
+      draw(chart, 'text', {class: 'row-name', x: 12, y: y + kRow / 2 + 4},
+           s < N.streams - N.links ? `stream ${s}` : `link ${s - N.streams + N.links}`);
       draw(chart, 'line', {class: 'grid', x1: 0, x2: '100%', y1: y + kRow + kGap / 2, y2: y + kRow + kGap / 2});
     }
 

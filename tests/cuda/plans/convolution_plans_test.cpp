@@ -92,6 +92,24 @@ TEST_CASE("an engine that is compiled when its plan is built is used only if the
   CHECK(plans_if([](const std::string&) { return true; }).front()->name == first);
 }
 
+TEST_CASE("candidates that transform images are left out where direct convolutions are asked for") {
+  const ConvolutionProblem any = problem();
+  ConvolutionProblem direct = any;
+  direct.direct = true;
+  CHECK(direct.hash() != any.hash());
+  // cuDNN has none that does for images [N,H,W,C] on an H200.
+  auto candidates = cuda::convolution_candidates(any);
+  for (cuda::ConvolutionCandidate& candidate : candidates) {
+    CHECK(candidate.suits(direct) == candidate.suits(any));
+    for (const auto note : {CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD,
+                            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6}) {
+      candidate.numerical_notes = {note};
+      CHECK(candidate.suits(any) == (candidate.workspace_bytes <= any.workspace_limit));
+      CHECK_FALSE(candidate.suits(direct));
+    }
+  }
+}
+
 TEST_CASE("candidates that round f32 or sum in any order are left out unless they are allowed") {
   std::size_t rounding = 0, unordered = 0;
   for (const Direction direction : kDirections) {

@@ -35,6 +35,9 @@ models::ModelOptions native_options(const std::string& model) {
   for (const char* small : {"resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "pathnet"}) {
     if (starts(small)) return {.classes = 10, .image_shape = {32, 32, 3}, .auxiliary = true};
   }
+  if (starts("unet")) return {.classes = 2, .image_shape = {128, 128, 3}};
+  if (starts("dcgan")) return {.classes = 2, .image_shape = {64, 64, 3}};
+  if (starts("siamese")) return {.classes = 2, .image_shape = {28, 56, 1}};
   const std::int64_t extent = starts("inception") ? 299 : 224;
   return {.classes = 1000, .image_shape = {extent, extent, 3}, .auxiliary = true};
 }
@@ -83,8 +86,9 @@ void collect(const std::string& model, Problems& problems) {
   const auto network = models::make_model(model, session, options);
   const Shape& image = options.image_shape;
   const Step step = session.step();
-  const auto heads = network->heads(Array(DType::f32, {2, image[0], image[1], image[2]}));
-  backward(training_loss(heads, Array(DType::i32, {2})));
+  const bool of_pixels = models::model_task(model) == models::Task::segmentation;
+  const Tensor labels = Array(DType::i32, of_pixels ? Shape{2, image[0], image[1]} : Shape{2});
+  backward(network->training_step(Array(DType::f32, {2, image[0], image[1], image[2]}), labels, labels).objectives);
   const StepGraph& graph = session.tape().graph();
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     if (const auto found = convolution(graph, id)) problems.emplace(found->hash(), *found);

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/cuda/libraries.h"
 #include "tests/cuda/recording/world.h"
 
 namespace {
@@ -91,6 +92,13 @@ cudnnStatus_t set_described_device(SetAttribute* set, cudnnBackendDescriptor_t d
 }
 
 }  // namespace
+
+/// Libraries that are linked are never missing, unless a test says so.
+std::string braid::cuda::missing_library() {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  return world.take_fault("missing_library") == 0 ? "" : "a library is missing";
+}
 
 extern "C" {
 

@@ -1,0 +1,66 @@
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "apps/commands.h"
+#include "core/text.h"
+#include "data/contact_sheet.h"
+#include "data/image_file.h"
+#include "models/dcgan.h"
+#include "train/checkpoint/files.h"
+#include "train/run/factories.h"
+#include "train/run/predictor.h"
+#include "train/run/run_folder.h"
+
+namespace braid::apps {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct SampleArguments {
+  std::string run, output = "samples.png";
+  std::int64_t count = 48;
+  std::uint64_t seed = 0;
+};
+
+void sample(const SampleArguments& arguments) {
+  const fs::path folder = arguments.run;
+  const RunConfig run = read_run_config(folder / RunFolder::kConfig);
+  BRAID_CHECK(!run.together, ConfigError, arguments.run,
+              ": expected a single job: give the folder of one job instead of that of the run");
+  TrainConfig config = run.jobs.front().training;
+  config.session.costs.clear();
+  config.session.seed = arguments.seed;
+  Predictor trained(config, folder / RunFolder::kModel);
+  auto* const gan = dynamic_cast<models::Dcgan*>(&trained.model());
+  BRAID_CHECK(gan != nullptr, ConfigError, arguments.run, ": the network '", config.model.title(),
+              "' makes no images: expected a run of 'dcgan'");
+  gan->eval();
+  Step step = trained.session().step();
+  const NoGrad no_grad;
+  const Tensor images = cast(gan->generate(arguments.count, config.dtype), DType::f32);
+  step.run();
+  const TransformOptions transform = loader_options(config, Split::test).transform;
+  write_file(arguments.output, encode_png(contact_sheet({.images = images.array(), .labels = {}}, transform, {})));
+  std::cout << "wrote " << arguments.output << ": " << plural(arguments.count, "image") << " by "
+            << config.model.title() << std::endl;
+}
+
+}  // namespace
+
+void add_sample(CLI::App& app) {
+  const auto arguments = std::make_shared<SampleArguments>();
+  CLI::App* command = app.add_subcommand("sample", "Draw images that a generative network has learned to make");
+  command->add_option("run", arguments->run, "Folder of a run of 'dcgan'")->type_name("FOLDER")->required();
+  command->add_option("-o,--output", arguments->output, "PNG file of the images (default: samples.png)")
+      ->type_name("FILE");
+  command->add_option("--count", arguments->count, "How many images (default: 48)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 48));
+  command->add_option("--seed", arguments->seed, "Another number gives other images")->type_name("N");
+  command->footer("Example:\n  braid sample runs/dcgan_fashion_mnist-1 -o samples.png");
+  command->callback([arguments] { sample(*arguments); });
+}
+
+}  // namespace braid::apps

@@ -1,0 +1,41 @@
+# The headers for users, made in include/braid of the build and installed from there. In the sources, headers include each
+# other from the repository's root, as "core/shape.h". Users may have a core/shape.h of their own, so for them this becomes
+# <braid/core/shape.h>, and include/ is the only folder that their compilers search.
+#
+# Also the script that makes them: cmake -DFROM=<sources> -DTO=<include/braid> "-DHEADERS=core/shape.h;…" -P BraidHeaders.cmake
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  foreach(header IN LISTS HEADERS)
+    file(READ ${FROM}/${header} text)
+    string(REGEX REPLACE "#include \"(braid/)?([^\"]+)\"" "#include <braid/\\2>" text "${text}")
+    string(REGEX REPLACE "^braid/" "" header ${header})
+    set(previous)
+    if(EXISTS ${TO}/${header})
+      file(READ ${TO}/${header} previous)
+    endif()
+    if(NOT "${text}" STREQUAL "${previous}")  # what includes an unchanged header is not compiled again
+      file(WRITE ${TO}/${header} "${text}")
+    endif()
+  endforeach()
+  return()
+endif()
+
+set(folders braid core ops autograd scheduler runtime models data train)
+list(TRANSFORM folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/\\1/*.h" OUTPUT_VARIABLE globs)
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${globs})
+# Users reach the backends through the headers one level up; the backends' own headers stay private.
+list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|mpi|policies)/|/(json_part|own_kernels).h$")
+set(public ${headers})
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+list(TRANSFORM public REPLACE "^braid/" "")
+list(TRANSFORM public PREPEND ${PROJECT_BINARY_DIR}/include/braid/)
+
+set(stamp ${PROJECT_BINARY_DIR}/include/headers.stamp)
+add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${public} DEPENDS ${sources} ${CMAKE_CURRENT_LIST_FILE} VERBATIM
+  COMMENT "Making the headers for users"
+  COMMAND ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR} -DTO=${PROJECT_BINARY_DIR}/include/braid "-DHEADERS=${headers}"
+          -P ${CMAKE_CURRENT_LIST_FILE}
+  COMMAND ${CMAKE_COMMAND} -E touch ${stamp})
+add_custom_target(braid_headers ALL DEPENDS ${stamp})
+add_dependencies(braid braid_headers)
+target_sources(braid INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_BINARY_DIR}/include FILES ${public})

@@ -1,0 +1,38 @@
+#pragma once
+// Rules by which most ops are divided into shards of the samples.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/op.h"
+
+namespace braid {
+
+/// Inputs and outputs lie as given, the last layout being that of all that follow. Nothing if no input does that is to
+/// be split.
+inline std::optional<Divided> divided(const Division& node, std::vector<Layout> inputs, std::vector<Layout> outputs,
+                                      OpPtr op = nullptr) {
+  inputs.resize(node.inputs.size(), inputs.back());
+  outputs.resize(node.outputs.size(), outputs.back());
+  bool any = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    any = any || (inputs[i] == Layout::split && node.layouts[i] == Layout::split);
+  }
+  if (!any) return std::nullopt;
+  return Divided{.inputs = std::move(inputs), .outputs = std::move(outputs), .op = std::move(op)};
+}
+
+/// Rows of all inputs make rows of all outputs. With `op`, which computes them.
+inline std::optional<Divided> divided_by_rows(const Division& node, OpPtr op = nullptr) {
+  return divided(node, {Layout::split}, {Layout::split}, std::move(op));
+}
+
+/// The same for a map that is linear in all inputs: it may also be applied to all summands of a sum, or of a mean.
+inline std::optional<Divided> divided_linearly(const Division& node) {
+  const Layout first = node.layouts.front();
+  const bool alike = std::ranges::all_of(node.layouts, [&](Layout layout) { return layout == first; });
+  if (!alike || !is_partial(first)) return divided_by_rows(node);
+  return Divided{.inputs = std::vector(node.inputs.size(), first), .outputs = std::vector(node.outputs.size(), first)};
+}
+
+}  // namespace braid

@@ -1,0 +1,171 @@
+#include "ops/rewrites/fuse_elementwise.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/common/expression_program.h"
+
+namespace braid::ops {
+
+namespace {
+
+/// An expression of recorded values.
+struct Chain {
+  Expression expression;
+  std::vector<ValueId> inputs;
+};
+
+const Elementwise* as_elementwise(const Op& op) { return dynamic_cast<const Elementwise*>(&op); }
+
+/// The outer expression with the inner one in place of the value; empty if that is too long.
+std::optional<Chain> composed(const Chain& outer, ValueId value, const Chain& inner) {
+  const std::size_t instructions = outer.expression.instructions.size() + inner.expression.instructions.size();
+  const std::size_t constants = outer.expression.constants.size() + inner.expression.constants.size();
+  if (instructions > Expression::kMaxInstructions || constants > Expression::kMaxConstants) return {};
+  Chain result;
+  result.inputs = inner.inputs;
+  for (const ValueId input : outer.inputs) {
+    if (input != value && std::ranges::count(result.inputs, input) == 0) result.inputs.push_back(input);
+  }
+  if (result.inputs.size() > Expression::kMaxInputs) return {};
+
+  ExpressionBuilder builder;
+  const auto input_term = [&](ValueId input) {
+    return builder.input(static_cast<std::size_t>(std::ranges::find(result.inputs, input) - result.inputs.begin()));
+  };
+  /// Adds the instructions of a chain and returns the value of its expression.
+  const auto add = [&](const Chain& chain, const auto& term_of) {
+    std::vector<Term> results;
+    const auto term = [&](std::uint8_t operand) {
+      if (operand < Expression::kFirstConstant) return term_of(chain.inputs[operand]);
+      if (operand >= Expression::kFirstResult) return results[operand - std::size_t{Expression::kFirstResult}];
+      return builder.constant(chain.expression.constants[operand - std::size_t{Expression::kFirstConstant}]);
+    };
+    for (const Instruction& instruction : chain.expression.instructions) {
+      const Term a = term(instruction.a), b = term(instruction.b);
+      results.push_back(builder.apply(instruction.function, a, b));
+    }
+    return term(chain.expression.result());
+  };
+  const Term inner_value = add(inner, input_term);
+  const Term outer_value = add(outer, [&](ValueId input) { return input == value ? inner_value : input_term(input); });
+  InlineList<std::uint8_t, Expression::kMaxInputs> used;
+  result.expression = builder.finish(outer_value, used);
+  std::vector<ValueId> inputs;
+  for (const std::uint8_t i : used) inputs.push_back(result.inputs[i]);
+  if (!ExpressionProgram::fits(result.expression)) return {};
+  result.inputs = std::move(inputs);
+  return result;
+}
+
+class Fusion {
+ public:
+  explicit Fusion(const StepGraph& graph)
+      : graph_(graph),
+        readers_(static_cast<std::size_t>(graph.value_count())),
+        overwriter_(static_cast<std::size_t>(graph.value_count()), kNoNode),
+        chains_(static_cast<std::size_t>(graph.node_count())),
+        absorbed_(static_cast<std::size_t>(graph.node_count())),
+        grown_(static_cast<std::size_t>(graph.node_count())) {
+    for (const Node& node : graph.nodes()) {
+      for (const ValueId input : graph.inputs(node)) ++readers_[index(input)];
+    }
+    for (const Value& value : graph.values()) {
+      if (value.previous != kNoValue) overwriter_[index(value.previous)] = value.producer;
+    }
+  }
+
+  /// Whether anything was fused.
+  bool find() {
+    bool any = false;
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      const Elementwise* op = as_elementwise(*graph_.node(id).op);
+      if (op == nullptr) continue;
+      const auto inputs = graph_.inputs(id);
+      chains_[index(id)] = {op->attributes().expression, {inputs.begin(), inputs.end()}};
+      // The first operand's instructions come to stand first: a chain of operators needs fewest results at a time then.
+      for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) any |= absorb(id, *input);
+    }
+    return any;
+  }
+
+  RewrittenGraph rewrite() {
+    RewrittenGraph result;
+    result.values.assign(index(graph_.value_count()), kNoValue);
+    ValueId next = 0;
+    const auto add_sources = [&](ValueId end) {  // inputs and persistent tensors recorded before it
+      for (; next < end; ++next) {
+        const Value& value = graph_.value(next);
+        result.values[index(next)] = value.slot < 0 ? result.graph.add_input(value.desc)
+                                                    : result.graph.add_persistent(value.desc, value.kind, value.slot);
+      }
+    };
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      const Node& node = graph_.node(id);
+      add_sources(node.first_output);
+      next += node.output_count;
+      if (absorbed_[index(id)]) continue;
+      const Chain& chain = chains_[index(id)];
+      const bool longer = grown_[index(id)];
+      std::vector<ValueId> inputs;
+      for (const ValueId input : longer ? std::span<const ValueId>(chain.inputs) : graph_.inputs(id)) {
+        inputs.push_back(result.values[index(input)]);
+      }
+      const Shape shape = graph_.value(node.first_output).desc.shape;
+      const OpPtr op = longer ? std::make_shared<Elementwise>(chain.expression, shape) : node.op;
+      const ValueId output = result.graph.add_node(op, inputs, graph_.value(node.first_output).kind);
+      for (int i = 0; i < node.output_count; ++i) result.values[index(node.first_output + i)] = output + i;
+      result.recorded.push_back(id);
+    }
+    add_sources(graph_.value_count());
+    for (ValueId id = 0; id < graph_.value_count(); ++id) {
+      const Value& value = graph_.value(id);
+      const ValueId here = result.values[index(id)];
+      if (here != kNoValue && value.recomputed) result.graph.recompute(here);
+      if (here != kNoValue && value.kept) result.graph.keep(here);
+    }
+    return result;
+  }
+
+ private:
+  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+  /// Takes the node of an input into this one.
+  bool absorb(NodeId id, ValueId input) {
+    const Value &value = graph_.value(input), &output = graph_.value(graph_.output(id, 0));
+    const NodeId producer = value.producer;
+    if (producer == kNoNode || as_elementwise(*graph_.node(producer).op) == nullptr) return false;
+    if (readers_[index(input)] != 1 || value.kept || value.root != input || value.slot >= 0) return false;
+    if (value.kind != output.kind || value.recomputed != output.recomputed) return false;
+    if (value.desc != output.desc || computed_in(value.desc.dtype) != value.desc.dtype) return false;
+    const Chain& inner = chains_[index(producer)];
+    // Its inputs are read later then: they must still be there.
+    const auto overwritten = [&](ValueId read) {
+      const NodeId by = overwriter_[index(graph_.value(read).root)];
+      return by != kNoNode && by < id;
+    };
+    if (std::ranges::any_of(inner.inputs, overwritten)) return false;
+    std::optional<Chain> longer = composed(chains_[index(id)], input, inner);
+    if (!longer.has_value()) return false;
+    chains_[index(id)] = std::move(*longer);
+    absorbed_[index(producer)] = grown_[index(id)] = true;
+    return true;
+  }
+
+  const StepGraph& graph_;
+  std::vector<std::int32_t> readers_;  // per value
+  std::vector<NodeId> overwriter_;     // per value: the node that writes its next version
+  std::vector<Chain> chains_;          // per elementwise node
+  std::vector<bool> absorbed_;         // per node: it is part of another
+  std::vector<bool> grown_;            // per node: others are part of it
+};
+
+}  // namespace
+
+RewrittenGraph fuse_elementwise(StepGraph graph) {
+  Fusion fusion(graph);
+  if (!fusion.find()) return {std::move(graph)};
+  return fusion.rewrite();
+}
+
+}  // namespace braid::ops

@@ -1,0 +1,300 @@
+#include "ops/rewrites/partition.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ops/assign.h"
+#include "ops/collective.h"
+#include "ops/elementwise.h"
+#include "ops/strided_copy.h"
+
+namespace braid::ops {
+
+namespace {
+
+/// How a recorded value lies, and where it is in the graph of a rank.
+struct Place {
+  Layout layout = Layout::replicated;
+  bool needed_whole = false;
+  ValueId whole = kNoValue;         // on every rank; kNoValue: not yet, or never
+  std::vector<ValueId> parts = {};  // of the shards of this rank; empty: not yet, or never
+};
+
+class Partitioner {
+ public:
+  Partitioner(const StepGraph& recorded, const Partition& partition)
+      : recorded_(recorded),
+        partition_(partition),
+        per_rank_(partition.shards / partition.ranks),
+        places_(index(recorded.value_count())),
+        rules_(index(recorded.node_count())) {}
+
+  RewrittenGraph run() {
+    lay_out();
+    for (NodeId id = 0; id < recorded_.node_count(); ++id) {
+      const Node& node = recorded_.node(id);
+      add_sources(node.first_output);
+      next_ += node.output_count;
+      node_ = id;
+      rules_[index(id)].has_value() ? emit_parts(node, *rules_[index(id)]) : emit_whole(node);
+    }
+    add_sources(recorded_.value_count());
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
+  Place& place(ValueId value) { return places_[index(value)]; }
+
+  // Layouts, in recording order, and which values are needed whole.
+
+  void lay_out() {
+    std::vector<bool> read(places_.size());
+    for (const Node& node : recorded_.nodes()) {
+      for (const ValueId input : recorded_.inputs(node)) read[index(recorded_.value(input).root)] = true;
+    }
+    for (ValueId id = 0; id < recorded_.value_count(); ++id) {
+      if (recorded_.value(id).split) place(id).layout = Layout::split;
+    }
+    for (NodeId id = 0; id < recorded_.node_count(); ++id) {
+      const Node& node = recorded_.node(id);
+      std::vector<Layout> layouts;
+      for (const ValueId input : recorded_.inputs(node)) layouts.push_back(place(input).layout);
+      const auto inputs = recorded_.input_descs(id), outputs = recorded_.output_descs(id);
+      rules_[index(id)] = node.op->divide({inputs, outputs, layouts, static_cast<int>(partition_.shards)});
+      const std::optional<Divided>& rule = rules_[index(id)];
+      for (std::size_t i = 0; i < layouts.size(); ++i) {
+        const Layout wanted = rule.has_value() ? rule->inputs[i] : Layout::replicated;
+        if (wanted != layouts[i]) place(recorded_.inputs(node)[i]).needed_whole = true;
+      }
+      bool any_read = false;
+      for (int i = 0; i < node.output_count; ++i) {
+        const ValueId output = recorded_.output(id, i);
+        any_read = any_read || read[index(recorded_.value(output).root)];
+        if (rule.has_value()) place(output).layout = rule->outputs[static_cast<std::size_t>(i)];
+      }
+      for (int i = 0; i < node.output_count; ++i) {
+        const ValueId output = recorded_.output(id, i);
+        const Value& value = recorded_.value(output);
+        // A result is what a node is recorded for; what it computes beside values that are read is not.
+        const bool result = !any_read && !node.is_view;
+        if (kept(value) || value.desc.shape.size() == 1 || value.previous != kNoValue || result) {
+          place(output).needed_whole = true;
+        }
+      }
+    }
+  }
+
+  // The graph of this rank.
+
+  ValueId add(OpPtr op, std::span<const ValueId> inputs, ValueKind kind, NodeId recorded) {
+    const ValueId first = result_.graph.add_node(std::move(op), inputs, kind);
+    result_.recorded.push_back(recorded);
+    return first;
+  }
+  ValueId add(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind, NodeId recorded) {
+    return add(std::move(op), std::span(inputs.begin(), inputs.size()), kind, recorded);
+  }
+
+  /// Inputs and persistent tensors recorded before `end`.
+  void add_sources(ValueId end) {
+    for (; next_ < end; ++next_) {
+      const Value& value = recorded_.value(next_);
+      Place& here = place(next_);
+      if (value.slot >= 0) {
+        here.whole = result_.graph.add_persistent(value.desc, value.kind, value.slot);
+      } else if (!value.split) {
+        here.whole = result_.graph.add_input(value.desc);
+      } else {
+        const ValueId rows = result_.graph.add_input({value.desc.dtype, rows_of(value.desc.shape, partition_.ranks)});
+        provided_[next_] = rows;
+        if (per_rank_ == 1) here.parts = {rows};
+      }
+    }
+  }
+
+  static Shape rows_of(const Shape& shape, std::int64_t parts) {
+    return Division{.inputs = {}, .outputs = {}, .layouts = {}, .shards = static_cast<int>(parts)}.rows_of(shape);
+  }
+
+  void emit_whole(const Node& node) {
+    std::vector<ValueId> inputs;
+    for (const ValueId input : recorded_.inputs(node)) inputs.push_back(whole(input));
+    const ValueId first = add(node.op, inputs, recorded_.value(node.first_output).kind, node_);
+    for (int i = 0; i < node.output_count; ++i) {
+      place(node.first_output + i).whole = first + i;
+      copy_flags(node.first_output + i, first + i);
+    }
+  }
+
+  void emit_parts(const Node& node, const Divided& rule) {
+    const auto inputs = recorded_.inputs(node);
+    std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_whole = rule.inputs[i] == Layout::replicated;
+      ValueId shared = is_whole ? whole(inputs[i]) : kNoValue;
+      if (is_whole && !rule.factors.empty() && rule.factors[i] != 1) {
+        shared =
+            add(std::make_shared<Scale>(rule.factors[i]), {shared}, recorded_.value(node.first_output).kind, node_);
+      }
+      for (std::int64_t s = 0; s < per_rank_; ++s) {
+        of_shards[static_cast<std::size_t>(s)].push_back(is_whole ? shared : part(inputs[i], s));
+      }
+    }
+    for (std::int64_t s = 0; s < per_rank_; ++s) {
+      std::vector<ValueId>& own = of_shards[static_cast<std::size_t>(s)];
+      if (rule.takes_number) own.push_back(number(s));
+      const ValueId first =
+          add(rule.op != nullptr ? rule.op : node.op, own, recorded_.value(node.first_output).kind, node_);
+      for (int i = 0; i < node.output_count; ++i) {
+        place(node.first_output + i).parts.push_back(first + i);
+        copy_flags(node.first_output + i, first + i);
+      }
+    }
+    for (int i = 0; i < node.output_count; ++i) {
+      const ValueId output = node.first_output + i;
+      if (is_partial(place(output).layout) && place(output).needed_whole) await(output);
+    }
+  }
+
+  void copy_flags(ValueId recorded, ValueId here) {
+    if (recorded_.value(recorded).recomputed) result_.graph.recompute(here);
+  }
+
+  /// The number of a shard of this rank.
+  ValueId number(std::int64_t shard) {
+    const auto [found, is_new] = numbers_.try_emplace(shard, kNoValue);
+    if (is_new) found->second = add(std::make_shared<ShardNumber>(shard, per_rank_), {}, ValueKind::activation, node_);
+    return found->second;
+  }
+
+  /// What a shard of this rank has of a split or partial value.
+  ValueId part(ValueId value, std::int64_t shard) {
+    Place& here = place(value);
+    if (here.parts.empty()) {
+      const auto provided = provided_.find(value);
+      for (std::int64_t s = 0; s < per_rank_; ++s) {
+        here.parts.push_back(provided != provided_.end() ? own_rows(value, provided->second, s)
+                                                         : add(std::make_shared<ShardRows>(partition_.shards),
+                                                               {whole(value), number(s)}, kind(value), node_));
+      }
+    }
+    return here.parts[static_cast<std::size_t>(shard)];
+  }
+
+  /// The rows of a shard among those that the host provides for this rank.
+  ValueId own_rows(ValueId value, ValueId provided, std::int64_t shard) {
+    const Shape rows = rows_of(recorded_.value(value).desc.shape, partition_.shards);
+    std::vector<std::int64_t> begin(static_cast<std::size_t>(rows.rank()));
+    begin.front() = shard * rows[0];
+    return add(std::make_shared<Window>(begin, rows, 0.0), {provided}, kind(value), node_);
+  }
+
+  /// Kept is the root of what is kept.
+  bool kept(const Value& value) const { return recorded_.value(value.root).kept; }
+  ValueKind kind(ValueId value) const { return recorded_.value(value).kind; }
+  NodeId producer(ValueId value) const {
+    const NodeId producer = recorded_.value(value).producer;
+    return producer == kNoNode ? node_ : producer;
+  }
+
+  /// A value with all its elements.
+  ValueId whole(ValueId value) {
+    Place& here = place(value);
+    if (here.whole != kNoValue) return here.whole;
+    if (is_partial(here.layout)) {
+      reduce();
+    } else {
+      std::vector<ValueId> parts;
+      for (std::int64_t s = 0; s < per_rank_; ++s) parts.push_back(part(value, s));
+      here.whole = add(std::make_shared<AllGather>(partition_.ranks), parts, kind(value), producer(value));
+    }
+    return here.whole;
+  }
+
+  /// The sum or mean will be needed.
+  void await(ValueId value) {
+    awaited_.push_back(value);
+    awaited_bytes_ += static_cast<std::int64_t>(recorded_.value(value).bytes());
+    if (awaited_bytes_ >= partition_.bucket_bytes) reduce();
+  }
+
+  /// Communicates all that is awaited, the types apart. What has 16 bits is added in f32.
+  void reduce() {
+    std::vector<ValueId> waiting = std::exchange(awaited_, {});
+    awaited_bytes_ = 0;
+    const auto type = [&](ValueId value) { return computed_in(recorded_.value(value).desc.dtype); };
+    while (!waiting.empty()) {
+      const DType dtype = type(waiting.front());
+      std::vector<ValueId> bucket;
+      std::ranges::copy_if(waiting, std::back_inserter(bucket), [&](ValueId value) { return type(value) == dtype; });
+      std::erase_if(waiting, [&](ValueId value) { return type(value) == dtype; });
+      reduce(bucket, dtype);
+    }
+  }
+
+  void reduce(std::span<const ValueId> bucket, DType dtype) {
+    std::vector<ValueId> leaves;
+    std::vector<std::int64_t> divisors;
+    for (const ValueId value : bucket) {
+      const bool rounds = recorded_.value(value).desc.dtype != dtype;
+      for (const ValueId part : place(value).parts) {
+        leaves.push_back(rounds ? add(std::make_shared<Cast>(dtype), {part}, kind(value), producer(value)) : part);
+      }
+      divisors.push_back(place(value).layout == Layout::partial_mean ? partition_.shards : 1);
+    }
+    const ValueId first =
+        add(std::make_shared<AllReduce>(partition_.ranks, partition_.shards, partition_.exact, std::move(divisors)),
+            leaves, kind(bucket.back()), producer(bucket.back()));
+    std::vector<ValueId> updates, updated;
+    for (std::size_t i = 0; i < bucket.size(); ++i) {
+      const Value& value = recorded_.value(bucket[i]);
+      ValueId& here = place(bucket[i]).whole = first + static_cast<ValueId>(i);
+      if (value.desc.dtype != dtype) {
+        here = add(std::make_shared<Cast>(value.desc.dtype), {here}, value.kind, producer(bucket[i]));
+      }
+      if (value.previous == kNoValue) continue;
+      updates.push_back(place(value.previous).whole);
+      updates.push_back(here);
+      updated.push_back(bucket[i]);
+    }
+    if (updates.empty()) return;
+    const ValueId version = add(std::make_shared<Assign>(), updates, kind(updated.back()), producer(updated.back()));
+    for (std::size_t i = 0; i < updated.size(); ++i) place(updated[i]).whole = version + static_cast<ValueId>(i);
+  }
+
+  void finish() {
+    if (!awaited_.empty()) reduce();
+    for (ValueId id = 0; id < recorded_.value_count(); ++id) {
+      Place& here = place(id);
+      const Value& value = recorded_.value(id);
+      if (here.needed_whole && here.whole == kNoValue) whole(id);
+      const auto provided = provided_.find(id);
+      result_.values.push_back(provided != provided_.end() ? provided->second : here.whole);
+      if (kept(value) && here.whole != kNoValue) result_.graph.keep(here.whole);
+    }
+  }
+
+  const StepGraph& recorded_;
+  const Partition& partition_;
+  const std::int64_t per_rank_;
+  std::vector<Place> places_;                  // per recorded value
+  std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
+  RewrittenGraph result_;
+  ValueId next_ = 0;                         // the first recorded value that is not here yet
+  NodeId node_ = 0;                          // the recorded node that is divided
+  std::map<ValueId, ValueId> provided_;      // split input → its rows of this rank
+  std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number
+  std::vector<ValueId> awaited_;             // partial values to communicate, in the order in which they are made
+  std::int64_t awaited_bytes_ = 0;
+};
+
+}  // namespace
+
+RewrittenGraph partition(const StepGraph& recorded, const Partition& partition) {
+  return Partitioner(recorded, partition).run();
+}
+
+}  // namespace braid::ops

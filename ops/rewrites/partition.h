@@ -1,0 +1,23 @@
+#pragma once
+// The step of one rank, from the step of all: samples are split over the shards, parameters are on every rank. Ops say
+// how they are divided (Op::divide). Where a value lies otherwise than a reader needs it, communication comes between.
+// This is a rewrite of the recorded step, after the gradients, so that these need no rules of their own: the gradient
+// of a filter is a partial sum over the shards, and its all-reduce follows from that.
+
+#include "ops/rewrites/rewritten_graph.h"
+
+namespace braid::ops {
+
+struct Partition {
+  std::int64_t ranks = 1;
+  std::int64_t shards = 1;  ///< of all ranks
+  bool exact = false;       ///< AllReduceAttributes::exact
+  /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+};
+
+/// Inputs that are split have the rows of all ranks in the recorded graph, and those of this rank in the result.
+/// Results, kept values and single elements are there whole on every rank.
+RewrittenGraph partition(const StepGraph& recorded, const Partition& partition);
+
+}  // namespace braid::ops

@@ -1,0 +1,60 @@
+#include "ops/softmax.h"
+
+#include "ops/common/check.h"
+#include "ops/common/divide.h"
+
+namespace braid::ops {
+
+namespace {
+
+std::string_view shown_name(const SoftmaxAttributes& attributes) {
+  return attributes.logarithm ? "log_softmax" : "softmax";
+}
+
+void infer_softmax(std::string_view op, const SoftmaxAttributes& attributes, const ValueDesc& x,
+                   std::vector<OutputDesc>& outputs) {
+  check_floating(op, "an input", x);
+  BRAID_CHECK(attributes.axis >= 0 && attributes.axis < x.shape.rank(), ShapeError, "[", op,
+              "] expected an axis below ", x.shape.rank(), ", got ", attributes.axis, " (input is ", x.shape, ")");
+  outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = 0});
+}
+
+}  // namespace
+
+void Softmax::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(shown_name(attributes_), inputs, 1);
+  infer_softmax(shown_name(attributes_), attributes_, inputs[0], outputs);
+}
+
+Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = Op::work(inputs, outputs);
+  work.flops = 20 * static_cast<double>(outputs[0].shape.size());
+  return work;
+}
+
+void Softmax::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, context.emit(std::make_shared<SoftmaxBackward>(attributes()),
+                                             {context.output_gradient(0), context.output(0)}));
+}
+
+void SoftmaxBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_value(name(), "an output", inputs[1], inputs[0]);
+  infer_softmax(name(), attributes_, inputs[0], outputs);
+}
+
+Work SoftmaxBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = Op::work(inputs, outputs);
+  work.flops = (attributes_.logarithm ? 16 : 5) * static_cast<double>(outputs[0].shape.size());
+  return work;
+}
+
+std::optional<Divided> Softmax::divide(const Division& node) const {
+  return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
+}
+
+std::optional<Divided> SoftmaxBackward::divide(const Division& node) const {
+  return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
+}
+
+}  // namespace braid::ops

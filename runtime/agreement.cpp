@@ -1,0 +1,69 @@
+#include "runtime/agreement.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace braid {
+
+namespace {
+
+template <class T>
+std::vector<T> of_all_ranks(const ParallelOptions& parallel, const T& value) {
+  std::vector<T> values(static_cast<std::size_t>(parallel.ranks()), value);
+  if (parallel.ranks() > 1) parallel.communicator->all_gather(&value, values.data(), sizeof(T), {});
+  return values;
+}
+
+std::string broadcast(const ParallelOptions& parallel, std::string text, int root) {
+  auto size = static_cast<std::int64_t>(text.size());
+  parallel.communicator->broadcast(&size, sizeof(size), root, {});
+  text.resize(static_cast<std::size_t>(size));
+  parallel.communicator->broadcast(text.data(), size, root, {});
+  return text;
+}
+
+/// The first rank with another hash than rank 0's; 0 if there is none.
+int first_other(const ParallelOptions& parallel, const Hash& hash) {
+  const std::vector<Hash> hashes = of_all_ranks(parallel, hash);
+  const auto other = std::ranges::find_if(hashes, [&](const Hash& its) { return its != hashes.front(); });
+  return other == hashes.end() ? 0 : static_cast<int>(other - hashes.begin());
+}
+
+/// The line of a text that this place is in, without its indentation.
+std::string line_at(const std::string& text, std::size_t place) {
+  const std::size_t begin = place == 0 ? 0 : text.rfind('\n', place - 1) + 1;
+  const std::string line = text.substr(begin, text.find('\n', place) - begin);
+  return line.substr(std::min(line.size(), line.find_first_not_of(' ')));
+}
+
+}  // namespace
+
+void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::string_view what) {
+  const int other = first_other(parallel, hash);
+  BRAID_CHECK(other == 0, CommunicationError, "[parallel] ", what, " of rank ", other,
+              " is not that of rank 0: all ranks must run the same program with the same config on like devices");
+}
+
+void require_same_text(const ParallelOptions& parallel, const std::string& text, std::string_view what) {
+  const int other = first_other(parallel, Hash().add(text));
+  if (other == 0) return;
+  const std::string first = broadcast(parallel, text, 0), second = broadcast(parallel, text, other);
+  const auto place = static_cast<std::size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
+  throw CommunicationError(message("[parallel] ", what, " of rank ", other, " has '", line_at(second, place),
+                                   "' where that of rank 0 has '", line_at(first, place),
+                                   "': all ranks must be given the same"));
+}
+
+std::string of_first_rank(const ParallelOptions& parallel, std::string text) {
+  return parallel.ranks() > 1 ? broadcast(parallel, std::move(text), 0) : text;
+}
+
+void abandon_ranks(const ParallelOptions& parallel, const std::string& why) {
+  if (parallel.ranks() > 1) parallel.communicator->abort(message("rank ", rank(parallel), ' ', why));
+}
+
+double largest(const ParallelOptions& parallel, double value) {
+  return std::ranges::max(of_all_ranks(parallel, value));
+}
+
+}  // namespace braid

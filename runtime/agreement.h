@@ -1,0 +1,28 @@
+#pragma once
+// What ranks must decide alike. Each call is made by all ranks, while no step runs.
+
+#include <string>
+#include <string_view>
+
+#include "core/hash.h"
+#include "core/parallel_options.h"
+
+namespace braid {
+
+/// Throws CommunicationError, on all ranks, unless they pass equal hashes; `what` is hashed, as "the plan of a step".
+void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::string_view what);
+
+/// The same for texts; the error shows the first line that is another on some rank.
+void require_same_text(const ParallelOptions& parallel, const std::string& text, std::string_view what);
+
+/// The largest of the ranks' values.
+double largest(const ParallelOptions& parallel, double value);
+
+/// Ends the calls of the other ranks, which would wait for this one, with a CommunicationError: "rank 2 failed: …". May
+/// be called by one rank, at any time; `why` follows the rank.
+void abandon_ranks(const ParallelOptions& parallel, const std::string& why);
+
+/// That of rank 0, on all ranks.
+std::string of_first_rank(const ParallelOptions& parallel, std::string text);
+
+}  // namespace braid

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Checks that a project with headers named like Braid's (tests/package) can use Braid: found by find_package, found by
+# pkg-config, and added as a folder; the last also compiles every header for users alone. The programs of docs/cpp are
+# built likewise, and run under sanitizers. Compilers are GCC and, if it is there, Clang.
+#
+#   scripts/check_package.sh PREFIX [WORK]     PREFIX: where Braid is installed; WORK: folder for the builds
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+prefix=${1:?usage: scripts/check_package.sh PREFIX [WORK]}
+work=${2:-build/package}
+
+mkdir -p "$work"
+compilers=(g++)
+for clang in clang++-16 clang++; do
+  if command -v "$clang"; then
+    compilers+=("$clang")
+    break
+  fi
+done
+for compiler in "${compilers[@]}"; do
+  echo "-- find_package, $compiler"
+  cmake -S tests/package -B "$work/found_$compiler" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log"
+  cmake --build "$work/found_$compiler"
+  "$work/found_$compiler/package_user"
+done
+
+for compiler in "${compilers[@]}"; do
+  echo "-- the programs of docs/cpp, $compiler, with AddressSanitizer and UndefinedBehaviorSanitizer"
+  cmake -S docs/cpp -B "$work/pages_$compiler" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_CXX_FLAGS="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all" >"$work/log"
+  cmake --build "$work/pages_$compiler"
+  ctest --test-dir "$work/pages_$compiler" --output-on-failure
+done
+
+echo '-- pkg-config'
+if command -v pkg-config >/dev/null; then
+  read -ra flags < <(PKG_CONFIG_PATH="$(dirname "$(find "$prefix" -name braid.pc)")" pkg-config --cflags --libs braid)
+  g++ -std=c++20 -Wall -Wextra -Wconversion -Werror -I"$work/found_g++/own" tests/package/main.cpp "${flags[@]}" -o "$work/by_pkg_config"
+  "$work/by_pkg_config"
+else
+  echo 'skipped (not installed)'
+fi
+
+compiler=${compilers[-1]}
+echo "-- add_subdirectory, every header alone, $compiler"
+cmake -S tests/package -B "$work/added" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DBRAID_SOURCE="$PWD" \
+  -DBRAID_CUDA=OFF -DBRAID_ONEDNN=OFF >"$work/log"
+cmake --build "$work/added" --target each_header

@@ -1,0 +1,19 @@
+#pragma once
+// Tables of mistakes: each ends in an exception that says what is wrong, and in nothing else.
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+
+namespace braid::testing {
+
+struct Misuse {
+  std::string what;  ///< the mistake, as "two steps are open at once"
+  std::string says;  ///< part of the message
+  std::function<void()> make;
+};
+
+/// Checks that every mistake throws a braid::Error with that message.
+void check_misuses(std::initializer_list<Misuse> table);
+
+}  // namespace braid::testing

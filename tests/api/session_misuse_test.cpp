@@ -1,0 +1,461 @@
+// Mistakes with sessions, steps and tensors.
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <thread>
+
+#include "tests/api/misuse.h"
+#include "tests/api/one_layer.h"
+
+namespace braid {
+
+namespace {
+
+using testing::check_misuses;
+
+using testing::kOnes;
+using testing::OneLayer;
+
+}  // namespace
+
+TEST_CASE("mistakes with steps say what is wrong") {
+  OneLayer f;
+  check_misuses({
+      {"an input outside a step", "no step is being recorded", [&] { Tensor{kOnes}; }},
+      {"a parameter outside a step", "no step is being recorded", [&] { Tensor{f.w}; }},
+      {"an update outside a step", "no step is being recorded", [&] { f.sgd.step(); }},
+      {"two steps are open at once", "is being recorded already",
+       [&] {
+         Step a = f.session.step();
+         Step b = f.session.step();
+       }},
+      {"a step runs twice", "has run already",
+       [&] {
+         Step a = f.session.step();
+         f.loss();
+         a.run();
+         a.run();
+       }},
+      {"recording after the run", "has run already",
+       [&] {
+         Step a = f.session.step();
+         f.loss();
+         a.run();
+         f.loss();
+       }},
+      {"an update after the run", "has run already",
+       [&] {
+         Step a = f.session.step();
+         backward(f.loss());
+         a.run();
+         f.sgd.step();
+       }},
+      {"running a step that was discarded", "was discarded",
+       [&] {
+         Step a = f.session.step();
+         f.loss();
+         a.discard();
+         a.run();
+       }},
+      {"reading from a step that was discarded", "was discarded",
+       [&] {
+         Step a = f.session.step();
+         const Tensor loss = f.loss();
+         a.discard();
+         (void)loss.item();
+       }},
+      {"reading a result of a step after its fault was reported", "label",
+       [&] {
+         Step a = f.session.step();
+         const Tensor loss = cross_entropy(linear(kOnes, f.w), Array::from<std::int32_t>({0, 99}, {2}));
+         a.run();
+         CHECK_THROWS_AS(f.session.synchronize(), Error);
+         (void)loss.item();
+       }},
+      {"the plan of a step that has not run", "no plan before it has run", [&] { (void)f.session.step().plan(); }},
+      {"the plan of an earlier step", "has ended",
+       [&] {
+         Step a = f.session.step();
+         f.loss();
+         a.run();
+         Step b = f.session.step();
+         (void)a.plan();
+       }},
+      {"running an earlier step", "has ended",
+       [&] {
+         Step a = f.session.step();
+         f.loss();
+         a.plan_ahead();
+         Step b = f.session.step();
+         a.run();
+       }},
+      {"a step that was moved from", "has ended",
+       [&] {
+         Step a = f.session.step();
+         f.loss();
+         Step b = std::move(a);
+         a.run();  // NOLINT: that is the mistake
+       }},
+      {"a step whose session is gone", "its session has begun another step, or is gone",
+       [&] {
+         auto session = std::make_unique<Session>(SessionOptions{.device = "cpu"});
+         Step a = session->step();
+         session.reset();
+         a.run();
+       }},
+      {"recording on a session that is gone", "no step is being recorded",
+       [&] {
+         auto session = std::make_unique<Session>(SessionOptions{.device = "cpu"});
+         Step a = session->step();
+         session.reset();
+         Tensor{kOnes};
+       }},
+      {"recording in another thread", "no step is being recorded in this thread",
+       [&] {
+         Step a = f.session.step();
+         std::exception_ptr thrown;
+         std::thread([&] {
+           try {
+             Tensor{kOnes};
+           } catch (...) {
+             thrown = std::current_exception();
+           }
+         }).join();
+         if (thrown != nullptr) std::rethrow_exception(thrown);
+       }},
+  });
+}
+
+TEST_CASE("mistakes with tensors say what is wrong") {
+  OneLayer f;
+  check_misuses({
+      {"an undefined tensor in an op", "undefined", [&] { relu(Tensor()); }},
+      {"the shape of an undefined tensor", "undefined", [&] { (void)Tensor().shape(); }},
+      {"a tensor of an earlier step", "belongs to an earlier step",
+       [&] {
+         std::optional<Step> step(f.session.step());
+         const Tensor loss = f.loss();
+         step->run();
+         step.emplace(f.session.step());
+         (void)loss.item();
+       }},
+      {"a tensor whose step was given up", "step of this tensor has ended",
+       [&] {
+         Tensor loss;
+         {
+           Step step = f.session.step();
+           loss = f.loss();
+         }
+         (void)loss.item();
+       }},
+      {"a tensor whose session is gone", "its session is gone",
+       [&] {
+         Tensor loss;
+         {
+           Session session({.device = "cpu"});
+           Step step = session.step();
+           loss = relu(kOnes);
+         }
+         (void)loss.shape();
+       }},
+      {"a tensor whose session is gone, while another has its place", "its session is gone",
+       [&] {
+         Tensor loss;
+         {
+           Session session({.device = "cpu"});
+           Step step = session.step();
+           loss = relu(kOnes);
+         }
+         Session session({.device = "cpu"});
+         Step step = session.step();
+         relu(kOnes);
+         (void)loss.shape();
+       }},
+      {"item() of several elements", "expects a single element",
+       [&] {
+         Step step = f.session.step();
+         (void)relu(kOnes).item();
+       }},
+      {"reading a value that was not kept", "keep",
+       [&] {
+         Step step = f.session.step();
+         const Tensor x = relu(kOnes);
+         relu(x);
+         step.run();
+         (void)x.array();
+       }},
+      {"keeping after the run", "has run already",
+       [&] {
+         Step step = f.session.step();
+         const Tensor x = relu(kOnes);
+         step.run();
+         x.keep();
+       }},
+      {"a fetched value whose step never ran", "never ran",
+       [&] {
+         Fetched loss;
+         {
+           Step step = f.session.step();
+           loss = f.loss().fetch();
+         }
+         (void)loss.item();
+       }},
+      {"nothing was fetched", "nothing was fetched", [&] { (void)Fetched().item(); }},
+      {"a value that does not exist", "no value 1000",
+       [&] {
+         Step step = f.session.step();
+         f.loss();
+         (void)f.session.tape().tensor(1000);
+       }},
+      {"the value -1", "no value -1",
+       [&] {
+         Step step = f.session.step();
+         f.loss();
+         (void)f.session.tape().tensor(kNoValue);
+       }},
+      {"an empty array", "expected an array with elements",
+       [&] {
+         Step step = f.session.step();
+         Tensor{Array()};
+       }},
+      {"tensors of two sessions in one op", "different sessions",
+       [&] {
+         Session other({.device = "cpu"});
+         Step a = f.session.step();
+         const Tensor x = relu(kOnes);
+         Step b = other.step();
+         add(x, relu(kOnes));
+       }},
+      {"the outputs of an input", "expected the output of an op",
+       [&] {
+         Step a = f.session.step();
+         outputs_of(kOnes);
+       }},
+  });
+}
+
+TEST_CASE("mistakes with gradients say what is wrong") {
+  OneLayer f;
+  Parameter& other = f.session.add("other", {DType::f32, {2, 3}}, ValueKind::parameter);
+  Parameter& mean = f.session.add("mean", {DType::f32, {2, 3}}, ValueKind::state);
+  check_misuses({
+      {"a gradient before backward()", "no backward() was called",
+       [&] {
+         Step step = f.session.step();
+         f.loss();
+         gradient(f.w);
+       }},
+      {"a gradient after the update", "updated since",
+       [&] {
+         Step step = f.session.step();
+         backward(f.loss());
+         f.sgd.step();
+         step.run();
+         gradient(f.w);
+       }},
+      {"the gradient of a parameter that the loss does not depend on", "depends on it",
+       [&] {
+         Step step = f.session.step();
+         backward(f.loss());
+         gradient(other);
+       }},
+      {"the gradient of a state", "is frozen",
+       [&] {
+         Step step = f.session.step();
+         backward(f.loss());
+         gradient(mean);
+       }},
+      {"the gradient of another session's parameter", "another session",
+       [&] {
+         OneLayer g;
+         Step step = f.session.step();
+         backward(f.loss());
+         gradient(g.w);
+       }},
+      {"the gradient of an input that requires none", "call require_gradient()",
+       [&] {
+         Step step = f.session.step();
+         const Tensor x = kOnes;
+         backward(cross_entropy(linear(x, f.w), Array::from<std::int32_t>({0, 1}, {2})));
+         gradient(x);
+       }},
+      {"require_gradient() after the first use", "has used this tensor already",
+       [&] {
+         Step step = f.session.step();
+         const Tensor x = kOnes;
+         relu(x);
+         x.require_gradient();
+       }},
+      {"require_gradient() of labels", "expected a floating tensor",
+       [&] {
+         Step step = f.session.step();
+         Tensor(Array::from<std::int32_t>({0, 1}, {2})).require_gradient();
+       }},
+      {"require_gradient() of a parameter", "set its `trainable`",
+       [&] {
+         Step step = f.session.step();
+         Tensor(f.w).require_gradient();
+       }},
+      {"backward() of several elements", "expected a loss of one element",
+       [&] {
+         Step step = f.session.step();
+         backward(linear(kOnes, f.w));
+       }},
+      {"backward() of a loss without parameters", "depends on no trainable parameter",
+       [&] {
+         Step step = f.session.step();
+         backward(cross_entropy(kOnes, Array::from<std::int32_t>({0, 1}, {2})));
+       }},
+      {"backward() of a loss recorded under NoGrad", "no_grad",
+       [&] {
+         Step step = f.session.step();
+         const NoGrad no_grad;
+         backward(f.loss());
+       }},
+      {"backward() to parameters that it does not depend on", "depends on none of the tensors",
+       [&] {
+         Step step = f.session.step();
+         backward(f.loss(), std::vector<Parameter*>{&other});
+       }},
+      {"backward() after the update", "call backward() before the update",
+       [&] {
+         Step step = f.session.step();
+         const Tensor loss = f.loss(), second = f.loss();
+         backward(loss);
+         f.sgd.step();
+         backward(second);
+       }},
+      {"backward() after the run", "has run already",
+       [&] {
+         Step step = f.session.step();
+         const Tensor loss = f.loss();
+         step.run();
+         backward(loss);
+       }},
+      {"an update without a gradient", "call backward(loss) first",
+       [&] {
+         Step step = f.session.step();
+         f.loss();
+         f.sgd.step();
+       }},
+      {"a second update by the same gradients", "call backward(loss) first",
+       [&] {
+         Step step = f.session.step();
+         backward(f.loss());
+         f.sgd.step();
+         f.sgd.step();
+       }},
+  });
+}
+
+TEST_CASE("mistakes with models, names and lifetimes say what is wrong") {
+  OneLayer f;
+  check_misuses({
+      {"two tensors of one name", "there is a tensor named 'w' already",
+       [&] {
+         f.session.add("w", {DType::f32, {1}}, ValueKind::state);
+       }},
+      {"two models without names", "give each model of a session a name",
+       [&] {
+         LinearLayer a(f.session, 2, 3);
+         LinearLayer b(f.session, 2, 3);
+       }},
+      {"a model after its session", "the session of this model or optimizer is gone",
+       [&] {
+         std::unique_ptr<LinearLayer> layer;
+         {
+           Session session({.device = "cpu"});
+           layer = std::make_unique<LinearLayer>(session, 3, 2);
+         }
+         Step step = f.session.step();
+         (*layer)(kOnes);
+       }},
+      {"a parameter after its session", "belongs to another session",
+       [&] {
+         std::unique_ptr<LinearLayer> layer;
+         {
+           Session session({.device = "cpu"});
+           layer = std::make_unique<LinearLayer>(session, 3, 2);
+         }
+         Step step = f.session.step();
+         Tensor{*layer->parameters().front()};
+       }},
+      {"a parameter after its model", "has been released",
+       [&] {
+         auto layer = std::make_unique<LinearLayer>(f.session, 3, 2);
+         Parameter& weight = *layer->parameters().front();
+         layer.reset();
+         Step step = f.session.step();
+         Tensor{weight};
+       }},
+      {"reading a parameter after its model", "has been released",
+       [&] {
+         auto layer = std::make_unique<LinearLayer>(f.session, 3, 2);
+         Parameter& weight = *layer->parameters().front();
+         layer.reset();
+         (void)f.session.read(weight);
+       }},
+      {"another session's model", "another session",
+       [&] {
+         Session session({.device = "cpu"});
+         LinearLayer layer(session, 3, 2);
+         Step step = f.session.step();
+         layer(kOnes);
+       }},
+      {"an optimizer after its session", "another session",
+       [&] {
+         std::unique_ptr<LinearLayer> layer;
+         std::unique_ptr<SGD> sgd;
+         {
+           Session session({.device = "cpu"});
+           layer = std::make_unique<LinearLayer>(session, 3, 2);
+           sgd = std::make_unique<SGD>(layer->parameters(), SGD::Options{.momentum = 0.9});
+         }
+         Step step = f.session.step();
+         backward(f.loss());
+         sgd->step();
+       }},
+      {"reading another session's parameter", "another session",
+       [&] {
+         Session session({.device = "cpu"});
+         (void)session.read(f.w);
+       }},
+      {"writing another shape", "[w] expected f32 [2,3]", [&] { f.session.write(f.w, Array::from<float>({1}, {1})); }},
+      {"a parameter given twice", "was given twice",
+       [&] {
+         SGD({&f.w, &f.w}, {});
+       }},
+      {"parameters of two sessions in one optimizer", "belong to different sessions",
+       [&] {
+         OneLayer g;
+         SGD({&f.w, &g.w}, {});
+       }},
+      {"a negative learning rate", "expected a learning rate of at least 0", [&] { SGD({&f.w}, {.lr = -1}); }},
+      {"a momentum of 1", "expected a momentum in [0, 1)", [&] { SGD({&f.w}, {.momentum = 1}); }},
+      {"nesterov without momentum", "nesterov needs a momentum", [&] { SGD({&f.w}, {.nesterov = true}); }},
+      {"a beta of 1", "expected betas in [0, 1)", [&] { Adam({&f.w}, {.beta2 = 1}); }},
+      {"a module that takes several tensors, called with one", "call it with a list of tensors",
+       [&] {
+         struct Pair final : Module {
+           using Module::Module;
+           std::vector<Tensor> forward_all(std::span<const Tensor> inputs) override {
+             return {inputs.begin(), inputs.end()};
+           }
+         } pair(f.session);
+         Step step = f.session.step();
+         pair(kOnes);
+       }},
+      {"a module that takes one tensor, called with two", "expected one tensor, got 2",
+       [&] {
+         ReluLayer layer(f.session);
+         Step step = f.session.step();
+         layer({kOnes, kOnes});
+       }},
+      {"an unknown device", "device", [] { Session({.device = "tpu"}); }},
+      {"an unknown policy", "policy", [] { Session({.policy = "best"}); }},
+      {"a negative number of streams", "expected streams of at least 0", [] { Session({.streams = -1}); }},
+  });
+}
+
+}  // namespace braid

@@ -1,0 +1,218 @@
+// The functions on tensors: what compiles, what they compute, and what they refuse.
+
+#include "autograd/functions.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/session.h"
+
+using namespace braid;
+
+namespace {
+
+struct Recording {
+  Session session{{.device = "cpu", .streams = 1}};
+  Step step = session.step();
+};
+
+Tensor tensor(std::vector<double> list, const Shape& shape) { return Array::from<double>(list, shape); }
+
+std::vector<double> doubles_of(const Tensor& x) {
+  const Array array = x.array();
+  const auto values = array.as<double>();
+  return {values.begin(), values.end()};
+}
+
+using Doubles = std::vector<double>;
+
+}  // namespace
+
+TEST_CASE("operators and functions take tensors, numbers and braces as one would write them") {
+  Recording on;
+  const Tensor a = tensor({1, 2, 3, 4, 5, 6}, {2, 3}), b = tensor({10, 20, 30}, {3}), c = tensor({2}, {});
+  const Tensor all[] = {(a + b).keep(),
+                        (a - b).keep(),
+                        (a * c).keep(),
+                        (a / c).keep(),
+                        (-a).keep(),
+                        (1 + a).keep(),
+                        (a + 1).keep(),
+                        (1 - a).keep(),
+                        (a - 1.5).keep(),
+                        (6 / a).keep(),
+                        (a / 2).keep(),
+                        (2 * a).keep(),
+                        (a * 2).keep(),
+                        mean(a).keep(),
+                        mean(a, {0, 1}).keep(),
+                        sum(a, 1).keep(),
+                        sum(a, {}).keep(),
+                        sum({a, a}).keep(),
+                        concat({a, a}).keep(),
+                        mean(a, -1, true).keep(),
+                        amax(a, {0}).keep(),
+                        amin(a).keep(),
+                        sum(a + b, {-1}, true).keep()};
+  const Doubles expected[] = {{11, 22, 33, 14, 25, 36},
+                              {-9, -18, -27, -6, -15, -24},
+                              {2, 4, 6, 8, 10, 12},
+                              {0.5, 1, 1.5, 2, 2.5, 3},
+                              {-1, -2, -3, -4, -5, -6},
+                              {2, 3, 4, 5, 6, 7},
+                              {2, 3, 4, 5, 6, 7},
+                              {0, -1, -2, -3, -4, -5},
+                              {-0.5, 0.5, 1.5, 2.5, 3.5, 4.5},
+                              {6, 3, 2, 1.5, 1.2, 1},
+                              {0.5, 1, 1.5, 2, 2.5, 3},
+                              {2, 4, 6, 8, 10, 12},
+                              {2, 4, 6, 8, 10, 12},
+                              {3.5},
+                              {3.5},
+                              {6, 15},
+                              {21},
+                              {2, 4, 6, 8, 10, 12},
+                              {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6},
+                              {2, 5},
+                              {4, 5, 6},
+                              {1},
+                              {66, 75}};
+  const Tensor gates = tensor({0, 0}, {2});
+  const Tensor weighted = weighted_sum(gates, {a, a}).keep();
+  CHECK(all[19].shape() == Shape{2, 1});
+  CHECK(all[22].shape() == Shape{2, 1});
+  CHECK(all[13].shape() == Shape{});
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    CAPTURE(i);
+    CHECK(doubles_of(all[i]) == expected[i]);
+  }
+  CHECK(doubles_of(weighted) == Doubles{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("the sum of two tensors of one shape stays the op that joins branches") {
+  Recording on;
+  const Tensor a = tensor({1, 2}, {2}), row = tensor({1, 2}, {1, 2});
+  const StepGraph& graph = on.session.tape().graph();
+  const auto name = [&](const Tensor& x) { return graph.node(graph.value(x.id()).producer).op->name(); };
+  CHECK(name(a + a) == "sum");
+  CHECK(name(a * 2.0) == "scale");
+  CHECK(name(a + row) == "elementwise");
+}
+
+TEST_CASE("shapes that do not broadcast, and axes that are none, are refused with a reason") {
+  Recording on;
+  const Tensor a = tensor(Doubles(12), {4, 3}), b = tensor(Doubles(20), {4, 5});
+  CHECK_THROWS_WITH_AS(a * b, "[mul] shapes [4,3] and [4,5] do not broadcast: axis 1 is 3 and 5", ShapeError);
+  CHECK_THROWS_WITH_AS(a + b, "[add] shapes [4,3] and [4,5] do not broadcast: axis 1 is 3 and 5", ShapeError);
+  CHECK_THROWS_WITH_AS(mean(a, {0, 2}), "[mean] expected axes of [4,3], from -2 to 1, got 2", ShapeError);
+  CHECK_THROWS_WITH_AS(sum(a, {0, -2}), "[sum] expected different axes, got -2 twice", ShapeError);
+  CHECK_THROWS_WITH_AS(softmax(a, 2), "[softmax] expected axes of [4,3], from -2 to 1, got 2", ShapeError);
+  CHECK_THROWS_WITH_AS(mse_loss(a, b), "[mse_loss] expected a target of shape [4,3], as the input's, got [4,5]",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(amax(tensor({}, {0, 3}), 0), doctest::Contains("[amax] expected elements along axes [0]"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(exp(Tensor(Array(DType::i32, {3}))), "[exp] expected an input of a floating type, got i32",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(a * cast(a, DType::f32),
+                       "[mul] expected inputs of one type, got f64 and f32: cast() one of them", ShapeError);
+}
+
+TEST_CASE("gradients at kinks and of ties are PyTorch's") {
+  const auto gradient_of = [](const Doubles& at, const auto& function) {
+    Session session({.device = "cpu", .streams = 1});
+    const Shape shape{static_cast<std::int64_t>(at.size())};
+    Parameter& w = session.add("w", {DType::f64, shape}, ValueKind::parameter);
+    session.write(w, Array::from<double>(at, shape));
+    Step step = session.step();
+    backward(sum(function(Tensor(w))));
+    return doubles_of(gradient(w));
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(gradient_of({-2, 0, 3}, [](const Tensor& x) { return abs(x); }) == Doubles{-1, 0, 1});
+  CHECK(gradient_of({-2, -1, 0, 1, 2}, [](const Tensor& x) { return clamp(x, -1, 1); }) == Doubles{0, 1, 1, 1, 0});
+  CHECK(gradient_of({1, 2, 3}, [](const Tensor& x) {
+          return maximum(x, tensor({2, 2, 2}, {3}));
+        }) == Doubles{0, 0.5, 1});
+  CHECK(gradient_of({1, 2, 3}, [](const Tensor& x) {
+          return minimum(x, tensor({2, 2, 2}, {3}));
+        }) == Doubles{1, 0.5, 0});
+  CHECK(gradient_of({5, 1, 5, 5}, [](const Tensor& x) { return 3 * amax(x); }) == Doubles{1, 0, 1, 1});
+  CHECK(gradient_of({0, 4}, [](const Tensor& x) { return sqrt(x); }) == Doubles{infinity, 0.25});
+  CHECK(gradient_of({0, 3}, [](const Tensor& x) { return pow(x, 0); }) == Doubles{0, 0});
+  CHECK(gradient_of({0, 3}, [](const Tensor& x) { return pow(x, 2); }) == Doubles{0, 6});
+  CHECK(gradient_of({-1, 0, 1}, [](const Tensor& x) { return leaky_relu(x, 0.25); }) == Doubles{0.25, 0.25, 1});
+  CHECK(gradient_of({-1, 3}, [](const Tensor& x) { return square(x); }) == Doubles{-2, 6});
+}
+
+TEST_CASE("functions do not overflow where their values are finite, and keep NaNs") {
+  Recording on;
+  const double nan = std::nan("");
+  const Tensor x = tensor({-1000, -1, 0, 1, 1000}, {5}), bad = tensor({nan, 1}, {2}), one = tensor({1, nan}, {2});
+  const Tensor results[] = {
+      sigmoid(x).keep(), softplus(x).keep(),        silu(x).keep(), gelu(x).keep(), softmax(x).keep(),
+      tanh(x).keep(),    gelu(x, Gelu::tanh).keep()};
+  const Tensor losses = binary_cross_entropy_with_logits(x, tensor({0, 0, 1, 1, 1}, {5}), LossReduction::none).keep();
+  const Tensor nans[] = {maximum(bad, one).keep(), minimum(bad, one).keep(), clamp(bad, 0, 1).keep(),
+                         abs(bad).keep(),          amax(bad).keep(),         softmax(bad).keep()};
+  for (const Tensor& result : results) {
+    for (const double element : doubles_of(result)) CHECK(std::isfinite(element));
+  }
+  CHECK(doubles_of(losses)[0] == 0);
+  CHECK(doubles_of(losses)[4] == 0);
+  CHECK(doubles_of(losses)[2] == doctest::Approx(std::log(2.0)).epsilon(1e-14));
+  for (const Tensor& result : nans) CHECK(std::isnan(doubles_of(result)[0]));
+  CHECK(std::isnan(doubles_of(nans[0])[1]));
+  CHECK(std::isnan(doubles_of(nans[1])[1]));
+}
+
+TEST_CASE("losses are reduced as asked, and positives weighted") {
+  Recording on;
+  const Tensor x = tensor({1, -2, 3}, {3}), target = tensor({0, 1, 1}, {3});
+  const Tensor mse = mse_loss(x, target).keep(), l1 = l1_loss(x, target, LossReduction::sum).keep();
+  const Tensor each = mse_loss(x, target, LossReduction::none).keep();
+  const Tensor bce = binary_cross_entropy_with_logits(x, target, LossReduction::none).keep();
+  const Tensor weighted =
+      binary_cross_entropy_with_logits(x, target, LossReduction::none, tensor({2, 2, 0.5}, {3})).keep();
+  CHECK(mse.item() == doctest::Approx(14.0 / 3).epsilon(1e-14));
+  CHECK(l1.item() == 6);
+  CHECK(doubles_of(each) == Doubles{1, 9, 4});
+  const double weights[] = {1, 2, 0.5};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(doubles_of(weighted)[i] == doctest::Approx(weights[i] * doubles_of(bce)[i]).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("losses of f16 are computed in f32") {
+  Recording on;
+  const Tensor x = cast(Tensor(Array::from<float>({300, 2}, {2})), DType::f16);
+  const Tensor loss = mse_loss(x, cast(Tensor(Array::from<float>({0, 0}, {2})), DType::f16), LossReduction::sum).keep();
+  CHECK(loss.dtype() == DType::f32);
+  CHECK(loss.item() == 90004);
+}
+
+TEST_CASE("classes of pixels have the loss and the accuracy of as many rows") {
+  Recording on;
+  const Tensor logits = tensor({1, 2, 3, 1, 0, 5, 2, 2, 1, 4, 0, 0}, {1, 2, 2, 3});
+  logits.require_gradient();
+  const Tensor labels = Array::from<std::int32_t>({2, 0, 1, 0}, {1, 2, 2});
+  const Tensor rows = reshape(logits, {4, 3}), of_rows = reshape(labels, {4});
+  CHECK(label_shape(logits.shape()) == Shape{1, 2, 2});
+  const Tensor results[] = {cross_entropy(logits, labels, 0.1),
+                            cross_entropy(rows, of_rows, 0.1),
+                            accuracy(logits, labels),
+                            accuracy(rows, of_rows),
+                            cross_entropy(logits, softmax(logits)),
+                            cross_entropy(rows, softmax(rows))};
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, of_rows),
+                       "[cross_entropy] expected labels of shape [1,2,2] (logits are [1,2,2,3]), got [4]", ShapeError);
+  CHECK_THROWS_AS(accuracy(logits, tensor({1, 2}, {2})), ShapeError);
+  backward(results[0]);
+  const Tensor d = gradient(logits);
+  d.keep();
+  on.step.run();
+  for (std::size_t i = 0; i < std::size(results); i += 2) CHECK(results[i].item() == results[i + 1].item());
+  CHECK(results[2].item() == 0.5);
+  CHECK(d.array().shape() == logits.shape());
+}

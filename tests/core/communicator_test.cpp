@@ -1,0 +1,399 @@
+#include "core/communicator.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "core/local/local_ranks.h"
+#include "core/random.h"
+
+namespace braid::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+const LaunchContext kHere;
+
+/// Runs a function on a thread for each rank and returns what each threw, or "".
+std::vector<std::string> on_all(LocalRanks& ranks, const std::function<void(Communicator&)>& body) {
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks.size()));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(ranks.of(rank));
+      } catch (const Error& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// What rank `rank` holds: small numbers that every type holds, with fractions if it has them.
+template <class T>
+std::vector<T> elements(std::int64_t count, int rank, std::uint64_t seed) {
+  Generator generator(seed, static_cast<std::uint64_t>(rank));
+  std::vector<T> result(static_cast<std::size_t>(count));
+  for (T& element : result) {
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      element = static_cast<T>(generator.next());  // sums wrap around
+    } else {
+      element = static_cast<T>(to_unit(generator.next()) - 0.5f);
+    }
+  }
+  return result;
+}
+
+/// The sum over ranks 0, 1, …, in this order.
+template <class T>
+std::vector<T> sum_of(std::int64_t count, int size, std::uint64_t seed) {
+  constexpr bool kIsStored = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+  using Sum =
+      std::conditional_t<kIsStored, float, std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t, T>>;
+  std::vector<Sum> sums(static_cast<std::size_t>(count), Sum{0});
+  for (int rank = 0; rank < size; ++rank) {
+    const auto own = elements<T>(count, rank, seed);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] = rank == 0 ? static_cast<Sum>(own[i]) : sums[i] + static_cast<Sum>(own[i]);
+    }
+  }
+  std::vector<T> result;
+  for (const Sum sum : sums) result.push_back(static_cast<T>(sum));
+  return result;
+}
+
+template <class T>
+bool same_bits(const T* a, const T* b, std::int64_t count) {
+  return count == 0 || std::memcmp(a, b, static_cast<std::size_t>(count) * sizeof(T)) == 0;
+}
+
+template <class T>
+bool all_reduce_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
+  auto data = elements<T>(count, ranks.rank(), seed);
+  ranks.all_reduce(data.data(), count, dtype_of<T>(), kHere);
+  return data.size() == static_cast<std::size_t>(count) &&
+         same_bits(data.data(), sum_of<T>(count, ranks.size(), seed).data(), count);
+}
+
+template <class T>
+bool reduce_scatter_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed, bool in_place) {
+  auto whole = elements<T>(count * ranks.size(), ranks.rank(), seed);
+  std::vector<T> apart(static_cast<std::size_t>(count));
+  const std::int64_t own = count * ranks.rank();
+  T* const part = in_place ? whole.data() + own : apart.data();
+  ranks.reduce_scatter(whole.data(), part, count, dtype_of<T>(), kHere);
+  return same_bits(part, sum_of<T>(count * ranks.size(), ranks.size(), seed).data() + own, count);
+}
+
+bool all_gather_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed, bool in_place) {
+  const auto part = elements<std::int32_t>(count, ranks.rank(), seed);
+  std::vector<std::int32_t> whole(static_cast<std::size_t>(count * ranks.size()));
+  std::int32_t* const own = whole.data() + count * ranks.rank();
+  if (in_place) std::ranges::copy(part, own);
+  ranks.all_gather(in_place ? own : part.data(), whole.data(), count * 4, kHere);
+  bool is_right = true;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    is_right &= same_bits(whole.data() + count * rank, elements<std::int32_t>(count, rank, seed).data(), count);
+  }
+  return is_right;
+}
+
+bool all_to_all_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
+  const std::int64_t total = count * ranks.size();
+  const auto source = elements<std::int32_t>(total, ranks.rank(), seed);
+  std::vector<std::int32_t> target(static_cast<std::size_t>(total));
+  ranks.all_to_all(source.data(), target.data(), count * 4, kHere);
+  bool is_right = true;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto theirs = elements<std::int32_t>(total, rank, seed);
+    is_right &= same_bits(target.data() + count * rank, theirs.data() + count * ranks.rank(), count);
+  }
+  return is_right;
+}
+
+bool broadcast_is_right(Communicator& ranks, std::int64_t count, int root, std::uint64_t seed) {
+  auto data = elements<std::int32_t>(count, ranks.rank(), seed);
+  ranks.broadcast(data.data(), count * 4, root, kHere);
+  return same_bits(data.data(), elements<std::int32_t>(count, root, seed).data(), count);
+}
+
+/// Every collective once. The number of those that were wrong.
+int wrong_collectives(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
+  int wrong = 0;
+  wrong += !all_reduce_is_right<float>(ranks, count, seed);
+  wrong += !all_reduce_is_right<double>(ranks, count, seed);
+  wrong += !all_reduce_is_right<Half>(ranks, count, seed);
+  wrong += !all_reduce_is_right<BFloat16>(ranks, count, seed);
+  wrong += !all_reduce_is_right<std::int32_t>(ranks, count, seed);
+  for (const bool in_place : {false, true}) {
+    wrong += !reduce_scatter_is_right<float>(ranks, count, seed, in_place);
+    wrong += !reduce_scatter_is_right<double>(ranks, count, seed, in_place);
+    wrong += !reduce_scatter_is_right<Half>(ranks, count, seed, in_place);
+    wrong += !reduce_scatter_is_right<BFloat16>(ranks, count, seed, in_place);
+    wrong += !reduce_scatter_is_right<std::int32_t>(ranks, count, seed, in_place);
+    wrong += !all_gather_is_right(ranks, count, seed, in_place);
+  }
+  wrong += !all_to_all_is_right(ranks, count, seed);
+  for (int root = 0; root < ranks.size(); ++root) wrong += !broadcast_is_right(ranks, count, root, seed);
+  ranks.barrier();
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("collectives of local ranks are what plain loops make of the same data") {
+  Generator generator(1);
+  for (int size = 1; size <= 5; ++size) {
+    LocalRanks ranks(size);
+    for (const std::int64_t count : {0l, 1l, 2l, 63l, 64l, 65l, 1024l, 1025l, 20000l + generator.below(1000)}) {
+      CAPTURE(size);
+      CAPTURE(count);
+      std::atomic<int> wrong = 0;
+      const auto errors = on_all(ranks, [&](Communicator& own) {
+        wrong += wrong_collectives(own, count, static_cast<std::uint64_t>(count + size));
+      });
+      for (const std::string& error : errors) CHECK(error.empty());
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("a lone rank's collectives are what plain loops make of the same data") {
+  const auto lone = make_communicator(Launch{});
+  CHECK(lone->rank() == 0);
+  CHECK(lone->size() == 1);
+  CHECK(lone->name() == "one");
+  for (const std::int64_t count : {0, 1, 1000}) CHECK(wrong_collectives(*lone, count, 3) == 0);
+  lone->abort("[test] stopped");
+  CHECK_THROWS_WITH_AS(lone->barrier(), "[test] stopped", CommunicationError);
+}
+
+TEST_CASE("collectives back to back have no races, whichever ranks are late") {
+  constexpr int kRounds = 300;
+  for (const int size : {2, 3, 4}) {
+    LocalRanks ranks(size);
+    std::atomic<int> wrong = 0;
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      Generator shared(7), delays(8, static_cast<std::uint64_t>(own.rank()));
+      for (int round = 0; round < kRounds; ++round) {
+        const auto seed = static_cast<std::uint64_t>(round);
+        const auto count = static_cast<std::int64_t>(shared.below(300));
+        const auto root = static_cast<int>(shared.below(static_cast<std::uint32_t>(size)));
+        if (delays.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(delays.below(200)));
+        switch (shared.below(6)) {
+          case 0: wrong += !all_reduce_is_right<float>(own, count, seed); break;
+          case 1: wrong += !reduce_scatter_is_right<double>(own, count, seed, round % 2 == 0); break;
+          case 2: wrong += !all_gather_is_right(own, count, seed, round % 2 == 0); break;
+          case 3: wrong += !all_to_all_is_right(own, count, seed); break;
+          case 4: wrong += !broadcast_is_right(own, count, root, seed); break;
+          case 5: own.barrier(); break;
+        }
+      }
+    });
+    for (const std::string& error : errors) CHECK(error.empty());
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("nobody passes a barrier before all have come to it") {
+  constexpr int kSize = 4;
+  LocalRanks ranks(kSize);
+  std::atomic<int> come = 0, early = 0;
+  on_all(ranks, [&](Communicator& own) {
+    for (int round = 1; round <= 200; ++round) {
+      ++come;
+      own.barrier();
+      early += come < round * kSize;
+    }
+  });
+  CHECK(early == 0);
+}
+
+TEST_CASE("different calls are an error on all ranks that names both") {
+  struct Row {
+    std::function<void(Communicator&)> first, second;
+    const char* error;
+  };
+  std::vector<float> data(100);
+  const auto reduces = [&](std::int64_t count, DType dtype) {
+    return [&data, count, dtype](Communicator& own) { own.all_reduce(data.data(), count, dtype, kHere); };
+  };
+  const auto gathers = [&](Communicator& own) { own.all_gather(data.data(), data.data(), 48, kHere); };
+  const auto broadcasts = [&](int root) {
+    return [&data, root](Communicator& own) { own.broadcast(data.data(), 8, root, kHere); };
+  };
+  const Row rows[] = {
+      {reduces(12, DType::f32), gathers,
+       "[communicator] rank 0 calls all_reduce of 12 f32, rank 2 calls all_gather of 48 bytes: "},
+      {reduces(12, DType::f32), reduces(13, DType::f32),
+       "[communicator] rank 0 calls all_reduce of 12 f32, rank 2 calls all_reduce of 13 f32: "},
+      {reduces(12, DType::f32), reduces(12, DType::i32),
+       "[communicator] rank 0 calls all_reduce of 12 f32, rank 2 calls all_reduce of 12 i32: "},
+      {broadcasts(0), broadcasts(1),
+       "[communicator] rank 0 calls broadcast of 8 bytes from rank 0, rank 2 calls broadcast of 8 bytes from rank 1: "},
+      {[](Communicator& own) { own.barrier(); }, gathers,
+       "[communicator] rank 0 calls barrier, rank 2 calls all_gather of 48 bytes: "},
+  };
+  for (const Row& row : rows) {
+    LocalRanks ranks(3);
+    // Rank 1 calls after the other two have come, so that the error names them.
+    std::atomic<int> over = 0;
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      struct Count {
+        std::atomic<int>& count;
+        ~Count() { ++count, count.notify_all(); }
+      } const count{over};
+      if (own.rank() == 1) over.wait(0);
+      (own.rank() == 2 ? row.second : row.first)(own);
+    });
+    for (const std::string& error : errors) {
+      CHECK(error == message(row.error, "all ranks must make the same calls in the same order"));
+    }
+    CHECK_THROWS_AS(ranks.of(0).barrier(), CommunicationError);  // and so is everything after
+  }
+}
+
+TEST_CASE("ranks that do not come in time are named") {
+  LocalRanks ranks(4, {}, 30ms);
+  std::vector<float> data(12);
+  const auto errors = on_all(ranks, [&](Communicator& own) {
+    if (own.rank() % 2 == 0) own.broadcast(data.data(), 48, 2, kHere);
+  });
+  const std::string end = " has waited 0.03 s in broadcast of 48 bytes from rank 2 for ranks 1, 3";
+  CHECK(errors[0] == errors[2]);
+  CHECK((errors[0] == "[communicator] rank 0" + end || errors[0] == "[communicator] rank 2" + end));
+  CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), errors[0].c_str(), CommunicationError);
+}
+
+TEST_CASE("abort reaches calls in progress and calls that come later") {
+  LocalRanks ranks(3);
+  const auto errors = on_all(ranks, [&](Communicator& own) {
+    if (own.rank() == 1) {
+      std::this_thread::sleep_for(5ms);
+      own.abort("[test] rank 1 stops");
+      own.abort("[test] a later reason");
+    } else {
+      own.barrier();
+    }
+  });
+  CHECK(errors[0] == "[test] rank 1 stops");
+  CHECK(errors[2] == "[test] rank 1 stops");
+  CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), "[test] rank 1 stops", CommunicationError);
+}
+
+TEST_CASE("an abort at any time leaves no rank in a call and none with a buffer that another has freed") {
+  for (int round = 0; round < 40; ++round) {
+    constexpr int kSize = 3;
+    LocalRanks ranks(kSize);
+    std::atomic<int> calls = 0;
+    std::thread watcher([&] {
+      while (calls < round * 5) std::this_thread::yield();
+      ranks.of(round % kSize).abort("[test] enough");
+    });
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      while (true) {
+        std::vector<float> data(5000, 1.0f);
+        own.all_reduce(data.data(), 5000, DType::f32, kHere);
+        ++calls;
+      }
+    });
+    watcher.join();
+    for (const std::string& error : errors) CHECK(error == "[test] enough");
+  }
+}
+
+TEST_CASE("an abort ends the time that a slow link takes") {
+  LocalRanks ranks(2, {.latency_seconds = 3600});
+  const auto errors = on_all(ranks, [&](Communicator& own) {
+    if (own.rank() == 0) {
+      own.barrier();
+    } else {
+      std::thread watcher([&] {
+        std::this_thread::sleep_for(10ms);
+        own.abort("[test] too slow");
+      });
+      try {
+        own.barrier();
+      } catch (const CommunicationError&) {
+      }
+      watcher.join();
+    }
+  });
+  CHECK(errors[0] == "[test] too slow");
+}
+
+TEST_CASE("a collective takes at least the time of a ring of such links") {
+  constexpr std::int64_t kCount = 1000;  // f32 elements
+  constexpr double kLatency = 1e-3, kBandwidth = 1e6;
+  struct Row {
+    const char* what;
+    std::function<void(Communicator&, std::vector<float>&)> run;
+    double rounds, bytes;  // for four ranks
+  };
+  const Row rows[] = {
+      {"all_reduce", [](auto& own, auto& data) { own.all_reduce(data.data(), kCount, DType::f32, kHere); }, 6, 6000},
+      {"reduce_scatter",
+       [](auto& own, auto& data) {
+         own.reduce_scatter(data.data(), data.data() + own.rank() * kCount, kCount, DType::f32, kHere);
+       },
+       3, 12000},
+      {"all_gather",
+       [](auto& own, auto& data) { own.all_gather(data.data() + own.rank() * kCount, data.data(), 4 * kCount, kHere); },
+       3, 12000},
+      {"all_to_all",
+       [](auto& own, auto& data) {
+         std::vector<float> target(data.size());
+         own.all_to_all(data.data(), target.data(), 4 * kCount, kHere);
+       },
+       3, 12000},
+      {"broadcast", [](auto& own, auto& data) { own.broadcast(data.data(), 4 * kCount, 1, kHere); }, 3, 4000},
+      {"barrier", [](auto& own, auto&) { own.barrier(); }, 6, 0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    for (const bool limits_bandwidth : {false, true}) {
+      Link link{.latency_seconds = kLatency};
+      if (limits_bandwidth) link.bytes_per_second = kBandwidth;
+      const double expected = row.rounds * kLatency + (limits_bandwidth ? row.bytes / kBandwidth : 0);
+      LocalRanks ranks(4, link);
+      std::atomic<int> early = 0;
+      const auto errors = on_all(ranks, [&](Communicator& own) {
+        std::vector<float> data(4 * kCount);
+        const auto begin = Clock::now();
+        row.run(own, data);
+        early += std::chrono::duration<double>(Clock::now() - begin).count() < expected;
+      });
+      for (const std::string& error : errors) CHECK(error.empty());
+      CHECK(early == 0);
+    }
+  }
+}
+
+TEST_CASE("calls that no rank could make are errors, and leave the communicator usable") {
+  LocalRanks ranks(2);
+  float data = 0;
+  const std::pair<std::function<void(Communicator&)>, const char*> rows[] = {
+      {[&](Communicator& own) { own.all_reduce(&data, -1, DType::f32, kHere); },
+       "[communicator] all_reduce of -1 f32: expected a count of at least 0"},
+      {[&](Communicator& own) { own.all_reduce(&data, 1, DType::u8, kHere); },
+       "[communicator] all_reduce of 1 u8: sums take f32, f64 and i32, and where the engine adds them f16 and bf16"},
+      {[&](Communicator& own) { own.broadcast(&data, 4, 2, kHere); },
+       "[communicator] broadcast of 4 bytes from rank 2: there are 2 ranks"},
+  };
+  for (const auto& [call, error] : rows) CHECK_THROWS_WITH_AS(call(ranks.of(0)), error, Error);
+  for (const std::string& error : on_all(ranks, [](Communicator& own) { own.barrier(); })) CHECK(error.empty());
+  CHECK_THROWS_WITH_AS(ranks.of(2), "[communicator] there is no rank 2 among 2", Error);
+  CHECK_THROWS_AS(LocalRanks(0), Error);
+  CHECK_THROWS_AS(LocalRanks(2, {.latency_seconds = -1}), Error);
+  CHECK_THROWS_AS(LocalRanks(2, {.bytes_per_second = 0}), Error);
+}
+
+}  // namespace braid::testing

@@ -1,0 +1,278 @@
+// Computes the cases that tests/golden/sweep.py has drawn:
+//
+//     sweep_ops FOLDER f32|f64      cases.json and values.bin → found.bin: of each case the output, then the gradients
+
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "autograd/functions.h"
+#include "runtime/session.h"
+
+namespace braid {
+
+namespace {
+
+using nlohmann::json;
+
+struct Call {
+  Session& session;
+  const json& options;
+  std::vector<Tensor> in;
+  std::vector<Parameter*> states = {};
+
+  double number(const char* key = "number") const { return options.at(key); }
+  std::int64_t integer(const char* key) const { return options.at(key); }
+  int axis(const char* key = "axis") const { return options.at(key); }
+  bool flag(const char* key) const { return options.at(key); }
+  Extent2d extent(const char* key) const { return {options.at(key)[0], options.at(key)[1]}; }
+  std::vector<std::int64_t> list(const char* key) const { return options.at(key); }
+};
+
+using Function = std::function<Tensor(const Call&)>;
+
+Function unary(Tensor (*function)(const Tensor&)) {
+  return [function](const Call& call) { return function(call.in[0]); };
+}
+
+Function binary(Tensor (*function)(const Tensor&, const Tensor&)) {
+  return [function](const Call& call) { return function(call.in[0], call.in[1]); };
+}
+
+Function reduce(Tensor (*function)(const Tensor&, const Axes&, bool)) {
+  return [function](const Call& call) {
+    const std::vector<std::int64_t> axes = call.list("axes");
+    const bool keep = call.flag("keep");
+    switch (axes.size()) {
+      case 1: return function(call.in[0], {axes[0]}, keep);
+      case 2: return function(call.in[0], {axes[0], axes[1]}, keep);
+      case 3: return function(call.in[0], {axes[0], axes[1], axes[2]}, keep);
+      default: return function(call.in[0], {axes[0], axes[1], axes[2], axes[3]}, keep);
+    }
+  };
+}
+
+template <class Loss>
+Function loss(const Loss& function) {
+  return [function](const Call& call) {
+    const std::string kind = call.options.at("reduction");
+    const LossReduction reduction = kind == "mean"  ? LossReduction::mean
+                                    : kind == "sum" ? LossReduction::sum
+                                                    : LossReduction::none;
+    return function(call.in[0], call.in[1], reduction);
+  };
+}
+
+Tensor conv(const Call& call) {
+  const Conv2dOptions options{.stride = call.extent("stride"),
+                              .padding = call.extent("padding"),
+                              .dilation = call.extent("dilation"),
+                              .groups = call.integer("groups")};
+  return call.in.size() == 3 ? conv2d(call.in[0], call.in[1], call.in[2], options)
+                             : conv2d(call.in[0], call.in[1], options);
+}
+
+Tensor conv_transpose(const Call& call) {
+  return conv_transpose2d(call.in[0], call.in[1],
+                          {.stride = call.extent("stride"),
+                           .padding = call.extent("padding"),
+                           .output_padding = call.extent("output_padding"),
+                           .dilation = call.extent("dilation"),
+                           .groups = call.integer("groups")});
+}
+
+PoolOptions pool_options(const Call& call) {
+  return {.window = call.extent("window"),
+          .stride = call.extent("stride"),
+          .padding = call.extent("padding"),
+          .ceil_mode = call.flag("ceil_mode"),
+          .count_include_pad = call.flag("count_include_pad")};
+}
+
+Tensor resize(const Call& call) {
+  InterpolateOptions options;
+  if (call.options.contains("size")) options.size = call.extent("size");
+  if (call.options.contains("scale")) options.scale = call.number("scale");
+  if (call.options.at("mode") == "bilinear") options.mode = Interpolation::bilinear;
+  return interpolate(call.in[0], options);
+}
+
+/// Scale, shift, mean and variance are tensors of the session.
+Tensor norm(const Call& call) {
+  const auto& in = call.in;
+  const bool residual = in.size() == 6;
+  const BatchNormOptions options{
+      .activation = call.options.at("activation") == "relu" ? Activation::relu : Activation::none, .add = residual};
+  return batch_norm(in[0], {*call.states[1], *call.states[2], *call.states[3], *call.states[4]}, options,
+                    call.flag("training"), residual ? in[5] : Tensor());
+}
+
+Tensor padded(const Call& call) {
+  std::vector<Padding> paddings;
+  for (const json& amount : call.options.at("amounts")) paddings.push_back({amount[0], amount[1]});
+  return pad(call.in[0], paddings, call.number("value"));
+}
+
+const std::map<std::string, Function>& functions() {
+  static const std::map<std::string, Function> all{
+      {"add", binary(add)},
+      {"sub", binary(sub)},
+      {"mul", binary(mul)},
+      {"div", binary(div)},
+      {"minimum", binary(minimum)},
+      {"maximum", binary(maximum)},
+      {"exp", unary(exp)},
+      {"log", unary(log)},
+      {"sqrt", unary(sqrt)},
+      {"square", unary(square)},
+      {"abs", unary(abs)},
+      {"neg", [](const Call& call) { return -call.in[0]; }},
+      {"relu", unary(relu)},
+      {"relu6", unary(relu6)},
+      {"sigmoid", unary(sigmoid)},
+      {"tanh", unary(tanh)},
+      {"softplus", unary(softplus)},
+      {"silu", unary(silu)},
+      {"gelu", [](const Call& call) { return gelu(call.in[0]); }},
+      {"gelu_tanh", [](const Call& call) { return gelu(call.in[0], Gelu::tanh); }},
+      {"leaky_relu", [](const Call& call) { return leaky_relu(call.in[0], call.number()); }},
+      {"pow", [](const Call& call) { return pow(call.in[0], call.number()); }},
+      {"clamp", [](const Call& call) { return clamp(call.in[0], call.number("least"), call.number("most")); }},
+      {"scale", [](const Call& call) { return call.number() * call.in[0]; }},
+      {"plus", [](const Call& call) { return call.in[0] + call.number(); }},
+      {"from", [](const Call& call) { return call.number() - call.in[0]; }},
+      {"over", [](const Call& call) { return call.number() / call.in[0]; }},
+      {"sum", reduce(sum)},
+      {"mean", reduce(mean)},
+      {"amax", reduce(amax)},
+      {"amin", reduce(amin)},
+      {"softmax", [](const Call& call) { return softmax(call.in[0], call.axis()); }},
+      {"log_softmax", [](const Call& call) { return log_softmax(call.in[0], call.axis()); }},
+      {"mse_loss", loss(mse_loss)},
+      {"l1_loss", loss(l1_loss)},
+      {"binary_cross_entropy_with_logits", loss([](const Tensor& x, const Tensor& target, LossReduction reduction) {
+         return binary_cross_entropy_with_logits(x, target, reduction);
+       })},
+      {"cross_entropy",
+       [](const Call& call) { return cross_entropy(call.in[0], call.in[1], call.number("smoothing")); }},
+      {"conv2d", conv},
+      {"conv_transpose2d", conv_transpose},
+      {"linear",
+       [](const Call& call) {
+         return call.in.size() == 3 ? linear(call.in[0], call.in[1], call.in[2]) : linear(call.in[0], call.in[1]);
+       }},
+      {"matmul",
+       [](const Call& call) {
+         return matmul(call.in[0], call.in[1],
+                       {.transpose_a = call.flag("transpose_a"), .transpose_b = call.flag("transpose_b")});
+       }},
+      {"max_pool2d", [](const Call& call) { return max_pool2d(call.in[0], pool_options(call)); }},
+      {"avg_pool2d", [](const Call& call) { return avg_pool2d(call.in[0], pool_options(call)); }},
+      {"adaptive_avg_pool2d", [](const Call& call) { return adaptive_avg_pool2d(call.in[0], call.extent("size")); }},
+      {"interpolate", resize},
+      {"batch_norm", norm},
+      {"group_norm",
+       [](const Call& call) { return group_norm(call.in[0], call.integer("groups"), call.in[1], call.in[2]); }},
+      {"layer_norm", [](const Call& call) { return layer_norm(call.in[0], call.in[1], call.in[2]); }},
+      {"permute", [](const Call& call) { return permute(call.in[0], call.options.at("axes")); }},
+      {"transpose", [](const Call& call) { return transpose(call.in[0], call.axis("a"), call.axis("b")); }},
+      {"slice",
+       [](const Call& call) { return slice(call.in[0], call.axis(), call.integer("begin"), call.integer("end")); }},
+      {"pad", padded},
+      {"concat", [](const Call& call) { return concat(call.in, call.axis()); }},
+      {"reshape", [](const Call& call) { return reshape(call.in[0], Shape(call.list("shape"))); }},
+      {"split",
+       [](const Call& call) {
+         return split(call.in[0], call.list("sizes"), call.axis())[static_cast<std::size_t>(call.integer("part"))];
+       }},
+  };
+  return all;
+}
+
+/// The next values of the file as an array.
+Array read_array(std::ifstream& file, const Shape& shape, DType dtype) {
+  std::vector<double> values(static_cast<std::size_t>(shape.size()));
+  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(double)));
+  if (dtype == DType::f64) return Array::from(values, shape);
+  if (dtype == DType::f32) return Array::from(std::vector<float>(values.begin(), values.end()), shape);
+  return Array::from(std::vector<std::int32_t>(values.begin(), values.end()), shape);
+}
+
+void write_array(std::ofstream& file, const Array& array) {
+  std::vector<double> values;
+  if (array.dtype() == DType::f64) values.assign(array.as<double>().begin(), array.as<double>().end());
+  if (array.dtype() == DType::f32) values.assign(array.as<float>().begin(), array.as<float>().end());
+  file.write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size() * sizeof(double)));
+}
+
+Shape shape_of(const json& extents) { return Shape(extents.get<std::vector<std::int64_t>>()); }
+
+void compute(Session& session, const json& described, DType dtype, std::ifstream& values, std::ofstream& found) {
+  const std::string name = described.at("function");
+  const bool parameters = name == "batch_norm";  // takes these, not tensors, for all but x and the residual
+  Step step = session.step();
+  Call call{session, described.at("options"), {}};
+  std::vector<Tensor> wanted;
+  OwnedTensors own(session);
+  for (const json& input : described.at("inputs")) {
+    const Array array = read_array(values, shape_of(input.at("shape")), input.at("integer") ? DType::i32 : dtype);
+    const std::size_t i = call.in.size();
+    if (parameters && i >= 1 && i <= 4) {
+      const ValueKind kind = i <= 2 ? ValueKind::parameter : ValueKind::state;
+      Parameter& tensor = own.add(message("input", i), {dtype, array.shape()}, kind);
+      session.write(tensor, array);
+      tensor.trainable = input.at("gradient");
+      call.states.resize(i);
+      call.states.push_back(&tensor);
+      call.in.emplace_back(tensor);
+    } else {
+      call.in.emplace_back(array);
+      if (input.at("gradient")) call.in.back().require_gradient();
+    }
+    if (input.at("gradient")) wanted.push_back(call.in.back());
+  }
+  const Tensor output = functions().at(name)(call).keep();
+  const Array weights = read_array(values, shape_of(described.at("output")), dtype);
+  if (output.shape() != weights.shape()) {
+    throw Error(message("expected an output ", weights.shape(), ", got ", output.shape()));
+  }
+  backward(sum(output * weights));
+  std::vector<Tensor> gradients;
+  for (const Tensor& tensor : wanted) gradients.push_back(gradient(tensor).keep());
+  step.run();
+  write_array(found, output.array());
+  for (const Tensor& tensor : gradients) write_array(found, tensor.array());
+}
+
+}  // namespace
+
+}  // namespace braid
+
+int main(int count, char** arguments) {
+  using namespace braid;
+  if (count != 3) {
+    std::cerr << "usage: sweep_ops FOLDER f32|f64\n";
+    return 2;
+  }
+  const std::string folder = arguments[1];
+  const DType dtype = std::string(arguments[2]) == "f64" ? DType::f64 : DType::f32;
+  const json cases = json::parse(std::ifstream(folder + "/cases.json"));
+  std::ifstream values(folder + "/values.bin", std::ios::binary);
+  std::ofstream found(folder + "/found.bin", std::ios::binary);
+  std::unique_ptr<Session> session;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (i % 100 == 0) session = std::make_unique<Session>(SessionOptions{.device = "cpu", .streams = 2});
+    try {
+      compute(*session, cases[i], dtype, values, found);
+    } catch (const std::exception& error) {
+      std::cerr << "case " << i << ", " << cases[i].dump() << ": " << error.what() << '\n';
+      return 1;
+    }
+  }
+}

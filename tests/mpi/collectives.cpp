@@ -1,0 +1,213 @@
+// One rank of a check of core/mpi, which ctest starts with mpirun:
+//
+//   collectives all      every collective, in one call of MPI and in many, against what it must be
+//   collectives late     rank 0 comes to no collective: the others give up after their timeout, and all processes end
+//   collectives thrown   rank 0 ends by an exception: all processes end
+//   collectives aborted  rank 0 aborts its own call from another thread: all processes end
+//   collectives without  alone, in a build without MPI: the error that says so
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/communicator.h"
+#include "core/error.h"
+#include "core/mpi/mpi_communicator.h"
+
+namespace {
+
+using namespace braid;
+using namespace std::chrono_literals;
+
+const LaunchContext kHere;
+
+/// Element i of what a rank holds: a small number, whose sums are exact in every order.
+template <class T>
+T element(std::int64_t i, int rank) {
+  return static_cast<T>((i * 7 + rank * 13) % 101 - 50);
+}
+
+template <class T>
+std::vector<T> elements(std::int64_t count, int rank) {
+  std::vector<T> result(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) result[static_cast<std::size_t>(i)] = element<T>(i, rank);
+  return result;
+}
+
+template <class T>
+std::vector<T> sums(std::int64_t count, int size) {
+  std::vector<T> result(static_cast<std::size_t>(count));
+  for (int rank = 0; rank < size; ++rank) {
+    for (std::int64_t i = 0; i < count; ++i) result[static_cast<std::size_t>(i)] += element<T>(i, rank);
+  }
+  return result;
+}
+
+template <class T>
+void check_equal(const std::string& what, const T* found, const T* expected, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    BRAID_CHECK(found[i] == expected[i], Error, what, ": element ", i, " of ", count, " is ", found[i], ", expected ",
+                expected[i]);
+  }
+}
+
+template <class T>
+void check_sums(Communicator& ranks, std::int64_t count) {
+  auto data = elements<T>(count, ranks.rank());
+  ranks.all_reduce(data.data(), count, dtype_of<T>(), kHere);
+  check_equal("all_reduce", data.data(), sums<T>(count, ranks.size()).data(), count);
+
+  const auto expected = sums<T>(count * ranks.size(), ranks.size());
+  // In place on some ranks only: they must still understand each other.
+  for (const bool in_place : {false, true, ranks.rank() == 0}) {
+    auto whole = elements<T>(count * ranks.size(), ranks.rank());
+    std::vector<T> apart(static_cast<std::size_t>(count));
+    T* const part = in_place ? whole.data() + count * ranks.rank() : apart.data();
+    ranks.reduce_scatter(whole.data(), part, count, dtype_of<T>(), kHere);
+    check_equal("reduce_scatter", part, expected.data() + count * ranks.rank(), count);
+  }
+}
+
+void check_moves(Communicator& ranks, std::int64_t count) {
+  const std::int64_t bytes = count * 4;
+  const auto own = elements<std::int32_t>(count, ranks.rank());
+  for (const bool in_place : {false, true, ranks.rank() == 0}) {
+    std::vector<std::int32_t> whole(static_cast<std::size_t>(count * ranks.size()));
+    std::int32_t* const place = whole.data() + count * ranks.rank();
+    if (in_place) std::ranges::copy(own, place);
+    ranks.all_gather(in_place ? place : own.data(), whole.data(), bytes, kHere);
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      check_equal("all_gather", whole.data() + count * rank, elements<std::int32_t>(count, rank).data(), count);
+    }
+  }
+
+  const auto source = elements<std::int32_t>(count * ranks.size(), ranks.rank());
+  std::vector<std::int32_t> target(source.size());
+  ranks.all_to_all(source.data(), target.data(), bytes, kHere);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto theirs = elements<std::int32_t>(count * ranks.size(), rank);
+    check_equal("all_to_all", target.data() + count * rank, theirs.data() + count * ranks.rank(), count);
+  }
+
+  for (int root = 0; root < ranks.size(); ++root) {
+    auto data = own;
+    ranks.broadcast(data.data(), bytes, root, kHere);
+    check_equal("broadcast", data.data(), elements<std::int32_t>(count, root).data(), count);
+  }
+}
+
+/// Sums that depend on their order have the same bits on all ranks.
+void check_equal_bits(Communicator& ranks, std::int64_t count) {
+  std::vector<float> data(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    data[static_cast<std::size_t>(i)] = 1.0f / static_cast<float>(1 + (i * 31 + ranks.rank() * 17) % 1009);
+  }
+  ranks.all_reduce(data.data(), count, DType::f32, kHere);
+  auto first = data;
+  ranks.broadcast(first.data(), count * 4, 0, kHere);
+  BRAID_CHECK(count == 0 || std::memcmp(first.data(), data.data(), data.size() * 4) == 0, Error, "all_reduce: rank ",
+              ranks.rank(), " has other bits than rank 0");
+}
+
+void check_all(Communicator& ranks, std::int64_t most) {
+  for (const std::int64_t count : {0, 1, 2, 63, 1000, 100'003}) {
+    if (count > most) continue;
+    check_sums<float>(ranks, count);
+    check_sums<double>(ranks, count);
+    check_sums<std::int32_t>(ranks, count);
+    check_moves(ranks, count);
+    check_equal_bits(ranks, count);
+    ranks.barrier();
+  }
+  std::vector<Half> halves(12);
+  std::string error;
+  try {
+    ranks.all_reduce(halves.data(), 12, DType::f16, kHere);
+  } catch (const Error& thrown) {
+    error = thrown.what();
+  }
+  BRAID_CHECK(error == "[mpi] all_reduce of 12 f16: MPI adds f32, f64 and i32", Error, "all_reduce of f16: '", error,
+              "'");
+  ranks.barrier();
+}
+
+/// Whether the call fails with a CommunicationError that begins so.
+void check_fails(const std::function<void()>& call, const std::string& expected) {
+  try {
+    call();
+  } catch (const CommunicationError& error) {
+    BRAID_CHECK(std::string(error.what()).starts_with(expected), Error, "unexpected error: ", error.what());
+    return;
+  }
+  throw Error("expected the error " + expected);
+}
+
+int run(const std::string& what) {
+  if (what == "without") {
+    check_fails([] { make_communicator({.size = 2, .local_size = 2, .launcher = "srun"}); },
+                "[mpi] srun started 2 ranks, but this build of Braid is without MPI: install libopenmpi-dev");
+    std::cout << "as expected\n";
+    return 0;
+  }
+  const Launch launch = launch_from_environment();
+  BRAID_CHECK(launch.size > 1, Error, "start this program with mpirun");
+  const auto ranks = make_communicator(launch, what == "late" ? 1s : 60s);
+  BRAID_CHECK(ranks->rank() == launch.rank && ranks->size() == launch.size && ranks->name() == "mpi", Error,
+              "another communicator than was asked for");
+  std::vector<float> data(12);
+  const auto reduce = [&] { ranks->all_reduce(data.data(), 12, DType::f32, kHere); };
+  if (what == "all") {
+    check_all(*ranks, 100'003);
+    check_all(*mpi::make_communicator(launch, 60s, 17), 63);  // collectives split into pieces of 17 elements
+    check_all(*mpi::make_communicator(launch, 60s, 30'000), 100'003);
+    if (launch.rank == 0) std::cout << "all collectives are right\n";
+    return 0;
+  }
+  ranks->barrier();
+  if (what == "late") {
+    if (launch.rank == 0) std::this_thread::sleep_for(600s);  // MPI_Abort of another rank ends it
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string error =
+        message("[mpi] rank ", launch.rank, " has waited 1 s in all_reduce of 12 f32: another rank is gone, late");
+    check_fails(reduce, error);
+    BRAID_CHECK(std::chrono::steady_clock::now() - begin >= 1s, Error, "the call gave up before its timeout");
+    check_fails([&] { ranks->barrier(); }, error);  // and so does every later call
+    std::cout << "as expected: " << error << std::endl;
+    std::this_thread::sleep_for(1s);  // until others have said so too
+    return 0;
+  }
+  if (what == "thrown") {
+    if (launch.rank == 0) throw Error("as expected: rank 0 ends");
+    reduce();
+  }
+  if (what == "aborted") {
+    if (launch.rank == 0) {
+      std::thread watcher([&] {
+        std::this_thread::sleep_for(100ms);
+        ranks->abort("[test] a reason");
+      });
+      check_fails(reduce, "[test] a reason");
+      watcher.join();
+      std::cout << "as expected: rank 0 ends\n";  // not flushed: nothing is lost at the end of the process
+      return 0;
+    }
+    std::this_thread::sleep_for(1s);
+    ranks->barrier();
+  }
+  throw Error("unknown check '" + what + "'");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    return run(count == 2 ? arguments[1] : "all");
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

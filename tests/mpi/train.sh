@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Trains a config on 1, 2 and 4 ranks, which must save the same models and report the same losses, bit for bit, also after
+# a signal to one rank and a resumption on another number of ranks. Then gives ranks what they cannot train together.
+#
+#   train.sh MPIRUN BRAID
+set -euo pipefail
+mpirun=$1 braid=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+config=$work/config.yaml
+cat > "$config" <<'YAML'
+name: run
+seed: 3
+parallel: {shards: 4}
+model: {name: resnet20}
+data: {name: synthetic, size: 90, test_size: 50, image_size: 16, augment: {crop_padding: 2, flip: true}}
+train: {epochs: 2, batch_size: 16, log_interval: 1}
+eval: {batch_size: 16}
+YAML
+
+# on RANKS ARGUMENT…
+on() {
+  local ranks=$1
+  shift
+  if ((ranks == 1)); then
+    "$braid" "$@"
+  else
+    "$mpirun" -n "$ranks" --oversubscribe "$braid" "$@"
+  fi
+}
+
+fail() {
+  printf '%s\n' "$@"
+  exit 1
+}
+
+# What a run reports, without times.
+losses() { grep -o '"event":"[a-z]*"\|"\(loss\|accuracy\|test_loss\|test_accuracy\|test_top5\|lr\|step\)":[^,}]*' "$1/metrics.jsonl"; }
+
+# same_runs FOLDER OTHER
+same_runs() {
+  cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$2 has another model"
+  diff <(losses "$1") <(losses "$2") || fail "$2 reports other losses"
+}
+
+for ranks in 1 2 4; do
+  on $ranks train "$config" --set output.root="$work/$ranks" > "$work/$ranks.txt"
+  [[ $(grep -c '^epoch ./2: ' "$work/$ranks.txt") == 2 ]] || fail "expected two lines about epochs:" "$(< "$work/$ranks.txt")"
+  same_runs "$work/1/run-1" "$work/$ranks/run-1"
+done
+
+# A signal to one rank ends all of them after the same step.
+long=(--set train.epochs=12 --set checkpoint.every_n_steps=5)
+on 1 train "$config" "${long[@]}" --set output.root="$work/whole" > /dev/null
+on 4 train "$config" "${long[@]}" --set output.root="$work/cut" > "$work/cut.txt" &
+until compgen -G "$work/cut/run-1/checkpoints/step-*.safetensors" > /dev/null; do
+  kill -0 $! || fail 'the run has ended early:' "$(< "$work/cut.txt")"
+  sleep 0.05
+done
+pkill -TERM -n -f "^$braid train .*output.root=$work/cut"
+if wait $!; then fail 'expected an exit status for the signal'; fi
+grep -q 'interrupted after step' "$work/cut.txt" || fail 'expected a line about the interruption:' "$(< "$work/cut.txt")"
+on 2 train --resume "$work/cut/run-1" > "$work/resumed.txt"
+cmp "$work/whole/run-1/model.safetensors" "$work/cut/run-1/model.safetensors"
+
+# refused MESSAGE COMMAND…
+refused() {
+  local message=$1 output
+  shift
+  if output=$("$@" 2>&1); then fail "expected an error: $message"; fi
+  [[ $output == *"$message"* ]] || fail "expected: $message" "got: $output"
+}
+
+refused "expected as many ranks as mesh.data says, 3, or 0 for all, got 1: start the program by 'mpirun -n 3'" \
+  on 1 train "$config" --set parallel.mesh.data=3
+refused 'expected a batch_size that is a multiple of 4 shards, got 18' on 2 train "$config" --set train.batch_size=18
+refused "the training of rank 1 has 'seed: 4' where that of rank 0 has 'seed: 3'" \
+  "$mpirun" -n 1 "$braid" train "$config" : -n 1 "$braid" train "$config" --set seed=4

@@ -1,0 +1,117 @@
+// Steps divided over shards of one rank compute what they compute whole. What several ranks do is tested in
+// tests/runtime/parallel_test.cpp.
+
+#include "ops/rewrites/partition.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ops/batch_norm.h"
+#include "ops/collective.h"
+#include "ops/conv2d.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/optimizer.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/op_table.h"
+#include "tests/ops/rounding.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+bool overwrites(const Op& op, const std::vector<Array>& inputs, std::size_t input) {
+  std::vector<ValueDesc> descs;
+  for (const Array& array : inputs) descs.push_back(desc_of(array));
+  std::vector<OutputDesc> outputs;
+  op.infer(descs, outputs);
+  return std::ranges::any_of(outputs,
+                             [&](const OutputDesc& output) { return output.overwrites == static_cast<int>(input); });
+}
+
+/// Which of the inputs are split, as the bits of a number.
+struct Split {
+  std::uint32_t inputs;
+  bool has(std::size_t input) const { return (inputs >> input & 1U) != 0; }
+};
+
+/// The outputs of an op when these inputs are split over the shards.
+std::vector<Array> run_divided(const OpPtr& op, const std::vector<Array>& inputs, Split split, int shards) {
+  StepGraph recorded;
+  std::vector<ValueId> values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ValueDesc desc = desc_of(inputs[i]);
+    values.push_back(overwrites(*op, inputs, i)
+                         ? recorded.add_persistent(desc, ValueKind::state, static_cast<std::int32_t>(i))
+                         : recorded.add_input(desc, split.has(i)));
+  }
+  const ValueId first = recorded.add_node(op, values);
+  for (int i = 0; i < recorded.node(0).output_count; ++i) recorded.keep(first + i);
+  const ops::RewrittenGraph divided = ops::partition(recorded, {.ranks = 1, .shards = shards, .exact = true});
+  std::vector<std::pair<ValueId, Array>> given;
+  for (std::size_t i = 0; i < inputs.size(); ++i) given.emplace_back(divided.value(values[i]), inputs[i]);
+  Interpreter interpreter(divided.graph, given);
+  interpreter.run();
+  std::vector<Array> outputs;
+  for (int i = 0; i < recorded.node(0).output_count; ++i) outputs.push_back(interpreter.read(divided.value(first + i)));
+  return outputs;
+}
+
+/// Whether the op has a rule for inputs that are split so.
+bool is_divided(const Op& op, const std::vector<Array>& inputs, Split split, int shards) {
+  std::vector<ValueDesc> descs;
+  std::vector<Layout> layouts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    descs.push_back(desc_of(inputs[i]));
+    layouts.push_back(split.has(i) ? Layout::split : Layout::replicated);
+  }
+  std::vector<OutputDesc> inferred;
+  op.infer(descs, inferred);
+  const std::vector<ValueDesc> outputs = descs_of(inferred);
+  return op.divide({descs, outputs, layouts, shards}).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("an op computes the same however its inputs are split") {
+  int cases = 0, divided = 0;
+  for (const OpRow& row : op_table()) {
+    // Its statistics are those of a shard; what comes of it is tested below. Others are what steps are divided into.
+    if (row.op->name().find("batch_norm") != std::string_view::npos || row.op->name().starts_with("shard_")) continue;
+    const std::vector<Array> inputs = make_inputs(row, DType::f64);
+    const std::vector<Array> whole = run_op(*row.op, inputs, {.portable = true});
+    if (inputs.size() > 8) continue;
+    for (const int shards : {2, 3}) {
+      Split splittable{0};
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Shape& shape = inputs[i].shape();
+        const bool even = shape.rank() > 0 && shape[0] > 0 && shape[0] % shards == 0;
+        if (even && !overwrites(*row.op, inputs, i)) splittable.inputs |= 1U << i;
+      }
+      for (std::uint32_t subset = splittable.inputs; subset != 0; subset = (subset - 1) & splittable.inputs) {
+        CAPTURE(*row.op);
+        CAPTURE(inputs[0].shape());
+        CAPTURE(shards);
+        CAPTURE(subset);
+        const std::vector<Array> parts = run_divided(row.op, inputs, {subset}, shards);
+        REQUIRE(parts.size() == whole.size());
+        ++cases;
+        divided += is_divided(*row.op, inputs, {subset}, shards);
+        for (std::size_t i = 0; i < whole.size(); ++i) {
+          REQUIRE(parts[i].shape() == whole[i].shape());
+          double error = 0;
+          for (std::int64_t e = 0; e < whole[i].size(); ++e) {
+            const double difference = std::abs(element(parts[i], e) - element(whole[i], e));
+            error = std::isnan(difference) ? error : std::max(error, difference);
+          }
+          CAPTURE(i);
+          CHECK(error <= 1e-12 * std::max(1.0, braid::testing::largest(whole[i])));
+        }
+      }
+    }
+  }
+  CHECK(cases > 300);
+  CHECK(divided > 200);  // the others are computed whole
+}

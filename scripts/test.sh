@@ -1,20 +1,31 @@
 #!/usr/bin/env bash
 # Builds everything with warnings as errors and runs the tests.
 #
-#   scripts/test.sh [--preset NAME] [arguments of ctest]
+#   scripts/test.sh [--preset NAME] [--only FOLDER] [arguments of ctest]
 #
-# NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, …
+# NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, … Examples and benchmarks are
+# built with release. --only builds and runs the tests of one folder, as in: --only ops
 # The last line counts test cases: "N passed, N failed, N skipped". The exit status is 0 only if none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 
 preset=release
-if [[ ${1-} == --preset ]]; then
-  preset=${2:?--preset needs a name}
+targets=()
+while (($# > 0)); do
+  case $1 in
+    --preset) preset=${2:?--preset needs a name} ;;
+    --only)
+      targets=(--target "test_${2:?--only needs a folder of tests}")
+      set -- "$@" --tests-regex "^$2(/|\$)"
+      ;;
+    *) break ;;
+  esac
   shift 2
-fi
+done
 build=build/$preset
+others=OFF
+if [[ $preset == release ]]; then others=ON; fi
 
 # The first report of a sanitizer ends the program and fails its test. There are no suppressions.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
@@ -25,9 +36,9 @@ begin_steps 4 "$build/log.txt"
 only_build "$build"
 step 'installing what is missing' scripts/setup.sh --tests
 step "configuring $preset" \
-  cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=ON -DBRAID_BENCHMARKS=ON -DBRAID_WERROR=ON
+  cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=$others -DBRAID_BENCHMARKS=$others -DBRAID_WERROR=ON
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
-build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset"
+build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build
 
 next_step "testing ($(about 400))"

@@ -8,6 +8,7 @@
 #include "apps/print_error.h"
 #include "apps/validators.h"
 #include "core/suggestion.h"
+#include "scheduler/costs/cluster.h"
 #include "scheduler/costs/known_devices.h"
 #include "train/inspect/plan_report.h"
 
@@ -76,6 +77,21 @@ void add_plan(CLI::App& app, int& exit_code) {
           "Limit of the arena, in MiB; default: the config's")
       ->type_name("MiB")
       ->check(in_range(1, 1 << 24));
+  command
+      ->add_option(
+          "--ranks", request.ranks,
+          "Plan and simulate training on N ranks, each with the whole batch size of every job; needs --cluster")
+      ->type_name("N")
+      ->check(in_range(1, 1 << 20));
+  command
+      ->add_option("--cluster", request.cluster,
+                   message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
+                           ", or a file *.yaml that describes one; its device is the default of --device"))
+      ->type_name("NAME");
+  command
+      ->add_option("--straggler", request.straggler, "Simulate that computing takes one of the ranks X times as long")
+      ->type_name("X")
+      ->check(in_range(1.0, 1000.0));
   command->add_option("--sms", request.what_if.units, "Plan as if the device had N SMs or cores")
       ->type_name("N")
       ->check(in_range(1, 1 << 16));

@@ -1,18 +1,16 @@
 #pragma once
-// What the engines of core/communicator.h have in common: which call a rank makes, as text for errors, and the reason
-// for which all calls fail.
+// Which collective a rank calls, and what it takes. Engines (core/communicator.h) compare the calls of ranks, ops say
+// which they make, and plans go by their times.
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/link.h"
 
 namespace braid {
 
@@ -48,31 +46,17 @@ struct CollectiveCall {
   }
 };
 
-/// Now plus the timeout, but for one so long that clocks do not reach its end: then a year.
-inline std::chrono::steady_clock::time_point deadline_after(std::chrono::nanoseconds timeout) {
-  return std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(365 * 24));
-}
-
-/// Why a communicator fails from now on, once there is a reason. May be used from any thread.
-class FailureReason {
- public:
-  /// The first reason stays.
-  void set(const std::string& reason) {
-    const std::lock_guard lock(mutex_);
-    if (is_set()) return;
-    reason_ = reason;
-    is_set_.store(true, std::memory_order_release);
-  }
-  bool is_set() const { return is_set_.load(std::memory_order_acquire); }
-  /// Throws the reason as a CommunicationError, if there is one.
-  void check() const {
-    if (is_set()) throw CommunicationError(reason_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::string reason_;  // constant once set
-  std::atomic<bool> is_set_ = false;
+/// How the ranks of a step run one of its nodes together: each makes these calls, in this order.
+struct Communication {
+  int ranks = 1;
+  std::vector<CollectiveCall> calls = {};  ///< none: each runs the node alone
+  friend bool operator==(const Communication&, const Communication&) = default;
 };
+
+/// The time of a call of so many ranks, each with such a link, from when the last has called. Parts of the bytes go
+/// around a ring, in as many messages as there are other ranks. A sum goes around twice or up and
+/// down a tree, whichever is sooner; trees and broadcasts are pipelined; a barrier goes around twice.
+double seconds(const CollectiveCall& call, int ranks, const Link& link);
+double seconds(const Communication& communication, const Link& link);
 
 }  // namespace braid

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/collective_call.h"
+#include "core/failure_reason.h"
 #include "core/mpi/mpi_communicator.h"
 
 namespace braid {

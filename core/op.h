@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/attributes.h"
+#include "core/collective_call.h"
 #include "core/kernel.h"
 #include "core/layout.h"
 
@@ -37,13 +38,6 @@ struct OutputDesc {
   static constexpr std::string_view kNames[] = {"dtype", "shape", "reuses", "overwrites", "views"};
 };
 
-/// What a rank sends to others.
-struct Traffic {
-  double bytes = 0;
-  double messages = 0;  ///< each waits for the one before
-  static constexpr std::string_view kNames[] = {"bytes", "messages"};
-};
-
 /// Arithmetic and memory traffic of a node, the inputs of the analytic cost model.
 struct Work {
   double flops = 0;
@@ -51,9 +45,7 @@ struct Work {
   /// Products [rows,depth]·[depth,columns] that the arithmetic consists of, such as one for each group; 0: none.
   double products = 0, rows = 0, columns = 0, depth = 0;
   bool splits = false;  ///< whether GPU libraries have kernels that split the sums over the depth among thread blocks
-  Traffic sent = {};
-  static constexpr std::string_view kNames[] = {"flops",   "bytes", "products", "rows",
-                                                "columns", "depth", "splits",   "sent"};
+  static constexpr std::string_view kNames[] = {"flops", "bytes", "products", "rows", "columns", "depth", "splits"};
 };
 
 class GradientContext;
@@ -88,9 +80,12 @@ class Op {
   /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
   /// them from all of the inputs.
   virtual std::optional<Divided> divide(const Division& node) const;
-  /// Whether all ranks run it together, over a link. A plan runs such nodes in one stream, in an order that is the same
-  /// on all ranks.
-  virtual bool communicates() const { return false; }
+  /// The collectives by which all ranks run it together, over a link. A plan runs such nodes in one stream, in an order
+  /// that is the same on all ranks. Default: none.
+  virtual Communication communication(std::span<const ValueDesc> /*inputs*/,
+                                      std::span<const ValueDesc> /*outputs*/) const {
+    return {};
+  }
 
   /// Adds the attributes (not the name) to the hash.
   virtual void hash(Hash& hash) const = 0;

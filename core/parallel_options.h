@@ -21,8 +21,9 @@ struct ParallelOptions {
   /// Equal parts of the samples of a step. With this number given, a training has the same bits on any number of ranks
   /// that divides it. 0: one for every rank, and gradients are added in the order that is fastest.
   int shards = 0;
-  /// Gradients are communicated together until they have this many bytes.
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+  /// Gradients are communicated together until they have this many bytes. 0: as many as the step is predicted to be
+  /// fastest with.
+  std::int64_t bucket_bytes = 0;
 
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }
   bool exact() const { return shards > 0; }
@@ -37,8 +38,8 @@ inline int rank(const ParallelOptions& options) {
 /// That a plan uses.
 inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 1 : 0; }
 
-/// Throws Error unless there are as many ranks as the mesh has places, an equal number of shards for every rank, and a
-/// bucket may have bytes.
+/// Throws Error unless there are as many ranks as the mesh has places and an equal number of shards for every rank, and
+/// if the bytes of a bucket are negative.
 inline void check(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",
@@ -46,7 +47,8 @@ inline void check(const ParallelOptions& options) {
   BRAID_CHECK(options.shards >= 0 && options.shards % options.ranks() == 0, Error,
               "[parallel] expected shards to be a multiple of the number of ranks, ", options.ranks(),
               ", or 0 for one each, got ", options.shards);
-  BRAID_CHECK(options.bucket_bytes > 0, Error, "[parallel] expected bucket_bytes above 0, got ", options.bucket_bytes);
+  BRAID_CHECK(options.bucket_bytes >= 0, Error, "[parallel] expected bucket_bytes of at least 0, got ",
+              options.bucket_bytes);
 }
 
 }  // namespace braid

@@ -195,6 +195,10 @@ std::vector<NodeId> StepGraph::launched_nodes() const {
   return launched;
 }
 
+Communication StepGraph::communication(NodeId id) const {
+  return node(id).op->communication(input_descs(id), output_descs(id));
+}
+
 std::vector<ValueDesc> StepGraph::input_descs(NodeId id) const {
   std::vector<ValueDesc> descs;
   for (const ValueId input : inputs(id)) descs.push_back(value(input).desc);

@@ -107,6 +107,9 @@ class StepGraph {
   ValueId output(NodeId id, int i) const { return node(id).first_output + i; }
   std::vector<ValueDesc> input_descs(NodeId id) const;
   std::vector<ValueDesc> output_descs(NodeId id) const;
+  /// How all ranks run a node together.
+  Communication communication(NodeId id) const;
+  bool communicates(NodeId id) const { return !communication(id).calls.empty(); }
 
   /// Equal for steps that can share a plan: same ops, attributes, shapes, connections, slots and kept values.
   const Hash& hash() const { return hash_; }

@@ -52,14 +52,23 @@ void AllReduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  const auto& [ranks, shards, exact, divisors] = attributes();
-  // Pieces of the sums go around twice; exact ones go once for every block of leaves, and once as sums.
-  const auto others = static_cast<double>(ranks - 1);
-  const std::int64_t turns = exact ? attributes_.per_rank() / leaves_per_block(attributes_.per_rank()) + 1 : 2;
   return {.flops = bytes(inputs) / static_cast<double>(size_of(inputs[0].dtype)),
-          .bytes = 2 * (bytes(inputs) + bytes(outputs)),
-          .sent = {.bytes = static_cast<double>(turns) * others * bytes(outputs) / static_cast<double>(ranks),
-                   .messages = static_cast<double>(turns) * others}};
+          .bytes = 2 * (bytes(inputs) + bytes(outputs))};
+}
+
+Communication AllReduce::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
+  using Kind = CollectiveCall::Kind;
+  const auto& [ranks, shards, exact, divisors] = attributes();
+  if (ranks == 1) return {};
+  const DType dtype = outputs[0].dtype;
+  const auto count = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
+  const int members = static_cast<int>(ranks);
+  if (!exact) return {members, {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}}};
+  const std::int64_t piece = (count + ranks - 1) / ranks * static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t blocks = attributes_.per_rank() / leaves_per_block(attributes_.per_rank());
+  Communication made{members, {static_cast<std::size_t>(blocks), {.kind = Kind::all_to_all, .count = piece}}};
+  made.calls.push_back({.kind = Kind::all_gather, .count = piece});
+  return made;
 }
 
 void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -71,9 +80,10 @@ void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
   outputs.push_back({.dtype = inputs[0].dtype, .shape = Shape(whole)});
 }
 
-Work AllGather::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  const auto others = static_cast<double>(attributes_.ranks - 1);
-  return {.bytes = bytes(inputs) + bytes(outputs), .sent = {.bytes = others * bytes(inputs), .messages = others}};
+Communication AllGather::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  if (attributes_.ranks == 1) return {};
+  const auto own = static_cast<std::int64_t>(bytes(inputs));
+  return {static_cast<int>(attributes_.ranks), {{.kind = CollectiveCall::Kind::all_gather, .count = own}}};
 }
 
 }  // namespace braid::ops

@@ -51,9 +51,9 @@ class AllReduce final : public OpWith<AllReduce, AllReduceAttributes> {
   using OpWith::OpWith;
   std::string_view name() const override { return "all_reduce"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  bool communicates() const override { return attributes_.ranks > 1; }
-  /// Sends what a ring does.
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  /// One sum by the engine; or pieces of every block of leaves to the ranks that add them, and their sums to all ranks.
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
 struct AllGatherAttributes {
@@ -67,9 +67,7 @@ class AllGather final : public OpWith<AllGather, AllGatherAttributes> {
   using OpWith::OpWith;
   std::string_view name() const override { return "all_gather"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  bool communicates() const override { return attributes_.ranks > 1; }
-  /// Sends what a ring does.
-  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
 /// The tree that fixes the order of exact sums adds the sum of the first 2^k of n > 1 leaves, the most that are fewer

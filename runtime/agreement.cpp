@@ -1,7 +1,6 @@
 #include "runtime/agreement.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace braid {
 
@@ -14,12 +13,15 @@ std::vector<T> of_all_ranks(const ParallelOptions& parallel, const T& value) {
   return values;
 }
 
-std::string broadcast(const ParallelOptions& parallel, std::string text, int root) {
-  auto size = static_cast<std::int64_t>(text.size());
+/// Of a string or vector.
+template <class List>
+List broadcast(const ParallelOptions& parallel, List list, int root) {
+  auto size = static_cast<std::int64_t>(list.size());
   parallel.communicator->broadcast(&size, sizeof(size), root, {});
-  text.resize(static_cast<std::size_t>(size));
-  parallel.communicator->broadcast(text.data(), size, root, {});
-  return text;
+  list.resize(static_cast<std::size_t>(size));
+  const auto bytes = size * static_cast<std::int64_t>(sizeof(list.front()));
+  parallel.communicator->broadcast(list.data(), bytes, root, {});
+  return list;
 }
 
 /// The first rank with another hash than rank 0's; 0 if there is none.
@@ -56,6 +58,10 @@ void require_same_text(const ParallelOptions& parallel, const std::string& text,
 
 std::string of_first_rank(const ParallelOptions& parallel, std::string text) {
   return parallel.ranks() > 1 ? broadcast(parallel, std::move(text), 0) : text;
+}
+
+std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers) {
+  return parallel.ranks() > 1 ? broadcast(parallel, std::move(numbers), 0) : numbers;
 }
 
 void abandon_ranks(const ParallelOptions& parallel, const std::string& why) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/hash.h"
 #include "core/parallel_options.h"
@@ -24,5 +25,6 @@ void abandon_ranks(const ParallelOptions& parallel, const std::string& why);
 
 /// That of rank 0, on all ranks.
 std::string of_first_rank(const ParallelOptions& parallel, std::string text);
+std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers);
 
 }  // namespace braid

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "ops/rewrites/partition.h"
+#include "runtime/agreement.h"
+#include "runtime/bucket_choice.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -22,12 +23,9 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
-ops::RewrittenGraph as_planned(StepGraph graph, const ParallelOptions& parallel) {
-  if (!parallel.divides()) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
-  ops::RewrittenGraph divided = ops::partition(graph, {.ranks = parallel.ranks(),
-                                                       .shards = parallel.shard_count(),
-                                                       .exact = parallel.exact(),
-                                                       .bucket_bytes = parallel.bucket_bytes});
+ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
+  if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
+  ops::RewrittenGraph divided = ops::partition(graph, partition);
   ops::RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(divided.graph)));
   return ops::composed(divided, std::move(fused));
 }
@@ -84,10 +82,30 @@ std::vector<PlanSetting> Planner::settings() const {
   return settings;
 }
 
-PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
-  const StepGraph& graph = rewritten.graph;
+ops::RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
+  const ParallelOptions& parallel = options_.parallel;
+  ops::Partition partition{.ranks = parallel.ranks(), .shards = parallel.shard_count(), .exact = parallel.exact()};
+  if (parallel.bucket_bytes > 0) {
+    partition.bucket_bytes = parallel.bucket_bytes;
+  } else if (parallel.ranks() > 1) {
+    const DeviceInfo info = device();
+    partition.buckets =
+        of_first_rank(parallel, choose_buckets(recorded, partition, info, widths(options_.width, info.max_width),
+                                               std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
+                                               rounds_to_tf32(options_, info)));
+  }
+  return as_planned(recorded, partition);
+}
+
+DeviceInfo Planner::device() const {
   DeviceInfo device = context_.backend().info();
   if (links(options_.parallel) > 0) device.link = options_.parallel.communicator->link();
+  return device;
+}
+
+PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
+  const StepGraph& graph = rewritten.graph;
+  const DeviceInfo device = this->device();
   const KernelTarget target = kernel_target(context_, options_);
   scheduler::Costs costs =
       scheduler::analytic_costs(graph, device, widths(setting.width, device.max_width), target.tf32);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/rewrites/partition.h"
 #include "runtime/executable.h"
 #include "runtime/profile/kernel_timer.h"
 #include "scheduler/costs/profile.h"
@@ -19,7 +20,7 @@ struct SessionOptions;
 /// so are single elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
 /// What a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
-ops::RewrittenGraph as_planned(StepGraph graph, const ParallelOptions& parallel = {});
+ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
 /// What a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
 /// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
@@ -49,6 +50,8 @@ class Planner {
   /// well where other programs use the cores; with other ranks, also one stream beside communication. Otherwise there
   /// is one.
   std::vector<PlanSetting> settings() const;
+  /// What it plans of a recorded step. All ranks must call this, and get the buckets of rank 0.
+  ops::RewrittenGraph rewritten(const StepGraph& recorded) const;
   /// Its arena is within the limit if such a plan is found; 0 is no limit. The graph must outlive the executable.
   PlannedStep plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
 
@@ -62,6 +65,8 @@ class Planner {
   scheduler::ProfileUse measured() const { return measured_; }
 
  private:
+  DeviceInfo device() const;
+
   Context& context_;
   StreamGroup& streams_;
   const SessionOptions& options_;

@@ -28,7 +28,7 @@ Hash hash_of(const StepGraph& graph, const scheduler::Plan& plan) {
 }  // namespace
 
 StepPlans::StepPlans(const StepGraph& recorded, Planner& planner)
-    : planned_(as_planned(recorded, planner.options().parallel)),
+    : planned_(planner.rewritten(recorded)),
       recorded_(planned_.values.empty() ? std::nullopt : std::optional(with_kept_results(recorded))),
       planner_(planner),
       choice_(std::vector<PlanChoice::Plan>(1)) {

@@ -54,7 +54,7 @@ void check_problem(const Problem& problem) {
     const int link = problem.costs.link(id);
     BRAID_CHECK(link >= kNoLink && link < problem.links, PlanError, "[plan] node ", id, " occupies link ", link, " of ",
                 problem.links);
-    BRAID_CHECK(link != kNoLink || !problem.graph.node(id).op->communicates(), PlanError, "[plan] node ", id, " '",
+    BRAID_CHECK(link != kNoLink || !problem.graph.communicates(id), PlanError, "[plan] node ", id, " '",
                 problem.graph.node(id).op->name(), "' communicates, but its cost names no link");
     for (const Cost& cost : problem.costs.of(id)) {
       BRAID_CHECK(cost.link == link, PlanError, "[plan] node ", id, " has implementations on different links");

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/collective_call.h"
+#include "core/failure_reason.h"
 
 namespace braid {
 
@@ -125,17 +126,6 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
   }
 }
 
-/// The time of a collective on a ring. A broadcast is pipelined; a barrier goes around twice.
-double ring_seconds(const CollectiveCall& call, int size, const Link& link) {
-  const double n = size, count = static_cast<double>(call.count);
-  const double bytes = call.adds() ? count * static_cast<double>(size_of(call.dtype)) : count;
-  double rounds = n - 1, sent = (n - 1) * bytes;
-  if (call.kind == Kind::all_reduce) rounds *= 2, sent *= 2 / n;
-  if (call.kind == Kind::broadcast) sent = n > 1 ? bytes : 0;
-  if (call.kind == Kind::barrier) rounds *= 2;
-  return rounds * link.latency_seconds + sent / link.bytes_per_second;
-}
-
 }  // namespace
 
 /// Where the ranks meet: a collective begins when all have come with their calls, and ends when all have done their
@@ -161,7 +151,7 @@ class LocalRanks::Meeting {
     work(call, rank, buffers_);
     lock.lock();
     leave(lock);
-    const auto end = start_ + std::chrono::duration<double>(ring_seconds(call, size(), link_));
+    const auto end = start_ + std::chrono::duration<double>(seconds(call, size(), link_));
     if (link_is_slow()) changed_.wait_until(lock, rounded(end), [this] { return failure_.is_set(); });
     failure_.check();
   }

@@ -13,8 +13,8 @@ namespace braid {
 /// f32 and rounded once. Every call is compared with the other ranks': if they differ, or a rank does not come within
 /// the timeout, all ranks get a CommunicationError that names ranks and calls.
 ///
-/// A link makes collectives take at least the time of a ring, from when the last rank has called: messages × latency +
-/// bytes sent per rank ÷ bandwidth. Ranks sleep for the rest of that time.
+/// A link makes collectives take at least the time that plans expect (seconds() in core/collective_call.h), from when
+/// the last rank has called. Ranks sleep for the rest of it.
 class LocalRanks {
  public:
   /// Throws Error if there is no rank, or a number of the link or the timeout is not positive.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/collective_call.h"
+#include "core/failure_reason.h"
 #include "core/mpi/process.h"
 
 namespace braid::mpi {

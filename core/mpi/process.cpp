@@ -7,7 +7,7 @@
 #include <iostream>
 #include <thread>
 
-#include "core/collective_call.h"
+#include "core/failure_reason.h"
 #include "core/error.h"
 
 namespace braid::mpi {

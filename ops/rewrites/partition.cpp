@@ -218,7 +218,14 @@ class Partitioner {
   void await(ValueId value) {
     awaited_.push_back(value);
     awaited_bytes_ += static_cast<std::int64_t>(recorded_.value(value).bytes());
-    if (awaited_bytes_ >= partition_.bucket_bytes) reduce();
+    const std::span<const std::int32_t> buckets = partition_.buckets;
+    if (buckets.empty()) {
+      if (awaited_bytes_ >= partition_.bucket_bytes) reduce();
+    } else if (bucket_ < buckets.size() && ++in_bucket_ == buckets[bucket_]) {
+      ++bucket_;
+      in_bucket_ = 0;
+      reduce();
+    }
   }
 
   /// Communicates all that is awaited, the types apart. What has 16 bits is added in f32.
@@ -289,6 +296,8 @@ class Partitioner {
   std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number
   std::vector<ValueId> awaited_;             // partial values to communicate, in the order in which they are made
   std::int64_t awaited_bytes_ = 0;
+  std::size_t bucket_ = 0;  // of those that are given, and how many values it has
+  std::int32_t in_bucket_ = 0;
 };
 
 }  // namespace

@@ -13,7 +13,10 @@ struct Partition {
   std::int64_t shards = 1;  ///< of all ranks
   bool exact = false;       ///< AllReduceAttributes::exact
   /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.
+  /// 0: each alone.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
+  /// Or so many at a time. What is read earlier than its bucket is full is communicated then. Empty: bucket_bytes.
+  std::vector<std::int32_t> buckets = {};
 };
 
 /// Inputs that are split have the rows of all ranks in the recorded graph, and those of this rank in the result.

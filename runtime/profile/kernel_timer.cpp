@@ -11,7 +11,7 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
                        std::size_t least) {
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     const auto& ways = kernels[static_cast<std::size_t>(node)];
-    if (ways.size() < least || graph.node(node).op->communicates()) continue;  // other ranks do not come
+    if (ways.size() < least || graph.communicates(node)) continue;  // other ranks do not come
     const std::string signature = scheduler::node_signature(graph, node, tf32);
     std::vector<double> times;
     try {

@@ -1,17 +1,24 @@
 #include "scheduler/check/simulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace braid::scheduler {
 namespace {
 
+/// One rank. Where its stream comes to a node that communicates, it waits for communicate().
 class Simulator {
  public:
   Simulator(const Problem& problem, const Plan& plan, const CommandOrder& order)
-      : problem_(problem), plan_(plan), order_(order), streams_(order.streams()) {
+      : problem_(problem),
+        plan_(plan),
+        order_(order),
+        streams_(order.streams()),
+        arrived_(static_cast<std::size_t>(problem.links), kNoStream) {
     result_.runs.resize(problem.graph.node_count());
     result_.busy.resize(order.streams());
     finished_.assign(problem.graph.node_count(), false);
@@ -19,13 +26,39 @@ class Simulator {
     if (problem.host_microseconds > 0) set_launches();
   }
 
-  Simulation run() {
-    for (advance_streams(); !running_.empty(); advance_streams()) {
-      set_rates();
-      now_ = std::ranges::min(running_, {}, &Running::finish).finish;
-      finish_nodes();
+  static constexpr std::size_t kNoStream = std::numeric_limits<std::size_t>::max();
+
+  /// Takes every stream up to a launch, a node that communicates, or a wait for something that is still running.
+  void advance_streams() {
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      StreamState& stream = streams_[s];
+      const auto nodes = order_.launched(s);
+      while (!stream.busy && stream.next < nodes.size() && advance(s, nodes[stream.next])) {
+      }
     }
-    result_.makespan = now_;
+  }
+  /// Whether a node is about to communicate over a link.
+  bool has_arrived(std::size_t link) const { return arrived_[link] != kNoStream; }
+  /// Starts it.
+  void communicate(std::size_t link) {
+    const std::size_t s = std::exchange(arrived_[link], kNoStream);
+    launch(s, order_.launched(s)[streams_[s].next]);
+  }
+  /// When something ends if nothing else starts; infinity if nothing runs.
+  double next_end() {
+    set_rates();
+    return running_.empty() ? std::numeric_limits<double>::infinity()
+                            : std::ranges::min(running_, {}, &Running::finish).finish;
+  }
+  /// Ends what ends now. `now` is at least the time of the last call, and at most next_end().
+  void finish_nodes(double now) {
+    now_ = now;
+    finish_nodes();
+  }
+
+  Simulation result() && {
+    result_.makespan = 0;
+    for (const Simulation::Run& run : result_.runs) result_.makespan = std::max(result_.makespan, run.finish);
     trace_back();
     return std::move(result_);
   }
@@ -58,16 +91,6 @@ class Simulator {
     double rate = 1;  // its progress relative to running alone
   };
 
-  /// Takes every stream up to a launch or a wait for something that is still running.
-  void advance_streams() {
-    for (std::size_t s = 0; s < streams_.size(); ++s) {
-      StreamState& stream = streams_[s];
-      const auto nodes = order_.launched(s);
-      while (!stream.busy && stream.next < nodes.size() && advance(s, nodes[stream.next])) {
-      }
-    }
-  }
-
   /// Passes one wait ahead of the node, or launches it. False if a wait is pending.
   bool advance(std::size_t s, NodeId node) {
     StreamState& stream = streams_[s];
@@ -77,11 +100,12 @@ class Simulator {
         start(s, kNoNode, launched_[node] - now_);
         return true;
       }
-      result_.runs[node].start = now_;
-      cause_[node] = stream.gate;
-      start(s, node, cost(node).duration);
-      stream.awaited = 0;
-      ++stream.next;
+      if (const int link = problem_.costs.link(node); link == kNoLink) {
+        launch(s, node);
+      } else {
+        arrived_[link] = s;
+        stream.busy = true;
+      }
       return true;
     }
     const NodeId before = awaited[stream.awaited];
@@ -91,6 +115,15 @@ class Simulator {
     if (waited && problem_.wait_microseconds > 0) start(s, kNoNode, problem_.wait_microseconds);
     ++stream.awaited;
     return true;
+  }
+
+  void launch(std::size_t s, NodeId node) {
+    StreamState& stream = streams_[s];
+    result_.runs[node].start = now_;
+    cause_[node] = stream.gate;
+    start(s, node, cost(node).duration);
+    stream.awaited = 0;
+    ++stream.next;
   }
 
   void start(std::size_t stream, NodeId node, double microseconds) {
@@ -159,12 +192,37 @@ class Simulator {
   const CommandOrder& order_;
   double now_ = 0;
   std::vector<StreamState> streams_;
+  std::vector<std::size_t> arrived_;  // per link: the stream whose node is about to communicate, or kNoStream
   std::vector<Running> running_;
   std::vector<double> launched_;  // per node: when the host has launched it; empty: at once
   std::vector<bool> finished_;    // per node
   std::vector<NodeId> cause_;     // per node: what finished last before it started
   Simulation result_;
 };
+
+/// Runs all ranks to the end. A collective starts once all have arrived.
+void run(std::span<Simulator> ranks, std::size_t links) {
+  while (true) {
+    for (bool starts = true; std::exchange(starts, false);) {
+      for (Simulator& rank : ranks) rank.advance_streams();
+      for (std::size_t link = 0; link < links; ++link) {
+        if (!std::ranges::all_of(ranks, [&](const Simulator& rank) { return rank.has_arrived(link); })) continue;
+        for (Simulator& rank : ranks) rank.communicate(link);
+        starts = true;
+      }
+    }
+    double now = std::numeric_limits<double>::infinity();
+    for (Simulator& rank : ranks) now = std::min(now, rank.next_end());
+    if (std::isinf(now)) break;
+    for (Simulator& rank : ranks) rank.finish_nodes(now);
+  }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (std::size_t link = 0; link < links; ++link) {
+      BRAID_CHECK(!ranks[rank].has_arrived(link), PlanError, "[simulate] rank ", rank, " waits on link ", link,
+                  " for others that do not come");
+    }
+  }
+}
 
 }  // namespace
 
@@ -173,7 +231,28 @@ Simulation simulate(const Problem& problem, const Plan& plan) {
 }
 
 Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order) {
-  return Simulator(problem, plan, order).run();
+  std::vector<Simulator> ranks;
+  ranks.emplace_back(problem, plan, order);
+  run(ranks, static_cast<std::size_t>(problem.links));
+  return std::move(ranks.front()).result();
+}
+
+std::vector<Simulation> simulate(std::span<const RankPlan> ranks) {
+  std::vector<CommandOrder> orders;
+  std::vector<Simulator> simulators;
+  int links = 0;
+  orders.reserve(ranks.size());
+  for (const RankPlan& rank : ranks) {
+    orders.emplace_back(rank.plan->commands, rank.problem->graph.node_count());
+    simulators.emplace_back(*rank.problem, *rank.plan, orders.back());
+    BRAID_CHECK(&rank == ranks.data() || rank.problem->links == links, PlanError,
+                "[simulate] expected as many links on ", "all ranks, got ", links, " and ", rank.problem->links);
+    links = rank.problem->links;
+  }
+  run(simulators, static_cast<std::size_t>(links));
+  std::vector<Simulation> results;
+  for (Simulator& simulator : simulators) results.push_back(std::move(simulator).result());
+  return results;
 }
 
 std::vector<Overlap> overlaps(const Simulation& simulation) {

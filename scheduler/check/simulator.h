@@ -4,6 +4,7 @@
 // interference slow each other down further. A stream that has to wait loses a little time before it resumes. Without a
 // CUDA graph, no node starts before a host thread has launched it and all those before it.
 
+#include <span>
 #include <vector>
 
 #include "scheduler/command_order.h"
@@ -39,6 +40,15 @@ std::vector<Overlap> overlaps(const Simulation& simulation);
 Simulation simulate(const Problem& problem, const Plan& plan);
 /// The same, given the order of the plan's commands.
 Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order);
+
+/// The plan of one rank.
+struct RankPlan {
+  const Problem* problem = nullptr;
+  const Plan* plan = nullptr;
+};
+/// All ranks at once: a node that communicates starts when every rank has come to it. Of ranks that run alike, one
+/// stands for all. Throws PlanError if a rank waits for ever.
+std::vector<Simulation> simulate(std::span<const RankPlan> ranks);
 
 /// Replaces the times that a policy predicted by those of a simulated run.
 void take_simulated_times(const Problem& problem, Plan& plan);

@@ -89,11 +89,11 @@ Cost occupying_cost(std::string_view op, const Work& work, std::span<const Value
 }
 
 /// The one implementation of a node that communicates.
-Cost communication_cost(const Work& work, const DeviceInfo& device) {
+Cost communication_cost(const Work& work, const Communication& communication, const DeviceInfo& device) {
   const double own = roofline_microseconds(work, device, 1, device.flops_per_unit);
-  const double on_link =
-      work.sent.messages * device.link.latency_seconds + work.sent.bytes / device.link.bytes_per_second;
-  return {.width = std::min(device.link.units, device.capacity), .duration = own + 1e6 * on_link, .link = 0};
+  return {.width = std::min(device.link.units, device.capacity),
+          .duration = own + 1e6 * seconds(communication, device.link),
+          .link = 0};
 }
 
 }  // namespace
@@ -105,12 +105,13 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
   std::vector<Cost> implementations;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     implementations.clear();
-    const auto inputs = graph.input_descs(id);
-    const Work work = graph.node(id).op->work(inputs, graph.output_descs(id));
+    const auto inputs = graph.input_descs(id), outputs = graph.output_descs(id);
+    const Work work = graph.node(id).op->work(inputs, outputs);
+    const Communication communication = graph.node(id).op->communication(inputs, outputs);
     if (graph.node(id).is_view) {
       implementations.push_back({});
-    } else if (graph.node(id).op->communicates()) {
-      implementations.push_back(communication_cost(work, device));
+    } else if (!communication.calls.empty()) {
+      implementations.push_back(communication_cost(work, communication, device));
     } else if (device.oversubscribes) {
       implementations.push_back(occupying_cost(graph.node(id).op->name(), work, inputs, device, tf32));
     } else {

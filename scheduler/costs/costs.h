@@ -50,7 +50,7 @@ class Costs {
 /// device.max_width). On a device that oversubscribes (a GPU) a node has one width whatever `widths` says: the share of
 /// the device that its thread blocks take from others. Its matrix products run in tiles (matrix_kernel.h), in f16, bf16
 /// and, if allowed, tf32 at the matrix rate. A node that communicates occupies link 0, and first does what it does with
-/// its own memory: then its messages take their latency and its bytes their time on the link. Views cost nothing.
+/// its own memory: then its calls take the time that seconds() says. Views cost nothing.
 /// Workspaces are left at 0.
 Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
 

@@ -14,6 +14,41 @@ from command import BRAID, JOBS, LIMIT, CommandTest
 
 
 class Planning(CommandTest):
+    def test_ranks_of_a_cluster(self):
+        def plan(*arguments):
+            return self.braid("plan", self.config, "--batch-size", "16", "--policy", "critical_path", *arguments)
+
+        result = plan("--ranks", "64", "--cluster", "ethernet_25g", "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        report = json.loads(result.stdout)
+        self.assertEqual((report["cluster"], report["device"]), ("ethernet_25g", "NVIDIA P100"))
+        scaling = report["scaling"]
+        self.assertEqual([row["ranks"] for row in scaling], [1, 4, 16, 64])
+        self.assertEqual((scaling[0]["efficiency"], scaling[0]["communicating_us"]), (1, 0))
+        self.assertGreater(scaling[-1]["communicating_us"], 0)
+        self.assertLess(scaling[-1]["efficiency"], 1)
+        self.assertEqual(scaling[-1]["makespan_us"], report["plans"][report["configured"]]["makespan_us"])
+
+        slow = json.loads(plan("--ranks", "64", "--cluster", "ethernet_25g", "--straggler", "3", "--json").stdout)["scaling"]
+        self.assertEqual(slow[0]["makespan_us"], scaling[0]["makespan_us"])
+        self.assertGreater(slow[-1]["makespan_us"], 1.2 * scaling[-1]["makespan_us"])
+        self.assertIn("efficiency", plan("--ranks", "8", "--cluster", "dgx_h100").stdout)
+
+        (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, devices: 2, network: {latency: 10, bandwidth: 1}}")
+        own = json.loads(plan("--ranks", "4", "--cluster", "own.yaml", "--json").stdout)
+        self.assertEqual((own["cluster"], own["device"]), ("own.yaml", "NVIDIA A100"))
+
+        for arguments, error in (
+                (("--ranks", "8"), "expected the cluster of 8 ranks: --cluster with one of dgx_h100, pcie_box"),
+                (("--ranks", "8", "--cluster", "dgx"), "expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, got 'dgx'"),
+                (("--ranks", "9", "--cluster", "pcie_box"), "expected 1 to 8 ranks on 'pcie_box'"),
+                (("--ranks", "5", "--cluster", "own.yaml"), "expected 1 to 4 ranks on 'own.yaml', which has 2 hosts")):
+            result = plan(*arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(error, " ".join(result.stderr.split()))
+        (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, device_count: 2}")
+        self.assertIn("own.yaml:1:", plan("--ranks", "2", "--cluster", "own.yaml").stderr)
+
     def test_bench(self):
         result = self.braid("bench", self.config, "--steps", "3", "--json")
         self.assertEqual((result.returncode, result.stderr), (0, ""))

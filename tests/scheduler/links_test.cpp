@@ -40,9 +40,9 @@ class Collective final : public OpWith<Collective> {
   void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
     outputs.push_back(bytes_output(256));
   }
-  bool communicates() const override { return true; }
-  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override {
-    return {.bytes = 4000, .sent = {.bytes = 2e6, .messages = 6}};
+  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return {.bytes = 4000}; }
+  Communication communication(std::span<const ValueDesc>, std::span<const ValueDesc>) const override {
+    return {7, {{.kind = CollectiveCall::Kind::all_gather, .count = 300'000}}};
   }
 };
 
@@ -126,7 +126,7 @@ TEST_CASE("a link's latency and bandwidth are in the cost of a collective, and i
     device.oversubscribes = oversubscribes;
     const Costs costs = analytic_costs(graph, device, std::vector{1, 2, 4});
     REQUIRE(costs.of(0).size() == 1);
-    CHECK(costs.of(0)[0].duration == doctest::Approx(4 + 6 * 10 + 2000));
+    CHECK(costs.of(0)[0].duration == doctest::Approx(4 + 6 * 10 + 6 * 300));
     CHECK(costs.of(0)[0].width == 1);
     CHECK(costs.link(0) == 0);
   }

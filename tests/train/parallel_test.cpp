@@ -40,7 +40,7 @@ struct Setting {
   int ranks = 1;
   int shards = 0;
   int streams = 1;
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+  std::int64_t bucket_bytes = 0;
   DType dtype = DType::f32;
   int steps = 4;
   Link link = {.units = 1};
@@ -300,7 +300,7 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
   CHECK(error({.shards = 3}) ==
         "[parallel] expected shards to be a multiple of the number of ranks, 2, or 0 for one each, got 3");
   CHECK(error({.shards = -2}).find("got -2") != std::string::npos);
-  CHECK(error({.bucket_bytes = 0}) == "[parallel] expected bucket_bytes above 0, got 0");
+  CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
   Session session({.device = "cpu", .parallel = {.shards = 4}});
   Step step = session.step();
   CHECK_THROWS_WITH_AS(place(Array(DType::f32, {6, 2}), Layout::split),

@@ -94,8 +94,10 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "equal parts of a batch, which must be a multiple of it. With a number, the results are bitwise equal on any "
       "number of ranks that divides it; `auto`: one for each rank, and gradients are added in the fastest order");
   std::int64_t bucket = session.parallel.bucket_bytes / std::int64_t{kMiB};
-  parallel("bucket", bucket, {.min = 1, .max = 1 << 16, .unit = "MiB", .synonyms = {"bucket_cap_mb"}},
-           "gradients are communicated together until they have this size");
+  parallel(
+      "bucket", bucket, {.min = 1, .max = 1 << 16, .word = "auto", .unit = "MiB", .synonyms = {"bucket_cap_mb"}},
+      "gradients are communicated together until they have this size; `auto`: as many as the step is predicted to be "
+      "fastest with");
   session.parallel.bucket_bytes = bucket * std::int64_t{kMiB};
   keys("costs", session.costs, {.path = true},
        "a file that `braid profile` wrote for this device, with durations of nodes and the interference of concurrent "

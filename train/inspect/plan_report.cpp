@@ -4,8 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/suggestion.h"
 #include "core/text.h"
 #include "core/text_table.h"
+#include "runtime/bucket_choice.h"
+#include "runtime/planner.h"
+#include "scheduler/check/simulator.h"
 #include "train/inspect/bench.h"
 #include "train/units.h"
 
@@ -15,6 +19,9 @@ namespace {
 
 /// Streams to plan for if the config says `auto`.
 constexpr int kStreams = 4;
+
+/// Scaling is shown for numbers of ranks that grow by this factor.
+constexpr int kScaleStep = 4;
 
 /// Share of the capacity that is in use during a run, 0 to 1.
 double utilisation(const scheduler::Problem& problem, const scheduler::Plan& plan,
@@ -149,35 +156,107 @@ std::string memory_table(const PlanReport& report) {
 
 std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"); }
 
+/// The configured plan on fewer and more ranks.
+std::string scaling_table(const PlanReport& report) {
+  std::vector<std::vector<std::string>> cells{
+      {"ranks", "step", "efficiency", "communicating", "not hidden", "buckets"}};
+  const double alone = report.scaling.front().makespan;
+  for (const ScaleRow& row : report.scaling) {
+    cells.push_back({std::to_string(row.ranks), milliseconds(row.makespan / 1e6), fixed(100 * row.efficiency, 0) + " %",
+                     milliseconds(row.communicating / 1e6), milliseconds((row.makespan - alone) / 1e6),
+                     std::to_string(row.buckets)});
+  }
+  return text_table(cells, "rrrrrr");
+}
+
 std::string whether_it_fits(const PlanRow& row) {
   const std::string traded = row.traded.empty() ? "" : " (" + scheduler::join(row.traded) + ')';
   return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
          '\n';
 }
 
+/// Without scaling.
+PlanReport report_step(const RunConfig& config, const PlanRequest& request, const scheduler::Cluster& cluster) {
+  const SessionOptions& options = config.jobs.front().training.session;
+  PlanReport report;
+  report.cluster = cluster;
+  report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
+  const std::string& device = cluster.device.empty() ? options.device : cluster.device;
+  report.target = find_plan_target(request.device.empty() ? device : request.device);
+  DeviceInfo& info = report.target.info;
+  if (request.ranks > 1) info.link = link_of(cluster, request.ranks);
+  const bool tf32 = report.tf32 = rounds_to_tf32(options, info);
+  const std::string& policy = request.policy.empty() ? options.policy : request.policy;
+  const int streams = options.streams > 0 ? options.streams : kStreams;
+  RecordedRanks ranks{.count = request.ranks};
+  if (request.ranks > 1) {
+    ranks.buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
+      return choose_buckets(recorded, partition, info, widths(options.width, info.max_width),
+                            request.streams.empty() ? streams : request.streams.front(), scheduler::find_policy(policy),
+                            tf32);
+    };
+  }
+  report.step = record_step(config, request.batch_size, request.forward, ranks);
+  report.costs = target_costs(report.step.graph, report.target, options);
+  const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
+  report.problem =
+      scheduler::make_problem(report.step.graph, std::move(report.costs.costs), info, kStreams, profile, tf32);
+  scheduler::Scenario scenario = what_if(report.step.graph, report.problem.costs, info, request.what_if, tf32);
+  info = std::move(scenario.device);
+  report.problem.costs = std::move(scenario.costs);
+  report.problem.capacity = info.capacity;
+  report.problem.host_microseconds = request.host_microseconds;
+  if (request.wait_microseconds > 0) report.problem.wait_microseconds = request.wait_microseconds;
+  add_rows(policy, request, streams, report);
+  report.memory = memory_use(report.planned.problem.graph, report.planned.plan);
+  return report;
+}
+
+/// The same plan on a rank that computes so many times as long.
+double straggling(const scheduler::LimitedStep& planned, double times) {
+  scheduler::Problem slow = planned.problem;
+  for (NodeId node = 0; node < slow.graph.node_count(); ++node) {
+    if (slow.costs.link(node) != scheduler::kNoLink) continue;
+    const auto count = static_cast<int>(slow.costs.of(node).size());
+    for (int i = 0; i < count; ++i) slow.costs.set_duration(node, i, times * slow.costs.of(node, i).duration);
+  }
+  const scheduler::RankPlan ranks[] = {{&planned.problem, &planned.plan}, {&slow, &planned.plan}};
+  double makespan = 0;
+  for (const scheduler::Simulation& rank : simulate(ranks)) makespan = std::max(makespan, rank.makespan);
+  return makespan;
+}
+
+ScaleRow scale_row(const PlanReport& report, int ranks, double straggler) {
+  const scheduler::LimitedStep& planned = report.planned;
+  ScaleRow row{.ranks = ranks, .buckets = report.step.buckets.size()};
+  row.makespan = ranks > 1 && straggler != 1 ? straggling(planned, straggler) : report.rows[report.configured].makespan;
+  for (NodeId node = 0; node < planned.problem.graph.node_count(); ++node) {
+    if (planned.problem.costs.link(node) != scheduler::kNoLink) {
+      row.communicating += planned.problem.costs.of(node, 0).duration;
+    }
+  }
+  return row;
+}
+
 }  // namespace
 
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
-  const SessionOptions& options = config.jobs.front().training.session;
+  const scheduler::Cluster cluster = request.cluster.empty() ? scheduler::Cluster{} : find_cluster(request.cluster);
+  BRAID_CHECK(request.ranks == 1 || !request.cluster.empty(), Error, "[plan] expected the cluster of ", request.ranks,
+              " ranks: --cluster with one of ", comma_list(scheduler::known_cluster_names()), " or a file *.yaml");
+  if (request.ranks == 1) return report_step(config, request, cluster);
   PlanReport report;
-  report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
-  report.target = find_plan_target(request.device.empty() ? options.device : request.device);
-  report.step = record_step(config, request.batch_size, request.forward);
-  const bool tf32 = report.tf32 = rounds_to_tf32(options, report.target.info);
-  report.costs = target_costs(report.step.graph, report.target, options);
-  const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
-  report.problem = scheduler::make_problem(report.step.graph, std::move(report.costs.costs), report.target.info,
-                                           kStreams, profile, tf32);
-  scheduler::Scenario scenario =
-      what_if(report.step.graph, report.problem.costs, report.target.info, request.what_if, tf32);
-  report.target.info = std::move(scenario.device);
-  report.problem.costs = std::move(scenario.costs);
-  report.problem.capacity = report.target.info.capacity;
-  report.problem.host_microseconds = request.host_microseconds;
-  if (request.wait_microseconds > 0) report.problem.wait_microseconds = request.wait_microseconds;
-  add_rows(request.policy.empty() ? options.policy : request.policy, request,
-           options.streams > 0 ? options.streams : kStreams, report);
-  report.memory = memory_use(report.planned.problem.graph, report.planned.plan);
+  std::vector<ScaleRow> rows;
+  for (int ranks = 1;; ranks = std::min(kScaleStep * ranks, request.ranks)) {
+    PlanRequest fewer = request;
+    fewer.ranks = ranks;
+    if (ranks < request.ranks && fewer.policy.empty()) fewer.policy = config.jobs.front().training.session.policy;
+    report = report_step(config, fewer, cluster);
+    ScaleRow& row = rows.emplace_back(scale_row(report, ranks, request.straggler));
+    row.efficiency = rows.front().makespan / row.makespan;
+    if (ranks == request.ranks) break;
+  }
+  report.scaling = std::move(rows);
   return report;
 }
 
@@ -243,6 +322,13 @@ std::string to_text(const PlanReport& report, bool all_columns) {
     for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes, 1);
     out << wrapped(line, 2) << '\n';
   }
+  if (!report.scaling.empty()) {
+    out << wrapped(message("\nSimulated on ", report.cluster.name, ": ", plural(report.cluster.hosts, "host"), " with ",
+                           plural(report.cluster.devices, "device"),
+                           " each; every rank has these images, and the ranks of a host come first"))
+        << "\n\n"
+        << scaling_table(report);
+  }
   if (report.memory_limit > 0) {
     out << "\nWith a limit of " << mebibytes(report.memory_limit, 1) << " MiB:\n";
     for (const PlanRow& row : report.rows) out << whether_it_fits(row);
@@ -251,7 +337,14 @@ std::string to_text(const PlanReport& report, bool all_columns) {
 }
 
 std::string to_json(const PlanReport& report) {
-  nlohmann::json jobs, rows;
+  nlohmann::json jobs, rows, scaling = nlohmann::json::array();
+  for (const ScaleRow& row : report.scaling) {
+    scaling.push_back({{"ranks", row.ranks},
+                       {"makespan_us", row.makespan},
+                       {"communicating_us", row.communicating},
+                       {"buckets", row.buckets},
+                       {"efficiency", row.efficiency}});
+  }
   for (std::size_t i = 0; i < report.step.models.size(); ++i) {
     jobs.push_back({{"model", report.step.models[i]}, {"input", report.step.inputs[i].extents()}});
   }
@@ -291,6 +384,8 @@ std::string to_json(const PlanReport& report) {
                         {"fits", shortfall(report).empty()},
                         {"configured", report.configured},
                         {"memory", memory},
+                        {"cluster", report.cluster.name},
+                        {"scaling", scaling},
                         {"plans", rows}}
       .dump();
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/costs/cluster.h"
 #include "scheduler/costs/what_if.h"
 #include "scheduler/memory/limited_step.h"
 #include "scheduler/show/plan_view.h"
@@ -24,6 +25,18 @@ struct PlanRequest {
   double host_microseconds = 0;    ///< see Machine
   double wait_microseconds = 0;    ///< likewise; 0: the profile's, if there is one
   scheduler::WhatIf what_if = {};  ///< changes of the device
+  int ranks = 1;                   ///< each with the batch size of every job
+  std::string cluster;             ///< of the ranks: see find_cluster(); needed for more than one
+  double straggler = 1;            ///< computing takes one of the ranks this many times as long
+};
+
+/// The same step on a number of ranks, by the configured policy.
+struct ScaleRow {
+  int ranks = 1;
+  double makespan = 0;       ///< simulated, microseconds
+  double communicating = 0;  ///< how long a rank's link is in use, microseconds
+  std::size_t buckets = 0;
+  double efficiency = 1;  ///< images per second, relative to so many times those of one rank
 };
 
 /// One policy's plan of the step.
@@ -53,10 +66,12 @@ struct PlanReport {
   scheduler::MemoryUse memory;     ///< of that row
   std::int64_t memory_limit = 0;   ///< 0: none
   bool tf32 = false;               ///< whether f32 rounds to it
+  scheduler::Cluster cluster;      ///< of several ranks
+  std::vector<ScaleRow> scaling;   ///< from one rank to those requested; empty for one
 };
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,
-/// policy or model.
+/// policy, model or cluster, or the cluster has fewer devices than ranks.
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
 
 /// The configured plan, for drawing.

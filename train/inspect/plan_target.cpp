@@ -1,6 +1,8 @@
 #include "train/inspect/plan_target.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/read_file.h"
 #include "core/suggestion.h"
@@ -23,6 +25,33 @@ PlanTarget absent_target(DeviceInfo info) {
   }
   return target;
 }
+
+/// The description of a cluster: hosts × devices, and links.
+struct ClusterConfig {
+  scheduler::Cluster cluster;
+  void declare(const Keys& keys) {
+    keys("name", cluster.name, {}, "as reports call it; default: the file");
+    keys("device", cluster.device, {.required = true}, "a known device, or a file `*.json` that describes one");
+    keys("hosts", cluster.hosts, {.min = 1, .max = 1 << 16}, "how many");
+    keys("devices", cluster.devices, {.min = 1, .max = 1 << 10}, "of each host");
+    declare_link(keys.section("inside", "the link of a device to the others of its host"), cluster.inside);
+    declare_link(keys.section("network", "the link of a host to the others"), cluster.network);
+    keys("hosts_per_switch", cluster.hosts_per_switch, {.min = 1, .max = 1 << 16, .word = "all"},
+         "that one switch connects");
+    keys("oversubscription", cluster.oversubscription, {.min = 1, .max = 1000},
+         "how many times less bandwidth a host has to hosts at other switches");
+  }
+
+ private:
+  static void declare_link(const Keys& keys, Link& link) {
+    double latency = 1e6 * link.latency_seconds, bandwidth = 1e-9 * link.bytes_per_second;
+    if (std::isinf(bandwidth)) bandwidth = 0;
+    keys("latency", latency, {.min = 0, .unit = "us"}, "of a message");
+    keys("bandwidth", bandwidth, {.min = 0, .unit = "GB/s"}, "in one direction; 0: no limit");
+    link.latency_seconds = 1e-6 * latency;
+    link.bytes_per_second = bandwidth > 0 ? 1e9 * bandwidth : std::numeric_limits<double>::infinity();
+  }
+};
 
 Device parse_device(const std::string& name) {
   try {
@@ -53,6 +82,13 @@ PlanTarget find_plan_target(const std::string& name) {
   } catch (const Error& error) {
     throw Error(name + ": " + error.what());
   }
+}
+
+scheduler::Cluster find_cluster(const std::string& name) {
+  if (!name.ends_with(".yaml")) return scheduler::known_cluster(name);
+  ClusterConfig config = read_config<ClusterConfig>(read_config_file(name));
+  if (config.cluster.name.empty()) config.cluster.name = name;
+  return config.cluster;
 }
 
 TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const SessionOptions& options) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "scheduler/costs/cluster.h"
 #include "scheduler/costs/profile.h"
 #include "train/config/config.h"
 
@@ -21,6 +22,9 @@ struct PlanTarget {
 /// `name`: a device as in configs, a name of known_devices.h, or a file *.json that describes a device. Throws Error or
 /// DeviceError if there is no such device.
 PlanTarget find_plan_target(const std::string& name);
+
+/// A name of scheduler/costs/cluster.h, or a file *.yaml that describes a cluster. Throws Error or ConfigError.
+scheduler::Cluster find_cluster(const std::string& name);
 
 /// The costs of a step's nodes on a device.
 struct TargetCosts {

@@ -1,10 +1,12 @@
 #pragma once
 // A training step of a config, or its forward pass, recorded but not run, for planning. It touches no device.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/step_graph.h"
+#include "ops/rewrites/partition.h"
 #include "train/config/config.h"
 
 namespace braid {
@@ -17,12 +19,21 @@ struct RecordedStep {
   std::vector<int> owners;          ///< per node: its job
   std::vector<std::string>
       layers;  ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
+  std::vector<std::int32_t> buckets;  ///< of several ranks: ops::Partition::buckets
+};
+
+/// Of several ranks, on each of which a job has its whole batch size; the step is that of one of them.
+struct RecordedRanks {
+  int count = 1;
+  /// ops::Partition::buckets of what was recorded.
+  std::function<std::vector<std::int32_t>(const StepGraph& recorded, const ops::Partition& partition)> buckets = {};
 };
 
 /// Records forward, backward and update of all jobs; with `forward`, only what inference needs: the models in
 /// evaluation mode, up to the logits. `batch_size`: of every job; 0: the config's. Throws the same errors as Trainer if
 /// there is no such model or data set.
-RecordedStep record_step(const RunConfig& config, std::int64_t batch_size = 0, bool forward = false);
+RecordedStep record_step(const RunConfig& config, std::int64_t batch_size = 0, bool forward = false,
+                         const RecordedRanks& ranks = {});
 
 /// The models and their inputs: "resnet20, images [32,28,28,1] and …".
 std::string describe(const RecordedStep& step);

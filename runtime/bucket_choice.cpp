@@ -1,0 +1,174 @@
+#include "runtime/bucket_choice.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ops/collective.h"
+#include "runtime/planner.h"
+#include "scheduler/buckets.h"
+#include "scheduler/check/simulator.h"
+#include "scheduler/policies/list_scheduler.h"
+
+namespace braid {
+
+namespace {
+
+using Buckets = std::vector<std::int32_t>;
+
+/// Of the search by the list scheduler and that by the policy: graphs made × nodes².
+constexpr double kListBudget = 2e7, kPolicyBudget = 2e6;
+/// What a change must save, relative.
+constexpr double kLeastSaved = 1e-4;
+/// DistributedDataParallel of PyTorch starts with a bucket of 1 MiB and goes on with 25 MiB.
+constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_t{25} << 20;
+
+class Choice {
+ public:
+  Choice(const StepGraph& recorded, ops::Partition partition, const DeviceInfo& device, std::span<const int> widths,
+         int streams, scheduler::Policy policy, bool tf32)
+      : recorded_(recorded),
+        partition_(std::move(partition)),
+        device_(device),
+        widths_(widths),
+        streams_(streams),
+        policy_(policy),
+        tf32_(tf32) {}
+
+  Buckets run() {
+    summands_ = find_summands();
+    if (summands_.size() < 2) return Buckets(summands_.size(), 1);
+    const auto count = static_cast<std::int32_t>(summands_.size());
+    std::vector<Buckets> candidates{{count},
+                                    of_sizes(kFirstBytes, kBytes),
+                                    of_sizes(kBytes, kBytes),
+                                    scheduler::merge(summands_, device_.link),
+                                    Buckets(summands_.size(), 1)};
+    candidates.push_back(best_of(candidates, &Choice::listed, kListBudget));
+    return best_of(candidates, &Choice::simulated, kPolicyBudget);
+  }
+
+ private:
+  scheduler::Problem problem(const Buckets& buckets) {
+    partition_.buckets = buckets;
+    StepGraph graph = as_planned(recorded_, partition_).graph;
+    nodes_ = graph.node_count();
+    scheduler::Costs costs = scheduler::analytic_costs(graph, device_, widths_, tf32_);
+    return scheduler::make_problem(std::move(graph), std::move(costs), device_, streams_);
+  }
+
+  /// If each sum is communicated alone, at no cost.
+  std::vector<scheduler::Summand> find_summands() {
+    partition_.bucket_bytes = 0;
+    scheduler::Problem alone = problem({});
+    for (NodeId node = 0; node < alone.graph.node_count(); ++node) {
+      if (alone.costs.link(node) != scheduler::kNoLink) alone.costs.set_duration(node, 0, 0);
+    }
+    const std::vector<double> levels = scheduler::bottom_levels(alone.edges, alone.costs);
+    const scheduler::Schedule schedule = scheduler::list_schedule(alone, {.priorities = levels});
+    std::vector<scheduler::Summand> summands;
+    for (NodeId node = 0; node < alone.graph.node_count(); ++node) {
+      if (dynamic_cast<const ops::AllReduce*>(alone.graph.node(node).op.get()) == nullptr) continue;
+      const auto i = static_cast<std::size_t>(node);
+      summands.push_back({schedule.placements[i].start, levels[i], alone.graph.communication(node)});
+      bytes_.push_back(static_cast<double>(alone.graph.value(alone.graph.output(node, 0)).bytes()));
+    }
+    return summands;
+  }
+
+  /// Buckets that are closed once they have so many bytes.
+  Buckets of_sizes(std::int64_t first, std::int64_t others) const {
+    Buckets buckets{0};
+    double bytes = 0;
+    for (const double its : bytes_) {
+      if (bytes >= static_cast<double>(buckets.size() == 1 ? first : others)) {
+        buckets.push_back(0);
+        bytes = 0;
+      }
+      ++buckets.back();
+      bytes += its;
+    }
+    return buckets;
+  }
+
+  using Time = double (Choice::*)(const Buckets&);
+
+  double listed(const Buckets& buckets) {
+    const scheduler::Problem made = problem(buckets);
+    return scheduler::list_schedule(made, {.priorities = scheduler::bottom_levels(made.edges, made.costs)}).makespan;
+  }
+  double simulated(const Buckets& buckets) {
+    const scheduler::Problem made = problem(buckets);
+    return scheduler::simulate(made, scheduler::plan_commands(made, policy_(made), "")).makespan;
+  }
+
+  /// From each candidate, the best ones first: neighbours are joined, buckets split and borders moved until none of it
+  /// helps. The best of all that the budget allows.
+  Buckets best_of(std::span<const Buckets> candidates, Time time, double budget) {
+    std::vector<std::pair<double, Buckets>> found;
+    for (const Buckets& buckets : candidates) found.emplace_back((this->*time)(buckets), buckets);
+    std::ranges::stable_sort(found, {}, &std::pair<double, Buckets>::first);
+    for (double left = budget; auto& [least, best] : found) {
+      const auto take = [&](const std::vector<bool>& ends) {
+        const Buckets buckets = buckets_of(ends);
+        left -= nodes_ * nodes_;
+        const double taken = (this->*time)(buckets);
+        if (taken >= least * (1 - kLeastSaved)) return false;
+        least = taken;
+        best = buckets;
+        return true;
+      };
+      for (bool better = true; std::exchange(better, false);) {
+        for (std::size_t border = 1; border < summands_.size() && left > 0; ++border) {
+          std::vector<bool> ends = ends_of(best);
+          ends[border - 1] = !ends[border - 1];
+          better |= take(ends);
+          ends = ends_of(best);
+          if (border + 1 < summands_.size() && ends[border - 1] != ends[border]) {
+            std::vector<bool>::swap(ends[border - 1], ends[border]);
+            better |= take(ends);
+          }
+        }
+      }
+    }
+    return std::ranges::min_element(found, {}, &std::pair<double, Buckets>::first)->second;
+  }
+
+  /// Per sum: whether it is the last of its bucket.
+  static std::vector<bool> ends_of(const Buckets& buckets) {
+    std::vector<bool> ends;
+    for (const std::int32_t size : buckets) {
+      ends.resize(ends.size() + static_cast<std::size_t>(size));
+      ends.back() = true;
+    }
+    return ends;
+  }
+  static Buckets buckets_of(const std::vector<bool>& ends) {
+    Buckets buckets{0};
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      ++buckets.back();
+      if (ends[i] && i + 1 < ends.size()) buckets.push_back(0);
+    }
+    return buckets;
+  }
+
+  const StepGraph& recorded_;
+  ops::Partition partition_;
+  const DeviceInfo& device_;
+  const std::span<const int> widths_;
+  const int streams_;
+  const scheduler::Policy policy_;
+  const bool tf32_;
+  std::vector<scheduler::Summand> summands_;
+  std::vector<double> bytes_;  // per summand
+  double nodes_ = 0;           // of the graph made last
+};
+
+}  // namespace
+
+std::vector<std::int32_t> choose_buckets(const StepGraph& recorded, const ops::Partition& partition,
+                                         const DeviceInfo& device, std::span<const int> widths, int streams,
+                                         scheduler::Policy policy, bool tf32) {
+  return Choice(recorded, partition, device, widths, streams, policy, tf32).run();
+}
+
+}  // namespace braid

@@ -1,0 +1,20 @@
+#pragma once
+// The buckets of a step, by the time that its plan is predicted to take.
+
+#include <span>
+#include <vector>
+
+#include "ops/rewrites/partition.h"
+#include "scheduler/policy.h"
+
+namespace braid {
+
+/// How many sums and means go into each bucket (ops::Partition::buckets). Candidates are one bucket, one for each
+/// value, fixed sizes and those that scheduler::merge finds. The best is improved by joining and splitting buckets:
+/// first by the times of the list scheduler, then by simulated plans of the policy, which also has the last word among
+/// the candidates. Costs are analytic_costs() on the device, with its link to the other ranks.
+std::vector<std::int32_t> choose_buckets(const StepGraph& recorded, const ops::Partition& partition,
+                                         const DeviceInfo& device, std::span<const int> widths, int streams,
+                                         scheduler::Policy policy, bool tf32 = false);
+
+}  // namespace braid

@@ -1,0 +1,36 @@
+#pragma once
+// Devices of one kind in hosts that a network connects: for plans on more ranks than this machine has.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/link.h"
+
+namespace braid::scheduler {
+
+struct Cluster {
+  std::string name = {};
+  std::string device = {};  ///< as find_plan_target() takes it
+  int hosts = 1;
+  int devices = 1;    ///< of each host
+  Link inside = {};   ///< of a device to the others of its host
+  Link network = {};  ///< of a host to the others
+  /// A switch connects so many hosts; 0: all. Between switches, each host has its bandwidth ÷ oversubscription, as in a
+  /// fat tree whose users get hosts anywhere.
+  int hosts_per_switch = 0;
+  double oversubscription = 1;
+
+  int ranks() const { return hosts * devices; }
+};
+
+/// What each of so many ranks, which fill host after host, has to itself in a ring or tree over all of them: that
+/// visits the ranks of a host one after another, so that each host sends to one other. Throws Error if there are fewer
+/// devices.
+Link link_of(const Cluster& cluster, int ranks);
+
+/// A cluster by its name, such as "dgx_h100". Throws Error with the list of names if there is none.
+Cluster known_cluster(std::string_view name);
+std::vector<std::string> known_cluster_names();
+
+}  // namespace braid::scheduler

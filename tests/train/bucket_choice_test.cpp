@@ -1,0 +1,117 @@
+// Buckets of gradients, compared with all that there are.
+
+#include "runtime/bucket_choice.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/functions.h"
+#include "core/local/local_ranks.h"
+#include "core/random.h"
+#include "models/mlp.h"
+#include "ops/collective.h"
+#include "runtime/planner.h"
+#include "runtime/session.h"
+#include "scheduler/check/simulator.h"
+#include "train/optimizer.h"
+
+using namespace braid;
+
+namespace {
+
+using Buckets = std::vector<std::int32_t>;
+
+constexpr int kRanks = 4, kStreams = 2;
+
+/// A training step of a perceptron with layers of random widths: two gradients for each.
+StepGraph random_step(int layers, Generator& random) {
+  const auto ranks = std::make_shared<LocalRanks>(kRanks);
+  Session session({.device = "cpu", .threads = 1, .parallel = {.communicator = {ranks, &ranks->of(0)}}});
+  const auto width = [&] { return 16 + static_cast<std::int64_t>(random.below(500)); };
+  models::MlpOptions options{.classes = width(), .inputs = width(), .hidden = {}};
+  for (int i = 1; i < layers; ++i) options.hidden.push_back(width());
+  models::Mlp network(session, options);
+  SGD sgd(network.parameters(), {.lr = 0.1, .momentum = 0.9});
+  const Array images(DType::f32, {64, options.inputs});
+  Step step = session.step();
+  backward(sum(network(place(images, Layout::split))));
+  sgd.step();
+  StepGraph graph = session.tape().graph();
+  step.discard();
+  return graph;
+}
+
+/// A device and its link, on which communicating takes about as long as computing.
+DeviceInfo random_device(Generator& random) {
+  DeviceInfo device{.name = "a device", .capacity = 1 + static_cast<int>(random.below(2))};
+  device.max_width = device.capacity;
+  device.flops_per_unit = 2e10;
+  device.bytes_per_second = device.bytes_per_second_unit = 1e10;
+  device.launch_seconds = 2e-6;
+  device.link = {.latency_seconds = std::pow(10, -5.5 + 2 * random.uniform()),
+                 .bytes_per_second = std::pow(10, 8.2 + 1.2 * random.uniform()),
+                 .units = static_cast<int>(random.below(2))};
+  return device;
+}
+
+double simulated(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device) {
+  StepGraph graph = as_planned(recorded, partition).graph;
+  scheduler::Costs costs = scheduler::analytic_costs(graph, device, widths(0, device.max_width));
+  const scheduler::Problem problem = scheduler::make_problem(std::move(graph), std::move(costs), device, kStreams);
+  return scheduler::simulate(problem,
+                             scheduler::plan_commands(problem, scheduler::critical_path(problem), "critical_path"))
+      .makespan;
+}
+
+}  // namespace
+
+TEST_CASE("buckets by plan are within 2 % of the best that there are, and never worse than fixed sizes") {
+  struct Row {
+    int layers;
+    int steps;
+  };
+  double worst = 1;
+  int others = 0;
+  for (const auto& [layers, steps] : {Row{1, 4}, Row{3, 12}, Row{5, 3}, Row{6, 1}}) {
+    for (int i = 0; i < steps; ++i) {
+      Generator random(static_cast<std::uint64_t>(layers), static_cast<std::uint64_t>(i));
+      const StepGraph recorded = random_step(layers, random);
+      const DeviceInfo device = random_device(random);
+      ops::Partition partition{.ranks = kRanks, .shards = i % 3 == 0 ? 2 * kRanks : kRanks, .exact = i % 3 == 0};
+      const auto time = [&](const Buckets& buckets) {
+        partition.buckets = buckets;
+        return simulated(recorded, partition, device);
+      };
+      const Buckets chosen =
+          choose_buckets(recorded, partition, device, widths(0, device.max_width), kStreams, scheduler::critical_path);
+      const double found = time(chosen);
+
+      const int gradients = 2 * layers;
+      double best = std::numeric_limits<double>::infinity();
+      for (std::uint32_t ends = 0; ends < 1U << (gradients - 1); ++ends) {
+        Buckets buckets{0};
+        for (int g = 0; g < gradients; ++g) {
+          ++buckets.back();
+          if ((ends >> g & 1U) != 0) buckets.push_back(0);
+        }
+        best = std::min(best, time(buckets));
+      }
+      CAPTURE(layers);
+      CAPTURE(i);
+      CHECK(found <= 1.02 * best);
+      worst = std::max(worst, found / best);
+      // Some of these steps need something else than one bucket, or one for each gradient.
+      if (std::min(time({gradients}), time(Buckets(static_cast<std::size_t>(gradients), 1))) > 1.01 * best) ++others;
+      for (const std::int64_t bytes : {std::int64_t{1} << 20, std::int64_t{25} << 20}) {
+        partition.buckets.clear();
+        partition.bucket_bytes = bytes;
+        CHECK(found <= (1 + 1e-9) * simulated(recorded, partition, device));
+      }
+    }
+  }
+  CHECK(others > 5);
+  MESSAGE("the worst takes ", worst, " times as long as the best");
+}

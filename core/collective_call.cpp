@@ -25,6 +25,9 @@ double seconds(const CollectiveCall& call, int ranks, const Link& link) {
 
 double seconds(const Communication& communication, const Link& link) {
   double sum = 0;
+  if (communication.exchanged.has_value()) {
+    sum = link.latency_seconds + static_cast<double>(communication.exchanged->bytes) / link.bytes_per_second;
+  }
   for (const CollectiveCall& call : communication.calls) sum += seconds(call, communication.ranks, link);
   return sum;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,11 +47,39 @@ struct CollectiveCall {
   }
 };
 
-/// How the ranks of a step run one of its nodes together: each makes these calls, in this order.
+/// Bytes from one rank to another, which takes them at the same time.
+struct Message {
+  enum class Direction : std::uint8_t { send, receive };
+  Direction direction = Direction::send;
+  int peer = 0;  ///< the other rank
+  int tag = 0;   ///< equal on both sides
+  std::int64_t bytes = 0;
+  friend bool operator==(const Message&, const Message&) = default;
+
+  /// As in "receive of 48 bytes from rank 1, tag 3".
+  std::string text() const {
+    const bool sends = direction == Direction::send;
+    return message(sends ? "send of " : "receive of ", bytes, " bytes ", sends ? "to" : "from", " rank ", peer,
+                   ", tag ", tag);
+  }
+};
+
+/// How the ranks of a step run one of its nodes together: all of them make these calls, in this order, or two exchange
+/// a message.
 struct Communication {
   int ranks = 1;
-  std::vector<CollectiveCall> calls = {};  ///< none: each runs the node alone
+  std::vector<CollectiveCall> calls = {};
+  std::optional<Message> exchanged = {};
   friend bool operator==(const Communication&, const Communication&) = default;
+
+  /// Whether a rank runs the node alone.
+  bool empty() const { return calls.empty() && !exchanged.has_value(); }
+  /// As in "all_to_all of 48 bytes, all_gather of 48 bytes".
+  std::string text() const {
+    std::string text = exchanged.has_value() ? exchanged->text() : "";
+    for (const CollectiveCall& call : calls) text += (text.empty() ? "" : ", ") + call.text();
+    return text;
+  }
 };
 
 /// The time of a call of so many ranks, each with such a link, from when the last has called. Parts of the bytes go

@@ -80,7 +80,7 @@ class Op {
   /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
   /// them from all of the inputs.
   virtual std::optional<Divided> divide(const Division& node) const;
-  /// The collectives by which all ranks run it together, over a link. A plan runs such nodes in one stream, in an order
+  /// How ranks run it together, over a link. A plan runs such nodes in one stream, in an order
   /// that is the same on all ranks. Default: none.
   virtual Communication communication(std::span<const ValueDesc> /*inputs*/,
                                       std::span<const ValueDesc> /*outputs*/) const {

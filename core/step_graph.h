@@ -109,7 +109,7 @@ class StepGraph {
   std::vector<ValueDesc> output_descs(NodeId id) const;
   /// How all ranks run a node together.
   Communication communication(NodeId id) const;
-  bool communicates(NodeId id) const { return !communication(id).calls.empty(); }
+  bool communicates(NodeId id) const { return !communication(id).empty(); }
 
   /// Equal for steps that can share a plan: same ops, attributes, shapes, connections, slots and kept values.
   const Hash& hash() const { return hash_; }

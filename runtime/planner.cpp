@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "ops/rewrites/shard_check.h"
 #include "runtime/agreement.h"
 #include "runtime/bucket_choice.h"
 #include "runtime/session.h"
+#include "scheduler/check/rank_verifier.h"
 
 namespace braid {
 
@@ -26,6 +28,8 @@ StepGraph with_kept_results(StepGraph graph) {
 ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
   ops::RewrittenGraph divided = ops::partition(graph, partition);
+  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition);
+  BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
   ops::RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(divided.graph)));
   return ops::composed(divided, std::move(fused));
 }
@@ -116,6 +120,9 @@ PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSettin
                                                        profile_.has_value() ? &*profile_ : nullptr, target.tf32);
   scheduler::LimitedStep step =
       plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
+  if (const int ranks = options_.parallel.ranks(); ranks > 1) {
+    scheduler::require_safe({&step.problem, &step.plan}, ranks);
+  }
   if (step.recomputed.has_value())
     kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
   return {.executable = std::make_unique<Executable>(rewritten, std::move(step.recomputed), std::move(step.plan),

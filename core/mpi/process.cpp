@@ -7,8 +7,8 @@
 #include <iostream>
 #include <thread>
 
-#include "core/failure_reason.h"
 #include "core/error.h"
+#include "core/failure_reason.h"
 
 namespace braid::mpi {
 

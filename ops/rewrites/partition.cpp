@@ -108,7 +108,8 @@ class Partitioner {
       } else if (!value.split) {
         here.whole = result_.graph.add_input(value.desc);
       } else {
-        const ValueId rows = result_.graph.add_input({value.desc.dtype, rows_of(value.desc.shape, partition_.ranks)});
+        const ValueId rows =
+            result_.graph.add_input({value.desc.dtype, rows_of(value.desc.shape, partition_.ranks)}, true);
         provided_[next_] = rows;
         if (per_rank_ == 1) here.parts = {rows};
       }

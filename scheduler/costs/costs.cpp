@@ -110,7 +110,7 @@ Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span
     const Communication communication = graph.node(id).op->communication(inputs, outputs);
     if (graph.node(id).is_view) {
       implementations.push_back({});
-    } else if (!communication.calls.empty()) {
+    } else if (!communication.empty()) {
       implementations.push_back(communication_cost(work, communication, device));
     } else if (device.oversubscribes) {
       implementations.push_back(occupying_cost(graph.node(id).op->name(), work, inputs, device, tf32));

@@ -44,9 +44,11 @@ TEST_CASE("random steps are planned without faults by every policy on any number
   std::uint64_t plans = 0;
   for (std::uint64_t seed = first; seed < first + graphs; ++seed) {
     const RandomStep step = random_step(seed);
-    for (const int streams : {1, 2, 3, 4, 8}) {
+    constexpr int kStreams[] = {1, 2, 3, 4, 8};
+    for (const int streams : {kStreams[seed % 5], kStreams[(seed + 1 + seed / 5 % 4) % 5]}) {
       const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
       for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
+        if (name == "auto" && seed % 10 != 0) return;  // it is one of the others
         INFO("seed ", seed, ", ", streams, " streams");
         const Plan plan = make_plan(problem, policy, name);
         REQUIRE(verify(step.graph, step.costs, plan).empty());

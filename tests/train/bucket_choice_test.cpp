@@ -8,15 +8,9 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions.h"
-#include "core/local/local_ranks.h"
-#include "core/random.h"
-#include "models/mlp.h"
-#include "ops/collective.h"
 #include "runtime/planner.h"
-#include "runtime/session.h"
 #include "scheduler/check/simulator.h"
-#include "train/optimizer.h"
+#include "tests/train/random_perceptron.h"
 
 using namespace braid;
 
@@ -24,25 +18,7 @@ namespace {
 
 using Buckets = std::vector<std::int32_t>;
 
-constexpr int kRanks = 4, kStreams = 2;
-
-/// A training step of a perceptron with layers of random widths: two gradients for each.
-StepGraph random_step(int layers, Generator& random) {
-  const auto ranks = std::make_shared<LocalRanks>(kRanks);
-  Session session({.device = "cpu", .threads = 1, .parallel = {.communicator = {ranks, &ranks->of(0)}}});
-  const auto width = [&] { return 16 + static_cast<std::int64_t>(random.below(500)); };
-  models::MlpOptions options{.classes = width(), .inputs = width(), .hidden = {}};
-  for (int i = 1; i < layers; ++i) options.hidden.push_back(width());
-  models::Mlp network(session, options);
-  SGD sgd(network.parameters(), {.lr = 0.1, .momentum = 0.9});
-  const Array images(DType::f32, {64, options.inputs});
-  Step step = session.step();
-  backward(sum(network(place(images, Layout::split))));
-  sgd.step();
-  StepGraph graph = session.tape().graph();
-  step.discard();
-  return graph;
-}
+constexpr int kStreams = 2;
 
 /// A device and its link, on which communicating takes about as long as computing.
 DeviceInfo random_device(Generator& random) {
@@ -78,9 +54,11 @@ TEST_CASE("buckets by plan are within 2 % of the best that there are, and never 
   for (const auto& [layers, steps] : {Row{1, 4}, Row{3, 12}, Row{5, 3}, Row{6, 1}}) {
     for (int i = 0; i < steps; ++i) {
       Generator random(static_cast<std::uint64_t>(layers), static_cast<std::uint64_t>(i));
-      const StepGraph recorded = random_step(layers, random);
+      const StepGraph recorded = random_perceptron(layers, random);
       const DeviceInfo device = random_device(random);
-      ops::Partition partition{.ranks = kRanks, .shards = i % 3 == 0 ? 2 * kRanks : kRanks, .exact = i % 3 == 0};
+      ops::Partition partition{.ranks = kPerceptronRanks,
+                               .shards = i % 3 == 0 ? 2 * kPerceptronRanks : kPerceptronRanks,
+                               .exact = i % 3 == 0};
       const auto time = [&](const Buckets& buckets) {
         partition.buckets = buckets;
         return simulated(recorded, partition, device);

@@ -1,0 +1,227 @@
+#include "scheduler/check/rank_verifier.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/text.h"
+
+namespace braid::scheduler {
+namespace {
+
+constexpr std::size_t kMostFaults = 20;
+
+/// What the ranks of a role have in common.
+struct Role {
+  const RankPlan* plan;
+  std::vector<Communication> communications;  // per node
+  std::vector<std::int32_t> numbers;          // per collective: its place among them, in recording order
+};
+
+/// How far a rank has come.
+struct Rank {
+  const Role* role;
+  std::vector<std::size_t> done;      // per stream: its commands
+  std::vector<bool> recorded;         // per event
+  std::vector<NodeId> communicating;  // per link: the node that waits there for other ranks, or kNoNode
+  std::vector<std::size_t> stream;    // per link: of that node
+};
+
+class Play {
+ public:
+  Play(std::span<const Role> roles, std::span<const std::int32_t> role_of) {
+    for (const std::int32_t role : role_of) {
+      const Role& its = roles[static_cast<std::size_t>(role)];
+      const auto links = static_cast<std::size_t>(its.plan->problem->links);
+      links_ = std::max(links_, links);
+      ranks_.push_back({&its, std::vector<std::size_t>(its.plan->plan->commands.streams.size()),
+                        std::vector<bool>(static_cast<std::size_t>(its.plan->plan->commands.events)),
+                        std::vector<NodeId>(links, kNoNode), std::vector<std::size_t>(links)});
+    }
+  }
+
+  std::vector<std::string> run() {
+    for (Rank& rank : ranks_) advance(rank);
+    bool met = true;
+    while (std::exchange(met, false)) {
+      for (std::size_t link = 0; link < links_; ++link) {
+        met |= collective(link);
+        for (std::size_t r = 0; r < ranks_.size(); ++r) met |= exchange(r, link);
+      }
+      if (!faults_.empty()) return std::move(faults_);  // later ones would follow from these
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) check_end(r);
+    return std::move(faults_);
+  }
+
+ private:
+  template <class... Parts>
+  void fault(const Parts&... parts) {
+    if (faults_.size() < kMostFaults) faults_.push_back(message(parts...));
+  }
+
+  NodeId at(std::size_t rank, std::size_t link) const {
+    const Rank& its = ranks_[rank];
+    return link < its.communicating.size() ? its.communicating[link] : kNoNode;
+  }
+  const Communication& communication(std::size_t rank, NodeId node) const {
+    return ranks_[rank].role->communications[static_cast<std::size_t>(node)];
+  }
+  std::int32_t number(std::size_t rank, NodeId node) const {
+    return ranks_[rank].role->numbers[static_cast<std::size_t>(node)];
+  }
+  std::string describe(std::size_t rank, NodeId node) const {
+    return message("node ", node, " '", ranks_[rank].role->plan->problem->graph.node(node).op->name(), "' of rank ",
+                   rank, " (", communication(rank, node).text(), ')');
+  }
+
+  /// Takes all streams of a rank as far as they go without other ranks.
+  void advance(Rank& rank) {
+    const auto& streams = rank.role->plan->plan->commands.streams;
+    for (bool moves = true; std::exchange(moves, false);) {
+      for (std::size_t s = 0; s < streams.size(); ++s) {
+        while (rank.done[s] < streams[s].size() && step(rank, s, streams[s][rank.done[s]])) moves = true;
+      }
+    }
+  }
+
+  /// False if the command has to wait.
+  bool step(Rank& rank, std::size_t s, const Command& command) {
+    const auto index = static_cast<std::size_t>(command.index);
+    if (command.kind == Command::Kind::wait && !rank.recorded[index]) return false;
+    if (command.kind == Command::Kind::record) rank.recorded[index] = true;
+    if (command.kind == Command::Kind::launch && !rank.role->communications[index].empty()) {
+      const auto link = static_cast<std::size_t>(rank.role->plan->problem->costs.link(command.index));
+      rank.communicating[link] = command.index;
+      rank.stream[link] = s;
+      return false;
+    }
+    ++rank.done[s];
+    return true;
+  }
+
+  void pass(std::size_t rank, std::size_t link) {
+    Rank& its = ranks_[rank];
+    its.communicating[link] = kNoNode;
+    ++its.done[its.stream[link]];
+    advance(its);
+  }
+
+  /// Passes a collective that all ranks have come to.
+  bool collective(std::size_t link) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const NodeId node = at(r, link);
+      if (node == kNoNode || communication(r, node).calls.empty()) return false;
+    }
+    const NodeId first = at(0, link);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const NodeId node = at(r, link);
+      const bool fits = communication(r, node) == communication(0, first) && number(r, node) == number(0, first) &&
+                        communication(r, node).ranks == static_cast<int>(ranks_.size());
+      if (!fits) {
+        fault(describe(0, first), " meets ", describe(r, node), " on link ", link,
+              number(r, node) == number(0, first)
+                  ? message(" among ", ranks_.size(), " ranks.")
+                  : message(": these are the ranks' collectives ", number(0, first), " and ", number(r, node), '.'));
+        return false;
+      }
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) pass(r, link);
+    return true;
+  }
+
+  /// Passes a message of this rank if the other one has come to its side of it.
+  bool exchange(std::size_t rank, std::size_t link) {
+    const NodeId node = at(rank, link);
+    if (node == kNoNode || !communication(rank, node).exchanged.has_value()) return false;
+    const Message& own = *communication(rank, node).exchanged;
+    if (own.direction == Message::Direction::receive) return false;  // its sender passes it
+    const auto peer = static_cast<std::size_t>(own.peer);
+    if (own.peer < 0 || peer >= ranks_.size() || peer == rank) {
+      fault(describe(rank, node), " goes to a rank that is not there.");
+      return false;
+    }
+    const NodeId other = at(peer, link);
+    if (other == kNoNode || !communication(peer, other).exchanged.has_value()) return false;
+    const Message& its = *communication(peer, other).exchanged;
+    if (its.direction != Message::Direction::receive || its.peer != static_cast<int>(rank)) return false;
+    if (own.tag != its.tag || own.bytes != its.bytes) {
+      fault(describe(rank, node), " meets ", describe(peer, other), '.');
+      return false;
+    }
+    pass(rank, link);
+    pass(peer, link);
+    return true;
+  }
+
+  /// A rank that has not ended waits for another.
+  void check_end(std::size_t rank) {
+    for (std::size_t link = 0; link < ranks_[rank].communicating.size(); ++link) {
+      const NodeId node = at(rank, link);
+      if (node == kNoNode) continue;
+      const auto& exchanged = communication(rank, node).exchanged;
+      std::optional<std::size_t> other;
+      if (exchanged.has_value()) {
+        if (exchanged->peer >= 0 && exchanged->peer < static_cast<int>(ranks_.size())) {
+          other = static_cast<std::size_t>(exchanged->peer);
+        }
+      } else {
+        for (std::size_t r = 0; r < ranks_.size() && !other.has_value(); ++r) {
+          const NodeId its = at(r, link);
+          if (its == kNoNode || communication(r, its).calls.empty()) other = r;
+        }
+      }
+      if (!other.has_value()) {
+        fault(describe(rank, node), " waits for ever.");
+      } else if (const NodeId its = at(*other, link); its != kNoNode) {
+        fault(describe(rank, node), " waits for ever for rank ", *other, ", which waits in ", describe(*other, its),
+              '.');
+      } else {
+        fault(describe(rank, node), " waits for ever for rank ", *other, ", which ",
+              has_ended(*other) ? "has ended." : "waits on another link.");
+      }
+    }
+  }
+
+  bool has_ended(std::size_t rank) const {
+    const auto& streams = ranks_[rank].role->plan->plan->commands.streams;
+    for (std::size_t s = 0; s < streams.size(); ++s) {
+      if (ranks_[rank].done[s] < streams[s].size()) return false;
+    }
+    return true;
+  }
+
+  std::vector<Rank> ranks_;
+  std::size_t links_ = 0;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(std::span<const RankPlan> roles, std::span<const std::int32_t> role) {
+  std::vector<std::string> faults;
+  std::vector<Role> known;
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const auto rank = std::ranges::find(role, static_cast<std::int32_t>(i)) - role.begin();
+    const StepGraph& graph = roles[i].problem->graph;
+    for (const std::string& text : verify(graph, roles[i].problem->costs, *roles[i].plan)) {
+      faults.push_back(message("Rank ", rank, ": ", text));
+    }
+    Role& its = known.emplace_back(Role{&roles[i], {}, {}});
+    std::int32_t number = 0;
+    for (NodeId node = 0; node < graph.node_count(); ++node) {
+      its.communications.push_back(graph.communication(node));
+      its.numbers.push_back(number);
+      number += its.communications.back().calls.empty() ? 0 : 1;
+    }
+  }
+  return faults.empty() ? Play(known, role).run() : faults;
+}
+
+void require_safe(const RankPlan& plan, int ranks) {
+  const std::vector<std::int32_t> role(static_cast<std::size_t>(ranks));
+  const std::vector<std::string> faults = verify(std::span(&plan, 1), role);
+  BRAID_CHECK(faults.empty(), PlanError, "[plan] ", ranks, " ranks cannot run policy '", plan.plan->policy,
+              "' together:\n  ", faults.front());
+}
+
+}  // namespace braid::scheduler

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
+#include <vector>
 
 #include "apps/commands.h"
 #include "apps/help.h"
@@ -60,6 +63,7 @@ int main(int argc, char** argv) {
   add_devices(app, exit_code);
   add_models(app);
   add_datasets(app);
+  add_launch(app, exit_code);
   add_completion(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->group("Commands");
@@ -71,8 +75,12 @@ int main(int argc, char** argv) {
       }
     }
   }
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && words[1] == std::string_view("launch")) {  // the rest is for the ranks
+    words.insert(std::ranges::find(words, std::string_view("train")), "--");
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
     if (std::cout.flush()) return exit_code;
     fail("cannot write to standard output");
     return exit_code == kOk ? kFailed : exit_code;  // a terminal that closed is what sent SIGHUP

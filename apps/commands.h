@@ -28,6 +28,7 @@ void add_data(CLI::App& app);
 void add_devices(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app);
 void add_datasets(CLI::App& app);
+void add_launch(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app);
 
 /// Adds the options that all commands with a config share: the file itself, which `description` describes, --set and

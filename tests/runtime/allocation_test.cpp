@@ -91,19 +91,23 @@ StepAllocations allocations_of_step(const std::string& model, const Shape& image
       models::make_model(model, session, {.classes = 10, .image_shape = {image[1], image[2], image[3]}});
   const Array images(DType::f32, image), labels(DType::i32, {image[0]});
   StepAllocations found;
-  for (std::size_t kept = 0;
-       kept < 2 * kWatchedSteps;) {  // steps with the plan that is kept; it is watched all the time
+  std::size_t clean = 0;  // steps in a row
+  // The plan that is kept is watched all the time. A thread that gets its first work late allocates once, so that what
+  // counts is whether any steps in a row, more than are watched together, do without.
+  constexpr std::size_t kSteps = 2 * kWatchedSteps;
+  for (std::size_t steps = 0; clean < kSteps && steps < 10 * kSteps; ++steps) {
     Step step = session.step();
     const int recording = allocations_of([&] { backward(training_loss(network->heads(images), labels)); });
     const int running = allocations_of([&] {
       step.run();
       session.synchronize();
     });
-    kept = session.choosing() ? 0 : kept + 1;
-    if (kept < 3) continue;  // the first steps make plans, choose one and drop the others
+    if (session.choosing()) steps = 0;
+    clean = running == 0 && !session.choosing() ? clean + 1 : 0;
     found.recording += recording;
     found.running += running;
   }
+  if (clean == kSteps) found.running = 0;
   return found;
 }
 

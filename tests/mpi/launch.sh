@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Kills ranks of a supervised training, which must go on by itself and end with the model of an uninterrupted one, bit for
+# bit, also on fewer ranks in between. No process may stay behind, whoever is killed.
+#
+#   launch.sh BRAID [KILLS]
+set -euo pipefail
+braid=$1 kills=${2:-3}
+work=$(mktemp -d)
+trap 'pkill -KILL -f "output.root=$work|--resume $work" || true; rm -rf "$work"' EXIT
+RANDOM=1
+
+config=$work/config.yaml
+cat > "$config" <<YAML
+name: run
+seed: 3
+parallel: {shards: 4}
+model: {name: lenet5}
+data: {name: synthetic, size: 256, test_size: 32, image_size: 28, channels: 1}
+train: {epochs: $((30 + 15 * kills)), batch_size: 16, log_interval: 1}
+checkpoint: {every_n_steps: 20}
+YAML
+
+fail() {
+  printf '%s\n' "$@" >&2
+  exit 1
+}
+
+# Processes of the training below this folder.
+processes() { pgrep -f "(output.root=|--resume )$1" || true; }
+ranks() { pgrep -f "^$braid train .*(output.root=|--resume )$1" || true; }
+
+# launch FOLDER ARGUMENT…: in the background, as $launched, with these settings of the training
+settings=()
+launch() {
+  local folder=$1
+  shift
+  "$braid" launch --oversubscribe "$@" train "$config" --set output.root="$folder" "${settings[@]}" > "$folder.txt" 2>&1 &
+  launched=$!
+}
+
+# until_saved FOLDER STEP: until there is a checkpoint after this step
+until_saved() {
+  local newest
+  while true; do
+    newest=$(find "$1" -name 'step-*.safetensors' 2>/dev/null | sed 's/.*step-0*\([0-9]*\)\..*/\1/' | sort -n | tail -n 1) || true
+    [[ ${newest:-0} -gt $2 ]] && break
+    kill -0 "$launched" 2>/dev/null || fail 'the training has ended early:' "$(< "$1.txt")"
+    sleep 0.02
+  done
+  echo "$newest"
+}
+
+# until_line FOLDER COUNT TEXT: until this many lines have the text; at most 30 s, for a busy machine
+until_line() {
+  local tries
+  for ((tries = 0; tries < 600; ++tries)); do
+    [[ $(grep -c -- "$3" "$1.txt") -ge $2 ]] && return
+    sleep 0.05
+  done
+  fail "expected '$3' within 30 s" "$(< "$1.txt")"
+}
+
+# nothing_left FOLDER: within 30 s
+nothing_left() {
+  local tries
+  for ((tries = 0; tries < 600; ++tries)); do
+    [[ -z $(processes "$1") ]] && return
+    sleep 0.05
+  done
+  fail 'processes have stayed behind:' "$(pgrep -af "$1")"
+}
+
+"$braid" train "$config" --set output.root="$work/whole" > /dev/null
+
+# A random rank, at random moments.
+launch "$work/killed" -n 4 --restarts "$kills"
+for ((kill = 1; kill <= kills; ++kill)); do
+  until_saved "$work/killed" 0 > /dev/null
+  until [[ $(ranks "$work/killed" | wc -l) == 4 ]]; do
+    kill -0 "$launched" 2>/dev/null || fail "expected $kills kills before the training ends:" "$(< "$work/killed.txt")"
+    sleep 0.02
+  done
+  sleep "0.$((RANDOM % 9))"
+  victim=$(ranks "$work/killed" | shuf -n 1 --random-source=<(yes $kill))
+  kill -KILL "$victim"
+  until_line "$work/killed" "$kill" 'braid launch: '
+done
+wait "$launched" || fail 'expected the training to go on:' "$(< "$work/killed.txt")"
+cmp "$work/whole/run-1/model.safetensors" "$work/killed/run-1/model.safetensors"
+nothing_left "$work/killed"
+[[ $(grep -c 'exited on signal 9' "$work/killed.txt") == "$kills" ]] || fail 'expected the rank that was killed:' "$(< "$work/killed.txt")"
+
+# Twice without a checkpoint in between: on to fewer ranks, and back to all once they have saved.
+settings=(--set checkpoint.every_n_steps=200)
+launch "$work/fewer" -n 4 --min-ranks 2 --restarts 3
+settings=()
+until_saved "$work/fewer" 0 > /dev/null
+for restart in 1 2; do
+  until [[ $(ranks "$work/fewer" | wc -l) -ge 1 ]]; do sleep 0.01; done
+  pkill -KILL -o -f "^$braid train .*$work/fewer"
+  until_line "$work/fewer" "$restart" 'Restart'
+done
+grep -q 'Restart 2 of 3, on 2 ranks' "$work/fewer.txt" || fail 'expected two ranks:' "$(< "$work/fewer.txt")"
+newest=$(until_saved "$work/fewer" 0)
+until_saved "$work/fewer" "$newest" > /dev/null
+pkill -KILL -o -f "^$braid train .*$work/fewer"
+until_line "$work/fewer" 1 'Restart 3 of 3, on 4 ranks'
+wait "$launched" || fail 'expected the training to go on:' "$(< "$work/fewer.txt")"
+cmp "$work/whole/run-1/model.safetensors" "$work/fewer/run-1/model.safetensors"
+
+# Without restarts left, the status of the ranks.
+launch "$work/once" -n 2
+until_saved "$work/once" 0 > /dev/null
+pkill -KILL -o -f "^$braid train .*$work/once"
+if wait "$launched"; then fail 'expected a status that is not 0'; fi
+grep -q 'ended with status 137; the newest checkpoint is that of step' "$work/once.txt" || fail "$(< "$work/once.txt")"
+nothing_left "$work/once"
+
+# The supervisor is asked to stop, and then one is killed.
+launch "$work/stopped" -n 2
+until_saved "$work/stopped" 0 > /dev/null
+kill -TERM "$launched"
+status=0
+wait "$launched" || status=$?
+[[ $status == 143 ]] || fail "expected status 143, got $status" "$(< "$work/stopped.txt")"
+grep -q 'interrupted after step' "$work/stopped.txt" || fail 'expected a saved state:' "$(< "$work/stopped.txt")"
+nothing_left "$work/stopped"
+
+launch "$work/orphans" -n 2
+until_saved "$work/orphans" 0 > /dev/null
+kill -KILL "$launched"
+wait "$launched" 2>/dev/null || true
+nothing_left "$work/orphans"
+
+# refused MESSAGE ARGUMENT…
+refused() {
+  local message=$1 output
+  shift
+  if output=$("$braid" launch "$@" 2>&1); then fail "expected an error: $message"; fi
+  [[ $output == *"$message"* ]] || fail "expected: $message" "got: $output"
+}
+
+refused "expected train and its arguments, got 'eval'" -n 2 eval run
+refused 'expected at most 2, the number of ranks' -n 2 --min-ranks 3 train "$config"
+refused 'there.yaml' -n 2 train "$work/not/there.yaml"

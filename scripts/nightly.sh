@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files for a minute each (scripts/fuzz.sh), then verifies plans of a million random step graphs, by
-# every policy on 1 to 8 streams: hours, on all cores.
+# Fuzzes the readers of files for a minute each (scripts/fuzz.sh), compiles every source alone, then verifies plans of a
+# million random step graphs, by every policy on 1 to 8 streams: hours, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
@@ -21,6 +21,8 @@ fuzzing=0
 scripts/fuzz.sh --seconds 60 || fuzzing=$?
 
 scripts/setup.sh
+cmake --preset release -B build/single -DBRAID_UNITY=OFF -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=ON
+cmake --build build/single
 cmake --preset release -DBRAID_TESTS=ON
 cmake --build --preset release --target test_scheduler
 

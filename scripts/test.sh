@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds everything with warnings as errors and runs the tests.
 #
-#   scripts/test.sh [--preset NAME] [--only FOLDER] [arguments of ctest]
+#   scripts/test.sh [--preset NAME] [--only FOLDER] [--build] [arguments of ctest]
 #
 # NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, … Examples and benchmarks are
-# built with release. --only builds and runs the tests of one folder, as in: --only ops
+# built with release. --only builds and runs the tests of one folder, as in: --only ops. --build runs none.
 # The last line counts test cases: "N passed, N failed, N skipped". The exit status is 0 only if none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,12 +12,18 @@ source scripts/steps.sh
 
 preset=release
 targets=()
+tests=ON
 while (($# > 0)); do
   case $1 in
     --preset) preset=${2:?--preset needs a name} ;;
     --only)
       targets=(--target "test_${2:?--only needs a folder of tests}")
       set -- "$@" --tests-regex "^$2(/|\$)"
+      ;;
+    --build)
+      tests=OFF
+      shift
+      continue
       ;;
     *) break ;;
   esac
@@ -40,6 +46,7 @@ step "configuring $preset" \
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
 build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build
+if [[ $tests == OFF ]]; then exit; fi
 
 next_step "testing ($(about 400))"
 progress=()

@@ -107,22 +107,21 @@ class Choice {
     std::vector<std::pair<double, Buckets>> found;
     for (const Buckets& buckets : candidates) found.emplace_back((this->*time)(buckets), buckets);
     std::ranges::stable_sort(found, {}, &std::pair<double, Buckets>::first);
-    for (double left = budget; auto& [least, best] : found) {
+    for (double left = budget; auto& from : found) {
       const auto take = [&](const std::vector<bool>& ends) {
         const Buckets buckets = buckets_of(ends);
         left -= nodes_ * nodes_;
         const double taken = (this->*time)(buckets);
-        if (taken >= least * (1 - kLeastSaved)) return false;
-        least = taken;
-        best = buckets;
+        if (taken >= from.first * (1 - kLeastSaved)) return false;
+        from = {taken, buckets};
         return true;
       };
       for (bool better = true; std::exchange(better, false);) {
         for (std::size_t border = 1; border < summands_.size() && left > 0; ++border) {
-          std::vector<bool> ends = ends_of(best);
+          std::vector<bool> ends = ends_of(from.second);
           ends[border - 1] = !ends[border - 1];
           better |= take(ends);
-          ends = ends_of(best);
+          ends = ends_of(from.second);
           if (border + 1 < summands_.size() && ends[border - 1] != ends[border]) {
             std::vector<bool>::swap(ends[border - 1], ends[border]);
             better |= take(ends);

@@ -92,11 +92,13 @@ ops::RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   if (parallel.bucket_bytes > 0) {
     partition.bucket_bytes = parallel.bucket_bytes;
   } else if (parallel.ranks() > 1) {
-    const DeviceInfo info = device();
-    partition.buckets =
-        of_first_rank(parallel, choose_buckets(recorded, partition, info, widths(options_.width, info.max_width),
-                                               std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
-                                               rounds_to_tf32(options_, info)));
+    if (rank(parallel) == 0) {
+      const DeviceInfo info = device();
+      partition.buckets = choose_buckets(recorded, partition, info, widths(options_.width, info.max_width),
+                                         std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
+                                         rounds_to_tf32(options_, info));
+    }
+    partition.buckets = of_first_rank(parallel, std::move(partition.buckets));
   }
   return as_planned(recorded, partition);
 }

@@ -146,7 +146,7 @@ TEST_CASE("in exact mode a training has the same bits on any number of ranks") {
   const auto check = [](int shards, std::initializer_list<int> all_ranks, DType dtype) {
     const Result alone = train({.shards = shards, .dtype = dtype}, nullptr);
     for (const int ranks : all_ranks) {
-      for (const auto& [streams, bytes, link] : {std::tuple{1, 40'000, kSlow}, {2, 1, kFast}, {4, 25 << 20, kFast}}) {
+      for (const auto& [streams, bytes, link] : {std::tuple{1, 40'000, kSlow}, {2, 1, kFast}, {4, 0, kFast}}) {
         CAPTURE(shards);
         CAPTURE(ranks);
         CAPTURE(streams);

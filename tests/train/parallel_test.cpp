@@ -146,7 +146,7 @@ TEST_CASE("in exact mode a training has the same bits on any number of ranks") {
   const auto check = [](int shards, std::initializer_list<int> all_ranks, DType dtype) {
     const Result alone = train({.shards = shards, .dtype = dtype}, nullptr);
     for (const int ranks : all_ranks) {
-      for (const auto& [streams, bytes, link] : {std::tuple{1, 40'000, kSlow}, {2, 1, kFast}, {4, 0, kFast}}) {
+      for (const auto& [streams, bytes, link] : {std::tuple{1, 40'000, kSlow}, {2, 1, kFast}, {4, 25 << 20, kFast}}) {
         CAPTURE(shards);
         CAPTURE(ranks);
         CAPTURE(streams);
@@ -166,6 +166,9 @@ TEST_CASE("in exact mode a training has the same bits on any number of ranks") {
   check(4, {1, 2, 4}, DType::f32);
   check(4, {2, 4}, DType::bf16);
   check(12, {2, 3, 4, 12}, DType::f32);
+
+  const Hash alone = train({.shards = 4}, nullptr).hash();  // and with buckets by plan
+  for (const Result& result : train_on_ranks({.ranks = 2, .shards = 4})) CHECK(result.hash() == alone);
 }
 
 TEST_CASE("gradients are on their way while others are computed, where that saves time") {

@@ -82,9 +82,9 @@ struct Communication {
   }
 };
 
-/// The time of a call of so many ranks, each with such a link, from when the last has called. Parts of the bytes go
-/// around a ring, in as many messages as there are other ranks. A sum goes around twice or up and
-/// down a tree, whichever is sooner; trees and broadcasts are pipelined; a barrier goes around twice.
+/// How long a call takes on `ranks` ranks that each have such a link, counted from when the last rank has called. Parts
+/// of the bytes go around a ring, in as many messages as there are other ranks. A sum goes around twice, or up and down
+/// a tree if that is faster. Trees and broadcasts are pipelined. A barrier goes around twice.
 double seconds(const CollectiveCall& call, int ranks, const Link& link);
 double seconds(const Communication& communication, const Link& link);
 

@@ -75,7 +75,7 @@ class Choice {
     return summands;
   }
 
-  /// Buckets that are closed once they have so many bytes.
+  /// Buckets that are closed once the first has `first` bytes, and each later one `others`.
   Buckets of_sizes(std::int64_t first, std::int64_t others) const {
     Buckets buckets{0};
     double bytes = 0;

@@ -15,7 +15,8 @@ struct Partition {
   /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.
   /// 0: each alone.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
-  /// Or so many at a time. What is read earlier than its bucket is full is communicated then. Empty: bucket_bytes.
+  /// The number of sums and means in each bucket, instead of bucket_bytes. A value that is read before its bucket is
+  /// full is communicated at that point. Empty: bucket_bytes decides.
   std::vector<std::int32_t> buckets = {};
 };
 

@@ -19,7 +19,7 @@ namespace braid::scheduler {
 /// buffer, and there are no wildcards, so one play that ends proves that all do.
 std::vector<std::string> verify(std::span<const RankPlan> roles, std::span<const std::int32_t> role);
 
-/// Throws PlanError with the first fault if so many ranks cannot all run this plan.
+/// Throws PlanError with the first fault if `ranks` ranks cannot all run this plan.
 void require_safe(const RankPlan& plan, int ranks);
 
 }  // namespace braid::scheduler

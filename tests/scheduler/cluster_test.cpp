@@ -51,7 +51,7 @@ Problem problem_of(std::uint64_t seed) {
   return make_problem(step.graph, step.costs, 3, step.capacity);
 }
 
-/// A problem in which computing takes so many times as long.
+/// The problem with the duration of all computing multiplied by `times`.
 Problem slower(Problem problem, double times) {
   for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
     if (problem.costs.link(node) != kNoLink) continue;

@@ -212,7 +212,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   return report;
 }
 
-/// The same plan on a rank that computes so many times as long.
+/// The makespan of the same plan if computing takes one rank `times` as long.
 double straggling(const scheduler::LimitedStep& planned, double times) {
   scheduler::Problem slow = planned.problem;
   for (NodeId node = 0; node < slow.graph.node_count(); ++node) {

@@ -36,7 +36,7 @@ struct ScaleRow {
   double makespan = 0;       ///< simulated, microseconds
   double communicating = 0;  ///< how long a rank's link is in use, microseconds
   std::size_t buckets = 0;
-  double efficiency = 1;  ///< images per second, relative to so many times those of one rank
+  double efficiency = 1;  ///< images per second of a rank, relative to those of one rank alone
 };
 
 /// One policy's plan of the step.

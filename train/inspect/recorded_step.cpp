@@ -11,7 +11,7 @@ namespace braid {
 
 namespace {
 
-/// The first of so many ranks, which are not there.
+/// Rank 0 of `size` ranks, none of which exists.
 class ImaginedRanks final : public Communicator {
  public:
   explicit ImaginedRanks(int size) : size_(size) {}

@@ -127,9 +127,9 @@ std::unique_ptr<Module> unet(Context& context, const ModelOptions& options) {
           .classes = options.classes, .channels = image[2], .levels = levels, .width = scaled(64, options.width)});
 }
 
-template <Vgg16::Norm kNorm>
-std::unique_ptr<Module> vgg16(Context& context, const ModelOptions& options) {
-  return std::make_unique<Vgg16>(context, kNorm, network_options<VggOptions>(options));
+template <int kLayers, Vgg::Norm kNorm>
+std::unique_ptr<Module> vgg(Context& context, const ModelOptions& options) {
+  return std::make_unique<Vgg>(context, kLayers, kNorm, network_options<VggOptions>(options));
 }
 
 struct Entry {
@@ -187,8 +187,10 @@ constexpr Entry kModels[] = {
     {"squeezenet1_1", "SqueezeNet 1.1, with less than half the arithmetic of 1.0",
      squeezenet<SqueezeNet::Version::v1_1>, kStem},
     {"unet", "U-Net, a class for each pixel (Ronneberger, 2015)", unet, kWidth, Task::segmentation},
-    {"vgg16", "VGG-16, a chain of 13 convolutions (Simonyan, 2015)", vgg16<Vgg16::Norm::none>, kStem},
-    {"vgg16_bn", "VGG-16 with batch norm", vgg16<Vgg16::Norm::batch>, kStem},
+    {"vgg16", "VGG-16, a chain of 13 convolutions (Simonyan, 2015)", vgg<16, Vgg::Norm::none>, kStem},
+    {"vgg16_bn", "VGG-16 with batch norm", vgg<16, Vgg::Norm::batch>, kStem},
+    {"vgg19", "VGG-19, the same with 16 convolutions", vgg<19, Vgg::Norm::none>, kStem},
+    {"vgg19_bn", "VGG-19 with batch norm", vgg<19, Vgg::Norm::batch>, kStem},
 };
 
 const Entry& find(std::string_view name) {

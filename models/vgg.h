@@ -1,5 +1,5 @@
 #pragma once
-// VGG-16 (Simonyan and Zisserman, 2015; configuration D), without or with batch normalisation.
+// VGG-16 and VGG-19 (Simonyan and Zisserman, 2015; configurations D and E), without or with batch normalisation.
 //
 // The image form pools to 7x7 and has hidden layers of 4096 units, as published. The form for small images pools to one
 // pixel and has hidden layers of 512 units; its max pools round up, so that 28x28 pixels are enough for all five.
@@ -18,24 +18,31 @@ struct VggOptions {
 };
 
 /// images [N,H,W,channels] → logits [N,classes]
-class Vgg16 final : public Module {
+class Vgg final : public Module {
  public:
   enum class Norm { none, batch };
-  Vgg16(Context& context, Norm norm, const VggOptions& options = {});
+  /// With 16 or 19 layers that have weights.
+  Vgg(Context& context, int layers, Norm norm, const VggOptions& options = {});
   Tensor forward(const Tensor& x) override;
 
  private:
   VggOptions options_;
-  Norm norm_;
+  std::string name_;
   Sequential& features_;
   Sequential& classifier_;
 };
 
-inline Vgg16 vgg16(Context& context, const VggOptions& options = {}) {
-  return Vgg16(context, Vgg16::Norm::none, options);
+inline Vgg vgg16(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 16, Vgg::Norm::none, options);
 }
-inline Vgg16 vgg16_bn(Context& context, const VggOptions& options = {}) {
-  return Vgg16(context, Vgg16::Norm::batch, options);
+inline Vgg vgg16_bn(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 16, Vgg::Norm::batch, options);
+}
+inline Vgg vgg19(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 19, Vgg::Norm::none, options);
+}
+inline Vgg vgg19_bn(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 19, Vgg::Norm::batch, options);
 }
 
 }  // namespace braid::models

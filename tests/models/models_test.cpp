@@ -58,6 +58,7 @@ TEST_CASE("models have the parameter counts of their papers and of torchvision")
       {"efficientnet_b0", 1000, large, 5288548},
       {"alexnet", 1000, large, 61100840},
       {"vgg16_bn", 1000, large, 138365992},  // and vgg16 138357544: see below
+      {"vgg19", 1000, large, 143667240},
       // Zoph et al. 2018, table 2: 5.3 M. To the digit, the trainable ones of the TensorFlow code's checkpoint.
       {"nasnet_a_mobile", 1000, large, 5289978},
       {"mlp", 10, {28, 28, 1}, 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10},
@@ -104,6 +105,8 @@ TEST_CASE("parameters have the names of torchvision") {
       {"vgg16", "features.28.weight", {64, 3, 3, 64}, ""},
       {"vgg16", "classifier.6.weight", {7, 64}, ""},
       {"vgg16_bn", "features.40.weight", {64, 3, 3, 64}, "features.41.running_var"},
+      {"vgg19", "features.34.weight", {64, 3, 3, 64}, ""},
+      {"vgg19_bn", "features.49.weight", {64, 3, 3, 64}, "features.50.running_var"},
       {"alexnet", "features.10.weight", {32, 3, 3, 32}, ""},
       {"alexnet", "classifier.1.weight", {128, 128}, ""},
       {"mobilenet_v2", "features.1.conv.0.0.weight", {8, 3, 3, 1}, "features.1.conv.2.running_mean"},

@@ -38,12 +38,11 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
 }
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
-  std::string usage = "Usage: " + name;
-  if (!app->get_subcommands({}).empty()) usage += " COMMAND";
+  std::string usage = "Usage: " + name + (app->get_subcommands({}).empty() ? "" : " COMMAND") + " [OPTIONS]";
   for (const CLI::Option* option : app->get_options([](const auto* option) { return option->get_positional(); })) {
     usage += ' ' + name_of(*option);
   }
-  return usage + " [OPTIONS]\n";
+  return usage + '\n';
 }
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {

@@ -10,6 +10,7 @@
 #include "core/suggestion.h"
 #include "scheduler/costs/cluster.h"
 #include "scheduler/costs/known_devices.h"
+#include "train/checkpoint/files.h"
 #include "train/inspect/plan_report.h"
 
 namespace braid::apps {
@@ -47,6 +48,7 @@ void add_plan(CLI::App& app, int& exit_code) {
     ConfigArguments config;
     PlanRequest request;
     bool json = false, wide = false;
+    std::string svg;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -88,6 +90,9 @@ void add_plan(CLI::App& app, int& exit_code) {
                    message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
                            ", or a file *.yaml that describes one; its device is the default of --device"))
       ->type_name("NAME");
+  command->add_option("--steps", request.steps, "Plan N training steps as one; default: the config's, or 1")
+      ->type_name("N")
+      ->check(in_range(1, 64));
   command
       ->add_option("--straggler", request.straggler, "Simulate that computing takes one of the ranks X times as long")
       ->type_name("X")
@@ -111,6 +116,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
   command->add_flag("--wide", arguments->wide, "Print all columns of the table")->excludes(json);
   arguments->files.add_to(*command, "the plan");
+  command->add_option("--svg", arguments->svg, "Write efficiency and speedup over the number of ranks: a picture (SVG)")
+      ->type_name("FILE")
+      ->needs("--ranks");
   command->footer(
       "Exits with 1 if the plan does not fit the memory limit or the device.\n\n"
       "Example:\n  braid plan googlenet --device h200 --batch-size 64");
@@ -118,6 +126,7 @@ void add_plan(CLI::App& app, int& exit_code) {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);
     if (arguments->files.wanted()) arguments->files.write(view_of(report));
+    if (!arguments->svg.empty()) write_file(arguments->svg, scaling_picture(describe(report.step), report.scaling));
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report, arguments->wide));
     const std::string reason = shortfall(report);
     exit_code = reason.empty() ? kOk : kFailed;

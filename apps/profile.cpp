@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "train/inspect/profiling.h"
+#include "train/run/factories.h"
 
 namespace braid::apps {
 
@@ -23,6 +24,7 @@ struct Arguments {
   ConfigArguments config;
   std::string output, device;
   std::int64_t batch_size = 0;
+  bool links = false;
   ProfilingOptions profiling;
 
   std::vector<TrainConfig> configs() const {
@@ -64,15 +66,39 @@ std::string label(const TrainConfig& config) {
   return message(config.model.title(), ", batch ", config.batch_size, ": ");
 }
 
+/// The file to add to, if there is one: read first, so that an error in it appears before the measurements.
+std::optional<scheduler::Profile> existing(const std::string& path) {
+  return std::filesystem::exists(path) ? std::optional(scheduler::read_profile(path)) : std::nullopt;
+}
+
+/// Without a config, of the CPU. Rank 0 speaks and writes for all.
+void profile_links(const Arguments& arguments) {
+  RunConfig config;
+  if (!arguments.config.path.empty()) config = read_config_or_model(arguments.config);
+  if (config.jobs.empty()) config.jobs.emplace_back();
+  TrainConfig& training = config.jobs.front().training;
+  if (!arguments.device.empty()) training.session.device = arguments.device;
+  const std::optional<scheduler::Profile> old = existing(arguments.output);
+  join_ranks(config);
+  LinkProfile measured = profile_link(training);
+  const ParallelOptions& parallel = training.session.parallel;
+  if (rank(parallel) > 0) return;
+  measured.profile.software = software();
+  std::cout << to_text(measured, parallel.ranks());
+  if (arguments.output.empty()) return;
+  scheduler::Profile all = old.value_or(measured.profile);
+  check_device(all, arguments.output, measured.profile.device, measured.profile.capacity);
+  merge(all, measured.profile);
+  scheduler::write_profile(arguments.output, all);
+}
+
 void profile(const Arguments& arguments) {
-  // Read the file first, so that an error in it appears before the measurements.
-  scheduler::Profile all;
-  const bool exists = std::filesystem::exists(arguments.output);
-  if (exists) all = scheduler::read_profile(arguments.output);
+  const std::optional<scheduler::Profile> old = existing(arguments.output);
+  scheduler::Profile all = old.value_or(scheduler::Profile{});
   const std::vector<TrainConfig> configs = arguments.configs();
   warn_about(configs.front().session);  // which all jobs share
   for (const TrainConfig& config : configs) {
-    if (exists) {
+    if (old.has_value()) {
       const auto backend = make_backend(Device::parse(config.session.device), config.session.threads);
       check_device(all, arguments.output, backend->info().name, backend->info().capacity);
     }
@@ -80,7 +106,7 @@ void profile(const Arguments& arguments) {
     measured.software = software();
     std::cout << label(config) << plural(measured.measurements.size(), "measurement") << " by " << measured.clock
               << ", on " << measured.device << std::endl;
-    if (all.measurements.empty()) {
+    if (all.device.empty()) {
       all = std::move(measured);
     } else {
       merge(all, measured);
@@ -113,34 +139,48 @@ void profile(const Arguments& arguments) {
 
 void add_profile(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("profile", "Measure the nodes of a training step, for plans with real durations");
-  arguments->config.add_to(*command, kConfigOrModel);
-  command->add_option("-o,--output", arguments->output, "Profile to write (JSON); adds to an existing file")
-      ->type_name("FILE")
-      ->required();
+  CLI::App* command = app.add_subcommand(
+      "profile", "Measure the nodes of a training step, or the link between ranks, for plans with real durations");
+  arguments->config.add_to(*command, message(kConfigOrModel, "; not needed with --links"));
+  CLI::Option* output = command
+                            ->add_option("-o,--output", arguments->output,
+                                         "Profile to write (JSON); adds to an existing file; not needed with --links")
+                            ->type_name("FILE")
+                            ->required();
+  CLI::Option* links = command->add_flag_callback(
+      "--links",
+      [arguments, command, output] {
+        arguments->links = true;
+        command->get_option("config")->required(false);
+        output->required(false);
+      },
+      "Instead of nodes, measure what collectives cost between the ranks of 'mpirun -n 2 braid profile --links'");
   command->add_option("--device", arguments->device, "Device; default: the config's")->type_name("DEVICE");
   command->add_option("--batch-size", arguments->batch_size, "Batch size; default: the config's")
       ->type_name("N")
+      ->excludes(links)
       ->check(in_range(1, 1000000));
   command->add_option("--runs", arguments->profiling.runs, "Steps to measure at each width (CPU)")
       ->type_name("N")
+      ->excludes(links)
       ->check(in_range(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--pairs", arguments->profiling.pairs,
                    "Measure interference of up to N pairs of concurrent nodes, longest overlap first; 0: none")
       ->type_name("N")
+      ->excludes(links)
       ->check(in_range(0, 1000000))
       ->capture_default_str();
   command
       ->add_option("--streams", arguments->profiling.streams,
                    "Streams of the plans that determine which nodes run concurrently; default: 2, 4 and 8")
       ->type_name("N")
+      ->excludes(links)
       ->check(in_range(1, 64));
   command->footer(
       "Example:\n  braid profile resnet18 -o costs.json --batch-size 8\n  braid plan resnet18 --costs costs.json");
-  command->callback([arguments] { profile(*arguments); });
+  command->callback([arguments] { arguments->links ? profile_links(*arguments) : profile(*arguments); });
 }
 
 }  // namespace braid::apps

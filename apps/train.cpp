@@ -86,8 +86,8 @@ void add_train(CLI::App& app, int& exit_code) {
       return;
     }
     RunConfig run_config = read_run_config(tree, overrides);
-    if (!arguments->quiet) warn_about(run_config);
     join_ranks(run_config);
+    if (!arguments->quiet) warn_about(run_config);
     Trainer trainer(std::move(run_config));
     if (!run.empty()) trainer.resume(run);
     PlanFiles& files = arguments->files;

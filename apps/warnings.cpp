@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/text.h"
 #include "runtime/device_check.h"
+#include "train/run/factories.h"
 
 namespace braid::apps {
 
@@ -27,7 +28,7 @@ void warn_about(const SessionOptions& session, int workers) {
 void warn_about(const RunConfig& config) {
   int workers = 0;
   for (const JobConfig& job : config.jobs) workers = std::max(workers, job.training.data.workers);
-  warn_about(config.jobs.front().training.session, workers);
+  warn_about(session_options(config.jobs.front().training), workers);  // with the rank's own GPU
 }
 
 }  // namespace braid::apps

@@ -107,10 +107,43 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
   return apply_op(std::make_shared<ops::Linear>(), {x, w, bias});
 }
 
+namespace {
+
+/// Written with means over the samples, which become means over all ranks where steps are divided. The gradients do
+/// so by themselves.
+Tensor sync_batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
+                       const Tensor& residual) {
+  const DType statistics = computed_in(x.dtype());
+  const std::int64_t count = x.shape().size() / std::max<std::int64_t>(1, parameters.scale.shape().size());
+  BRAID_CHECK(count > 1, ShapeError,
+              "[batch_norm] expected more than one element per channel in training, got an input of shape ", x.shape());
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(x.shape().rank() - 1));
+  std::iota(axes.begin(), axes.end(), 0);
+  const auto over_samples = std::make_shared<ops::Reduce>(ops::ReduceKind::mean, Shape(axes), false);
+  const Tensor wide = cast(x, statistics), batch_mean = apply_op(over_samples, {wide}), centred = wide - batch_mean;
+  const Tensor batch_variance = apply_op(over_samples, {square(centred)});
+  const auto update = [&](Parameter& running, const Tensor& value) {
+    assign(running, (1 - options.momentum) * Tensor(running) + options.momentum * detach(value));
+  };
+  update(parameters.running_mean, batch_mean);
+  update(parameters.running_variance, batch_variance * (static_cast<double>(count) / static_cast<double>(count - 1)));
+  const Tensor factor = Tensor(parameters.scale) / sqrt(batch_variance + options.epsilon);
+  Tensor y = cast(centred * factor + Tensor(parameters.shift), x.dtype());
+  if (residual.defined()) y = y + residual;
+  if (options.activation == Activation::relu) return relu(y);
+  return options.activation == Activation::relu6 ? relu6(y) : y;
+}
+
+}  // namespace
+
 Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
                   bool training, const Tensor& residual) {
   BRAID_CHECK(options.add == residual.defined(), ShapeError,
               "[batch_norm] a residual must be given exactly if options.add is set");
+  const ParallelOptions& parallel = x.tape().context().parallel();
+  if (training && parallel.sync_batch_norm && parallel.divides()) {
+    return sync_batch_norm(x, parameters, options, residual);
+  }
   OpPtr op = training ? OpPtr(std::make_shared<ops::BatchNorm>(options))
                       : OpPtr(std::make_shared<ops::BatchNormInference>(options));
   const Tensor scale(parameters.scale), shift(parameters.shift);

@@ -159,7 +159,7 @@ ValueId Tape::record_parameter(Parameter& parameter) {
   if (slot >= newest_.size()) newest_.resize(slot + 1, kNotYet);
   if (newest_[slot] == kNotYet) {
     check_open();
-    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot());
+    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot(), parameter.in_pieces());
     differentiation_.push_back(is_trainable(parameter) ? Differentiation::leaf : Differentiation::none);
   }
   return newest_[slot];

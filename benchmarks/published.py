@@ -12,6 +12,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from typing import NamedTuple
 
 GOAL, POINTS = 0.25, 0.10
@@ -87,6 +88,15 @@ HOROVOD = [
 ]
 
 
+# Steps planned as one graph send first what the next forward pass needs first, as P3 does (Jayarajan et al., 2019: up to 66 % on
+# VGG-19).
+PRIORITIES = """device: p100
+hosts: 16
+network: {latency: 5, bandwidth: 3.125}  # 25 Gbit/s
+"""
+LEAST_GAIN = 0.25
+
+
 def report_of(braid, *arguments):
     command = [braid, "plan", *arguments, "--json"]
     result = subprocess.run(command, capture_output=True, text=True)
@@ -125,8 +135,20 @@ def main():
         wrong += abs(row["efficiency"] - published) > POINTS
         print(f"| {network} | {row['ranks']} | {100 * published:.0f} % | {100 * row['efficiency']:.0f} % | {row['makespan_us'] / 1e3:.3g} "
               f"| {row['communicating_us'] / 1e3:.3g} |", flush=True)
+    print("\n| VGG-19, steps as one | step, ms | communicating, ms | gain |\n|---|---|---|---|")
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as cluster:
+        cluster.write(PRIORITIES)
+        cluster.flush()
+        alone = None
+        for steps in (1, 4, 16):
+            row = report_of(arguments.braid, "vgg19", "--ranks", "16", "--cluster", cluster.name, "--batch-size", "32", "--policy",
+                            "critical_path", "--steps", str(steps))["scaling"][-1]
+            alone = alone or row["makespan_us"]
+            gain = alone / row["makespan_us"] - 1
+            print(f"| {steps} | {row['makespan_us'] / 1e3:.3g} | {row['communicating_us'] / 1e3:.3g} | {100 * gain:.0f} % |", flush=True)
+    wrong += gain < LEAST_GAIN
     if arguments.check and wrong:
-        sys.exit(f"{wrong} predictions are more than {100 * GOAL:.0f} % or {100 * POINTS:.0f} points off")
+        sys.exit(f"{wrong} predictions are more than {100 * GOAL:.0f} % or {100 * POINTS:.0f} points off, or below {100 * LEAST_GAIN:.0f} %")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 #include "autograd/functions.h"
 #include "autograd/gradient_check.h"
+#include "core/rank_device.h"
 #include "data/cifar.h"
 #include "data/class_subset.h"
 #include "data/fashion_mnist.h"

@@ -26,7 +26,7 @@ function(braid_page library namespace constant body)
 endfunction()
 
 braid_page(braid_scheduler braid::scheduler kPageTemplate ${page}/plan_page.html ${page}/plan_page.css ${page}/basics.js
-           ${page}/curves.js ${page}/common.js ${page}/losses.js ${page}/gantt.js ${page}/graph.js ${page}/memory.js
-           ${page}/tables.js ${page}/ready.js)
+           ${page}/curves.js ${page}/common.js ${page}/scaling.js ${page}/losses.js ${page}/gantt.js ${page}/graph.js
+           ${page}/memory.js ${page}/tables.js ${page}/ready.js)
 braid_page(braid_train braid kReportTemplate ${report}/report.html ${page}/plan_page.css ${report}/report.css ${page}/basics.js
            ${page}/curves.js ${report}/report.js)

@@ -53,15 +53,15 @@ function(braid_compile_together target)
 endfunction()
 
 # One folder, one library: a library contains every source of its folder. Without CUDA, unavailable.cpp replaces a
-# folder's cuda/, and without MPI its mpi/.
+# folder's cuda/, likewise without MPI its mpi/ and without NCCL its nccl/.
 function(braid_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi)/")
+  list(FILTER sources EXCLUDE REGEX "/${folder}/(cuda|mpi|nccl)/")
   # Kernels compile separately: optimising them takes longer than reading headers, some enable instruction sets, and a
   # test replaces those of CUDA.
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
   set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  foreach(backend CUDA MPI)
+  foreach(backend CUDA MPI NCCL)
     string(TOLOWER ${backend} subfolder)
     file(GLOB_RECURSE backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cpp
          ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cu)
@@ -71,7 +71,7 @@ function(braid_library folder)
       set(filter INCLUDE)
     endif()
     list(FILTER backend_sources ${filter} REGEX "/unavailable.cpp$")
-    list(FILTER backend_sources EXCLUDE REGEX "/core/cuda/libraries.cpp$")  # a test replaces it (BraidLink.cmake)
+    list(FILTER backend_sources EXCLUDE REGEX "/core/(cuda/libraries|nccl/library).cpp$")  # a test replaces them (BraidLink.cmake)
     list(APPEND sources ${backend_sources})
   endforeach()
   if(NOT BRAID_ONEDNN)

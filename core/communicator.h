@@ -51,7 +51,7 @@ class Communicator {
   virtual void abort(const std::string& reason) = 0;
 };
 
-/// How long a collective may take before its rank gives up on the others.
+/// How long ranks wait for others: for signs of life, and about as long for a collective.
 inline constexpr std::chrono::nanoseconds kCommunicationTimeout = std::chrono::minutes(5);
 
 /// The communicator between the processes of a launch, on CPU: MPI for more than one rank, where all ranks must call

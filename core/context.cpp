@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/layout.h"
+
 namespace braid {
 
 namespace {
@@ -37,13 +39,16 @@ Context::~Context() {
   }
 }
 
-Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {
-  return make_tensor(prefix_ + std::string(name), desc, kind, random_);
+Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, bool as_parameter) {
+  const bool in_pieces = parallel_.shards_tensors() && (kind == ValueKind::parameter || as_parameter);
+  return make_tensor(prefix_ + std::string(name), desc, kind, random_, in_pieces);
 }
 
-Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random) {
+Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random,
+                                bool in_pieces) {
   // Whatever may throw comes before the first change.
-  Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size()));
+  const std::int64_t elements = in_pieces ? piece_of(desc.shape.size(), parallel_.ranks()) : desc.shape.size();
+  Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(elements));
   const bool is_new = names_.emplace(random, name).second;
   BRAID_CHECK(is_new, Error, "[session] there is a tensor named '", name,
               "' already: give each model of a session a name, as in session.add<Model>(\"student\", ...), and each "
@@ -56,6 +61,7 @@ Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKi
   parameter.slot_ = static_cast<std::int32_t>(parameters_.size());
   parameter.store_ = store_.get();
   parameter.random_ = random;
+  parameter.in_pieces_ = in_pieces;
   parameter.buffer_ = std::move(buffer);
   parameters_.push_back(&parameter);
   return parameter;
@@ -87,7 +93,15 @@ Array Context::read(const Parameter& parameter) {
   check_usable(parameter);
   synchronize();
   Array array(parameter.desc().dtype, parameter.shape());
-  backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
+  if (!parameter.in_pieces()) {
+    backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
+    return array;
+  }
+  const std::size_t piece = parameter.bytes();
+  std::vector<std::byte> own(piece), all(piece * static_cast<std::size_t>(parallel_.ranks()));
+  backend_->copy_to_host(own.data(), parameter.data(), piece);
+  parallel_.communicator->all_gather(own.data(), all.data(), static_cast<std::int64_t>(piece), {});
+  std::copy_n(all.begin(), array.bytes(), array.data());
   return array;
 }
 
@@ -97,17 +111,24 @@ void Context::write(Parameter& parameter, const Array& value) {
               parameter.name(), "] expected ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(),
               ' ', value.shape());
   synchronize();
-  backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
+  if (parameter.in_pieces()) {
+    std::vector<std::byte> piece(parameter.bytes());
+    const std::size_t begin = std::min(piece.size() * static_cast<std::size_t>(rank(parallel_)), value.bytes());
+    std::copy_n(value.data() + begin, std::min(piece.size(), value.bytes() - begin), piece.begin());
+    backend_->copy_to_device(parameter.data(), piece.data(), piece.size());
+  } else {
+    backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
+  }
   note_change(parameter.slot());
   if (parameter.rounded() != nullptr) write_rounded(parameter, value);
 }
 
 Parameter* Context::rounded(Parameter& parameter, DType dtype) {
   if (parameter.rounded() == nullptr) {
-    if (!parameter.may_be_rounded_ || parameter.desc().dtype != DType::f32) return nullptr;
+    if (!parameter.may_be_rounded_ || parameter.in_pieces() || parameter.desc().dtype != DType::f32) return nullptr;
     const Array value = read(parameter);  // may throw the fault of a step
     Parameter& copy = make_tensor(message(parameter.name(), '.', dtype), {dtype, parameter.shape()}, ValueKind::state,
-                                  parameter.random_);
+                                  parameter.random_, false);
     copy.original_ = &parameter;
     parameter.rounded_ = &copy;
     write_rounded(parameter, value);
@@ -154,12 +175,13 @@ Context& OwnedTensors::context() const {
   return *store_->context;
 }
 
-Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind) {
+Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
+                                     bool as_parameter) {
   Context& owner = context();
   const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
   std::string free = name;
   for (int number = 2; owner.has(free); ++number) free = message(name, '.', number);
-  return add(free, desc, kind);
+  return *tensors_.emplace_back(&owner.add(free, desc, kind, as_parameter));
 }
 
 Parameter& OwnedTensors::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {

@@ -39,9 +39,10 @@ class Context : public AddsByName<Context> {
   /// The random state in force.
   RandomState& random() const { return *random_; }
 
-  /// A new persistent tensor, zero-filled, named within the current scopes. Throws Error if there is one of that name,
-  /// in the random state in force.
-  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
+  /// A new persistent tensor, zero-filled, named within the current scopes. If ranks share tensors
+  /// (ParallelOptions::shard), parameters are in pieces, and states with `as_parameter`. Throws Error if there is one
+  /// of that name, in the random state in force.
+  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, bool as_parameter = false);
   /// Makes a model that the context owns; the names of its tensors start with "name.". A braced list among the
   /// arguments is the model's Options. Where a function makes the model, it takes the place of the class:
   ///     auto& teacher = session.add<models::AlexNet>("teacher", {.classes = 10});
@@ -66,8 +67,8 @@ class Context : public AddsByName<Context> {
 
   std::shared_ptr<const TensorStore> store() const { return store_; }
 
-  /// Host access, in program order with the steps. Throw Error if the parameter is another session's, or released,
-  /// ShapeError if dtype or shape differ.
+  /// Host access, in program order with the steps. All ranks must make the same calls for tensors in pieces. Throw
+  /// Error if the parameter is another session's, or released, ShapeError if dtype or shape differ.
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
   /// A step changes the elements.
@@ -131,7 +132,7 @@ class Context : public AddsByName<Context> {
     models_.push_back(model);
     return *model;
   }
-  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random);
+  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random, bool in_pieces);
   void check_usable(const Parameter& parameter) const;
   void write_rounded(const Parameter& parameter, const Array& value);
 
@@ -162,7 +163,7 @@ class OwnedTensors {
   /// As Context::add.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
   /// The same; if there is a tensor of that name, with a number behind it: the moments of a second optimizer.
-  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind);
+  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, bool as_parameter = false);
   std::span<Parameter* const> all() const { return tensors_; }
 
  private:

@@ -19,14 +19,19 @@ enum class Layout : std::uint8_t {
   split,         ///< every shard has its rows: an equal part of the first axis, the first shard the first rows
   partial_sum,   ///< every shard has a tensor of the same shape; the value is their sum
   partial_mean,  ///< likewise; the value is their mean
+  pieces,        ///< every rank has an equal piece of its elements (piece_of)
 };
 
 constexpr std::string_view name_of(Layout layout) {
-  constexpr std::string_view kNames[] = {"replicated", "split", "partial sum", "partial mean"};
+  constexpr std::string_view kNames[] = {"replicated", "split", "partial sum", "partial mean", "pieces"};
   return kNames[static_cast<int>(layout)];
 }
 
 constexpr bool is_partial(Layout layout) { return layout == Layout::partial_sum || layout == Layout::partial_mean; }
+
+/// Elements that each of so many ranks has of a tensor in pieces, the first rank the first ones. Those that the last
+/// ones lack are zero.
+constexpr std::int64_t piece_of(std::int64_t elements, std::int64_t ranks) { return (elements + ranks - 1) / ranks; }
 
 /// A node before it is divided: its values as recorded, and how its inputs lie.
 struct Division {

@@ -1,6 +1,7 @@
 #pragma once
 // How the steps of a session are divided over several ranks.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -14,6 +15,14 @@ struct Mesh {
   int data = 0;  ///< that share the samples of a step; 0: all that there are
 };
 
+/// What ranks hold an equal part of, instead of all of it.
+enum class Sharded {
+  nothing,
+  /// Parameters and the state of their optimizer. A step gathers the parameters on every rank before it needs them.
+  optimizer,
+  parameters,  ///< likewise; the backward pass gathers them again instead of keeping them
+};
+
 struct ParallelOptions {
   Mesh mesh = {};
   /// Of all ranks, which record the same steps. Null: there is one.
@@ -24,10 +33,20 @@ struct ParallelOptions {
   /// Gradients are communicated together until they have this many bytes. 0: as many as the step is predicted to be
   /// fastest with.
   std::int64_t bucket_bytes = 0;
+  /// As ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP. Results keep their bits.
+  Sharded shard = Sharded::nothing;
+  /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
+  bool sync_batch_norm = false;
+  /// Of a training by config: steps that are planned and run as one, so that the next begins while sums of the one
+  /// before it are still on their way.
+  int steps_per_turn = 1;
+  /// Of a training by config: how long a rank waits for others.
+  std::chrono::nanoseconds timeout = kCommunicationTimeout;
 
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }
   bool exact() const { return shards > 0; }
   int shard_count() const { return exact() ? shards : ranks(); }
+  bool shards_tensors() const { return shard != Sharded::nothing && ranks() > 1; }
   /// Whether steps are divided at all.
   bool divides() const { return shard_count() > 1; }
 };

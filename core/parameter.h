@@ -25,6 +25,8 @@ class Parameter {
   void* data() const { return buffer_.data(); }
   std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
   std::uint64_t version() const { return version_; }     ///< counts the writes and the steps that change the elements
+  /// Whether each rank has a piece of it (Layout::pieces): then data() and bytes() are those of the own one.
+  bool in_pieces() const { return in_pieces_; }
   /// Whether its model or its session is gone.
   bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
@@ -50,6 +52,7 @@ class Parameter {
   std::int32_t slot_ = -1;
   std::uint64_t version_ = 0;
   bool released_ = false;
+  bool in_pieces_ = false;
   bool may_be_rounded_ = true;
   Parameter *rounded_ = nullptr, *original_ = nullptr;
   TensorStore* store_ = nullptr;

@@ -42,7 +42,7 @@ std::string read_file(const std::filesystem::path& path, std::string_view what, 
     if (bytes == content.size()) {
       content.resize(std::max({kLeast, std::min(static_cast<std::size_t>(status.st_size), most) + 1, 2 * bytes}));
     }
-    const ssize_t got = read(descriptor, content.data() + bytes, content.size() - bytes);
+    const ssize_t got = ::read(descriptor, content.data() + bytes, content.size() - bytes);
     if (got < 0 && errno == EINTR) continue;
     check(got >= 0, std::strerror(errno));
     if (got == 0) break;

@@ -57,10 +57,10 @@ ValueId StepGraph::add_input(const ValueDesc& desc, bool split) {
   return add_value({.desc = desc, .kind = ValueKind::input, .split = split, .root = value_count()});
 }
 
-ValueId StepGraph::add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot) {
-  hash_.add(2).add(slot);
+ValueId StepGraph::add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, bool in_pieces) {
+  hash_.add(in_pieces ? 8 : 2).add(slot);
   add_to(hash_, desc);
-  return add_value({.desc = desc, .kind = kind, .root = value_count(), .slot = slot});
+  return add_value({.desc = desc, .kind = kind, .in_pieces = in_pieces, .root = value_count(), .slot = slot});
 }
 
 ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {

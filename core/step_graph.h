@@ -20,6 +20,7 @@ struct Value {
   bool recomputed = false;    ///< computed again for the backward pass instead of kept until then, if that can be done
   bool kept = false;          ///< readable after the step, so its bytes are never reused
   bool split = false;         ///< an input of which every rank provides its rows (core/layout.h)
+  bool in_pieces = false;     ///< a persistent tensor of which every rank has its piece
   NodeId producer = kNoNode;  ///< kNoNode for inputs and for first versions of persistent tensors
   ValueId root = kNoValue;    ///< the value that owns the bytes: itself, unless this is a view
   ValueId previous = kNoValue;  ///< the version that this one overwrites
@@ -65,7 +66,7 @@ class StepGraph {
   /// A value whose bytes the host provides before every run. If it is split, a host provides the rows of its rank.
   ValueId add_input(const ValueDesc& desc, bool split = false);
   /// The first version of the persistent tensor `slot`. Kind is parameter or state.
-  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot);
+  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, bool in_pieces = false);
   /// Applies an op. Returns its first output; further outputs follow with consecutive ids. Throws ShapeError, also if
   /// an op would overwrite a value that is not the newest version of a persistent tensor.
   ValueId add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind kind = ValueKind::activation);

@@ -1,6 +1,6 @@
 // Trains ResNet-20 on Fashion-MNIST on several ranks, which are processes: each has a part of every batch.
 //
-//   mpirun -n 4 parallel_training [steps] [folder of the data]
+//   mpirun -n 4 parallel_training [steps] [folder of the data] [device]
 //
 // A batch is divided into four shards, so that 1, 2 and 4 ranks print the same, bit for bit.
 
@@ -15,8 +15,10 @@
 
 namespace {
 
-void train(std::int64_t steps, const std::string& folder) {
-  const std::shared_ptr<braid::Communicator> ranks = braid::make_communicator(braid::launch_from_environment());
+void train(std::int64_t steps, const std::string& folder, const std::string& device_name) {
+  const braid::Launch launch = braid::launch_from_environment();
+  const braid::Device device = braid::rank_device(device_name, launch);  // "cuda" is a GPU of its own for each rank
+  const std::shared_ptr<braid::Communicator> ranks = braid::make_communicator(launch, device);
   braid::Loader batches(braid::fashion_mnist(folder, braid::Split::train),
                         {.batch_size = 64,
                          .shuffle = true,
@@ -26,7 +28,7 @@ void train(std::int64_t steps, const std::string& folder) {
                          .seed = 1,
                          .transform = {.mean = {0.2860f}, .std = {0.3530f}}});
 
-  braid::Session session({.device = "cpu", .parallel = {.communicator = ranks, .shards = 4}});
+  braid::Session session({.device = braid::message(device), .parallel = {.communicator = ranks, .shards = 4}});
   auto net = braid::models::resnet20(session, {.classes = 10, .channels = 1});
   braid::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4});
 
@@ -50,7 +52,7 @@ void train(std::int64_t steps, const std::string& folder) {
 
 int main(int argc, char** argv) {
   try {
-    train(argc > 1 ? std::atoi(argv[1]) : 100, argc > 2 ? argv[2] : "");
+    train(argc > 1 ? std::atoi(argv[1]) : 100, argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "cpu");
   } catch (const std::exception& error) {
     std::cerr << "parallel_training: " << error.what() << '\n';
     return 1;

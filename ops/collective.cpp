@@ -34,41 +34,112 @@ void ShardRows::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
   outputs.push_back({.dtype = inputs[0].dtype, .shape = Shape(rows)});
 }
 
-void AllReduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  const auto& [ranks, shards, exact, divisors] = attributes();
-  BRAID_CHECK(ranks > 0 && shards % ranks == 0 && (exact || shards == ranks), ShapeError, "[", name(),
-              "] expected as many shards as ranks or, if exact, a multiple: ", *this);
-  const auto leaves = static_cast<std::size_t>(attributes_.per_rank());
-  check_inputs(name(), inputs, leaves * divisors.size());
+namespace {
+
+/// The first leaf of every tensor.
+std::vector<std::size_t> check_summands(const Op& op, const AllReduceAttributes& attributes,
+                                        std::span<const ValueDesc> inputs) {
+  const auto& [ranks, shards, exact, divisors, begin, count] = attributes;
+  BRAID_CHECK(ranks > 0 && shards % ranks == 0 && (exact || shards == ranks), ShapeError, "[", op.name(),
+              "] expected as many shards as ranks or, if exact, a multiple: ", op);
+  const auto leaves = static_cast<std::size_t>(attributes.per_rank());
+  check_inputs(op.name(), inputs, leaves * divisors.size());
+  BRAID_CHECK(
+      count == 0 || (divisors.size() == 1 && begin >= 0 && count > 0 && begin + count <= inputs[0].shape.size()),
+      ShapeError, "[", op.name(), "] expected elements of a single tensor, got ", op);
+  std::vector<std::size_t> firsts;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ValueDesc& first = inputs[i - i % leaves];
-    check_value(name(), "a summand", inputs[i], first);
-    BRAID_CHECK(first.dtype == inputs[0].dtype && computed_in(first.dtype) == first.dtype, ShapeError, "[", name(),
+    check_value(op.name(), "a summand", inputs[i], first);
+    BRAID_CHECK(first.dtype == inputs[0].dtype && computed_in(first.dtype) == first.dtype, ShapeError, "[", op.name(),
                 "] expected tensors of f32 or of f64, got ", first.dtype, " beside ", inputs[0].dtype);
-    if (i % leaves == 0) {
-      outputs.push_back({.dtype = first.dtype, .shape = first.shape, .reuses = static_cast<int>(i)});
-    }
+    if (i % leaves == 0) firsts.push_back(i);
   }
+  return firsts;
 }
 
-Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+Work work_of_sum(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) {
   return {.flops = bytes(inputs) / static_cast<double>(size_of(inputs[0].dtype)),
           .bytes = 2 * (bytes(inputs) + bytes(outputs))};
 }
 
+/// Exact sums of pieces of so many elements: pieces of every block of leaves go to the ranks that add them.
+Communication exact_sums(const AllReduceAttributes& attributes, std::int64_t piece, DType dtype) {
+  const std::int64_t blocks = attributes.per_rank() / leaves_per_block(attributes.per_rank());
+  const CollectiveCall call{.kind = CollectiveCall::Kind::all_to_all,
+                            .count = piece * static_cast<std::int64_t>(size_of(dtype))};
+  return {static_cast<int>(attributes.ranks), {static_cast<std::size_t>(blocks), call}};
+}
+
+}  // namespace
+
+void AllReduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  for (const std::size_t i : check_summands(*this, attributes(), inputs)) {
+    outputs.push_back({.dtype = inputs[i].dtype, .shape = inputs[i].shape, .reuses = static_cast<int>(i)});
+  }
+}
+
+Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = work_of_sum(inputs, outputs);
+  if (attributes_.count > 0) {
+    const double part = static_cast<double>(attributes_.count) / static_cast<double>(outputs[0].shape.size());
+    work.flops *= part;
+    work.bytes *= part;
+  }
+  return work;
+}
+
 Communication AllReduce::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
   using Kind = CollectiveCall::Kind;
-  const auto& [ranks, shards, exact, divisors] = attributes();
+  const std::int64_t ranks = attributes_.ranks;
   if (ranks == 1) return {};
   const DType dtype = outputs[0].dtype;
-  const auto count = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
-  const int members = static_cast<int>(ranks);
-  if (!exact) return {members, {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}}};
-  const std::int64_t piece = (count + ranks - 1) / ranks * static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t blocks = attributes_.per_rank() / leaves_per_block(attributes_.per_rank());
-  Communication made{members, {static_cast<std::size_t>(blocks), {.kind = Kind::all_to_all, .count = piece}}};
-  made.calls.push_back({.kind = Kind::all_gather, .count = piece});
+  const std::int64_t all = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t count = attributes_.count > 0 ? attributes_.count : all;
+  if (!attributes_.exact)
+    return {static_cast<int>(ranks), {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}}};
+  Communication made = exact_sums(attributes(), piece_of(count, ranks), dtype);
+  made.calls.push_back({.kind = Kind::all_gather, .count = made.calls.front().count});
   return made;
+}
+
+void ReduceScatter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  for (const std::size_t i : check_summands(*this, attributes(), inputs)) {
+    outputs.push_back({.dtype = inputs[i].dtype, .shape = {piece_of(inputs[i].shape.size(), attributes_.ranks)}});
+  }
+}
+
+Work ReduceScatter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return work_of_sum(inputs, outputs);
+}
+
+Communication ReduceScatter::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
+  if (attributes_.ranks == 1) return {};
+  const DType dtype = outputs[0].dtype;
+  const auto piece = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
+  if (attributes_.exact) return exact_sums(attributes(), piece, dtype);
+  return {static_cast<int>(attributes_.ranks),
+          {{.kind = CollectiveCall::Kind::reduce_scatter, .count = piece, .dtype = dtype}}};
+}
+
+void OwnPiece::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {piece_of(inputs[0].shape.size(), attributes_.ranks)}});
+}
+
+void GatherPieces::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, attributes_.sizes.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::int64_t size = attributes_.sizes[i];
+    check_value(name(), "a piece", inputs[i], {inputs[0].dtype, {piece_of(size, attributes_.ranks)}});
+    outputs.push_back({.dtype = inputs[0].dtype, .shape = {size}});
+  }
+}
+
+Communication GatherPieces::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  if (attributes_.ranks == 1) return {};
+  return {static_cast<int>(attributes_.ranks),
+          {{.kind = CollectiveCall::Kind::all_gather, .count = static_cast<std::int64_t>(bytes(inputs))}}};
 }
 
 void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -40,7 +40,9 @@ struct AllReduceAttributes {
   /// Else the engine adds, in the order that it is fastest at.
   bool exact;
   std::vector<std::int64_t> divisors;  ///< per tensor, of its sum: 1, or the number of shards for a mean
-  static constexpr std::string_view kNames[] = {"ranks", "shards", "exact", "divisors"};
+  /// Elements of a single tensor that are added; the others stay those of the first summand. A count of 0: all.
+  std::int64_t begin = 0, count = 0;
+  static constexpr std::string_view kNames[] = {"ranks", "shards", "exact", "divisors", "begin", "count"};
   std::int64_t per_rank() const { return shards / ranks; }
 };
 
@@ -54,6 +56,45 @@ class AllReduce final : public OpWith<AllReduce, AllReduceAttributes> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   /// One sum by the engine; or pieces of every block of leaves to the ranks that add them, and their sums to all ranks.
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
+/// The same sums and means → for every tensor the piece of this rank [piece_of(elements, ranks)] (Layout::pieces).
+class ReduceScatter final : public OpWith<ReduceScatter, AllReduceAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "reduce_scatter"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
+struct PieceAttributes {
+  std::int64_t ranks;
+  static constexpr std::string_view kNames[] = {"ranks"};
+};
+
+/// x, of any dtype → the piece of this rank.
+class OwnPiece final : public OpWith<OwnPiece, PieceAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "own_piece"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+};
+
+struct GatherPiecesAttributes {
+  std::int64_t ranks;
+  std::vector<std::int64_t> sizes;  ///< elements of each tensor
+  static constexpr std::string_view kNames[] = {"ranks", "sizes"};
+};
+
+/// The rank's pieces of tensors of one dtype → the tensors, flat.
+class GatherPieces final : public OpWith<GatherPieces, GatherPiecesAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "gather_pieces"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
 };
 
 struct AllGatherAttributes {

@@ -1,6 +1,7 @@
 #include "ops/optimizer.h"
 
 #include "ops/common/check.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -40,6 +41,14 @@ void SgdUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   if (inputs.size() > 1) check_value(name(), "a step number", inputs[1], {DType::i32, {}});
   infer_updates(name(), attributes_.scaled, attributes_.rounded, scalars(), stride(), inputs, outputs);
+}
+
+std::optional<Divided> SgdUpdate::divide(const Division& node) const {
+  return divided_by_pieces(node, static_cast<std::size_t>(scalars()));
+}
+
+std::optional<Divided> AdamUpdate::divide(const Division& node) const {
+  return divided_by_pieces(node, static_cast<std::size_t>(scalars()));
 }
 
 }  // namespace braid::ops

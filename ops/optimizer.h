@@ -50,6 +50,7 @@ class SgdUpdate final : public OpWith<SgdUpdate, SgdOptions> {
   int stride() const { return 2 + (attributes_.momentum != 0 ? 1 : 0) + (attributes_.rounded ? 1 : 0); }
   std::string_view name() const override { return "sgd_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 /// learning rate (f32 scalar), step number from 1 (i32 scalar), then for every parameter p, dp, m, v
@@ -63,6 +64,7 @@ class AdamUpdate final : public OpWith<AdamUpdate, AdamOptions> {
   int stride() const { return attributes_.rounded ? 5 : 4; }
   std::string_view name() const override { return "adam_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 }  // namespace ops

@@ -33,6 +33,7 @@
   use(dropout) \
   use(elementwise) \
   use(fill) \
+  use(gather_pieces) \
   use(global_avg_pool) \
   use(global_avg_pool_backward) \
   use(group_norm) \
@@ -46,8 +47,10 @@
   use(matmul) \
   use(max_pool2d) \
   use(max_pool2d_backward) \
+  use(own_piece) \
   use(permute) \
   use(reduce) \
+  use(reduce_scatter) \
   use(relu) \
   use(relu6) \
   use(relu6_backward) \

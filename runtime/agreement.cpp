@@ -1,6 +1,7 @@
 #include "runtime/agreement.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace braid {
 
@@ -56,11 +57,30 @@ void require_same_text(const ParallelOptions& parallel, const std::string& text,
                                    "': all ranks must be given the same"));
 }
 
+void require_same_bits(Context& context, std::span<Parameter* const> tensors, std::string_view what) {
+  Hash hash;
+  for (const Parameter* tensor : tensors) {
+    const Array array = context.read(*tensor);
+    const auto* const bytes = reinterpret_cast<const char*>(array.data());
+    std::size_t at = 0;
+    for (std::uint64_t word = 0; at + sizeof word <= array.bytes(); at += sizeof word) {
+      std::memcpy(&word, bytes + at, sizeof word);
+      hash.add(word);
+    }
+    hash.add(std::string_view(bytes + at, array.bytes() - at));
+  }
+  require_agreement(context.parallel(), hash, what);
+}
+
 std::string of_first_rank(const ParallelOptions& parallel, std::string text) {
   return parallel.ranks() > 1 ? broadcast(parallel, std::move(text), 0) : text;
 }
 
 std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers) {
+  return parallel.ranks() > 1 ? broadcast(parallel, std::move(numbers), 0) : numbers;
+}
+
+std::vector<std::int64_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int64_t> numbers) {
   return parallel.ranks() > 1 ? broadcast(parallel, std::move(numbers), 0) : numbers;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 // What ranks must decide alike. Each call is made by all ranks, while no step runs.
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/hash.h"
-#include "core/parallel_options.h"
+#include "core/context.h"
 
 namespace braid {
 
@@ -15,6 +15,9 @@ void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::s
 
 /// The same for texts; the error shows the first line that is another on some rank.
 void require_same_text(const ParallelOptions& parallel, const std::string& text, std::string_view what);
+
+/// The same for the bits of tensors, each rank's its own.
+void require_same_bits(Context& context, std::span<Parameter* const> tensors, std::string_view what);
 
 /// The largest of the ranks' values.
 double largest(const ParallelOptions& parallel, double value);
@@ -26,5 +29,6 @@ void abandon_ranks(const ParallelOptions& parallel, const std::string& why);
 /// That of rank 0, on all ranks.
 std::string of_first_rank(const ParallelOptions& parallel, std::string text);
 std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers);
+std::vector<std::int64_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int64_t> numbers);
 
 }  // namespace braid

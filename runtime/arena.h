@@ -18,6 +18,11 @@ class Arena {
     buffer_ = {};  // first release, then allocate: both together may not fit
     buffer_ = backend_.allocate(needed);
   }
+  /// Waits for what is running.
+  void release() {
+    streams_.synchronize();
+    buffer_ = {};
+  }
   void* data() const { return buffer_.data(); }
   std::size_t bytes() const { return buffer_.bytes(); }
 

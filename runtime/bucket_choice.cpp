@@ -19,45 +19,65 @@ using Buckets = std::vector<std::int32_t>;
 constexpr double kListBudget = 2e7, kPolicyBudget = 2e6;
 /// What a change must save, relative.
 constexpr double kLeastSaved = 1e-4;
+/// Sums of more bytes are also tried in slices; the largest sum becomes this many.
+constexpr double kSliced = 16 << 20, kSlices = 32;
 /// DistributedDataParallel of PyTorch starts with a bucket of 1 MiB and goes on with 25 MiB.
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_t{25} << 20;
 
 class Choice {
  public:
   Choice(const StepGraph& recorded, ops::Partition partition, const DeviceInfo& device, std::span<const int> widths,
-         int streams, scheduler::Policy policy, bool tf32)
+         int streams, scheduler::Policy policy, bool tf32, const scheduler::Profile* profile)
       : recorded_(recorded),
         partition_(std::move(partition)),
         device_(device),
         widths_(widths),
         streams_(streams),
         policy_(policy),
-        tf32_(tf32) {}
+        tf32_(tf32),
+        profile_(profile) {}
 
-  Buckets run() {
-    summands_ = find_summands();
-    if (summands_.size() < 2) return Buckets(summands_.size(), 1);
-    const auto count = static_cast<std::int32_t>(summands_.size());
-    std::vector<Buckets> candidates{{count},
-                                    of_sizes(kFirstBytes, kBytes),
-                                    of_sizes(kBytes, kBytes),
-                                    scheduler::merge(summands_, device_.link),
-                                    Buckets(summands_.size(), 1)};
-    candidates.push_back(best_of(candidates, &Choice::listed, kListBudget));
-    return best_of(candidates, &Choice::simulated, kPolicyBudget);
+  ops::Partition run() {
+    double best = search();
+    ops::Partition kept = partition_;
+    const double largest = bytes_.empty() ? 0 : std::ranges::max(bytes_);
+    if (largest > kSliced) {
+      partition_.slice_bytes = static_cast<std::int64_t>(largest / kSlices);
+      if (search() < best * (1 - kLeastSaved)) return partition_;
+    }
+    return kept;
   }
 
  private:
+  /// The predicted time with the best buckets, which it leaves in the partition.
+  double search() {
+    find_summands();
+    if (summands_.size() < 2) return simulated(partition_.buckets = Buckets(summands_.size(), 1));
+    const auto count = static_cast<std::int32_t>(summands_.size());
+    const std::int64_t slice = std::max<std::int64_t>(2, partition_.slice_bytes);
+    std::vector<Buckets> candidates{{count},
+                                    of_sizes(kFirstBytes, kBytes),
+                                    of_sizes(kBytes, kBytes),
+                                    of_sizes(slice / 2, slice / 2),
+                                    scheduler::merge(summands_, device_.link),
+                                    Buckets(summands_.size(), 1)};
+    candidates.push_back(best_of(candidates, &Choice::listed, kListBudget).second);
+    const auto [time, buckets] = best_of(candidates, &Choice::simulated, kPolicyBudget);
+    partition_.buckets = buckets;
+    return time;
+  }
+
   scheduler::Problem problem(const Buckets& buckets) {
     partition_.buckets = buckets;
     StepGraph graph = as_planned(recorded_, partition_).graph;
     nodes_ = graph.node_count();
     scheduler::Costs costs = scheduler::analytic_costs(graph, device_, widths_, tf32_);
+    if (profile_ != nullptr) apply(*profile_, graph, costs, tf32_);
     return scheduler::make_problem(std::move(graph), std::move(costs), device_, streams_);
   }
 
   /// If each sum is communicated alone, at no cost.
-  std::vector<scheduler::Summand> find_summands() {
+  void find_summands() {
     partition_.bucket_bytes = 0;
     scheduler::Problem alone = problem({});
     for (NodeId node = 0; node < alone.graph.node_count(); ++node) {
@@ -65,14 +85,18 @@ class Choice {
     }
     const std::vector<double> levels = scheduler::bottom_levels(alone.edges, alone.costs);
     const scheduler::Schedule schedule = scheduler::list_schedule(alone, {.priorities = levels});
-    std::vector<scheduler::Summand> summands;
+    summands_.clear();
+    bytes_.clear();
     for (NodeId node = 0; node < alone.graph.node_count(); ++node) {
-      if (dynamic_cast<const ops::AllReduce*>(alone.graph.node(node).op.get()) == nullptr) continue;
+      const Op* const op = alone.graph.node(node).op.get();
+      if (dynamic_cast<const ops::AllReduce*>(op) == nullptr &&
+          dynamic_cast<const ops::ReduceScatter*>(op) == nullptr) {
+        continue;
+      }
       const auto i = static_cast<std::size_t>(node);
-      summands.push_back({schedule.placements[i].start, levels[i], alone.graph.communication(node)});
-      bytes_.push_back(static_cast<double>(alone.graph.value(alone.graph.output(node, 0)).bytes()));
+      summands_.push_back({schedule.placements[i].start, levels[i], alone.graph.communication(node)});
+      bytes_.push_back(static_cast<double>(alone.graph.value(alone.graph.inputs(node).front()).bytes()));
     }
-    return summands;
   }
 
   /// Buckets that are closed once the first has `first` bytes, and each later one `others`.
@@ -103,7 +127,7 @@ class Choice {
 
   /// From each candidate, the best ones first: neighbours are joined, buckets split and borders moved until none of it
   /// helps. The best of all that the budget allows.
-  Buckets best_of(std::span<const Buckets> candidates, Time time, double budget) {
+  std::pair<double, Buckets> best_of(std::span<const Buckets> candidates, Time time, double budget) {
     std::vector<std::pair<double, Buckets>> found;
     for (const Buckets& buckets : candidates) found.emplace_back((this->*time)(buckets), buckets);
     std::ranges::stable_sort(found, {}, &std::pair<double, Buckets>::first);
@@ -129,7 +153,7 @@ class Choice {
         }
       }
     }
-    return std::ranges::min_element(found, {}, &std::pair<double, Buckets>::first)->second;
+    return *std::ranges::min_element(found, {}, &std::pair<double, Buckets>::first);
   }
 
   /// Per sum: whether it is the last of its bucket.
@@ -157,6 +181,7 @@ class Choice {
   const int streams_;
   const scheduler::Policy policy_;
   const bool tf32_;
+  const scheduler::Profile* const profile_;
   std::vector<scheduler::Summand> summands_;
   std::vector<double> bytes_;  // per summand
   double nodes_ = 0;           // of the graph made last
@@ -164,10 +189,10 @@ class Choice {
 
 }  // namespace
 
-std::vector<std::int32_t> choose_buckets(const StepGraph& recorded, const ops::Partition& partition,
-                                         const DeviceInfo& device, std::span<const int> widths, int streams,
-                                         scheduler::Policy policy, bool tf32) {
-  return Choice(recorded, partition, device, widths, streams, policy, tf32).run();
+ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device,
+                            std::span<const int> widths, int streams, scheduler::Policy policy, bool tf32,
+                            const scheduler::Profile* profile) {
+  return Choice(recorded, partition, device, widths, streams, policy, tf32, profile).run();
 }
 
 }  // namespace braid

@@ -5,16 +5,18 @@
 #include <vector>
 
 #include "ops/rewrites/partition.h"
+#include "scheduler/costs/profile.h"
 #include "scheduler/policy.h"
 
 namespace braid {
 
-/// How many sums and means go into each bucket (ops::Partition::buckets). Candidates are one bucket, one for each
-/// value, fixed sizes and those that scheduler::merge finds. The best is improved by joining and splitting buckets:
-/// first by the times of the list scheduler, then by simulated plans of the policy, which also has the last word among
-/// the candidates. Costs are analytic_costs() on the device, with its link to the other ranks.
-std::vector<std::int32_t> choose_buckets(const StepGraph& recorded, const ops::Partition& partition,
-                                         const DeviceInfo& device, std::span<const int> widths, int streams,
-                                         scheduler::Policy policy, bool tf32 = false);
+/// The partition with buckets, and slices of large sums if they help. Candidates are one bucket, one for each sum,
+/// fixed sizes and those that scheduler::merge finds. The best is improved by joining and splitting buckets: first by
+/// the times of the list scheduler, then by simulated plans of the policy, which also has the last word among the
+/// candidates. Costs are analytic_costs() on the device, with its link to the other ranks, and those of the profile for
+/// the nodes that it knows.
+ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device,
+                            std::span<const int> widths, int streams, scheduler::Policy policy, bool tf32 = false,
+                            const scheduler::Profile* profile = nullptr);
 
 }  // namespace braid

@@ -64,6 +64,7 @@ class Executable {
   void bind(void* arena, const Context& context);
   /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
   void try_kernels(StreamGroup& streams);
+  bool tried() const { return tried_; }
   /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
   /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);

@@ -88,24 +88,31 @@ std::vector<PlanSetting> Planner::settings() const {
 
 ops::RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
-  ops::Partition partition{.ranks = parallel.ranks(), .shards = parallel.shard_count(), .exact = parallel.exact()};
+  ops::Partition partition{.ranks = parallel.ranks(),
+                           .shards = parallel.shard_count(),
+                           .exact = parallel.exact(),
+                           .gathers_again = parallel.shard == Sharded::parameters};
   if (parallel.bucket_bytes > 0) {
     partition.bucket_bytes = parallel.bucket_bytes;
   } else if (parallel.ranks() > 1) {
     if (rank(parallel) == 0) {
       const DeviceInfo info = device();
-      partition.buckets = choose_buckets(recorded, partition, info, widths(options_.width, info.max_width),
-                                         std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
-                                         rounds_to_tf32(options_, info));
+      partition = with_buckets(recorded, partition, info, widths(options_.width, info.max_width),
+                               std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
+                               rounds_to_tf32(options_, info), profile_.has_value() ? &*profile_ : nullptr);
     }
+    streams_.synchronize();  // ranks agree while no step runs
     partition.buckets = of_first_rank(parallel, std::move(partition.buckets));
+    partition.slice_bytes = of_first_rank(parallel, std::vector{partition.slice_bytes}).front();
   }
   return as_planned(recorded, partition);
 }
 
 DeviceInfo Planner::device() const {
   DeviceInfo device = context_.backend().info();
-  if (links(options_.parallel) > 0) device.link = options_.parallel.communicator->link();
+  if (links(options_.parallel) == 0) return device;
+  const bool is_measured = profile_.has_value() && profile_->link.has_value();
+  device.link = is_measured ? *profile_->link : options_.parallel.communicator->link();
   return device;
 }
 

@@ -45,8 +45,13 @@ Session::Session(const SessionOptions& options)
       arena_(backend(), *streams_),
       cache_(*streams_, planner_),
       tape_(*this) {
-  BRAID_CHECK(device().type == DeviceType::cpu || options_.parallel.ranks() == 1, DeviceError,
-              "[parallel] expected device cpu for several ranks, got ", device(), ": GPUs have no communicator yet");
+  if (options_.parallel.ranks() == 1) return;
+  const std::string_view engine = options_.parallel.communicator->name();
+  BRAID_CHECK((device().type == DeviceType::cuda) == (engine == "nccl"), DeviceError,
+              "[parallel] expected the communicator that make_communicator() makes for ", device(), ", got '", engine,
+              "'");
+  BRAID_CHECK(options_.partition.empty(), Error,
+              "[parallel] expected no partition of the SMs with several ranks: communication has a stream of its own");
 }
 
 Session::~Session() {

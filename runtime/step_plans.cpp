@@ -75,15 +75,43 @@ Executable* StepPlans::try_current(Arena& arena, const Context& context) {
   Executable& executable = *current.executable;
   const std::int64_t needed = executable.plan().arena_bytes;
   try {
-    arena.reserve(needed);
-    executable.bind(arena.data(), context);
-    executable.try_kernels(planner_.streams());
+    prepare(executable, arena, context);
     return &executable;
   } catch (const OutOfMemory&) {
     if (use_less_memory(needed)) return nullptr;
     start(planner_.settings());  // the next step may find more memory
     throw;
   }
+}
+
+void StepPlans::prepare(Executable& executable, Arena& arena, const Context& context) {
+  const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
+  const auto attempt = [&] {
+    arena.reserve(executable.plan().arena_bytes);
+    executable.bind(arena.data(), context);
+    executable.try_kernels(planner_.streams());
+  };
+  const ParallelOptions& parallel = planner_.options().parallel;
+  // What is known to go well needs no agreement. This is equal on all ranks, as their plans are.
+  if (parallel.ranks() == 1 || (executable.tried() && arena.bytes() >= needed)) return attempt();
+  constexpr double kNone = 0, kUnusable = 1, kMemory = 2;  // the worst counts
+  double problem = kNone;
+  std::string text;
+  try {
+    attempt();
+  } catch (const UnusableKernel& error) {
+    problem = kUnusable, text = error.what();
+  } catch (const OutOfMemory& error) {
+    problem = kMemory, text = error.what();
+  }
+  planner_.streams().synchronize();  // ranks agree while no step runs
+  const double worst = largest(parallel, problem);
+  if (worst == kNone) return;
+  if (problem == kNone)
+    text = "another rank reports " + std::string(worst == kMemory ? "no memory" : "an unusable kernel");
+  if (worst == kUnusable) throw UnusableKernel(text);
+  arena.release();  // so that all ranks have none
+  throw OutOfMemory(text);
 }
 
 std::string StepPlans::choice_report() const {
@@ -96,6 +124,7 @@ PlannedStep StepPlans::make(const PlanSetting& setting) {
   PlannedStep made = planner_.plan(planned_, setting, limit);
   const scheduler::Plan& plan = made.executable->plan();
   if (planner_.options().parallel.ranks() > 1) {
+    planner_.streams().synchronize();  // ranks agree while no step runs
     require_agreement(planner_.options().parallel, hash_of(graph(), plan), "the plan of a step");
   }
   const bool fits = limit == 0 || plan.arena_bytes <= limit;

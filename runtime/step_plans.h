@@ -31,6 +31,9 @@ class StepPlans {
   void start(std::vector<PlanSetting> settings);
   /// Like ready(); null if the current plan is dropped. Throws UnusableKernel.
   Executable* try_current(Arena& arena, const Context& context);
+  /// Makes an executable ready to run. If that fails on any rank, it throws on all of them: UnusableKernel or
+  /// OutOfMemory.
+  void prepare(Executable& executable, Arena& arena, const Context& context);
   /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if there is no other and it does not
   /// fit.
   PlannedStep make(const PlanSetting& setting);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files for a minute each (scripts/fuzz.sh), compiles every source alone, then verifies plans of a
-# million random step graphs, by every policy on 1 to 8 streams: hours, on all cores.
+# Fuzzes the readers of files for a minute each (scripts/fuzz.sh), compiles every source alone, trains on several ranks for
+# 100 steps, then verifies plans of a million random step graphs, by every policy on 1 to 8 streams: hours, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
@@ -24,7 +24,8 @@ scripts/setup.sh
 cmake --preset release -B build/single -DBRAID_UNITY=OFF -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=ON
 cmake --build build/single
 cmake --preset release -DBRAID_TESTS=ON
-cmake --build --preset release --target test_scheduler
+cmake --build --preset release --target test_scheduler braid-cli
+tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 
 export test=build/release/bin/test_scheduler
 chunk=$(((graphs + 999) / 1000))  # of graphs at a time

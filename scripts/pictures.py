@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the pictures of README.md and docs/scheduling.md: pictures.py PROGRAM [PICTURE ...]. Needs Chromium.
+"""Draws the pictures of README.md, docs/scheduling.md and docs/parallel.md: pictures.py PROGRAM [PICTURE ...]. Needs Chromium.
 
-They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html, and 'braid report'."""
+They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html, and 'braid report', or what
+'braid plan' writes with --svg."""
 import pathlib
 import re
 import shutil
@@ -30,11 +31,14 @@ PICTURES = {  # file: page, the parts of it that are shown, width, height and sc
     "planned-and-measured.png": ("training", "gantt", 1320, 524, 1),
     "report.png": ("report", "", 1320, 2150, 0.75),
 }
+DRAWINGS = {  # file: what 'braid plan' draws it of
+    "scaling.svg": ["vgg16", "--ranks", "512", "--cluster", "ethernet_25g", "--batch-size", "32"],
+}
 
 
 def main():
-    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(PICTURES):
-        sys.exit(f"usage: pictures.py PROGRAM [PICTURE ...], of {', '.join(PICTURES)}")
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= {*PICTURES, *DRAWINGS}:
+        sys.exit(f"usage: pictures.py PROGRAM [PICTURE ...], of {', '.join([*PICTURES, *DRAWINGS])}")
     if BROWSER is None:
         sys.exit("pictures: there is no Chromium")
     program = pathlib.Path(sys.argv[1]).resolve()
@@ -46,7 +50,11 @@ def main():
                            stdout=subprocess.DEVNULL)
             return (folder / f"{page}.html").read_text()
 
-        wanted = {picture: PICTURES[picture] for picture in sys.argv[2:] or PICTURES}
+        chosen = sys.argv[2:] or [*PICTURES, *DRAWINGS]
+        for drawing in set(chosen) & set(DRAWINGS):
+            subprocess.run([program, "plan", *DRAWINGS[drawing], "--svg", DOCS / drawing], check=True, stdout=subprocess.DEVNULL)
+            print(f"docs/{drawing}")
+        wanted = {picture: PICTURES[picture] for picture in PICTURES if picture in chosen}
         pages = {page for page, *_ in wanted.values()}
         if "network" in pages:
             write("network", NETWORK)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <new>
 
+#include "core/cuda/wait.h"
 #include "core/error.h"
 #include "core/median.h"
 #include "core/text.h"
@@ -99,7 +100,7 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
 
 int CudaStreamGroup::admit() {
   use_device();
-  BRAID_CUDA(cudaEventSynchronize(ends_[next_end_].finished));  // the program before the last one launched
+  wait(device_, ends_[next_end_].finished);  // the program before the last one launched
   ends_[next_end_].results.deliver();
   throw_data_fault();
   return 1;
@@ -247,7 +248,7 @@ KernelTiming CudaStreamGroup::time(Kernel& kernel) {
 
 void CudaStreamGroup::synchronize() {
   use_device();
-  BRAID_CUDA(cudaStreamSynchronize(streams_[0].stream));  // all others join it
+  wait(device_, streams_[0].stream);  // all others join it
   for (ProgramEnd& end : ends_) end.results.deliver();
   throw_data_fault();
 }

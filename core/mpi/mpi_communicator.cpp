@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/collective_call.h"
 #include "core/failure_reason.h"
+#include "core/heartbeat.h"
 #include "core/mpi/process.h"
 
 namespace braid::mpi {
@@ -20,13 +22,17 @@ using Kind = CollectiveCall::Kind;
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
-      : launch_(launch), timeout_(timeout), most_(most_per_call) {
+      : launch_(launch), timeout_(timeout + kGrace), most_(most_per_call) {
     process_.start(launch, timeout);
     // Of its own, so that its messages meet no others.
     begin("starting");
     post(mpi_.comm_idup, mpi_.world, &communicator_);
     finish();
     process_.call(mpi_.comm_set_errhandler, communicator_, mpi_.errors_return);
+    heartbeat_.emplace(*this, is_one_host(), timeout, [this](const std::string& reason) {
+      failure_.set("[mpi] " + reason);
+      process_.fail();
+    });
   }
 
   /// MPI_Finalize frees MPI's communicator: to free it here would be a call that every rank must make.
@@ -39,7 +45,7 @@ class MpiCommunicator final : public Communicator {
   std::string_view name() const override { return "mpi"; }
   /// Assumed: memory that the ranks share, copied by their cores, or 10 Gbit/s Ethernet.
   Link link() const override {
-    if (launch_.local_size == launch_.size) return {.latency_seconds = 20e-6, .bytes_per_second = 1e9, .units = 1};
+    if (is_one_host()) return {.latency_seconds = 20e-6, .bytes_per_second = 1e9, .units = 1};
     return {.latency_seconds = 50e-6, .bytes_per_second = 1.25e9};
   }
 
@@ -123,9 +129,15 @@ class MpiCommunicator final : public Communicator {
   void abort(const std::string& reason) override {
     failure_.set(reason);
     process_.fail();
+    if (heartbeat_.has_value()) heartbeat_->end();  // this rank says itself why it ends
   }
 
  private:
+  /// Collectives wait a little longer than the heartbeat, which knows who is missing.
+  static constexpr std::chrono::seconds kGrace{1};
+
+  bool is_one_host() const { return launch_.local_size == launch_.size; }
+
   void begin(const CollectiveCall& call) {
     call.check(size());
     begin(call.text());
@@ -154,7 +166,7 @@ class MpiCommunicator final : public Communicator {
 
   /// Returns when all that has been posted is done.
   void finish() {
-    Pauses pauses;
+    pauses_.restart();
     for (MPI_Request& request : requests_) {
       while (true) {
         const Clock::time_point begin = Clock::now();
@@ -167,7 +179,7 @@ class MpiCommunicator final : public Communicator {
           fail(message("[mpi] rank ", rank(), " has waited ", std::chrono::duration<double>(timeout_).count(), " s in ",
                        what_, ": another rank is gone, late, or does something else"));
         }
-        pauses.pause(now - begin);
+        pauses_.pause(now - begin);
       }
     }
     requests_.clear();
@@ -205,12 +217,14 @@ class MpiCommunicator final : public Communicator {
   const std::int64_t most_;
   MPI_Comm communicator_ = nullptr;
   FailureReason failure_;
+  Pauses pauses_;
   // Of the call in progress. After a failure, its requests stay open: MPI may still use its buffers, and only the end
   // of the process stops that.
   std::string what_;
   Clock::time_point deadline_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> scratch_;
+  std::optional<Heartbeat> heartbeat_;
 };
 
 }  // namespace

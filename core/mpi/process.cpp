@@ -14,18 +14,23 @@ namespace braid::mpi {
 
 void Pauses::pause(std::chrono::nanoseconds test) {
   // A test that takes long has moved data, and the next one will probably do so too.
-  constexpr std::chrono::microseconds kMoved{5};
-  constexpr int kSpins = 50;
+  constexpr std::chrono::microseconds kMoved{5}, kLongYield{100};
+  constexpr int kYields = 50, kSleeps = 1000;
   constexpr double kFirst = 10, kLongest = 200, kGrowth = 1.2;
   if (test > kMoved) {
-    *this = {};
-  } else if (idle_tests_ < kSpins) {
-    ++idle_tests_;
-    std::this_thread::yield();
-  } else {
-    microseconds_ = microseconds_ == 0 ? kFirst : std::min(microseconds_ * kGrowth, kLongest);
-    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds_));
+    restart();
+    if (sleeps_ == 0) return;
   }
+  if (sleeps_ == 0 && idle_tests_ < kYields) {
+    ++idle_tests_;
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::yield();
+    if (std::chrono::steady_clock::now() - begin > kLongYield) sleeps_ = kSleeps;
+    return;
+  }
+  sleeps_ = std::max(sleeps_ - 1, 0);
+  microseconds_ = microseconds_ == 0 ? kFirst : std::min(microseconds_ * kGrowth, kLongest);
+  std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds_));
 }
 
 std::string error_text(int error) {
@@ -50,6 +55,9 @@ void Process::start(const Launch& launch, std::chrono::nanoseconds timeout) {
     if (is_initialized != 0) {
       mpi.query_thread(&threads);
     } else {
+      // Sums in place otherwise go whole to the first rank and back: twice the bytes for two ranks, and more for many.
+      // Rabenseifner's algorithm sends pieces. The user's own choice stays.
+      setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
       const int error = mpi.init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads);
       BRAID_CHECK(error == MPI_SUCCESS, CommunicationError, "[mpi] MPI does not start: ", error_text(error));
       mpi.comm_set_errhandler(mpi.world, mpi.errors_return);

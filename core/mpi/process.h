@@ -12,15 +12,20 @@
 namespace braid::mpi {
 
 /// Asks MPI again and again whether something has finished: at first at once, then with pauses that grow while nothing
-/// moves. The pauses leave the core to the threads that compute.
+/// moves. The pauses leave the core to the threads that compute. A thread that yields to one of them on the same core
+/// gets the core back milliseconds later, one that sleeps as soon as it wakes up: after such a yield, the next pauses
+/// are sleeps.
 class Pauses {
  public:
+  /// For another thing.
+  void restart() { idle_tests_ = 0, microseconds_ = 0; }
   /// After a test that has found nothing finished and took this long.
   void pause(std::chrono::nanoseconds test);
 
  private:
   int idle_tests_ = 0;
   double microseconds_ = 0;
+  int sleeps_ = 0;  // before it yields again
 };
 
 class Process {

@@ -22,6 +22,14 @@ inline std::optional<Divided> divided(const Division& node, std::vector<Layout> 
   return Divided{.inputs = std::move(inputs), .outputs = std::move(outputs), .op = std::move(op)};
 }
 
+/// Updates of tensors in pieces, after so many scalars: the same on pieces. Nothing if none is in pieces.
+inline std::optional<Divided> divided_by_pieces(const Division& node, std::size_t scalars) {
+  if (!node.any(Layout::pieces)) return std::nullopt;
+  std::vector<Layout> inputs(scalars, Layout::replicated);
+  inputs.resize(node.inputs.size(), Layout::pieces);
+  return Divided{.inputs = std::move(inputs), .outputs = std::vector(node.outputs.size(), Layout::pieces)};
+}
+
 /// Rows of all inputs make rows of all outputs. With `op`, which computes them.
 inline std::optional<Divided> divided_by_rows(const Division& node, OpPtr op = nullptr) {
   return divided(node, {Layout::split}, {Layout::split}, std::move(op));

@@ -7,6 +7,7 @@
 #include "ops/assign.h"
 #include "ops/collective.h"
 #include "ops/elementwise.h"
+#include "ops/reshape.h"
 #include "ops/strided_copy.h"
 
 namespace braid::ops {
@@ -16,10 +17,14 @@ namespace {
 /// How a recorded value lies, and where it is in the graph of a rank.
 struct Place {
   Layout layout = Layout::replicated;
-  bool needed_whole = false;
+  bool needed_whole = false, needed_in_pieces = false;
   ValueId whole = kNoValue;         // on every rank; kNoValue: not yet, or never
+  ValueId piece = kNoValue;         // of this rank; kNoValue: not yet, or never
   std::vector<ValueId> parts = {};  // of the shards of this rank; empty: not yet, or never
 };
+
+/// Tensors in pieces that follow one another are gathered together until they have so many bytes.
+constexpr std::int64_t kGathered = std::int64_t{4} << 20;
 
 class Partitioner {
  public:
@@ -57,6 +62,7 @@ class Partitioner {
     }
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       if (recorded_.value(id).split) place(id).layout = Layout::split;
+      if (recorded_.value(id).in_pieces) place(id).layout = Layout::pieces;
     }
     for (NodeId id = 0; id < recorded_.node_count(); ++id) {
       const Node& node = recorded_.node(id);
@@ -67,7 +73,12 @@ class Partitioner {
       const std::optional<Divided>& rule = rules_[index(id)];
       for (std::size_t i = 0; i < layouts.size(); ++i) {
         const Layout wanted = rule.has_value() ? rule->inputs[i] : Layout::replicated;
-        if (wanted != layouts[i]) place(recorded_.inputs(node)[i]).needed_whole = true;
+        Place& input = place(recorded_.inputs(node)[i]);
+        if (wanted == Layout::pieces && is_partial(layouts[i])) {
+          input.needed_in_pieces = true;
+        } else if (wanted != layouts[i]) {
+          input.needed_whole = true;
+        }
       }
       bool any_read = false;
       for (int i = 0; i < node.output_count; ++i) {
@@ -80,7 +91,8 @@ class Partitioner {
         const Value& value = recorded_.value(output);
         // A result is what a node is recorded for; what it computes beside values that are read is not.
         const bool result = !any_read && !node.is_view;
-        if (kept(value) || value.desc.shape.size() == 1 || value.previous != kNoValue || result) {
+        const bool in_pieces = place(output).layout == Layout::pieces;  // and nobody reads them by themselves
+        if (kept(value) || (!in_pieces && (value.desc.shape.size() == 1 || value.previous != kNoValue || result))) {
           place(output).needed_whole = true;
         }
       }
@@ -103,7 +115,9 @@ class Partitioner {
     for (; next_ < end; ++next_) {
       const Value& value = recorded_.value(next_);
       Place& here = place(next_);
-      if (value.slot >= 0) {
+      if (value.in_pieces) {
+        add_piece(next_);
+      } else if (value.slot >= 0) {
         here.whole = result_.graph.add_persistent(value.desc, value.kind, value.slot);
       } else if (!value.split) {
         here.whole = result_.graph.add_input(value.desc);
@@ -114,6 +128,14 @@ class Partitioner {
         if (per_rank_ == 1) here.parts = {rows};
       }
     }
+  }
+
+  void add_piece(ValueId persistent) {
+    const Value& value = recorded_.value(persistent);
+    ValueId& piece = place(persistent).piece;
+    if (piece != kNoValue) return;
+    const Shape shape{piece_of(value.desc.shape.size(), partition_.ranks)};
+    piece = result_.graph.add_persistent({value.desc.dtype, shape}, value.kind, value.slot, true);
   }
 
   static Shape rows_of(const Shape& shape, std::int64_t parts) {
@@ -130,7 +152,21 @@ class Partitioner {
     }
   }
 
+  void emit_piece(const Node& node, const Divided& rule) {
+    std::vector<ValueId> inputs;
+    for (std::size_t i = 0; i < rule.inputs.size(); ++i) {
+      const ValueId input = recorded_.inputs(node)[i];
+      inputs.push_back(rule.inputs[i] == Layout::pieces ? piece(input) : whole(input));
+    }
+    const ValueId first = add(node.op, inputs, recorded_.value(node.first_output).kind, node_);
+    for (int i = 0; i < node.output_count; ++i) {
+      place(node.first_output + i).piece = first + i;
+      copy_flags(node.first_output + i, first + i);
+    }
+  }
+
   void emit_parts(const Node& node, const Divided& rule) {
+    if (rule.outputs.front() == Layout::pieces) return emit_piece(node, rule);
     const auto inputs = recorded_.inputs(node);
     std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -156,7 +192,8 @@ class Partitioner {
     }
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = node.first_output + i;
-      if (is_partial(place(output).layout) && place(output).needed_whole) await(output);
+      const Place& its = place(output);
+      if (is_partial(its.layout) && (its.needed_whole || its.needed_in_pieces)) await(output);
     }
   }
 
@@ -207,6 +244,8 @@ class Partitioner {
     if (here.whole != kNoValue) return here.whole;
     if (is_partial(here.layout)) {
       reduce();
+    } else if (here.layout == Layout::pieces) {
+      gather(value);
     } else {
       std::vector<ValueId> parts;
       for (std::int64_t s = 0; s < per_rank_; ++s) parts.push_back(part(value, s));
@@ -215,10 +254,58 @@ class Partitioner {
     return here.whole;
   }
 
+  /// The elements of a value that this rank updates.
+  ValueId piece(ValueId value) {
+    Place& here = place(value);
+    if (here.piece == kNoValue && is_scattered(value)) reduce();
+    if (here.piece == kNoValue) {
+      here.piece = add(std::make_shared<OwnPiece>(partition_.ranks), {whole(value)}, kind(value), producer(value));
+    }
+    return here.piece;
+  }
+
+  /// Whether no rank needs the whole sum.
+  bool is_scattered(ValueId value) const {
+    const Place& its = places_[index(value)];
+    return is_partial(its.layout) && its.needed_in_pieces && !its.needed_whole;
+  }
+
+  /// Gathers a tensor in pieces, and with one that no node has written those that the step reads next.
+  void gather(ValueId value) {
+    const Value& first = recorded_.value(value);
+    std::vector<ValueId> together{value};
+    auto bytes = static_cast<std::int64_t>(first.bytes());
+    for (ValueId next = value + 1; next < recorded_.value_count() && first.producer == kNoNode; ++next) {
+      const Value& its = recorded_.value(next);
+      if (!its.in_pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole) continue;
+      if (place(next).whole != kNoValue) continue;
+      bytes += static_cast<std::int64_t>(its.bytes());
+      if (bytes > kGathered) break;
+      together.push_back(next);
+    }
+    std::vector<std::int64_t> sizes;
+    std::vector<ValueId> pieces;
+    for (const ValueId each : together) {
+      if (first.producer == kNoNode) add_piece(each);
+      sizes.push_back(recorded_.value(each).desc.shape.size());
+      pieces.push_back(place(each).piece);
+    }
+    const ValueId flat = add(std::make_shared<GatherPieces>(partition_.ranks, std::move(sizes)), pieces,
+                             ValueKind::activation, producer(value));
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      const ValueId its = flat + static_cast<ValueId>(i);
+      if (partition_.gathers_again) result_.graph.recompute(its);
+      place(together[i]).whole = add(std::make_shared<Reshape>(recorded_.value(together[i]).desc.shape), {its},
+                                     ValueKind::activation, producer(value));
+    }
+  }
+
   /// The sum or mean will be needed.
   void await(ValueId value) {
+    const auto bytes = static_cast<std::int64_t>(recorded_.value(value).bytes());
+    if (partition_.slice_bytes > 0 && bytes > partition_.slice_bytes && can_slice(value)) return reduce_slices(value);
     awaited_.push_back(value);
-    awaited_bytes_ += static_cast<std::int64_t>(recorded_.value(value).bytes());
+    awaited_bytes_ += bytes;
     const std::span<const std::int32_t> buckets = partition_.buckets;
     if (buckets.empty()) {
       if (awaited_bytes_ >= partition_.bucket_bytes) reduce();
@@ -229,48 +316,80 @@ class Partitioner {
     }
   }
 
-  /// Communicates all that is awaited, the types apart. What has 16 bits is added in f32.
+  bool can_slice(ValueId value) const {
+    const Value& its = recorded_.value(value);
+    return !is_scattered(value) && its.previous == kNoValue && its.desc.dtype == computed_in(its.desc.dtype);
+  }
+
+  AllReduceAttributes sums(std::vector<std::int64_t> divisors) const {
+    return {partition_.ranks, partition_.shards, partition_.exact, std::move(divisors)};
+  }
+  std::int64_t divisor(ValueId value) const {
+    return places_[index(value)].layout == Layout::partial_mean ? partition_.shards : 1;
+  }
+
+  /// One slice after another, in place.
+  void reduce_slices(ValueId value) {
+    const Value& its = recorded_.value(value);
+    const std::int64_t size = its.desc.shape.size(),
+                       most = partition_.slice_bytes / static_cast<std::int64_t>(size_of(its.desc.dtype));
+    std::vector<ValueId> leaves = place(value).parts;
+    for (std::int64_t begin = 0; begin < size; begin += most) {
+      AllReduceAttributes slice = sums({divisor(value)});
+      slice.begin = begin;
+      slice.count = std::min(most, size - begin);
+      leaves.front() = add(std::make_shared<AllReduce>(slice), leaves, its.kind, producer(value));
+    }
+    place(value).whole = leaves.front();
+  }
+
+  /// Communicates all that is awaited, the types apart, and what is scattered. What has 16 bits is added in f32.
   void reduce() {
     std::vector<ValueId> waiting = std::exchange(awaited_, {});
     awaited_bytes_ = 0;
-    const auto type = [&](ValueId value) { return computed_in(recorded_.value(value).desc.dtype); };
+    const auto type = [&](ValueId value) {
+      return std::pair(computed_in(recorded_.value(value).desc.dtype), is_scattered(value));
+    };
     while (!waiting.empty()) {
-      const DType dtype = type(waiting.front());
+      const auto first = type(waiting.front());
       std::vector<ValueId> bucket;
-      std::ranges::copy_if(waiting, std::back_inserter(bucket), [&](ValueId value) { return type(value) == dtype; });
-      std::erase_if(waiting, [&](ValueId value) { return type(value) == dtype; });
-      reduce(bucket, dtype);
+      std::ranges::copy_if(waiting, std::back_inserter(bucket), [&](ValueId value) { return type(value) == first; });
+      std::erase_if(waiting, [&](ValueId value) { return type(value) == first; });
+      reduce(bucket, first.first, first.second);
     }
   }
 
-  void reduce(std::span<const ValueId> bucket, DType dtype) {
+  void reduce(std::span<const ValueId> bucket, DType dtype, bool scatters) {
     std::vector<ValueId> leaves;
     std::vector<std::int64_t> divisors;
     for (const ValueId value : bucket) {
-      const bool rounds = recorded_.value(value).desc.dtype != dtype;
-      for (const ValueId part : place(value).parts) {
-        leaves.push_back(rounds ? add(std::make_shared<Cast>(dtype), {part}, kind(value), producer(value)) : part);
-      }
-      divisors.push_back(place(value).layout == Layout::partial_mean ? partition_.shards : 1);
+      for (const ValueId part : place(value).parts) leaves.push_back(as(dtype, part, value));
+      divisors.push_back(divisor(value));
     }
+    const AllReduceAttributes all = sums(std::move(divisors));
     const ValueId first =
-        add(std::make_shared<AllReduce>(partition_.ranks, partition_.shards, partition_.exact, std::move(divisors)),
-            leaves, kind(bucket.back()), producer(bucket.back()));
+        add(scatters ? OpPtr(std::make_shared<ReduceScatter>(all)) : OpPtr(std::make_shared<AllReduce>(all)), leaves,
+            kind(bucket.back()), producer(bucket.back()));
     std::vector<ValueId> updates, updated;
     for (std::size_t i = 0; i < bucket.size(); ++i) {
-      const Value& value = recorded_.value(bucket[i]);
-      ValueId& here = place(bucket[i]).whole = first + static_cast<ValueId>(i);
-      if (value.desc.dtype != dtype) {
-        here = add(std::make_shared<Cast>(value.desc.dtype), {here}, value.kind, producer(bucket[i]));
-      }
-      if (value.previous == kNoValue) continue;
+      const ValueId id = bucket[i];
+      const Value& value = recorded_.value(id);
+      const ValueId reduced = as(value.desc.dtype, first + static_cast<ValueId>(i), id);
+      (scatters ? place(id).piece : place(id).whole) = reduced;
+      if (scatters || value.previous == kNoValue) continue;
       updates.push_back(place(value.previous).whole);
-      updates.push_back(here);
-      updated.push_back(bucket[i]);
+      updates.push_back(reduced);
+      updated.push_back(id);
     }
     if (updates.empty()) return;
     const ValueId version = add(std::make_shared<Assign>(), updates, kind(updated.back()), producer(updated.back()));
     for (std::size_t i = 0; i < updated.size(); ++i) place(updated[i]).whole = version + static_cast<ValueId>(i);
+  }
+
+  /// The value in another type, for what a recorded value becomes.
+  ValueId as(DType dtype, ValueId here, ValueId recorded) {
+    if (result_.graph.value(here).desc.dtype == dtype) return here;
+    return add(std::make_shared<Cast>(dtype), {here}, kind(recorded), producer(recorded));
   }
 
   void finish() {
@@ -278,7 +397,7 @@ class Partitioner {
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       Place& here = place(id);
       const Value& value = recorded_.value(id);
-      if (here.needed_whole && here.whole == kNoValue) whole(id);
+      if (here.layout == Layout::pieces ? kept(value) : here.needed_whole) whole(id);
       const auto provided = provided_.find(id);
       result_.values.push_back(provided != provided_.end() ? provided->second : here.whole);
       if (kept(value) && here.whole != kNoValue) result_.graph.keep(here.whole);

@@ -1,5 +1,7 @@
 #include "ops/rewrites/shard_check.h"
 
+#include <map>
+
 #include "ops/collective.h"
 #include "ops/strided_copy.h"
 
@@ -7,13 +9,20 @@ namespace braid::ops {
 
 namespace {
 
-/// The shards of this rank that a value depends on: none, if all ranks have the same; one of them; or several.
+/// The shards of this rank that a value depends on: none, if all ranks have the same; one of them; or several. Or none,
+/// but of what all ranks have the same of, it is the own piece.
 using Source = std::int64_t;
-constexpr Source kNone = -1, kSeveral = -2;
+constexpr Source kNone = -1, kSeveral = -2, kPiece = -3;
 
 Source both(Source a, Source b) {
   if (a == kNone || a == b) return b;
   return b == kNone ? a : kSeveral;
+}
+
+/// Whether the first version of a tensor is in pieces.
+bool in_pieces(const StepGraph& graph, ValueId version) {
+  while (graph.value(version).previous != kNoValue) version = graph.value(version).previous;
+  return graph.value(graph.value(version).root).in_pieces;
 }
 
 }  // namespace
@@ -24,8 +33,10 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
   const auto source = [&](ValueId value) -> Source& { return sources[static_cast<std::size_t>(value)]; };
   for (ValueId id = 0; id < divided.value_count(); ++id) {
     if (divided.value(id).split) source(id) = per_rank == 1 ? 0 : kSeveral;
+    if (divided.value(id).in_pieces) source(id) = kPiece;
   }
   std::vector<std::string> faults;
+  std::map<ValueId, std::int64_t> added;  // of a value: its first elements that are sums already
   for (NodeId id = 0; id < divided.node_count(); ++id) {
     const Node& node = divided.node(id);
     const auto inputs = divided.inputs(node);
@@ -37,14 +48,37 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
         faults.push_back(message("Node ", id, " '", node.op->name(), "' takes shard ", expected, " as input ", i,
                                  ", but value ", inputs[i],
                                  found == kNone      ? " is the same on all ranks."
+                                 : found == kPiece   ? " is a piece."
                                  : found == kSeveral ? " is of several shards."
                                                      : message(" is of shard ", found, '.')));
       }
     };
     Source made = kNone;
-    if (dynamic_cast<const AllReduce*>(node.op.get()) != nullptr ||
-        dynamic_cast<const AllGather*>(node.op.get()) != nullptr) {
+    if (const auto* sum = dynamic_cast<const AllReduce*>(node.op.get())) {
       check_leaves();
+      const std::int64_t size = divided.value(node.first_output).desc.shape.size();
+      const std::int64_t begin = sum->attributes().begin, count = sum->attributes().count;
+      if (const std::int64_t done = added.contains(inputs[0]) ? added[inputs[0]] : 0; done != begin) {
+        faults.push_back(message("Node ", id, " '", node.op->name(), "' adds elements from ", begin, " of value ",
+                                 inputs[0], ", whose first ", done, " are sums."));
+      }
+      if (count > 0 && begin + count < size) {
+        made = source(inputs[0]);
+        added[node.first_output] = begin + count;
+      }
+    } else if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr) {
+      check_leaves();
+    } else if (dynamic_cast<const ReduceScatter*>(node.op.get()) != nullptr) {
+      check_leaves();
+      made = kPiece;
+    } else if (dynamic_cast<const OwnPiece*>(node.op.get()) != nullptr && source(inputs[0]) == kNone) {
+      made = kPiece;
+    } else if (dynamic_cast<const GatherPieces*>(node.op.get()) != nullptr) {
+      for (const ValueId input : inputs) {
+        if (source(input) == kPiece) continue;
+        faults.push_back(
+            message("Node ", id, " '", node.op->name(), "' gathers value ", input, ", which is no piece."));
+      }
     } else if (const auto* number = dynamic_cast<const ShardNumber*>(node.op.get())) {
       made = number->attributes().index;
     } else if (const auto* window = dynamic_cast<const Window*>(node.op.get());
@@ -59,9 +93,10 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = divided.output(id, i);
       source(output) = made;
-      if (divided.value(output).slot >= 0 && made != kNone) {
+      if (divided.value(output).slot >= 0 && made != (in_pieces(divided, output) ? kPiece : kNone)) {
         faults.push_back(message("Node ", id, " '", node.op->name(), "' writes a tensor that all ranks have, value ",
-                                 output, ", from what only this rank has."));
+                                 output,
+                                 made == kNone ? ", in pieces, from all of it." : ", from what only this rank has."));
       }
     }
   }

@@ -9,8 +9,8 @@
 namespace braid::ops {
 
 /// Every fault, as sentences; empty if there is none: a sum or gathering that does not have each shard of the rank
-/// once, in their order, and a parameter or state that depends on what only this rank has. Follows the shards from the
-/// inputs through the graph that partition() made, and shares no code with it.
+/// once, in their order, a gathering of anything but pieces, and a parameter or state that depends on what only this
+/// rank has. Follows the shards from the inputs through the graph that partition() made, and shares no code with it.
 std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition);
 
 }  // namespace braid::ops

@@ -255,6 +255,15 @@ std::vector<Simulation> simulate(std::span<const RankPlan> ranks) {
   return results;
 }
 
+Problem slowed(Problem problem, double times) {
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    if (problem.costs.link(node) != kNoLink) continue;
+    const auto count = static_cast<int>(problem.costs.of(node).size());
+    for (int i = 0; i < count; ++i) problem.costs.set_duration(node, i, times * problem.costs.of(node, i).duration);
+  }
+  return problem;
+}
+
 std::vector<Overlap> overlaps(const Simulation& simulation) {
   const auto& runs = simulation.runs;
   std::vector<NodeId> by_start(runs.size());

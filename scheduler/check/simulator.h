@@ -41,6 +41,9 @@ Simulation simulate(const Problem& problem, const Plan& plan);
 /// The same, given the order of the plan's commands.
 Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order);
 
+/// The problem of a rank on which computing takes `times` as long.
+Problem slowed(Problem problem, double times);
+
 /// The plan of one rank.
 struct RankPlan {
   const Problem* problem = nullptr;

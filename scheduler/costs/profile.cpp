@@ -46,6 +46,14 @@ PairMeasurement pair_from(const JsonPart& part) {
   return p;
 }
 
+Link link_from(const JsonPart& part) {
+  const Link link{.latency_seconds = part["latency_microseconds"].number(0) / 1e6,
+                  .bytes_per_second = part["bytes_per_second"].number(0),
+                  .units = static_cast<int>(part["units"].integer(0, std::numeric_limits<int>::max()))};
+  if (link.bytes_per_second == 0) part["bytes_per_second"].fail("must be above 0");
+  return link;
+}
+
 Profile profile_from(const JsonPart& part) {
   const int version = positive(part["version"]);
   BRAID_CHECK(version == kVersion, DataError, "expected version ", kVersion, ", got ", version,
@@ -59,6 +67,7 @@ Profile profile_from(const JsonPart& part) {
   profile.wait_microseconds = part["wait_microseconds"].number(0);
   for (const JsonPart& entry : part["pairs"].list()) profile.pairs.push_back(pair_from(entry));
   std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  if (part.json.contains("link")) profile.link = link_from(part["link"]);
   return profile;
 }
 
@@ -73,7 +82,14 @@ void print(std::ostream& out, const Profile& profile) {
   out << "{\n \"version\": " << kVersion << ",\n \"device\": " << Json(profile.device)
       << ",\n \"capacity\": " << profile.capacity << ",\n \"software\": " << Json(profile.software)
       << ",\n \"clock\": " << Json(profile.clock) << ",\n \"pair_clock\": " << Json(profile.pair_clock)
-      << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds) << ",\n \"measurements\": [";
+      << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds);
+  if (profile.link.has_value()) {
+    out << ",\n \"link\": "
+        << Json{{"latency_microseconds", rounded(1e6 * profile.link->latency_seconds)},
+                {"bytes_per_second", std::round(profile.link->bytes_per_second)},
+                {"units", profile.link->units}};
+  }
+  out << ",\n \"measurements\": [";
   const char* separator = "\n  ";
   for (const Measurement& m : profile.measurements) {
     Json entry = to_json(m.implementation);
@@ -185,6 +201,7 @@ void merge(Profile& profile, const Profile& later) {
   if (!later.measurements.empty()) profile.clock = later.clock;
   if (!later.pairs.empty()) profile.pair_clock = later.pair_clock;
   if (later.wait_microseconds > 0) profile.wait_microseconds = later.wait_microseconds;
+  if (later.link.has_value()) profile.link = later.link;
   merge_lists(profile.measurements, later.measurements);
   merge_lists(profile.pairs, later.pairs);
 }

@@ -1,11 +1,13 @@
 #pragma once
-// Measured durations of nodes and interference of pairs of them, kept in a file. A profile of one machine lets another
-// plan for it, and replaces the analytic model's estimates.
+// Measured durations of nodes, interference of pairs of them, and what the link to other ranks costs, kept in a file. A
+// profile of one machine lets another plan for it, and replaces the analytic model's estimates.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/link.h"
 #include "scheduler/costs/costs.h"
 #include "scheduler/costs/interference.h"
 
@@ -44,7 +46,8 @@ struct Profile {
   std::string pair_clock = {};  ///< that measured the pairs, as "CUPTI"; empty if none were measured
   std::vector<Measurement> measurements = {};
   std::vector<PairMeasurement> pairs = {};
-  double wait_microseconds = 0;  ///< from an event to the start of a stream that is waiting for it; 0: not measured
+  double wait_microseconds = 0;   ///< from an event to the start of a stream that is waiting for it; 0: not measured
+  std::optional<Link> link = {};  ///< to other ranks, in place of Communicator::link(); empty: not measured
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
@@ -71,7 +74,7 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
 void check_device(const Profile& profile, const std::string& source, std::string_view device, int capacity);
 
 /// Adds the measurements of `later`, in place of older ones of the same nodes and pairs, and takes its software, its
-/// clocks, and its waits if it measured them. Keeps the lists sorted.
+/// clocks, and its waits and link if it measured them. Keeps the lists sorted.
 void merge(Profile& profile, const Profile& later);
 
 /// Throws DataError if the file cannot be read or is not a profile of the current version.

@@ -65,6 +65,18 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
   return list;
 }
 
+Json scaling_of(const PlanView& view) {
+  Json rows = Json::array();
+  for (const ScaleRow& row : view.scaling.rows) {
+    rows.push_back({{"ranks", row.ranks},
+                    {"makespan_us", row.makespan},
+                    {"communicating_us", row.communicating},
+                    {"buckets", row.buckets},
+                    {"efficiency", row.efficiency}});
+  }
+  return {{"picture", scaling_picture(view.title, view.scaling)}, {"rows", rows}};
+}
+
 /// The simulated time of the serial plan, whose nodes may be wider than those of the plan that is shown.
 double one_stream(Problem problem) {
   problem.log = nullptr;
@@ -123,6 +135,7 @@ std::string plan_page_data(const PlanView& view) {
     data["measured_pace"] = critical_path(view.plan, view.measured);
     data["clock"] = view.clock;
   }
+  if (!view.scaling.rows.empty()) data["scaling"] = scaling_of(view);
   for (const auto& [losses, tests] : view.losses) data["losses"].push_back({{"steps", losses}, {"tests", tests}});
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

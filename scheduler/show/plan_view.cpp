@@ -17,7 +17,8 @@ PlanView view_of(Problem problem, Plan plan) {
           .clock = {},
           .jobs = {},
           .owners = {},
-          .losses = {}};
+          .losses = {},
+          .scaling = {}};
 }
 
 std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count) {

@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "scheduler/check/simulator.h"
+#include "scheduler/show/scaling.h"
 
 namespace braid::scheduler {
 
@@ -32,6 +33,7 @@ struct PlanView {
   std::vector<std::string> jobs;  ///< names of the models that train together in the step; empty if unknown
   std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
   std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
+  Scaling scaling;                ///< of the rank whose step this is, among others
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[index(node)]; }
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[index(node)]; }

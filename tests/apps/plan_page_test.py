@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 
 from browser import BRAID, BROWSER, InBrowser
 
@@ -90,6 +91,25 @@ class PlanPage(InBrowser):
             self.check_numbers(page, plan["plans"][plan["configured"]])
             self.assertIn("Plan: ", next(e for e in page.elements if e["tag"] == "title")["text"])
 
+    def test_the_page_of_a_plan_for_ranks_shows_communication_and_how_the_step_scales(self):
+        scaling = self.plan("tiny.yaml", "--ranks", 16, "--cluster", "ethernet_25g", "--svg", "plan.svg")["scaling"]
+        page, data = self.browse(), self.data()
+        self.check_shown(page, data)
+        rows = [e["text"] for e in page.of_class("row-name")]
+        self.assertIn("link 0", rows)
+        communicating = [node for node in data["nodes"] if node["op"] == "all_reduce"]
+        self.assertEqual({node["stream"] for node in communicating}, {rows.index("link 0")})
+        self.assertNotIn("hidden", page.by_id("scaling"))
+        table = page.elements[page.elements.index(page.by_id("scaling-table")):]
+        cells = [e["text"] for e in table if e["tag"] == "td" and e.get("class") == "number"][:7 * len(scaling)]
+        self.assertEqual(cells[::7], ["1", "4", "16"])
+        self.assertEqual(cells[2::7], [f"{100 * row['efficiency']:.0f} %" for row in scaling])
+        self.assertEqual(len(page.of_class("point")), 2 * len(scaling))
+        self.assertEqual(data["scaling"]["picture"], (self.folder / "plan.svg").read_text())
+        xml.etree.ElementTree.parse(self.folder / "plan.svg")
+        self.plan("tiny.yaml")
+        self.assertIn("hidden", self.browse().by_id("scaling"))
+
     def test_a_page_of_more_than_a_thousand_nodes_works(self):
         plan = self.plan("nasnet_a_mobile", *SMALL, "--device", "h200")
         self.assertGreater(plan["nodes"], 1000)
@@ -102,7 +122,7 @@ class PlanPage(InBrowser):
         page = self.browse("?show=graph")
         self.check_shown(page, self.data())
         hidden = {e["id"] for e in page.elements if e["tag"] == "section" and "hidden" in e}
-        self.assertEqual(hidden, {"numbers", "losses", "gantt", "memory", "slowest", "gaps", "words"})
+        self.assertEqual(hidden, {"numbers", "scaling", "losses", "gantt", "memory", "slowest", "gaps", "words"})
 
     def test_the_page_of_a_training_has_the_real_times_beside_the_planned_ones(self):
         self.train("tiny.yaml", *TRAINING)

@@ -40,6 +40,8 @@ class Planning(CommandTest):
 
         for arguments, error in (
                 (("--ranks", "8"), "expected the cluster of 8 ranks: --cluster with one of dgx_h100, pcie_box"),
+                (("--svg", "x.svg"), "--svg requires --ranks"),
+                (("--ranks", "1", "--cluster", "pcie_box", "--svg", "x.svg"), "a picture of scaling needs at least 2 ranks"),
                 (("--ranks", "8", "--cluster", "dgx"), "expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, got 'dgx'"),
                 (("--ranks", "9", "--cluster", "pcie_box"), "expected 1 to 8 ranks on 'pcie_box'"),
                 (("--ranks", "5", "--cluster", "own.yaml"), "expected 1 to 4 ranks on 'own.yaml', which has 2 hosts")):
@@ -124,6 +126,10 @@ class Planning(CommandTest):
         (self.folder / "p.json").write_text("{")
         self.assertIn("p.json: is not a profile", self.fails("profile", self.config, "-o", "p.json"))
         self.assertIn("there is no model 'nope'", self.fails("profile", "nope", "-o", "q.json"))
+
+    def test_a_link_is_measured_between_ranks(self):
+        self.assertIn("mpirun -n 2 braid profile --links", self.fails("profile", "--links"))
+        self.assertEqual(self.braid("profile", "--links", "--runs", "1").returncode, 2)
 
     def test_an_interrupted_profile_keeps_the_times_of_the_nodes(self):
         profile = self.folder / "p.json"

@@ -69,7 +69,7 @@ class Usage(CommandTest):
                          "there is no option '--quite' (did you mean '--quiet'?)")
         self.assertEqual(self.misused("train", "tiny.yaml", "---"), "there is no option '---'")
         self.assertEqual(self.misused("train", "tiny.yaml", "--steps", "3"),
-                         "there is no option '--steps' here, only for 'braid bench'")
+                         "there is no option '--steps' here, only for 'braid bench', 'braid plan'")
         self.assertFalse(self.runs.exists())
 
     def test_an_option_that_is_a_key_of_the_config_is_translated(self):

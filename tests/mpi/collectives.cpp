@@ -4,6 +4,7 @@
 //   collectives late     rank 0 comes to no collective: the others give up after their timeout, and all processes end
 //   collectives thrown   rank 0 ends by an exception: all processes end
 //   collectives aborted  rank 0 aborts its own call from another thread: all processes end
+//   collectives devices  rank 1 asks for a GPU, rank 0 for the CPU: an error on both
 //   collectives without  alone, in a build without MPI: the error that says so
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "core/communicator.h"
 #include "core/error.h"
 #include "core/mpi/mpi_communicator.h"
+#include "core/rank_device.h"
 
 namespace {
 
@@ -155,6 +157,13 @@ int run(const std::string& what) {
   }
   const Launch launch = launch_from_environment();
   BRAID_CHECK(launch.size > 1, Error, "start this program with mpirun");
+  if (what == "devices") {
+    const std::string error = "[parallel] rank 1 computes on a GPU, rank 0 on the CPU: give all ranks the same kind";
+    check_fails([&] { make_communicator(launch, {launch.rank == 1 ? DeviceType::cuda : DeviceType::cpu}); }, error);
+    std::cout << "as expected: " << error << std::endl;
+    std::this_thread::sleep_for(1s);  // until mpirun has passed that on: the processes end by MPI_Abort
+    return 0;
+  }
   const auto ranks = make_communicator(launch, what == "late" ? 1s : 60s);
   BRAID_CHECK(ranks->rank() == launch.rank && ranks->size() == launch.size && ranks->name() == "mpi", Error,
               "another communicator than was asked for");
@@ -172,9 +181,9 @@ int run(const std::string& what) {
     if (launch.rank == 0) std::this_thread::sleep_for(600s);  // MPI_Abort of another rank ends it
     const auto begin = std::chrono::steady_clock::now();
     const std::string error =
-        message("[mpi] rank ", launch.rank, " has waited 1 s in all_reduce of 12 f32: another rank is gone, late");
+        message("[mpi] rank ", launch.rank, " has waited 2 s in all_reduce of 12 f32: another rank is gone, late");
     check_fails(reduce, error);
-    BRAID_CHECK(std::chrono::steady_clock::now() - begin >= 1s, Error, "the call gave up before its timeout");
+    BRAID_CHECK(std::chrono::steady_clock::now() - begin >= 2s, Error, "the call gave up before its timeout");
     check_fails([&] { ranks->barrier(); }, error);  // and so does every later call
     std::cout << "as expected: " << error << std::endl;
     std::this_thread::sleep_for(1s);  // until others have said so too

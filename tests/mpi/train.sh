@@ -50,10 +50,16 @@ for ranks in 1 2 4; do
   same_runs "$work/1/run-1" "$work/$ranks/run-1"
 done
 
+# Several steps as one, and parameters in pieces.
+on 2 train "$config" --set parallel.steps_per_turn=4 --set output.root="$work/turns" > /dev/null
+same_runs "$work/1/run-1" "$work/turns/run-1"
+on 4 train "$config" --set parallel.shard=parameters --set output.root="$work/pieces" > /dev/null
+same_runs "$work/1/run-1" "$work/pieces/run-1"
+
 # A signal to one rank ends all of them after the same step.
 long=(--set train.epochs=12 --set checkpoint.every_n_steps=5)
 on 1 train "$config" "${long[@]}" --set output.root="$work/whole" > /dev/null
-on 4 train "$config" "${long[@]}" --set output.root="$work/cut" > "$work/cut.txt" &
+on 4 train "$config" "${long[@]}" --set parallel.shard=optimizer --set output.root="$work/cut" > "$work/cut.txt" &
 until compgen -G "$work/cut/run-1/checkpoints/step-*.safetensors" > /dev/null; do
   kill -0 $! || fail 'the run has ended early:' "$(< "$work/cut.txt")"
   sleep 0.05
@@ -74,6 +80,16 @@ refused() {
 
 refused "expected as many ranks as mesh.data says, 3, or 0 for all, got 1: start the program by 'mpirun -n 3'" \
   on 1 train "$config" --set parallel.mesh.data=3
+# The link between two ranks, which a training then plans with.
+"$mpirun" -n 2 --oversubscribe "$braid" profile --links -o "$work/link.json" > "$work/link.txt"
+[[ $(grep -c '^all_reduce of ' "$work/link.txt") == 12 ]] || fail "expected twelve sizes:" "$(< "$work/link.txt")"
+grep -q '"link": {"latency_microseconds":' "$work/link.json" || fail "expected a link:" "$(< "$work/link.json")"
+on 2 train "$config" --costs "$work/link.json" --set output.root="$work/link" > /dev/null
+cmp "$work/1/run-1/model.safetensors" "$work/link/run-1/model.safetensors"
+mkdir "$work/other"
+sed 's/"latency_microseconds":/&1/' "$work/link.json" > "$work/other/link.json"
+refused "link.json of rank 1 has '\"link\": {\"latency_microseconds\":1" \
+  "$mpirun" -n 1 -wdir "$work" "$braid" train "$config" --costs link.json : -n 1 -wdir "$work/other" "$braid" train "$config" --costs link.json
 refused 'expected a batch_size that is a multiple of 4 shards, got 18' on 2 train "$config" --set train.batch_size=18
 refused "the training of rank 1 has 'seed: 4' where that of rank 0 has 'seed: 3'" \
   "$mpirun" -n 1 "$braid" train "$config" : -n 1 "$braid" train "$config" --set seed=4

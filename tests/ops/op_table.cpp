@@ -261,6 +261,19 @@ void add_collective_rows(Rows& rows) {
   const Input matrix = wide({2, 2}), scalar = wide({});
   rows.push_back({all_reduce(3, true, {1, 3}), {matrix, matrix, matrix, scalar, scalar, scalar}});
   rows.push_back({all_reduce(12, true, {12}), std::vector<Input>(12, wide({70, 33}))});
+  rows.push_back({make<ops::AllReduce>(1, 1, false, std::vector<std::int64_t>{1}, 3, 2), {wide({7})}});
+  rows.push_back({make<ops::AllReduce>(1, 3, true, std::vector<std::int64_t>{3}, 40, 1000),
+                  std::vector<Input>(3, wide({40, 33}))});
+  const auto reduce_scatter = [](std::int64_t shards, bool exact, std::vector<std::int64_t> divisors) {
+    return make<ops::ReduceScatter>(1, shards, exact, std::move(divisors));
+  };
+  rows.push_back({reduce_scatter(1, false, {1, 1, 1}), {wide({0}), wide({2, 3}), wide({40, 33})}});
+  rows.push_back({reduce_scatter(3, true, {1, 3}), {matrix, matrix, matrix, scalar, scalar, scalar}});
+  rows.push_back({reduce_scatter(12, true, {12}), std::vector<Input>(12, wide({70, 33}))});
+  rows.push_back({make<ops::OwnPiece>(1), {{{2, 3}}}});
+  rows.push_back({make<ops::OwnPiece>(1), {{{0, 3}}}});
+  rows.push_back({make<ops::GatherPieces>(1, std::vector<std::int64_t>{5}), {{{5}}}});
+  rows.push_back({make<ops::GatherPieces>(1, std::vector<std::int64_t>{1, 0, 700}), {{{1}}, {{0}}, {{700}}}});
   rows.push_back({make<ops::AllGather>(1), {{{2, 3}}}});
   rows.push_back({make<ops::AllGather>(1), {{{0, 3}}, {{0, 3}}}});
   rows.push_back({make<ops::AllGather>(1), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});

@@ -51,17 +51,6 @@ Problem problem_of(std::uint64_t seed) {
   return make_problem(step.graph, step.costs, 3, step.capacity);
 }
 
-/// The problem with the duration of all computing multiplied by `times`.
-Problem slower(Problem problem, double times) {
-  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-    if (problem.costs.link(node) != kNoLink) continue;
-    for (int i = 0; i < static_cast<int>(problem.costs.of(node).size()); ++i) {
-      problem.costs.set_duration(node, i, times * problem.costs.of(node, i).duration);
-    }
-  }
-  return problem;
-}
-
 }  // namespace
 
 TEST_CASE("one rank stands for all that run alike") {
@@ -69,7 +58,7 @@ TEST_CASE("one rank stands for all that run alike") {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const Problem problem = problem_of(seed);
     if (problem.links == 0) continue;
-    const Problem slow = slower(problem, 1.5);
+    const Problem slow = slowed(problem, 1.5);
     const Plan plan = plan_commands(problem, critical_path(problem), "critical_path");
     const Simulation alone = simulate(problem, plan);
 

@@ -54,6 +54,42 @@ TEST_CASE("a page compares with the serial plan, whose nodes may be wider than t
   CHECK(data["numbers"]["one_stream_us"] == 12);
 }
 
+TEST_CASE("a page and a picture show how a step scales with the number of ranks") {
+  PlanView view = random_view(1);
+  CHECK(!Json::parse(plan_page_data(view)).contains("scaling"));
+  view.title = "a <model> & more";
+  view.scaling = {.cluster = "box: 2 hosts",
+                  .rows = {{.ranks = 1, .makespan = 1000},
+                           {.ranks = 4, .makespan = 1250, .communicating = 500, .buckets = 2, .efficiency = 0.8},
+                           {.ranks = 16, .makespan = 2000, .communicating = 900, .buckets = 1, .efficiency = 0.5}}};
+  const Json scaling = Json::parse(plan_page_data(view))["scaling"];
+  CHECK(scaling["rows"].size() == 3);
+  CHECK(scaling["rows"][1]["efficiency"] == 0.8);
+  const std::string picture = scaling["picture"];
+  CHECK(picture == scaling_picture(view.title, view.scaling));
+  const auto count = [&](std::string_view part) {
+    int found = 0;
+    for (std::size_t at = picture.find(part); at != std::string::npos; at = picture.find(part, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count("<circle ") == 6);
+  CHECK(count("4 ranks: 1.25 ms a step, 80 % efficiency, speedup 3.20, communicating 0.500 ms") == 3);
+  CHECK(count(">a &lt;model> &amp; more<") == 1);
+  CHECK(count("<model>") == 0);
+  // 16 ranks are at the right; an efficiency of one half, and a speedup of 8, which is 3 of 4 doublings, are at 1/2 and
+  // 3/4 of the height.
+  CHECK(picture.find(" 452,236\"/>") != std::string::npos);
+  CHECK(picture.find(" 936,182\"/>") != std::string::npos);
+  // Numbers that would touch are left out, but never the last.
+  CHECK(count(">16<") == 3);
+  view.scaling.rows.push_back({.ranks = 17, .makespan = 2000, .efficiency = 0.5});
+  const std::string crowded = scaling_picture(view.title, view.scaling);
+  CHECK(crowded.find(">16<") == std::string::npos);
+  CHECK(crowded.find(">17<") != std::string::npos);
+  view.scaling.rows.resize(1);
+  CHECK_THROWS_WITH_AS(scaling_picture("", view.scaling), "[plan] a picture of scaling needs at least 2 ranks", Error);
+}
+
 TEST_CASE("the critical path of a page is the longest chain of dependent nodes") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);

@@ -40,7 +40,8 @@ Profile example() {
                      .beside = {.node = "b", .width = 1, .algorithm = "x"},
                      .factor = 1.25,
                      .samples = 7}},
-          .wait_microseconds = 12.5};
+          .wait_microseconds = 12.5,
+          .link = Link{.latency_seconds = 20.5e-6, .bytes_per_second = 1.25e9, .units = 1}};
 }
 
 /// What reading a file with this text complains of.
@@ -103,6 +104,7 @@ TEST_CASE("a profile comes back from its file as it was") {
   CHECK(read_profile(file.path()) == example());
   write_profile(file.path(), {.device = "other", .capacity = 1, .software = ""});
   CHECK(read_profile(file.path()).measurements.empty());
+  CHECK(!read_profile(file.path()).link.has_value());
 }
 
 TEST_CASE("a file that is not a profile is refused, with its name and what was expected") {
@@ -172,6 +174,20 @@ TEST_CASE("pairs of nodes that make no sense are refused") {
   CHECK(contains(complaint(file_with("")), "pairs"));  // a profile has them, if only none
 }
 
+TEST_CASE("links that make no sense are refused") {
+  const auto link = [](std::string_view latency, std::string_view bandwidth, std::string_view units) {
+    return complaint(message(R"({"version": 3, "device": "d", "capacity": 1, "software": "", "wait_microseconds": 0,
+                                 "measurements": [], "pairs": [], "link": {"latency_microseconds": )",
+                             latency, R"(, "bytes_per_second": )", bandwidth, R"(, "units": )", units, "}}"));
+  };
+  CHECK(link("0", "1", "0").empty());
+  CHECK(contains(link("-1", "1", "0"), "'link.latency_microseconds' must be a number of at least 0, got -1"));
+  CHECK(contains(link("1", "0", "0"), "'link.bytes_per_second' must be above 0, got 0"));
+  CHECK(contains(link("1", "null", "0"), "'link.bytes_per_second' must be a number"));
+  CHECK(contains(link("1", "1", "-1"), "'link.units' must be an integer from 0"));
+  CHECK(contains(link("1", "1", "0.5"), "'link.units' must be an integer"));
+}
+
 TEST_CASE("later measurements take the place of earlier ones") {
   Profile profile = example();
   Profile later{.device = profile.device, .capacity = 4, .software = "braid 2.0.0"};
@@ -184,6 +200,10 @@ TEST_CASE("later measurements take the place of earlier ones") {
   CHECK(profile.measurements[1] == later.measurements[1]);
   CHECK(profile.measurements[2] == example().measurements[2]);
   CHECK(profile.measurements[3] == later.measurements[0]);
+  CHECK(profile.link == example().link);
+  later.link = Link{.latency_seconds = 1e-6, .bytes_per_second = 1e10};
+  merge(profile, later);
+  CHECK(profile.link == later.link);
 }
 
 TEST_CASE("later measurements of pairs take the place of earlier ones") {

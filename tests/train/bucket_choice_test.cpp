@@ -64,7 +64,8 @@ TEST_CASE("buckets by plan are within 2 % of the best that there are, and never 
         return simulated(recorded, partition, device);
       };
       const Buckets chosen =
-          choose_buckets(recorded, partition, device, widths(0, device.max_width), kStreams, scheduler::critical_path);
+          with_buckets(recorded, partition, device, widths(0, device.max_width), kStreams, scheduler::critical_path)
+              .buckets;
       const double found = time(chosen);
 
       const int gradients = 2 * layers;

@@ -43,6 +43,11 @@ struct Setting {
   std::int64_t bucket_bytes = 0;
   DType dtype = DType::f32;
   int steps = 4;
+  int turn = 1;  // steps that are recorded as one
+  bool sync_batch_norm = false;
+  Sharded shard = Sharded::nothing;
+  bool adam = false;
+  double clip_norm = 0;
   Link link = {.units = 1};
 };
 
@@ -51,6 +56,7 @@ struct Result {
   std::vector<double> losses, accuracies;
   std::vector<Array> tensors;                 // weights, statistics, momentum
   std::vector<std::vector<float>> gradients;  // of the first step
+  std::size_t persistent_bytes = 0;
 
   Hash hash() const {
     Hash hash;
@@ -65,41 +71,51 @@ struct Result {
 
 Result train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
   const int rank = communicator == nullptr ? 0 : communicator->rank();
-  Session session(
-      {.device = "cpu",
-       .streams = setting.streams,
-       .threads = 2,
-       .parallel = {
-           .communicator = std::move(communicator), .shards = setting.shards, .bucket_bytes = setting.bucket_bytes}});
+  Session session({.device = "cpu",
+                   .streams = setting.streams,
+                   .threads = 2,
+                   .parallel = {.communicator = std::move(communicator),
+                                .shards = setting.shards,
+                                .bucket_bytes = setting.bucket_bytes,
+                                .shard = setting.shard,
+                                .sync_batch_norm = setting.sync_batch_norm}});
   models::ResNet network = models::resnet20(session);
-  SGD sgd(network.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
+  std::unique_ptr<Optimizer> optimizer =
+      std::make_unique<SGD>(network.parameters(), SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
+  if (setting.adam) optimizer = std::make_unique<Adam>(network.parameters(), Adam::Options{});
+  optimizer->clip_norm(setting.clip_norm);
   Result result;
   const std::int64_t own = kSamples / setting.ranks;
-  for (int i = 0; i < setting.steps; ++i) {
-    const auto [images, labels] = samples(i, rank * own, own);
+  for (int i = 0; i < setting.steps; i += setting.turn) {
     Step step = session.step();
-    const Tensor x = cast(dropout(place(images, Layout::split), 0.2, 0), setting.dtype);
-    const Tensor y = place(labels, Layout::split);
-    const Tensor logits = cast(network(x), DType::f32);
-    const Tensor loss = cross_entropy(logits, y, 0.1);
-    const Tensor top1 = accuracy(logits, y);
-    backward(loss);
-    std::vector<Tensor> gradients;
-    if (i == 0) {
-      for (Parameter* parameter : network.parameters())
-        gradients.push_back(cast(gradient(*parameter), DType::f32).keep());
+    std::vector<Tensor> losses, accuracies, gradients;
+    for (int k = i; k < i + setting.turn; ++k) {
+      RandomState random{.step = k};
+      const Context::RandomScope scope(session, random);
+      const auto [images, labels] = samples(k, rank * own, own);
+      const Tensor x = cast(dropout(place(images, Layout::split), 0.2, 0), setting.dtype);
+      const Tensor y = place(labels, Layout::split);
+      const Tensor logits = cast(network(x), DType::f32);
+      losses.push_back(cross_entropy(logits, y, 0.1));
+      accuracies.push_back(accuracy(logits, y));
+      backward(losses.back());
+      if (k == 0) {
+        for (Parameter* parameter : network.parameters())
+          gradients.push_back(cast(gradient(*parameter), DType::f32).keep());
+      }
+      optimizer->step();
     }
-    sgd.step();
     step.run();
-    result.losses.push_back(loss.item());
-    result.accuracies.push_back(top1.item());
+    for (const Tensor& loss : losses) result.losses.push_back(loss.item());
+    for (const Tensor& top1 : accuracies) result.accuracies.push_back(top1.item());
     for (const Tensor& gradient : gradients) {
       const Array array = gradient.array();
       result.gradients.emplace_back(array.as<float>().begin(), array.as<float>().end());
     }
   }
   for (Parameter* tensor : network.tensors()) result.tensors.push_back(session.read(*tensor));
-  for (Parameter* state : sgd.states(false)) result.tensors.push_back(session.read(*state));
+  result.persistent_bytes = session.stats().persistent_bytes;
+  for (Parameter* state : optimizer->states(false)) result.tensors.push_back(session.read(*state));
   return result;
 }
 
@@ -169,6 +185,106 @@ TEST_CASE("in exact mode a training has the same bits on any number of ranks") {
 
   const Hash alone = train({.shards = 4}, nullptr).hash();  // and with buckets by plan
   for (const Result& result : train_on_ranks({.ranks = 2, .shards = 4})) CHECK(result.hash() == alone);
+}
+
+TEST_CASE("statistics of batch norm that are those of all samples make a training that of the whole batch") {
+  // After more steps, rounding errors have grown.
+  const Result whole = train({.steps = 1}, nullptr),
+               synchronised = train({.shards = 4, .sync_batch_norm = true}, nullptr);
+  const auto deviation = [&](const Result& result) {
+    double difference = 0, norm = 0;
+    for (std::size_t t = 0; t < whole.tensors.size(); ++t) {
+      for (std::size_t e = 0; e < static_cast<std::size_t>(whole.tensors[t].size()); ++e) {
+        const double a = result.tensors[t].as<float>()[e], b = whole.tensors[t].as<float>()[e];
+        difference += (a - b) * (a - b), norm += b * b;
+      }
+    }
+    return std::sqrt(difference / norm);
+  };
+  for (const Result& result : train_on_ranks({.ranks = 4, .streams = 2, .steps = 1, .sync_batch_norm = true})) {
+    CHECK(std::abs(result.losses[0] - whole.losses[0]) < 1e-5);
+    CHECK(relative_distance(result, whole) < 1e-5);
+    CHECK(deviation(result) < 1e-5);
+  }
+  CHECK(relative_distance(train({.shards = 4, .steps = 1}, nullptr), whole) > 1e-2);  // without, it is another training
+  for (const Result& result : train_on_ranks({.ranks = 2, .shards = 4, .sync_batch_norm = true})) {
+    CHECK(result.hash() == synchronised.hash());
+  }
+}
+
+TEST_CASE("ranks that hold pieces of parameters and moments train as those that hold all of them, in less memory") {
+  struct Row {
+    int ranks;
+    Sharded shard;
+    int streams, turn;
+  };
+  for (const auto& [adam, dtype] : {std::pair{false, DType::f32}, {true, DType::f32}, {false, DType::bf16}}) {
+    Result alone = train({.shards = 12, .dtype = dtype, .adam = adam}, nullptr);
+    const std::size_t bytes = alone.persistent_bytes;
+    // Copies of bf16 are not kept, so that sums of gradients are not rounded to it.
+    if (dtype == DType::bf16) {
+      alone = train_on_ranks({.ranks = 2, .shards = 12, .dtype = dtype, .shard = Sharded::optimizer}).front();
+    }
+    for (const Row& row :
+         {Row{2, Sharded::optimizer, 1, 1}, {3, Sharded::parameters, 2, 2}, {4, Sharded::parameters, 1, 1}}) {
+      CAPTURE(row.ranks);
+      for (const Result& result : train_on_ranks({.ranks = row.ranks,
+                                  .shards = 12,
+                                  .streams = row.streams,
+                                  .bucket_bytes = 100'000,
+                                  .dtype = dtype,
+                                  .turn = row.turn,
+                                  .shard = row.shard,
+                                  .adam = adam})) {
+        CHECK(result.hash() == alone.hash());
+        CHECK(static_cast<double>(result.persistent_bytes) < 1.1 / row.ranks * static_cast<double>(bytes));
+      }
+    }
+  }
+  // By the engine's sums, and with gradients that are needed whole.
+  const std::vector<Result> whole = train_on_ranks({.ranks = 2, .clip_norm = 0.5});
+  const std::vector<Result> pieces = train_on_ranks({.ranks = 2, .shard = Sharded::optimizer, .clip_norm = 0.5});
+  CHECK(pieces[0].hash() == pieces[1].hash());
+  CHECK(relative_distance(pieces[0], whole[0]) < 1e-6);
+  CHECK(std::abs(pieces[0].losses.back() - whole[0].losses.back()) < 1e-5);
+  const std::vector<Result> fast = train_on_ranks({.ranks = 3, .steps = 2, .shard = Sharded::parameters});
+  for (const Result& result : fast) CHECK(result.hash() == fast.front().hash());
+  CHECK(std::abs(fast[0].losses[1] - train_on_ranks({.ranks = 3, .steps = 2})[0].losses[1]) < 1e-5);
+}
+
+TEST_CASE("steps that are recorded as one have the same bits, on any number of ranks") {
+  const Hash alone = train({.shards = 4}, nullptr).hash();
+  CHECK(train({.shards = 4, .turn = 2}, nullptr).hash() == alone);
+  for (const Result& result :
+       train_on_ranks({.ranks = 2, .shards = 4, .streams = 2, .bucket_bytes = 40'000, .turn = 4, .link = kSlow})) {
+    CHECK(result.hash() == alone);
+  }
+}
+
+TEST_CASE("ranks whose weights have come apart meet an error") {
+  const auto error_of = [](float of_rank_1) {
+    const auto ranks = std::make_shared<LocalRanks>(2);
+    std::vector<std::string> errors(2);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          Session session({.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &ranks->of(rank)}}});
+          Parameter& weight = session.add("weight", {DType::f32, {3}}, ValueKind::parameter);
+          session.write(weight, Array::from<float>({1, 2, rank == 1 ? of_rank_1 : 3}, {3}));
+          Parameter* const tensors[] = {&weight};
+          require_same_bits(session, tensors, "the model");
+        } catch (const CommunicationError& error) {
+          errors[static_cast<std::size_t>(rank)] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(errors[0] == errors[1]);
+    return errors[0];
+  };
+  CHECK(error_of(3).empty());
+  CHECK(error_of(std::nextafter(3.0F, 4.0F)).starts_with("[parallel] the model of rank 1 is not that of rank 0"));
 }
 
 TEST_CASE("gradients are on their way while others are computed, where that saves time") {

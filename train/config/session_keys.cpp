@@ -99,9 +99,23 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "gradients are communicated together until they have this size; `auto`: as many as the step is predicted to be "
       "fastest with");
   session.parallel.bucket_bytes = bucket * std::int64_t{kMiB};
+  parallel("shard", session.parallel.shard,
+           {.words = {"nothing", "optimizer", "parameters"}, .synonyms = {"fsdp", "zero_stage"}},
+           "what each rank holds an equal part of, to save memory: the optimizer's state and the parameters that it "
+           "updates (`optimizer`), which a step then gathers once, or twice (`parameters`). Results keep their bits");
+  parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
+           "batch norm takes the mean and variance of the whole batch, not of each shard of it");
+  parallel("steps_per_turn", session.parallel.steps_per_turn,
+           {.min = 1, .max = 64, .synonyms = {"steps_per_execution"}},
+           "steps that are planned and run as one: the next begins while gradients of the one before it are still "
+           "communicated, those that it needs first before the others");
+  double timeout = std::chrono::duration<double>(session.parallel.timeout).count();
+  parallel("timeout", timeout, {.min = 0.1, .max = 1e6, .unit = "s"},
+           "a rank that gives no sign of life, or does not come to a collective, for so long ends the training");
+  session.parallel.timeout = std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout));
   keys("costs", session.costs, {.path = true},
-       "a file that `braid profile` wrote for this device, with durations of nodes and the interference of concurrent "
-       "nodes; the scheduler uses them for the nodes in the file");
+       "a file that `braid profile` wrote for this device, with durations of nodes, the interference of concurrent "
+       "nodes, and what the link to other ranks costs; the scheduler uses them for what is in the file");
 }
 
 std::string_view precision_in_use(const TrainConfig& config, const DeviceInfo& device) {

@@ -160,10 +160,10 @@ std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"
 std::string scaling_table(const PlanReport& report) {
   std::vector<std::vector<std::string>> cells{
       {"ranks", "step", "efficiency", "communicating", "not hidden", "buckets"}};
-  const double alone = report.scaling.front().makespan;
-  for (const ScaleRow& row : report.scaling) {
+  const std::vector<scheduler::ScaleRow>& rows = report.scaling.rows;
+  for (const scheduler::ScaleRow& row : rows) {
     cells.push_back({std::to_string(row.ranks), milliseconds(row.makespan / 1e6), fixed(100 * row.efficiency, 0) + " %",
-                     milliseconds(row.communicating / 1e6), milliseconds((row.makespan - alone) / 1e6),
+                     milliseconds(row.communicating / 1e6), milliseconds((row.makespan - rows.front().makespan) / 1e6),
                      std::to_string(row.buckets)});
   }
   return text_table(cells, "rrrrrr");
@@ -176,7 +176,8 @@ std::string whether_it_fits(const PlanRow& row) {
 }
 
 /// Without scaling.
-PlanReport report_step(const RunConfig& config, const PlanRequest& request, const scheduler::Cluster& cluster) {
+PlanReport report_step(const RunConfig& config, const PlanRequest& request, const scheduler::Cluster& cluster,
+                       StepRecorder& recorder) {
   const SessionOptions& options = config.jobs.front().training.session;
   PlanReport report;
   report.cluster = cluster;
@@ -188,15 +189,16 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   const bool tf32 = report.tf32 = rounds_to_tf32(options, info);
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
   const int streams = options.streams > 0 ? options.streams : kStreams;
-  RecordedRanks ranks{.count = request.ranks};
+  report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_turn;
+  RecordedRanks ranks{.count = request.ranks, .steps = report.steps};
   if (request.ranks > 1) {
-    ranks.buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
-      return choose_buckets(recorded, partition, info, widths(options.width, info.max_width),
-                            request.streams.empty() ? streams : request.streams.front(), scheduler::find_policy(policy),
-                            tf32);
+    ranks.with_buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
+      return with_buckets(recorded, partition, info, widths(options.width, info.max_width),
+                          request.streams.empty() ? streams : request.streams.front(), scheduler::find_policy(policy),
+                          tf32);
     };
   }
-  report.step = record_step(config, request.batch_size, request.forward, ranks);
+  report.step = recorder.record(ranks);
   report.costs = target_costs(report.step.graph, report.target, options);
   const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
   report.problem =
@@ -214,25 +216,20 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
 
 /// The makespan of the same plan if computing takes one rank `times` as long.
 double straggling(const scheduler::LimitedStep& planned, double times) {
-  scheduler::Problem slow = planned.problem;
-  for (NodeId node = 0; node < slow.graph.node_count(); ++node) {
-    if (slow.costs.link(node) != scheduler::kNoLink) continue;
-    const auto count = static_cast<int>(slow.costs.of(node).size());
-    for (int i = 0; i < count; ++i) slow.costs.set_duration(node, i, times * slow.costs.of(node, i).duration);
-  }
+  const scheduler::Problem slow = slowed(planned.problem, times);
   const scheduler::RankPlan ranks[] = {{&planned.problem, &planned.plan}, {&slow, &planned.plan}};
-  double makespan = 0;
-  for (const scheduler::Simulation& rank : simulate(ranks)) makespan = std::max(makespan, rank.makespan);
-  return makespan;
+  return std::ranges::max(simulate(ranks), {}, &scheduler::Simulation::makespan).makespan;
 }
 
-ScaleRow scale_row(const PlanReport& report, int ranks, double straggler) {
+scheduler::ScaleRow scale_row(const PlanReport& report, int ranks, double straggler) {
   const scheduler::LimitedStep& planned = report.planned;
-  ScaleRow row{.ranks = ranks, .buckets = report.step.buckets.size()};
+  scheduler::ScaleRow row{.ranks = ranks,
+                          .buckets = report.step.partition.buckets.size() / static_cast<std::size_t>(report.steps)};
   row.makespan = ranks > 1 && straggler != 1 ? straggling(planned, straggler) : report.rows[report.configured].makespan;
+  row.makespan /= report.steps;
   for (NodeId node = 0; node < planned.problem.graph.node_count(); ++node) {
     if (planned.problem.costs.link(node) != scheduler::kNoLink) {
-      row.communicating += planned.problem.costs.of(node, 0).duration;
+      row.communicating += planned.problem.costs.of(node, 0).duration / report.steps;
     }
   }
   return row;
@@ -244,19 +241,22 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   const scheduler::Cluster cluster = request.cluster.empty() ? scheduler::Cluster{} : find_cluster(request.cluster);
   BRAID_CHECK(request.ranks == 1 || !request.cluster.empty(), Error, "[plan] expected the cluster of ", request.ranks,
               " ranks: --cluster with one of ", comma_list(scheduler::known_cluster_names()), " or a file *.yaml");
-  if (request.ranks == 1) return report_step(config, request, cluster);
+  StepRecorder recorder(config, request.batch_size, request.forward);
+  if (request.ranks == 1) return report_step(config, request, cluster, recorder);
   PlanReport report;
-  std::vector<ScaleRow> rows;
+  scheduler::Scaling scaling{.cluster = message(cluster.name, ": ", plural(cluster.hosts, "host"), " with ",
+                                                plural(cluster.devices, "device"), " each"),
+                             .rows = {}};
   for (int ranks = 1;; ranks = std::min(kScaleStep * ranks, request.ranks)) {
     PlanRequest fewer = request;
     fewer.ranks = ranks;
     if (ranks < request.ranks && fewer.policy.empty()) fewer.policy = config.jobs.front().training.session.policy;
-    report = report_step(config, fewer, cluster);
-    ScaleRow& row = rows.emplace_back(scale_row(report, ranks, request.straggler));
-    row.efficiency = rows.front().makespan / row.makespan;
+    report = report_step(config, fewer, cluster, recorder);
+    scheduler::ScaleRow& row = scaling.rows.emplace_back(scale_row(report, ranks, request.straggler));
+    row.efficiency = scaling.rows.front().makespan / row.makespan;
     if (ranks == request.ranks) break;
   }
-  report.scaling = std::move(rows);
+  report.scaling = std::move(scaling);
   return report;
 }
 
@@ -266,6 +266,7 @@ scheduler::PlanView view_of(const PlanReport& report) {
   view.title = describe(report.step);
   view.device = report.target.info.name;
   view.layers = report.step.layers;
+  view.scaling = report.scaling;
   view.jobs = report.step.jobs;
   view.owners = report.step.owners;
   if (planned.recomputed.has_value()) {
@@ -322,10 +323,9 @@ std::string to_text(const PlanReport& report, bool all_columns) {
     for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes, 1);
     out << wrapped(line, 2) << '\n';
   }
-  if (!report.scaling.empty()) {
-    out << wrapped(message("\nSimulated on ", report.cluster.name, ": ", plural(report.cluster.hosts, "host"), " with ",
-                           plural(report.cluster.devices, "device"),
-                           " each; every rank has these images, and the ranks of a host come first"))
+  if (!report.scaling.rows.empty()) {
+    out << wrapped(message("\nSimulated on ", report.scaling.cluster,
+                           "; every rank has these images, and the ranks of a host come first"))
         << "\n\n"
         << scaling_table(report);
   }
@@ -338,7 +338,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
 
 std::string to_json(const PlanReport& report) {
   nlohmann::json jobs, rows, scaling = nlohmann::json::array();
-  for (const ScaleRow& row : report.scaling) {
+  for (const scheduler::ScaleRow& row : report.scaling.rows) {
     scaling.push_back({{"ranks", row.ranks},
                        {"makespan_us", row.makespan},
                        {"communicating_us", row.communicating},

@@ -27,16 +27,8 @@ struct PlanRequest {
   scheduler::WhatIf what_if = {};  ///< changes of the device
   int ranks = 1;                   ///< each with the batch size of every job
   std::string cluster;             ///< of the ranks: see find_cluster(); needed for more than one
+  int steps = 0;                   ///< that are planned as one; 0: the config's
   double straggler = 1;            ///< computing takes one of the ranks this many times as long
-};
-
-/// The same step on a number of ranks, by the configured policy.
-struct ScaleRow {
-  int ranks = 1;
-  double makespan = 0;       ///< simulated, microseconds
-  double communicating = 0;  ///< how long a rank's link is in use, microseconds
-  std::size_t buckets = 0;
-  double efficiency = 1;  ///< images per second of a rank, relative to those of one rank alone
 };
 
 /// One policy's plan of the step.
@@ -59,6 +51,7 @@ struct PlanReport {
   RecordedStep step;
   PlanTarget target;
   TargetCosts costs;
+  int steps = 1;                   ///< that were recorded
   scheduler::Problem problem;      ///< of the recorded step
   std::vector<PlanRow> rows;       ///< serial comes first
   std::size_t configured = 0;      ///< the row of the config's or the requested policy
@@ -67,7 +60,7 @@ struct PlanReport {
   std::int64_t memory_limit = 0;   ///< 0: none
   bool tf32 = false;               ///< whether f32 rounds to it
   scheduler::Cluster cluster;      ///< of several ranks
-  std::vector<ScaleRow> scaling;   ///< from one rank to those requested; empty for one
+  scheduler::Scaling scaling;      ///< by the configured policy, from one rank to those requested; empty for one
 };
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,

@@ -1,5 +1,9 @@
 #include "train/inspect/profiling.h"
 
+#include <algorithm>
+
+#include "core/median.h"
+#include "core/text_table.h"
 #include "runtime/profile/profiler.h"
 #include "train/inspect/bench.h"
 
@@ -72,6 +76,37 @@ void profile_pairs(const TrainConfig& config, const ProfilingOptions& options, s
     if (options.streams > 0) streams = {options.streams};
     profile_pairs(session, streams, static_cast<std::size_t>(options.pairs), options.on_pair, profile);
   });
+}
+
+LinkProfile profile_link(const TrainConfig& config) {
+  const ParallelOptions& parallel = config.session.parallel;
+  BRAID_CHECK(parallel.ranks() > 1, Error,
+              "[profile] a link needs at least 2 ranks: start this program by 'mpirun -n 2 braid profile --links'");
+  const SessionOptions options = session_options(config);
+  const Device device = Device::parse(options.device);
+  BRAID_CHECK(device.type == DeviceType::cpu, DeviceError, "[profile] expected device cpu, got ", device,
+              ": links are measured between ranks on CPU");
+  const std::unique_ptr<Backend> backend = make_backend(device, options.threads);
+  LinkProfile measured{{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""}};
+  measured.times = time_collectives(*parallel.communicator);
+  measured.profile.link = fitted_link(measured.times, parallel.ranks(), parallel.communicator->link());
+  return measured;
+}
+
+std::string to_text(const LinkProfile& measured, int ranks) {
+  const Link& link = *measured.profile.link;
+  std::vector<std::vector<std::string>> cells{{"collective", "measured", "modelled", "model is off by"}};
+  std::vector<double> errors;
+  for (const CallTime& time : measured.times) {
+    const double modelled = seconds(time.call, ranks, link);
+    errors.push_back(std::max(modelled / time.seconds, time.seconds / modelled));
+    cells.push_back({time.call.text(), milliseconds(time.seconds), milliseconds(modelled),
+                     fixed(100 * (modelled / time.seconds - 1), 0) + " %"});
+  }
+  return message(text_table(cells, "lrrr"), "\nlink between ", ranks, " ranks: ", fixed(1e6 * link.latency_seconds, 1),
+                 " us for a message, ", fixed(1e-9 * link.bytes_per_second, 3),
+                 " GB/s\nhalf of the times are within a factor of ", fixed(median(errors), 2),
+                 " of this model, all within ", fixed(std::ranges::max(errors), 2), '\n');
 }
 
 }  // namespace braid

@@ -1,8 +1,9 @@
 #pragma once
-// Measures the nodes of a config's training step, and pairs of them.
+// Measures the nodes of a config's training step, pairs of them, and the link between ranks.
 
 #include <functional>
 
+#include "runtime/profile/link_profiler.h"
 #include "runtime/profile/pair_profiler.h"
 #include "train/config/config.h"
 
@@ -21,5 +22,15 @@ scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptio
 /// Plans the step with the profile's costs, and measures the pairs of nodes that run concurrently; they replace the
 /// profile's pairs. On CUDA, by CUPTI while there is a cuda::KernelTracing.
 void profile_pairs(const TrainConfig& config, const ProfilingOptions& options, scheduler::Profile& profile);
+
+/// Times collectives between the ranks that join_ranks() has joined, and fits the link of the profile to them. All
+/// ranks must call it, and get the same. Throws Error if there is one rank.
+struct LinkProfile {
+  scheduler::Profile profile;
+  std::vector<CallTime> times = {};
+};
+LinkProfile profile_link(const TrainConfig& config);
+/// Each collective as measured and with the link of the profile, and how far the link is off.
+std::string to_text(const LinkProfile& measured, int ranks);
 
 }  // namespace braid

@@ -11,12 +11,23 @@ namespace braid {
 
 namespace {
 
-/// Rank 0 of `size` ranks, none of which exists.
-class ImaginedRanks final : public Communicator {
+SessionOptions recording_options(const RunConfig& config, std::shared_ptr<Communicator> ranks) {
+  SessionOptions options = config.jobs.front().training.session;
+  options.device = "cpu";  // nothing runs
+  options.costs.clear();   // they belong to the device that the step is planned for
+  options.parallel = {.communicator = std::move(ranks)};
+  return options;
+}
+
+}  // namespace
+
+/// Rank 0 of `count` ranks, none of which exists.
+class StepRecorder::ImaginedRanks final : public Communicator {
  public:
-  explicit ImaginedRanks(int size) : size_(size) {}
+  int count = 1;
+
   int rank() const override { return 0; }
-  int size() const override { return size_; }
+  int size() const override { return count; }
   std::string_view name() const override { return "imagined"; }
   Link link() const override { return {}; }
   void all_reduce(void*, std::int64_t, DType, const LaunchContext&) override { refuse(); }
@@ -29,48 +40,58 @@ class ImaginedRanks final : public Communicator {
 
  private:
   [[noreturn]] static void refuse() { throw Error("[plan] there are no ranks: a recorded step does not run"); }
-
-  int size_;
 };
 
-}  // namespace
+struct StepRecorder::Recording {
+  const RunConfig config;
+  const bool forward;
+  const std::shared_ptr<ImaginedRanks> ranks = std::make_shared<ImaginedRanks>();
+  Session session{recording_options(config, ranks)};
+  DatasetPool datasets = {};
+  std::deque<Learner> learners = {};
+  std::vector<Batch> batches = {};
 
-RecordedStep record_step(const RunConfig& config, std::int64_t batch_size, bool forward, const RecordedRanks& ranks) {
-  SessionOptions options = config.jobs.front().training.session;
-  options.device = "cpu";  // nothing runs
-  options.costs.clear();   // they belong to the device that the step is planned for
-  options.parallel = {};
-  if (ranks.count > 1) options.parallel.communicator = std::make_shared<ImaginedRanks>(ranks.count);
-  Session session(options);
-  DatasetPool datasets;
-  std::deque<Learner> learners;
-  RecordedStep recorded;
-  std::vector<Batch> batches;
-  for (const JobConfig& job : config.jobs) {
-    const auto dataset = datasets.get(job.training, Split::train);
-    learners.emplace_back(job.training, session, *dataset);
-    batches.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
-    batches.back().split = ranks.count > 1;
-    recorded.models.push_back(job.training.model.title());
-    recorded.jobs.push_back(job.training.name);
-    recorded.inputs.push_back(batches.back().images.shape());
-  }
-  Step step = session.step();
-  for (std::size_t i = 0; i < learners.size(); ++i) {
-    if (forward) {
-      const NoGrad no_grad;
-      Module& model = learners[i].model();
-      model.eval();
-      model(cast(batches[i].images, config.jobs[i].training.dtype));
-    } else {
-      learners[i].record(batches[i]);
+  void record_job(std::size_t job, int steps) {
+    batches[job].split = ranks->count > 1;
+    if (!forward) {
+      for (int k = 0; k < steps; ++k) learners[job].record(batches[job]);
+      return;
     }
+    const NoGrad no_grad;
+    Module& model = learners[job].model();
+    model.eval();
+    model(cast(batches[job].images, config.jobs[job].training.dtype));
+  }
+};
+
+StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, bool forward)
+    : recording_(new Recording{config, forward}) {
+  for (const JobConfig& job : config.jobs) {
+    const auto dataset = recording_->datasets.get(job.training, Split::train);
+    recording_->learners.emplace_back(job.training, recording_->session, *dataset);
+    recording_->batches.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
+  }
+}
+
+StepRecorder::~StepRecorder() = default;
+
+RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
+  Session& session = recording_->session;
+  recording_->ranks->count = ranks.count;
+  RecordedStep recorded;
+  Step step = session.step();
+  for (std::size_t i = 0; i < recording_->batches.size(); ++i) {
+    const TrainConfig& job = recording_->config.jobs[i].training;
+    recorded.models.push_back(job.model.title());
+    recorded.jobs.push_back(job.name);
+    recorded.inputs.push_back(recording_->batches[i].images.shape());
+    recording_->record_job(i, ranks.steps);
     recorded.owners.resize(static_cast<std::size_t>(session.tape().graph().node_count()), static_cast<int>(i));
   }
   ops::Partition partition{.ranks = ranks.count, .shards = ranks.count};
-  if (ranks.buckets) partition.buckets = ranks.buckets(session.tape().graph(), partition);
+  if (ranks.with_buckets) partition = ranks.with_buckets(session.tape().graph(), partition);
   ops::RewrittenGraph planned = as_planned(session.tape().graph(), partition);
-  recorded.buckets = std::move(partition.buckets);
+  recorded.partition = std::move(partition);
   const std::vector<int> owners = std::exchange(recorded.owners, {});
   for (NodeId node = 0; node < planned.graph.node_count(); ++node) {
     recorded.layers.emplace_back(session.tape().layer(planned.recorded_node(node)));

@@ -2,6 +2,7 @@
 // A training step of a config, or its forward pass, recorded but not run, for planning. It touches no device.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,22 +19,35 @@ struct RecordedStep {
   StepGraph graph;                  ///< for planning: values without a reader are kept as results
   std::vector<int> owners;          ///< per node: its job
   std::vector<std::string>
-      layers;  ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
-  std::vector<std::int32_t> buckets;  ///< of several ranks: ops::Partition::buckets
+      layers;                ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
+  ops::Partition partition;  ///< over several ranks
 };
 
 /// Of several ranks, on each of which a job has its whole batch size; the step is that of one of them.
 struct RecordedRanks {
   int count = 1;
-  /// ops::Partition::buckets of what was recorded.
-  std::function<std::vector<std::int32_t>(const StepGraph& recorded, const ops::Partition& partition)> buckets = {};
+  int steps = 1;  ///< that are recorded as one
+  /// The partition with buckets.
+  std::function<ops::Partition(const StepGraph& recorded, const ops::Partition& partition)> with_buckets = {};
 };
 
-/// Records forward, backward and update of all jobs; with `forward`, only what inference needs: the models in
-/// evaluation mode, up to the logits. `batch_size`: of every job; 0: the config's. Throws the same errors as Trainer if
-/// there is no such model or data set.
-RecordedStep record_step(const RunConfig& config, std::int64_t batch_size = 0, bool forward = false,
-                         const RecordedRanks& ranks = {});
+/// Records forward, backward and update of all jobs, on several numbers of ranks with the same models.
+class StepRecorder {
+ public:
+  /// `batch_size`: of every job; 0: the config's. With `forward`, only what inference needs: the models in evaluation
+  /// mode, up to the logits. Throws the same errors as Trainer if there is no such model or data set.
+  explicit StepRecorder(const RunConfig& config, std::int64_t batch_size = 0, bool forward = false);
+  ~StepRecorder();
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
+
+  RecordedStep record(const RecordedRanks& ranks = {});
+
+ private:
+  class ImaginedRanks;
+  struct Recording;
+  std::unique_ptr<Recording> recording_;
+};
 
 /// The models and their inputs: "resnet20, images [32,28,28,1] and …".
 std::string describe(const RecordedStep& step);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/communicator.h"
+#include "core/rank_device.h"
 #include "core/suggestion.h"
 #include "data/cifar.h"
 #include "data/class_subset.h"
@@ -158,7 +158,10 @@ std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context) {
 
 void join_ranks(RunConfig& config) {
   const Launch launch = launch_from_environment();
-  const std::shared_ptr<Communicator> communicator = launch.size > 1 ? make_communicator(launch) : nullptr;
+  const SessionOptions& session = config.jobs.front().training.session;
+  std::shared_ptr<Communicator> communicator;
+  if (launch.size > 1)
+    communicator = make_communicator(launch, rank_device(session.device, launch), session.parallel.timeout);
   for (JobConfig& job : config.jobs) {
     job.training.session.parallel.communicator = communicator;
     check(job.training.session.parallel);
@@ -167,23 +170,29 @@ void join_ranks(RunConfig& config) {
 
 SessionOptions session_options(const TrainConfig& config) {
   SessionOptions options = config.session;
-  if (options.parallel.ranks() == 1 || options.threads > 0) return options;
-  const int ranks = launch_from_environment().local_size;
+  if (options.parallel.ranks() == 1) return options;
+  const Launch launch = launch_from_environment();
+  options.device = message(rank_device(options.device, launch));
+  if (options.threads > 0) return options;
   // A launcher that binds every rank to cores of its own leaves fewer than there are.
   const int cores = make_backend(Device{})->info().capacity;
-  if (cores == sysconf(_SC_NPROCESSORS_ONLN)) options.threads = std::max(1, cores / ranks);
+  if (cores == sysconf(_SC_NPROCESSORS_ONLN)) options.threads = std::max(1, cores / launch.local_size);
   return options;
 }
 
 LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;
-  LoaderOptions options{.batch_size = training ? config.batch_size : config.eval_batch_size,
+  const int shards = config.session.parallel.shard_count();
+  // A test has the same results with any batch size.
+  const std::int64_t eval_batch =
+      std::max<std::int64_t>(shards, config.eval_batch_size - config.eval_batch_size % shards);
+  LoaderOptions options{.batch_size = training ? config.batch_size : eval_batch,
                         .shuffle = training,
                         .drop_last = training && config.drop_last,
                         .rank = rank(config.session.parallel),
                         .ranks = config.session.parallel.ranks(),
-                        .shards = config.session.parallel.shard_count(),
+                        .shards = shards,
                         .seed = config.session.seed,
                         .workers = data.workers,
                         .prefetch = data.prefetch,

@@ -19,10 +19,11 @@ namespace braid {
 /// A one-line description of the dataset. Throws ConfigError if there is no such dataset.
 std::string_view dataset_description(std::string_view name);
 
-/// Starts the communicator of the ranks that mpirun or srun has launched; a program launched alone needs none. Throws
+/// Starts the communicator of the ranks that a launcher has started; a program launched alone needs none. Throws
 /// Error if the mesh asks for another number of ranks, CommunicationError as make_communicator().
 void join_ranks(RunConfig& config);
-/// Those of the config; ranks that share the cores of a host divide them evenly, unless `threads` says how many to use.
+/// Those of the config, with the rank's own GPU; ranks that share the cores of a host divide them evenly, unless
+/// `threads` says how many to use.
 SessionOptions session_options(const TrainConfig& config);
 
 /// Makes each dataset once and shares it between all users of it or of some of its classes.

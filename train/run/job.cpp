@@ -7,6 +7,7 @@
 #include "core/exception_text.h"
 #include "core/text.h"
 #include "core/text_table.h"
+#include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/predictor.h"
 #include "train/units.h"
@@ -155,6 +156,12 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool a
 bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop) {
   const double seconds = epoch_.seconds();
   save(folder);
+  if (session_.parallel().ranks() > 1) {  // ranks that had come apart would go on unnoticed
+    std::vector<Parameter*> tensors = learner_.training_states();
+    const std::vector<Parameter*> of_model = learner_.model().tensors();
+    tensors.insert(tensors.end(), of_model.begin(), of_model.end());
+    require_same_bits(session_, tensors, message("the model after epoch ", epoch_.number));
+  }
   in_epoch_ = false;
   progress.update(row, state(), false);
   const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
@@ -202,7 +209,8 @@ bool Job::save_due() const {
 
 void Job::save(RunFolder& folder) {
   if (saved_step_ == result_.steps) return;
-  if (!checkpoints_) {
+  if (!checkpoints_) {  // rank 0 needs the pieces of all
+    if (session_.parallel().shards_tensors()) static_cast<void>(checkpoint_tensors());
     saved_step_ = result_.steps;
     return;
   }

@@ -136,6 +136,7 @@ class Job {
   /// Of the next step, among those that make one update together.
   Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
+  std::vector<NamedArray> checkpoint_tensors();
   /// Continues from the newest readable checkpoint with at most `most_steps` steps, or begins. Returns the size of the
   /// metrics that belong to it.
   std::uint64_t begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,

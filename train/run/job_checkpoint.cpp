@@ -65,11 +65,12 @@ std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t 
   return 0;
 }
 
+std::vector<NamedArray> Job::checkpoint_tensors() {
+  return copies_for_training(session_, learner_.model().tensors(), learner_.training_states());
+}
+
 Checkpoint Job::checkpoint(const RunFolder& folder) {
-  Checkpoint checkpoint{
-      .step = result_.steps,
-      .tensors = copies_for_training(session_, learner_.model().tensors(), learner_.training_states()),
-      .metadata = layout_metadata()};
+  Checkpoint checkpoint{.step = result_.steps, .tensors = checkpoint_tensors(), .metadata = layout_metadata()};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
   checkpoint.metadata[kState] = json{
       {"step", result_.steps},

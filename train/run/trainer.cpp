@@ -44,6 +44,7 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
   for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back();
     entry.config = job;
+    entry.steps_per_turn = job.training.session.parallel.steps_per_turn;
     entry.result.name = job.training.name;
     try {
       compute_normalization(job.training, datasets_);
@@ -98,6 +99,8 @@ void Trainer::compare_ranks() const {
   const Hash program = Hash().add(read_file("/proc/self/exe", "the program"));
   require_same_text(parallel, message("program: ", program.low, '\n', to_yaml(config_), entry.job->data_summary()),
                     "the training");
+  const std::string& costs = entry.config.training.session.costs;
+  if (!costs.empty()) require_same_text(parallel, read_file(costs, "the profile"), costs);
 }
 
 void Trainer::report_results(const RunResult& result, Progress& progress) const {
@@ -422,10 +425,21 @@ void Trainer::attempt(Entry& entry, Progress& progress, const Action& action) {
   try {
     action();
   } catch (const std::exception&) {
-    entry.result.failure = std::current_exception();
-    end(entry, progress);
-    fail(entry, progress);
+    end_with_failure(entry, progress);
   }
+}
+
+void Trainer::end_with_failure(Entry& entry, Progress& progress) {
+  entry.result.failure = std::current_exception();
+  try {
+    throw;
+  } catch (const CommunicationError& error) {
+    const std::string told = message(error.what(), "; ", plural(entry.job->result().steps, "step"), " had finished");
+    entry.result.failure = std::make_exception_ptr(CommunicationError(told));
+  } catch (const std::exception&) {  // it says enough
+  }
+  end(entry, progress);
+  fail(entry, progress);
 }
 
 void Trainer::end(Entry& entry, Progress& progress) {
@@ -450,10 +464,7 @@ void Trainer::fail(Entry& entry, Progress& progress) {
 
 void Trainer::fail_all(Progress& progress) {
   for (Entry& entry : entries_) {
-    if (entry.job == nullptr || entry.folder == nullptr) continue;
-    entry.result.failure = std::current_exception();
-    end(entry, progress);
-    fail(entry, progress);
+    if (entry.job != nullptr && entry.folder != nullptr) end_with_failure(entry, progress);
   }
 }
 

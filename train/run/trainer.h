@@ -62,7 +62,7 @@ class Trainer {
     std::size_t arena_bytes;
   };
 
-  /// Throws CommunicationError unless all ranks have the same program, data and config.
+  /// Throws CommunicationError unless all ranks have the same program, data, config and costs.
   void compare_ranks() const;
   void open_folders(Progress& progress);
   std::unique_ptr<RunFolder> open_folder(const Entry& entry) const;
@@ -97,6 +97,8 @@ class Trainer {
   /// Calls an action of a job; the job fails if the action throws.
   template <class Action>
   void attempt(Entry& entry, Progress& progress, const Action& action);
+  /// Ends a job by the exception being handled.
+  void end_with_failure(Entry& entry, Progress& progress);
   void fail(Entry& entry, Progress& progress);
   /// Marks all running jobs as failed by the exception being handled.
   void fail_all(Progress& progress);

@@ -149,6 +149,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (device < 0 || device >= world.devices) return cudaErrorInvalidDevice;
     *properties = {};
     std::strcpy(properties->name, "NVIDIA H200");
+    properties->uuid.bytes[0] = static_cast<char>(device + 1);
     properties->totalGlobalMem = world.memory;
     properties->multiProcessorCount = 132;
     properties->major = 9;

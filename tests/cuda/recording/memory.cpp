@@ -53,7 +53,7 @@ cudaError_t copy(World& world, Call& call, void* target, const void* source, std
     stream->time += 1;
   });
   const bool finishes = call.pageable && from_device && stream->capture == nullptr;
-  if (finishes) world.advance({stream, stream->done + stream->work.size()});
+  if (finishes) world.finish({stream, stream->done + stream->work.size()}, call.function);
   return status;
 }
 

@@ -1,11 +1,14 @@
 #pragma once
-// A CUDA runtime for tests, linked in place of cudart, cuBLASLt and the parts of cuDNN that touch a device. It claims
-// one H200, writes down every call, and misbehaves when it is told to.
+// A CUDA runtime for tests, linked in place of cudart, cuBLASLt, NCCL and the parts of cuDNN that touch a device. It
+// claims one H200, writes down every call, and misbehaves when it is told to.
 //
 // Memory is real: device memory is host memory filled with garbage, and copies and fills are carried out. Kernels are
 // not: they do nothing. The device is as late as it may be: work lies in its stream until some call of the host has to
 // wait for it (a synchronisation, an event, a copy from pageable memory), and then only that work and what it waits for
 // is done. So a missing wait or synchronisation shows in the data, every time.
+//
+// Ranks of NCCL are threads, each with a device. Its calls move and add data once all ranks' streams have come to them,
+// and a host that waits for that in a call without an end, although nobody comes, is a mistake.
 //
 // Everything here may be called from any thread. One world per process; tests begin with reset().
 
@@ -49,10 +52,10 @@ struct Call {
   int status = 0;           ///< what it returned: a cudaError_t, cudnnStatus_t or cublasStatus_t
   int stream = -1;          ///< id of the stream, 0 for the legacy default stream and the per-thread one
   int event = -1;           ///< id of the event
-  int handle = -1;          ///< id of the cuDNN or cuBLASLt handle
+  int handle = -1;          ///< id of the cuDNN or cuBLASLt handle, or of NCCL's communicator
   int graph = -1;           ///< id of the capture that the call became part of, or that is launched
   int index = -1;           ///< for marks
-  std::string kernel = {};  ///< launches: name of the kernel, "cudnn" or "cublasLt"
+  std::string kernel = {};  ///< launches: name of the kernel, "cudnn", "cublasLt", or as "nccl 12 float32"
   std::vector<Bytes> pointers =
       {};                 ///< launches: what they read and write; copies: target, source; else the memory at hand
   Bytes workspace = {};   ///< launches of cuDNN and cuBLASLt
@@ -64,7 +67,7 @@ struct Call {
 /// What lives: created or allocated, not yet destroyed or freed.
 struct Alive {
   int contexts = 0, streams = 0, events = 0, graphs = 0, handles = 0, descriptors = 0, device_blocks = 0;
-  int host_blocks = 0;
+  int host_blocks = 0, communicators = 0;
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
@@ -92,6 +95,8 @@ void fail_next(std::string_view function, int status, int after = 0);
 void fail_kernel(cudaError_t status, int after = 0);
 /// A kernel has failed on the device, and no call of the runtime has said so yet.
 void lose_device(cudaError_t status);
+/// The communicator of this rank of NCCL finds an error, an ncclResult_t, while no call is made.
+void fail_communicator(int rank, int status);
 /// Faults that were asked for and have not happened yet.
 int faults_pending();
 /// Memory of the device from now on. What lives stays.

@@ -36,6 +36,14 @@ cudaError_t refuse_host_use(World& world, const CUevent_st& event) {
   return cudaErrorCapturedEvent;
 }
 
+/// Every question lets the device do one more piece of work, so that a host that polls gets on. Where it has to wait
+/// for others, these do what they can.
+cudaError_t query(World& world, Point point) {
+  if (point.stream->done >= point.position) return cudaSuccess;
+  if (!world.advance({point.stream, point.stream->done + 1})) world.advance_all();
+  return cudaErrorNotReady;
+}
+
 }  // namespace
 
 extern "C" {
@@ -55,7 +63,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     call.stream = stream->id;
     if (stream->capture != nullptr)
       world.mistake(braid::message("stream ", stream->id, " is destroyed while capturing"));
-    world.advance({stream, stream->done + stream->work.size()});  // it would finish by itself
+    world.finish({stream, stream->done + stream->work.size()}, call.function);  // it would finish by itself
     stream->alive = false;
     --world.alive.streams;
     return cudaSuccess;
@@ -68,8 +76,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;
     if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
-    world.advance({stream, stream->done + stream->work.size()});
+    world.finish({stream, stream->done + stream->work.size()}, call.function);
     return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
+    CUstream_st* stream = world.stream(handle, call.function);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    call.stream = stream->id;
+    if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
+    return query(world, {stream, stream->done + stream->work.size()});
   });
 }
 
@@ -135,8 +153,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_ha
     }
     if (event->capture == nullptr && stream->capture == nullptr) {
       return world.enqueue(*stream, call, [&world, stream, point = event->point, time = event->time] {
-        world.advance(point);
+        if (!world.advance(point)) return false;
         stream->time = std::max(stream->time, *time);
+        return true;
       });
     }
     if (event->capture == nullptr) {
@@ -164,21 +183,18 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     call.event = event->id;
     if (const cudaError_t status = refuse_host_use(world, *event); status != cudaSuccess) return status;
-    if (event->recorded) world.advance(event->point);
+    if (event->recorded) world.finish(event->point, call.function);
     return cudaSuccess;
   });
 }
 
-/// Every question lets the device do one more piece of work, so that a host that polls gets on.
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
     CUevent_st* event = world.event(handle, call.function);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     call.event = event->id;
     if (const cudaError_t status = refuse_host_use(world, *event); status != cudaSuccess) return status;
-    if (!event->recorded || event->point.stream->done >= event->point.position) return cudaSuccess;
-    world.advance({event->point.stream, event->point.stream->done + 1});
-    return cudaErrorNotReady;
+    return event->recorded ? query(world, event->point) : cudaSuccess;
   });
 }
 
@@ -247,11 +263,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
     bool joined = true;
     for (const auto& [other, nodes] : capture->nodes) joined = joined && stream->clock[other] >= nodes;
     for (const auto& [other, nodes] : capture->nodes) other->capture = nullptr, other->clock.clear();
+    const std::vector<Work> work = std::move(capture->work);
     if (capture->invalidated != cudaSuccess) return cudaErrorStreamCaptureInvalidated;
     if (!joined) return cudaErrorStreamCaptureUnjoined;
     CUgraph_st& made = world.graphs.emplace_back();
     made.id = capture->id;
-    made.work = std::move(capture->work);
+    made.work = work;
     for (const auto& [other, nodes] : capture->nodes) {
       made.has_priorities = made.has_priorities || other->priority != stream->priority;
     }
@@ -294,12 +311,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
     if (stream == nullptr || executable == nullptr || !executable->alive) return cudaErrorInvalidValue;
     constexpr double kSubmission = 10;  // microseconds of the host, which an idle stream waits for
     const double gap = stream->done < stream->busy_until ? 0 : kSubmission;
-    const cudaError_t status = world.enqueue(*stream, call, [&world, stream, gap, work = executable->work] {
-      stream->time += gap;
-      for (const auto& item : work) {
-        if (world.lost == cudaSuccess) item();
+    const auto at = std::make_shared<std::size_t>(0);
+    const cudaError_t status = world.enqueue(*stream, call, [&world, stream, gap, at, work = executable->work] {
+      if (*at == 0) stream->time += gap;
+      for (; *at < work.size(); ++*at) {
+        if (world.lost == cudaSuccess && !work[*at]()) return false;
       }
       stream->time += 1;
+      return true;
     });
     call.graph = executable->id;
     return status;
@@ -311,6 +330,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     if (graph == nullptr || !graph->alive) return cudaErrorInvalidValue;
     call.graph = graph->id;
     graph->alive = false;
+    graph->work.clear();
     --world.alive.graphs;
     return cudaSuccess;
   });
@@ -321,6 +341,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     if (executable == nullptr || !executable->alive) return cudaErrorInvalidValue;
     call.graph = executable->id;
     executable->alive = false;
+    executable->work.clear();
     --world.alive.graphs;
     return cudaSuccess;
   });

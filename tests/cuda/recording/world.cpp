@@ -64,6 +64,8 @@ void World::reset() {
   for (cudnnContext& handle : cudnn_handles) handle.alive = handle.alive && handle.stream == nullptr;
   cublas_handles.clear();
   captures.clear();
+  communicators.clear();
+  cliques.clear();
   log.clear();
   mistakes.clear();
   faults.clear();
@@ -117,7 +119,7 @@ CUevent_st* World::event(cudaEvent_t handle, std::string_view function) {
   return nullptr;
 }
 
-cudaError_t World::enqueue(CUstream_st& stream, Call& call, std::function<void()> work) {
+cudaError_t World::add(CUstream_st& stream, Call& call, Work work) {
   call.stream = stream.id;
   if (stream.capture != nullptr) {
     Capture& capture = *stream.capture;
@@ -129,7 +131,7 @@ cudaError_t World::enqueue(CUstream_st& stream, Call& call, std::function<void()
   }
   if (&stream == &legacy) {
     advance_all();
-    work();
+    if (!work()) mistake(message(call.function, " lets the default stream wait for other ranks"));
     return cudaSuccess;
   }
   stream.work.push_back(std::move(work));
@@ -139,13 +141,23 @@ cudaError_t World::enqueue(CUstream_st& stream, Call& call, std::function<void()
   return cudaSuccess;
 }
 
-void World::advance(Point point) {
+bool World::advance(Point point) {
   CUstream_st& stream = *point.stream;
   while (stream.done < point.position && !stream.work.empty()) {
-    const std::function<void()> work = std::move(stream.work.front());
+    if (lost == cudaSuccess && !stream.work.front()()) return false;
     stream.work.pop_front();
     ++stream.done;
-    if (lost == cudaSuccess) work();
+  }
+  return true;
+}
+
+void World::finish(Point point, std::string_view function) {
+  constexpr int kMost = 2000;
+  for (int waited = 0; !advance(point); ++waited) {
+    if (waited == kMost) return mistake(message(function, " waits for other ranks, however long they take"));
+    mutex.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    mutex.lock();
   }
 }
 

@@ -2,14 +2,19 @@
 // The recorded world: memory, streams, events, captures, faults and the log, behind one lock.
 
 #include <array>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <type_traits>
 
 #include "tests/cuda/recording/recording.h"
+
+struct ncclComm;
 
 namespace braid::recording {
 
@@ -18,6 +23,9 @@ struct Object {
   int id = 0;
   bool alive = true;
 };
+
+/// Work of a stream: does it, and says whether it is done. If not, other devices have to get there first.
+using Work = std::function<bool()>;
 
 /// Position in the work of a stream: everything before it.
 struct Point {
@@ -34,8 +42,8 @@ struct Capture {
   cudaStreamCaptureMode mode{};
   std::thread::id thread;
   cudaError_t invalidated = cudaSuccess;
-  Clock nodes;                              // of each stream that takes part
-  std::vector<std::function<void()>> work;  // in the order of the calls, which is one that the waits allow
+  Clock nodes;             // of each stream that takes part
+  std::vector<Work> work;  // in the order of the calls, which is one that the waits allow
 };
 
 }  // namespace braid::recording
@@ -52,7 +60,7 @@ struct CUstream_st : braid::recording::Object {
   CUctx_st* context = nullptr;  // that was current when it was made; likewise below
   unsigned flags = 0;
   int priority = 0;
-  std::deque<std::function<void()>> work;  // not done yet
+  std::deque<braid::recording::Work> work;  // not done yet
   std::size_t done = 0;
   std::size_t busy_until = 0;  // position behind the last work that takes time
   double time = 0;             // microseconds that the work done so far has taken
@@ -71,11 +79,11 @@ struct CUevent_st : braid::recording::Object {
 };
 
 struct CUgraph_st : braid::recording::Object {
-  std::vector<std::function<void()>> work;
+  std::vector<braid::recording::Work> work;
   bool has_priorities = false;  // its streams differ in priority
 };
 struct CUgraphExec_st : braid::recording::Object {
-  std::vector<std::function<void()>> work;
+  std::vector<braid::recording::Work> work;
 };
 
 /// Without a stream it is for making plans. Such a handle belongs to a thread and outlives reset(): Alive leaves it
@@ -86,6 +94,44 @@ struct cudnnContext : braid::recording::Object {
 };
 struct cublasLtContext : braid::recording::Object {
   CUctx_st* context = nullptr;
+};
+
+namespace braid::recording {
+
+/// A call of NCCL as one rank makes it.
+struct Collective {
+  struct Message {
+    int peer;
+    std::byte* data;
+    std::size_t bytes;
+  };
+  std::string function, text;  ///< equal on all ranks
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::size_t count = 0;  ///< elements, of a part where there are parts
+  int type = 0, root = 0;
+  CUstream_st* stream = nullptr;
+  std::vector<Message> sent = {}, received = {};
+};
+
+/// The communicators of all ranks, and what each of them is waiting for the others in.
+struct Clique {
+  explicit Clique(int size) : members(static_cast<std::size_t>(size)), waiting(members.size()), done(members.size()) {}
+  std::vector<ncclComm*> members;
+  std::vector<std::optional<Collective>> waiting;
+  std::vector<bool> done;  // and not noticed by the rank yet
+};
+
+}  // namespace braid::recording
+
+struct ncclComm : braid::recording::Object {
+  int rank = 0, device = 0;
+  std::shared_ptr<braid::recording::Clique> clique;
+  int error = 0;                      // an ncclResult_t
+  std::set<std::string> connected;    // functions that were called before
+  std::function<void()> in_progress;  // what the call does that NCCL has not taken yet
+  bool aborted = false, finalized = false;
+  std::shared_ptr<int> graphs = std::make_shared<int>();  // held by all work that was captured
 };
 
 namespace braid::recording {
@@ -114,6 +160,8 @@ class World {
   std::deque<cublasLtContext> cublas_handles;
   int last_handle = 0;  // its number; goes on after reset(), as some handles do
   std::deque<Capture> captures;
+  std::deque<ncclComm> communicators;
+  std::map<std::string, std::shared_ptr<Clique>> cliques;  // by unique id
   CUstream_st legacy;
 
   struct Fault {
@@ -124,6 +172,8 @@ class World {
   std::vector<Fault> faults;
 
  private:
+  cudaError_t add(CUstream_st& stream, Call& call, Work work);
+
   std::array<CUctx_st, 8> primaries_;
 
  public:
@@ -143,10 +193,23 @@ class World {
   CUstream_st* stream(cudaStream_t handle, std::string_view function);
   CUevent_st* event(cudaEvent_t handle, std::string_view function);
 
-  /// Adds work to a stream, or to the capture it takes part in.
-  cudaError_t enqueue(CUstream_st& stream, Call& call, std::function<void()> work);
-  /// Does the work up to a point, and what it waits for.
-  void advance(Point point);
+  /// Adds work to a stream, or to the capture it takes part in. A function without a result is done at once.
+  template <class Function>
+  cudaError_t enqueue(CUstream_st& stream, Call& call, Function work) {
+    if constexpr (std::is_same_v<decltype(work()), bool>) {
+      return add(stream, call, std::move(work));
+    } else {
+      return add(stream, call, [work = std::move(work)] {
+        work();
+        return true;
+      });
+    }
+  }
+  /// Does the work up to a point, and what it waits for. False if it has to wait for other devices.
+  bool advance(Point point);
+  /// The same for a call of the host that returns only then: a mistake if other ranks keep it waiting for ever. Other
+  /// threads may use the world meanwhile.
+  void finish(Point point, std::string_view function);
   void advance_all();
   /// A call that may not happen while this thread captures: invalidates the capture.
   bool breaks_capture();

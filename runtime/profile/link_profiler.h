@@ -1,0 +1,27 @@
+#pragma once
+// Measures what communication costs between ranks, and finds the link that plans should assume.
+
+#include <span>
+#include <vector>
+
+#include "core/collective_call.h"
+#include "core/communicator.h"
+
+namespace braid {
+
+/// How long a collective takes, counted from when the last rank has called it.
+struct CallTime {
+  CollectiveCall call;
+  double seconds = 0;  ///< median over several runs
+};
+
+/// Times every collective of steps, at sizes that grow fourfold, from one element for each rank to at most `most_bytes`
+/// on a rank. All ranks must call it, while no step runs, and get equal times.
+std::vector<CallTime> time_collectives(Communicator& ranks, std::int64_t most_bytes = std::int64_t{64} << 20,
+                                       int runs = 15);
+
+/// The link with which seconds() comes nearest to these times on `ranks` ranks: least squares of logarithms, as times
+/// span many orders of magnitude. `start`: where to search from, which also tells Link::units.
+Link fitted_link(std::span<const CallTime> times, int ranks, Link start);
+
+}  // namespace braid

@@ -1,0 +1,614 @@
+// Ranks on GPUs. Here they are threads, each with a recorded device.
+
+#include <doctest/doctest.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "core/cuda/handle.h"
+#include "core/cuda/wait.h"
+#include "core/local/local_ranks.h"
+#include "core/nccl/nccl_communicator.h"
+#include "core/rank_device.h"
+#include "models/mlp.h"
+#include "tests/cuda/networks.h"
+#include "tests/cuda/trace.h"
+#include "train/optimizer.h"
+
+namespace braid::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using CallKind = Call::Kind;
+
+/// Ranks that find each other, as over MPI.
+class Host final : public Communicator {
+ public:
+  explicit Host(Communicator& ranks) : ranks_(ranks) {}
+  int rank() const override { return ranks_.rank(); }
+  int size() const override { return ranks_.size(); }
+  std::string_view name() const override { return "host"; }
+  Link link() const override { return {}; }
+  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) override {
+    ranks_.all_gather(part, whole, bytes, where);
+  }
+  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) override {
+    ranks_.broadcast(data, bytes, root, where);
+  }
+  void abort(const std::string& reason) override {
+    recording::mark(reason, rank(), 0);
+    ranks_.abort(reason);
+  }
+  void all_reduce(void*, std::int64_t, DType, const LaunchContext&) override { FAIL("not called"); }
+  void reduce_scatter(const void*, void*, std::int64_t, DType, const LaunchContext&) override { FAIL("not called"); }
+  void all_to_all(const void*, void*, std::int64_t, const LaunchContext&) override { FAIL("not called"); }
+  void barrier() override { FAIL("not called"); }
+
+ private:
+  Communicator& ranks_;
+};
+
+using Made = std::shared_ptr<Communicator>;
+
+/// Runs a function on a thread for each rank, with a communicator of the rank on GPU `rank`, or on GPU 0 for all.
+/// Returns what each threw, or "".
+template <class Body>
+std::vector<std::string> on_ranks(int size, const Body& body, std::chrono::nanoseconds timeout = kCommunicationTimeout,
+                                  bool one_gpu = false) {
+  recording::reset();
+  recording::set_devices(size);
+  LocalRanks local(size);
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const Launch launch{.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+        body(
+            Made(nccl::make_communicator(launch, one_gpu ? 0 : rank, timeout, std::make_unique<Host>(local.of(rank)))));
+      } catch (const CommunicationError& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void check_tidy() {
+  CHECK(recording::mistakes() == std::vector<std::string>{});
+  CHECK(recording::alive() == recording::Alive{});
+}
+
+std::vector<std::string> none(int size) { return std::vector<std::string>(static_cast<std::size_t>(size)); }
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+LaunchContext in_stream(cudaStream_t stream) {
+  LaunchContext where;
+  where.cuda_stream = stream;
+  return where;
+}
+
+std::vector<Call> of_this_thread() {
+  std::vector<Call> calls = recording::calls();
+  std::erase_if(calls, [](const Call& call) { return call.thread != std::this_thread::get_id(); });
+  return calls;
+}
+
+bool is_collective(const Call& call) { return call.kind == CallKind::launch && call.function.starts_with("nccl"); }
+
+std::int64_t count(const std::vector<Call>& calls, std::string_view function) {
+  return std::ranges::count(calls, function, &Call::function);
+}
+
+/// As in "ncclAllReduce nccl 12 float32".
+std::vector<std::string> collectives(const std::vector<Call>& calls) {
+  std::vector<std::string> list;
+  for (const Call& call : calls) {
+    if (is_collective(call)) list.push_back(call.function + ' ' + call.kernel);
+  }
+  return list;
+}
+
+/// Elements on the device of the thread, or on the host.
+template <class T>
+class Elements {
+ public:
+  Elements(const std::vector<T>& values, bool on_device) : values_(values) {
+    if (!on_device) return;
+    void* data = nullptr;
+    BRAID_CUDA(cudaMalloc(&data, bytes()));
+    device_ = cuda::Handle<void*, cudaFree>(data);
+    std::memcpy(data, values_.data(), bytes());  // the recorded device's memory is the host's
+  }
+  T* data() { return device_ ? static_cast<T*>(device_.get()) : values_.data(); }
+  std::size_t bytes() const { return values_.size() * sizeof(T); }
+  std::vector<T> read() { return {data(), data() + values_.size()}; }
+
+ private:
+  std::vector<T> values_;
+  cuda::Handle<void*, cudaFree> device_;
+};
+
+/// All calls, in a stream or on host data, with sums of this type.
+template <class T>
+void call_all(Communicator& ranks, bool on_device) {
+  using List = std::vector<T>;
+  const int rank = ranks.rank(), size = ranks.size();
+  const auto n = static_cast<T>(size), own = static_cast<T>(rank);
+  const T sum = n * (n - 1) / 2;  // of all ranks' numbers
+  const cuda::StreamHandle stream = cuda::make_stream();
+  const LaunchContext where = in_stream(on_device ? stream.get() : nullptr);
+  const auto finish = [&] {
+    if (on_device) cuda::wait(rank, stream);
+  };
+  constexpr std::int64_t kBytes = 2 * sizeof(T);  // of two elements
+
+  Elements<T> added(List{own, own + 1, 5}, on_device);
+  ranks.all_reduce(added.data(), 3, dtype_of<T>(), where);
+  finish();
+  CHECK(added.read() == List{sum, sum + n, 5 * n});
+
+  List whole, gathered, exchanged;
+  for (int r = 0; r < size; ++r) {
+    const auto other = static_cast<T>(r);
+    for (const T offset : {T{0}, T{1}}) {
+      whole.push_back(own + 10 * other + offset);
+      gathered.push_back(7 * other + offset);
+      exchanged.push_back(other + 10 * own + offset);
+    }
+  }
+  Elements<T> scattered(whole, on_device), part(List{0, 0}, on_device);
+  ranks.reduce_scatter(scattered.data(), part.data(), 2, dtype_of<T>(), where);
+  finish();
+  CHECK(part.read() == List{sum + 10 * own * n, sum + 10 * own * n + n});
+  T* const place = scattered.data() + 2 * rank;
+  ranks.reduce_scatter(scattered.data(), place, 2, dtype_of<T>(), where);
+  finish();
+  CHECK(List(place, place + 2) == part.read());
+
+  Elements<T> mine(List{7 * own, 7 * own + 1}, on_device), all(List(whole.size()), on_device);
+  ranks.all_gather(mine.data(), all.data(), kBytes, where);
+  finish();
+  CHECK(all.read() == gathered);
+
+  Elements<T> source(whole, on_device), target(List(whole.size()), on_device);
+  ranks.all_to_all(source.data(), target.data(), kBytes, where);
+  finish();
+  CHECK(target.read() == exchanged);
+
+  for (int root = 0; root < size; ++root) {
+    Elements<T> sent(List{own, own}, on_device);
+    ranks.broadcast(sent.data(), kBytes, root, where);
+    finish();
+    CHECK(sent.read() == List(2, static_cast<T>(root)));
+  }
+}
+
+TEST_CASE("collectives on device data and on host data move and add what they should") {
+  for (const int size : {1, 2, 3}) {
+    CAPTURE(size);
+    const auto errors = on_ranks(size, [](const Made& ranks) {
+      CHECK(ranks->name() == "nccl");
+      for (const bool on_device : {true, false}) {
+        call_all<float>(*ranks, on_device);
+        call_all<double>(*ranks, on_device);
+        call_all<std::int32_t>(*ranks, on_device);
+      }
+      std::vector<std::int32_t> many(50'000, ranks->rank());  // more than there is room for at first
+      ranks->broadcast(many.data(), 200'000, 0, {});
+      CHECK(std::ranges::count(many, 0) == 50'000);
+      ranks->barrier();
+    });
+    CHECK(errors == none(size));
+    check_tidy();
+  }
+}
+
+TEST_CASE("collectives are calls of NCCL in the stream of the step, with its counts and types") {
+  const auto errors = on_ranks(2, [](const Made& ranks) {
+    const cuda::StreamHandle stream = cuda::make_stream();
+    const LaunchContext where = in_stream(stream);
+    Elements<double> data(std::vector<double>(32), true), more(std::vector<double>(32), true);
+    const std::size_t before = of_this_thread().size();
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32}) {
+      ranks->all_reduce(data.data(), 12, dtype, where);
+      ranks->reduce_scatter(data.data(), more.data(), 6, dtype, where);
+    }
+    ranks->all_gather(data.data(), more.data(), 40, where);
+    ranks->all_to_all(data.data(), more.data(), 24, where);
+    ranks->broadcast(data.data(), 56, 1, where);
+    for (const std::int64_t none : {0, 0}) {
+      ranks->all_reduce(data.data(), none, DType::f32, where);
+      ranks->all_to_all(data.data(), more.data(), none, where);
+    }
+    CHECK_THROWS_AS(ranks->all_reduce(data.data(), 4, DType::u8, where), Error);
+    CHECK_THROWS_AS(ranks->all_gather(data.data(), more.data(), -1, where), Error);
+    CHECK_THROWS_AS(ranks->broadcast(data.data(), 8, 2, where), Error);
+    std::vector<Call> calls = of_this_thread();
+    calls.erase(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(before));
+    CHECK(collectives(calls) ==
+          std::vector<std::string>{
+              "ncclAllReduce nccl 12 float32", "ncclReduceScatter nccl 6 float32", "ncclAllReduce nccl 12 float64",
+              "ncclReduceScatter nccl 6 float64", "ncclAllReduce nccl 12 float16", "ncclReduceScatter nccl 6 float16",
+              "ncclAllReduce nccl 12 bfloat16", "ncclReduceScatter nccl 6 bfloat16", "ncclAllReduce nccl 12 int32",
+              "ncclReduceScatter nccl 6 int32", "ncclAllGather nccl 40 uint8", "ncclGroupEnd nccl 24 uint8",
+              "ncclBroadcast nccl 56 uint8"});
+    std::set<int> streams;
+    for (const Call& call : calls) {
+      if (is_collective(call)) streams.insert(call.stream);
+      CHECK(call.kind != CallKind::copy);
+      CHECK(call.kind != CallKind::synchronize);
+    }
+    CHECK(streams.size() == 1);
+    cuda::wait(ranks->rank(), stream);
+  });
+  CHECK(errors == none(2));
+  check_tidy();
+}
+
+/// A perceptron in training, with a call for every gradient.
+class Trainee {
+ public:
+  explicit Trainee(const Made& ranks, int shards = 0, bool graphs = true)
+      : session_({.device = message("cuda:", ranks->rank()),
+                  .streams = 2,
+                  .cuda_graphs = graphs,
+                  .parallel = {.communicator = ranks, .shards = shards, .bucket_bytes = 1}}),
+        network_(session_, {.classes = 4, .inputs = 16, .hidden = {8}}),
+        sgd_(network_.parameters(), {.lr = 0.1}) {
+    session_.set_observer(&marks_);
+  }
+
+  Session& session() { return session_; }
+  /// Its batch has eight samples, four of this rank.
+  Step step() {
+    recording::mark("step", 0, steps_++);
+    Step step = session_.step();
+    backward(sum(network_(place(random_array({4, 16}, 1), Layout::split))));
+    sgd_.step();
+    step.run();
+    return step;
+  }
+
+ private:
+  NodeMarks marks_;
+  Session session_;
+  models::Mlp network_;
+  SGD sgd_;
+  int steps_ = 0;
+};
+
+/// This thread's calls, by step.
+std::vector<std::vector<Call>> calls_by_step() {
+  std::vector<std::vector<Call>> steps;
+  for (const Call& call : of_this_thread()) {
+    if (call.kind == CallKind::mark && call.function == "step") {
+      steps.emplace_back();
+    } else if (!steps.empty()) {
+      steps.back().push_back(call);
+    }
+  }
+  return steps;
+}
+
+/// The calls that sum gradients, in the order of the plan's streams.
+std::vector<std::string> planned_sums(const Step& step) {
+  std::vector<std::string> list;
+  for (const auto& commands : step.plan().commands.streams) {
+    for (const Command& command : commands) {
+      if (command.kind != Command::Kind::launch) continue;
+      if (step.graph().node(command.index).op->name() != "all_reduce") continue;
+      std::int64_t elements = 0;
+      for (const ValueDesc& output : step.graph().output_descs(command.index)) elements += output.shape.size();
+      list.push_back(message("ncclAllReduce nccl ", elements, " float32"));
+    }
+  }
+  return list;
+}
+
+TEST_CASE("ranks call NCCL in the order of their plan, in one stream, and capture it in the same step") {
+  for (const int shards : {0, 4}) {
+    CAPTURE(shards);
+    constexpr int kSteps = 6;
+    std::vector<std::vector<std::string>> of_rank[2];
+    const auto errors = on_ranks(2, [&](const Made& ranks) {
+      Trainee trainee(ranks, shards);
+      const std::vector<int> streams = program_streams(of_this_thread());
+      REQUIRE(streams.size() == 3);  // one for the link
+      std::set<int> used;
+      for (int i = 0; i < kSteps; ++i) {
+        const Step step = trainee.step();
+        trainee.session().synchronize();
+        const std::vector<Call> calls = calls_by_step().back();
+        of_rank[ranks->rank()].push_back(collectives(calls));
+        const bool captured = i == 2, replayed = i >= 2;
+        CHECK(count(calls, "cudaStreamBeginCapture") == (captured ? 1 : 0));
+        CHECK(count(calls, "cudaGraphLaunch") == (replayed ? 1 : 0));
+        if (i != 1) continue;  // plans are made before the first launch, and later ones are replayed
+        std::int64_t sums = 0;
+        for (NodeId id = 0; id < step.graph().node_count(); ++id)
+          sums += step.graph().node(id).op->name() == "all_reduce";
+        CHECK(sums == 4);
+        CHECK(std::ssize(collectives(calls)) == (shards > 0 ? 2 * sums : sums));
+        CHECK(differences(trace_of(calls, streams), step.plan()) == std::vector<std::string>{});
+        for (const Call& call : calls) {
+          if (!is_collective(call)) continue;
+          used.insert(call.stream);
+          CHECK(call.handle >= 0);
+        }
+        if (shards == 0) CHECK(collectives(calls) == planned_sums(step));
+      }
+      CHECK(used.size() == 1);
+      CHECK(trainee.session().capture_report().empty());
+    });
+    CHECK(errors == none(2));
+    REQUIRE(of_rank[0].size() == kSteps);
+    CHECK(of_rank[0] == of_rank[1]);
+    CHECK(of_rank[0][2] == of_rank[0][1]);  // captured as launched
+    CHECK(of_rank[0][3].empty());
+    check_tidy();
+  }
+}
+
+TEST_CASE("where one rank lacks memory, all of them go on with a plan that needs less") {
+  const auto errors = on_ranks(2, [&](const Made& ranks) {
+    Trainee trainee(ranks);
+    ranks->barrier();
+    if (ranks->rank() == 0) recording::fail_next("cudaMalloc", cudaErrorMemoryAllocation);
+    ranks->barrier();
+    for (int i = 0; i < 4; ++i) {
+      const Step step = trainee.step();
+      CHECK(step.plan().policy == "serial");
+    }
+    trainee.session().synchronize();
+    CHECK(trainee.session().choice_report().starts_with("plans that need "));
+    CHECK(trainee.session().stats().captures == 1);
+  });
+  CHECK(errors == none(2));
+  CHECK(recording::faults_pending() == 0);
+  check_tidy();
+}
+
+TEST_CASE("a communicator ends after the last graph with its calls, in order and once") {
+  const auto errors = on_ranks(2, [](Made ranks) {
+    {
+      Trainee trainee(ranks);
+      ranks.reset();  // the session has it too
+      for (int i = 0; i < 4; ++i) static_cast<void>(trainee.step());
+      CHECK(trainee.session().stats().captures == 1);
+    }
+    std::vector<std::string> ends;
+    for (const Call& call : of_this_thread()) {
+      if (call.function == "cudaGraphExecDestroy" || call.function.starts_with("ncclComm"))
+        ends.push_back(call.function);
+    }
+    CHECK(ends == std::vector<std::string>{"ncclCommInitRankConfig", "cudaGraphExecDestroy", "ncclCommFinalize",
+                                           "ncclCommDestroy"});
+  });
+  CHECK(errors == none(2));
+  CHECK(count(recording::calls(), "ncclCommAbort") == 0);
+  check_tidy();
+}
+
+TEST_CASE("an error of the communicator reaches the rank that waits, whose calls all fail with it from then on") {
+  for (const bool graphs : {true, false}) {
+    CAPTURE(graphs);
+    std::atomic<bool> has_failed = false;
+    const auto errors = on_ranks(2, [&](const Made& ranks) {
+      Trainee trainee(ranks, 0, graphs);
+      for (int i = 0; i < 4; ++i) static_cast<void>(trainee.step());
+      trainee.session().synchronize();
+      if (ranks->rank() == 0) {  // does not come to the next step
+        std::this_thread::sleep_for(20ms);
+        recording::fail_communicator(1, ncclRemoteError);
+        while (!has_failed) std::this_thread::sleep_for(1ms);
+        throw CommunicationError("rank 0 ends");
+      }
+      static_cast<void>(trainee.step());
+      const auto fails = [&](const auto& call) {
+        try {
+          call();
+        } catch (const CommunicationError& error) {
+          CHECK(std::string(error.what()).starts_with("[nccl] rank 1, "));
+          CHECK(has(error.what(), ": remote process exited or there was a network error: the recorder says so"));
+          return true;
+        }
+        return false;
+      };
+      CHECK(fails([&] { trainee.session().synchronize(); }));
+      has_failed = true;
+      CHECK(fails([&] { ranks->barrier(); }));
+      std::int32_t number = 0;
+      CHECK(fails([&] { ranks->broadcast(&number, 4, 0, {}); }));
+      CHECK(fails([&] { ranks->all_reduce(&number, 1, DType::i32, {}); }));
+    });
+    CHECK(errors[0] == "rank 0 ends");
+    CHECK(errors[1].empty());
+    const std::vector<Call> calls = recording::calls();
+    CHECK(count(calls, "ncclCommAbort") == 2);  // each rank once
+    CHECK(count(calls, "ncclCommFinalize") == 0);
+    CHECK(count(calls, "ncclCommDestroy") == 0);
+    check_tidy();
+  }
+}
+
+TEST_CASE("a rank that nobody joins gives up after the timeout, in a step, on the host and when it starts") {
+  std::atomic<int> gave_up = 0;
+  auto errors = on_ranks(
+      2,
+      [&](const Made& ranks) {
+        Trainee trainee(ranks);
+        static_cast<void>(trainee.step());
+        trainee.session().synchronize();
+        if (ranks->rank() == 1) {
+          static_cast<void>(trainee.step());
+          CHECK_THROWS_WITH_AS(trainee.session().synchronize(), doctest::Contains("[nccl] rank 1 has waited 0.4"),
+                               CommunicationError);
+          gave_up = 1;
+        }
+        while (gave_up == 0) std::this_thread::sleep_for(1ms);
+      },
+      400ms);
+  CHECK(errors == none(2));
+  check_tidy();
+
+  errors = on_ranks(
+      2,
+      [&](const Made& ranks) {
+        if (ranks->rank() == 1) {
+          CHECK_THROWS_WITH_AS(ranks->barrier(), doctest::Contains("last call all_reduce of 1 i32: another rank is"),
+                               CommunicationError);
+          gave_up = 2;
+        }
+        while (gave_up == 1) std::this_thread::sleep_for(1ms);
+      },
+      100ms);
+  CHECK(errors == none(2));
+  check_tidy();
+
+  recording::reset();
+  LocalRanks alone(1);
+  CHECK_THROWS_WITH_AS(nccl::make_communicator({.rank = 0, .size = 2}, 0, 50ms, std::make_unique<Host>(alone.of(0))),
+                       doctest::Contains("[nccl] rank 0 has waited 0.05 s, last call starting: another rank is gone"),
+                       CommunicationError);
+  CHECK(count(recording::calls(), "ncclCommAbort") == 1);
+  check_tidy();
+}
+
+TEST_CASE("abort ends the wait of another thread with the reason, and tells those who found each other") {
+  Made of_rank[2];
+  std::atomic<int> ready = 0, over = 0;
+  const auto errors = on_ranks(2, [&](const Made& ranks) {
+    of_rank[ranks->rank()] = ranks;
+    ++ready;
+    while (ready < 2) std::this_thread::sleep_for(1ms);
+    if (ranks->rank() == 1) {
+      CHECK_THROWS_WITH_AS(ranks->barrier(), "enough", CommunicationError);
+      ++over;
+    } else {
+      std::this_thread::sleep_for(20ms);
+      of_rank[1]->abort("enough");
+      of_rank[1]->abort("and again");
+      while (over == 0 || count(recording::calls(), "ncclCommAbort") == 0) std::this_thread::sleep_for(1ms);
+      CHECK_THROWS_WITH_AS(ranks->barrier(), doctest::Contains("remote process exited"), CommunicationError);
+    }
+    ++ready;
+    while (ready < 4) std::this_thread::sleep_for(1ms);
+    of_rank[ranks->rank()].reset();
+  });
+  CHECK(errors == none(2));
+  CHECK(count(recording::calls(), "ncclCommAbort") == 2);
+  CHECK(count(recording::calls(), "enough") == 1);  // the host is told
+  CHECK(count(recording::calls(), "ncclCommFinalize") == 0);
+  check_tidy();
+}
+
+TEST_CASE("two ranks on one GPU are refused before any step, by name if ranks can ask each other") {
+  const auto errors = on_ranks(
+      2, [](const Made&) { FAIL("made"); }, kCommunicationTimeout, /*one_gpu=*/true);
+  for (const std::string& error : errors) {
+    CHECK(has(error, "[nccl] expected a GPU for each rank, but ranks 0 and 1 have the same (rank "));
+    CHECK(has(error, "NVIDIA H200): start at most as many ranks on a host as it has GPUs"));
+  }
+  CHECK(count(recording::calls(), "ncclCommInitRankConfig") == 0);
+  check_tidy();
+}
+
+/// Variables of the environment, as long as it lives.
+class Environment {
+ public:
+  explicit Environment(std::vector<std::pair<const char*, const char*>> variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) setenv(name, value, 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) unsetenv(name);
+    unsetenv("NCCL_COMM_ID");
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  std::vector<std::pair<const char*, const char*>> variables_;
+};
+
+TEST_CASE("torchrun's ranks find each other by the port after its own, and NCCL finds GPUs that are not theirs alone") {
+  const Environment environment({{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}});
+  const auto launch = [](int rank) {
+    return Launch{.rank = rank, .size = 2, .local_rank = rank, .local_size = 2, .launcher = "torchrun"};
+  };
+  for (const int gpus : {2, 1}) {
+    CAPTURE(gpus);
+    recording::reset();
+    recording::set_devices(gpus);
+    unsetenv("NCCL_COMM_ID");
+    std::string errors[2];
+    const auto join = [&](int rank) {
+      try {
+        const Made ranks = make_communicator(launch(rank), rank_device("auto", launch(rank)));
+        std::int32_t number = rank;
+        ranks->broadcast(&number, sizeof number, 1, {});
+        CHECK(number == 1);
+      } catch (const CommunicationError& error) {
+        errors[rank] = error.what();
+      }
+    };
+    std::thread first(join, 0);
+    while (count(recording::calls(), "ncclCommInitRankConfig") == 0) std::this_thread::sleep_for(1ms);
+    CHECK(std::string(getenv("NCCL_COMM_ID")) == "node7:29501");
+    join(1);
+    first.join();
+    for (const std::string& error : errors) {
+      CHECK(has(error, gpus == 2 ? "" : "starting: invalid usage: the recorder says so. Each rank needs a GPU"));
+      CHECK(error.empty() == (gpus == 2));
+    }
+    check_tidy();
+  }
+  setenv("MASTER_PORT", "65535", 1);
+  unsetenv("NCCL_COMM_ID");
+  CHECK_THROWS_WITH_AS(
+      make_communicator(launch(0), Device{DeviceType::cuda, 0}),
+      "[launch] torchrun's MASTER_ADDR is node7 and MASTER_PORT 65535: expected the address of rank 0, "
+      "and a port below 65535",
+      Error);
+}
+
+TEST_CASE("a rank's GPU is that of its place on the host, unless the config names one or it sees one only") {
+  recording::reset();
+  recording::set_devices(4);
+  const Launch launch{.rank = 7, .size = 8, .local_rank = 2, .local_size = 3};  // five are on another host
+  CHECK(rank_device("auto", launch) == Device{DeviceType::cuda, 2});
+  CHECK(rank_device("cuda", launch) == Device{DeviceType::cuda, 2});
+  CHECK(rank_device("cuda:1", launch) == Device{DeviceType::cuda, 1});
+  CHECK(rank_device("cpu", launch) == Device{});
+  recording::set_devices(1);
+  CHECK(rank_device("cuda", launch) == Device{DeviceType::cuda, 0});
+  recording::set_devices(0);
+  CHECK(rank_device("auto", launch) == Device{});
+  CHECK(rank_device("cuda", launch) == Device{DeviceType::cuda, 0});
+}
+
+TEST_CASE("a session takes several ranks on a GPU only over NCCL, and without a partition of the SMs") {
+  recording::reset();
+  const auto local = std::make_shared<LocalRanks>(2);
+  const Made threads(local, &local->of(0));
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .parallel = {.communicator = threads}}),
+                       "[parallel] expected the communicator that make_communicator() makes for cuda:0, got 'local'",
+                       DeviceError);
+  const auto errors = on_ranks(2, [](const Made& ranks) {
+    CHECK_THROWS_WITH_AS(Session({.device = "cpu", .parallel = {.communicator = ranks}}),
+                         doctest::Contains("makes for cpu, got 'nccl'"), DeviceError);
+    CHECK_THROWS_WITH_AS(
+        Session(
+            {.device = message("cuda:", ranks->rank()), .partition = {64, 64}, .parallel = {.communicator = ranks}}),
+        doctest::Contains("expected no partition of the SMs with several ranks"), Error);
+  });
+  CHECK(errors == none(2));
+}
+
+}  // namespace
+}  // namespace braid::testing

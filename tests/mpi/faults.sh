@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Kills and stops ranks of a training, and cuts the link between two. All ranks must end in time, with an error that names
+# the rank that is missed and the step.
+#
+#   faults.sh MPIRUN BRAID
+set -euo pipefail
+
+# The link is between network namespaces: this script's own, and one of rank 1. Only root can make them.
+namespaces=${namespaces-no}
+if [[ $namespaces == no ]] && command -v ip > /dev/null && unshare --net true 2> /dev/null; then
+  namespaces=yes exec unshare --net "$0" "$@"
+fi
+if [[ $namespaces == yes ]]; then ip link set lo up; fi
+mpirun=$1 braid=$2 timeout=2
+work=$(mktemp -d)
+trap 'pkill -KILL -f "output.root=$work" || true; rm -rf "$work"' EXIT
+
+config=$work/config.yaml
+cat > "$config" <<YAML
+name: run
+parallel: {timeout: $timeout}
+model: {name: lenet5}
+data: {name: synthetic, size: 256, test_size: 32, image_size: 28, channels: 1}
+train: {epochs: 100000, batch_size: 12, log_interval: 1}
+YAML
+
+fail() {
+  printf '%s\n' "$@"
+  exit 1
+}
+
+# rank_of FOLDER RANK: its process
+rank_of() {
+  local process
+  for process in $(pgrep -f "^$braid train .*output.root=$1"); do
+    if tr '\0' '\n' < "/proc/$process/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then echo "$process"; fi
+  done
+}
+
+# after_steps FOLDER FAULT…: causes the fault in a training that runs in the background
+after_steps() {
+  until grep -qs '"step":5' "$1/run-1/metrics.jsonl"; do
+    kill -0 $! || fail 'the run has ended early:' "$(< "$1.txt")"
+    sleep 0.05
+  done
+  begin=$(date +%s%N)
+  "${@:2}"
+}
+
+# must_end FOLDER MOST MESSAGE: all must have ended after so many seconds
+must_end() {
+  if wait $!; then fail 'expected an exit status that is not 0'; fi
+  (($(date +%s%N) - begin < $2 * 1000000000)) || fail "expected all ranks to end within $2 s:" "$(< "$1.txt")"
+  grep -Eq "rank $3; [0-9]+ steps had finished" "$1.txt" || fail "expected: rank $3; … steps had finished" "$(< "$1.txt")"
+  [[ -z $(pgrep -f "output.root=$1") ]] || fail 'processes have stayed behind:' "$(pgrep -af "$1")"
+}
+
+signal() { kill "-$3" "$(rank_of "$1" "$2")"; }
+
+# lose RANK SIGNAL MOST MESSAGE
+lose() {
+  local folder=$work/$1-$2
+  "$mpirun" -n 3 --oversubscribe "$braid" train "$config" --set output.root="$folder" > "$folder.txt" 2>&1 &
+  after_steps "$folder" signal "$folder" "$1" "$2"
+  must_end "$folder" "$3" "$1 $4"
+}
+
+# cut MOST MESSAGE: rank 1 believes to be on another host
+cut() {
+  local folder=$work/cut other
+  mkfifo "$work/open"
+  unshare --net cat "$work/open" &
+  exec 3> "$work/open"  # rank 1's namespace lasts as long as this
+  other=$!
+  while [[ $(readlink "/proc/$other/ns/net") == "$(readlink /proc/self/ns/net)" ]]; do sleep 0.01; done
+  ip link add cable type veth peer name cable netns "$other"
+  ip addr add 10.77.0.1/24 dev cable
+  ip link set cable up
+  nsenter -t "$other" -n sh -c 'ip link set lo up && ip addr add 10.77.0.2/24 dev cable && ip link set cable up'
+  # shellcheck disable=SC2016  # for the inner shell
+  PMIX_MCA_ptl_tcp_if_include=cable "$mpirun" -n 2 --oversubscribe --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include cable \
+    sh -c 'inside=$1; shift; export OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1
+           if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec nsenter -t "$inside" -n "$@"; else exec "$@"; fi' sh "$other" \
+    "$braid" train "$config" --set output.root="$folder" > "$folder.txt" 2>&1 &
+  after_steps "$folder" ip link set cable down
+  must_end "$folder" "$1" "$2"
+  exec 3>&-
+}
+
+for rank in 0 1 2; do
+  lose $rank KILL 5 'has died'
+  lose $rank STOP $((timeout + 4)) "has given no sign of life for $timeout s"  # 2 s to notice it, and 2 s to end
+done
+if [[ $namespaces == yes ]]; then
+  cut $((timeout + 4)) "[01] has given no sign of life for $timeout s"
+else
+  echo 'a link that is cut: skipped (this needs root and ip)'
+fi

@@ -74,6 +74,8 @@ def torchvision_model(name, classes, channels, large):
         return nn.Conv2d(channels, width, 3, 1, 1, bias=name == "squeezenet1_0")
 
     options = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    if name == "vgg16":
+        options = {"init_weights": False}
     model = getattr(models, name)(num_classes=classes, **options)
     if large:
         return model
@@ -89,6 +91,13 @@ def torchvision_model(name, classes, channels, large):
     elif name == "squeezenet1_0":
         model.features[0] = stem(96)
         model.features[2] = nn.Identity()
+    elif name == "vgg16":
+        for layer in model.features:
+            if isinstance(layer, nn.MaxPool2d):
+                layer.ceil_mode = True
+        model.avgpool = nn.AdaptiveAvgPool2d(1)
+        model.classifier = nn.Sequential(nn.Linear(512, 512), nn.ReLU(True), nn.Dropout(), nn.Linear(512, 512), nn.ReLU(True),
+                                         nn.Dropout(), nn.Linear(512, classes))
     return model
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ops/collective.h"
 #include "runtime/planner.h"
@@ -55,12 +56,16 @@ class Choice {
     if (summands_.size() < 2) return simulated(partition_.buckets = Buckets(summands_.size(), 1));
     const auto count = static_cast<std::int32_t>(summands_.size());
     const std::int64_t slice = std::max<std::int64_t>(2, partition_.slice_bytes);
+    const auto eighth = static_cast<std::int64_t>(1 + std::reduce(bytes_.begin(), bytes_.end()) / 8);
     std::vector<Buckets> candidates{{count},
                                     of_sizes(kFirstBytes, kBytes),
                                     of_sizes(kBytes, kBytes),
+                                    of_sizes(eighth, eighth),
                                     of_sizes(slice / 2, slice / 2),
                                     scheduler::merge(summands_, device_.link),
                                     Buckets(summands_.size(), 1)};
+    std::ranges::sort(candidates);
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     candidates.push_back(best_of(candidates, &Choice::listed, kListBudget).second);
     const auto [time, buckets] = best_of(candidates, &Choice::simulated, kPolicyBudget);
     partition_.buckets = buckets;
@@ -84,7 +89,10 @@ class Choice {
       if (alone.costs.link(node) != scheduler::kNoLink) alone.costs.set_duration(node, 0, 0);
     }
     const std::vector<double> levels = scheduler::bottom_levels(alone.edges, alone.costs);
-    const scheduler::Schedule schedule = scheduler::list_schedule(alone, {.priorities = levels});
+    // In recording order: by bottom level, gradients of weights would come last, as nothing but a sum follows them.
+    std::vector<double> priorities(levels.size());
+    std::iota(priorities.rbegin(), priorities.rend(), 0.0);
+    const scheduler::Schedule schedule = scheduler::list_schedule(alone, {.priorities = std::move(priorities)});
     summands_.clear();
     bytes_.clear();
     for (NodeId node = 0; node < alone.graph.node_count(); ++node) {

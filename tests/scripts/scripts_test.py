@@ -253,6 +253,14 @@ class BenchmarkTables(unittest.TestCase):
                                             "programs": programs}])
         self.assertIn("| PyTorch | 1200.00 ms (1000.00–1500.00) | 5 | 1.25× (1.25–1.25) |", table)
 
+    def test_ranks_are_compared_within_turns(self):
+        import compare_ddp
+        programs = [{"name": name, "step_seconds": times} for name, times in (("Braid, beside", self.auto), ("PyTorch DDP", self.serial))]
+        table = compare_ddp.table([{"network": "net", "batch": 6, "programs": programs, "settings": {"Braid, beside": {"makespan": 0.72}}}])
+        beside, pytorch = table.splitlines()[-2:]
+        self.assertIn("| 1.00 (1.00–1.00) | 720.0 | 0.75 |", beside)
+        self.assertIn("| PyTorch DDP | 1200.0 (1100.0–1400.0) | 5 | 1.25 (1.25–1.25) |", pytorch)
+
     def test_one_turn_has_no_spread(self):
         import program
         self.assertEqual(list(program.relative([3], [2])), [1.5, 1.5, 1.5])

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Compares training on two ranks of one core each with PyTorch's DistributedDataParallel (gloo), over the same slow link.
+
+    benchmarks/compare_ddp.py [NETWORK ...] [--quick] [--json FILE]
+
+Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. `tc tbf` slows it down, in
+both directions, until communication takes as long as Braid's computing. All programs start from equal weights and see equal batches of
+32x32 images. The script first compares the losses of 50 steps, without dropout, and exits with 1 if Braid's and PyTorch's differ by
+more than 1e-4. Then the programs take turns; ranks that have no turn are stopped. docs/benchmarks.md has the details.
+"""
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from program import ROOT, Program, ProgramFailed, relative, running_programs, take_turns
+
+# Learning rates: the losses change by far more than the tolerance, and rounding errors do not grow beyond it.
+NETWORKS = {"resnet20": 5e-4, "googlenet": 1e-3, "vgg16": 2e-2}
+RANKS, SIZE, CHANNELS, CLASSES, BATCHES = 2, 32, 3, 10, 8
+TOLERANCE = 1e-4
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+LINK = "link0"
+PORTS = itertools.count(29500)
+
+
+class Link:
+    """A cable between this network namespace, rank 0's, and a new one, rank 1's, which lasts as long as a process in it: until this
+    script closes its input or ends."""
+
+    def __init__(self):
+        self.other = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE)
+        while os.readlink(f"/proc/{self.other.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            pass
+        self.inside = [[], ["nsenter", "-t", str(self.other.pid), "-n"]]
+        subprocess.run(["ip", "link", "add", LINK, "type", "veth", "peer", "name", LINK, "netns", str(self.other.pid)], check=True)
+        for inside, address in zip(self.inside, ADDRESSES):
+            for words in (["link", "set", "lo", "up"], ["addr", "add", f"{address}/24", "dev", LINK], ["link", "set", LINK, "up"]):
+                subprocess.run([*inside, "ip", *words], check=True)
+
+    def shape(self, bytes_per_second):
+        burst = max(70_000, round(bytes_per_second / 1000))  # what an idle link lets pass at once: at least TCP's largest packet
+        for inside in self.inside:
+            subprocess.run([*inside, "tc", "qdisc", "replace", "dev", LINK, "root", "tbf", "rate", f"{round(8 * bytes_per_second)}bit",
+                            "burst", str(burst), "limit", "16mb"], check=True)
+
+    def close(self):
+        self.other.communicate()
+
+
+class Ranks(Program):
+    """A program on two ranks, started by mpirun, that runs steps on request; its ranks are stopped in between."""
+
+    def __init__(self, name, link, command):
+        # mpirun hands its own input to one rank only.
+        self.folder = tempfile.TemporaryDirectory()
+        pipes = [pathlib.Path(self.folder.name) / str(rank) for rank in range(RANKS)]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        self.requests = [os.open(pipe, os.O_RDWR) for pipe in pipes]
+        wrapper = (f'exec <{self.folder.name}/$OMPI_COMM_WORLD_RANK; [ $OMPI_COMM_WORLD_RANK = 0 ] || set -- {" ".join(link.inside[1])} '
+                   '"$@"; exec taskset -c $OMPI_COMM_WORLD_RANK "$@"')
+        os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                           "PMIX_MCA_ptl_tcp_if_include": LINK,  # through which rank 1 reaches mpirun
+                           "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(next(PORTS)), "GLOO_SOCKET_IFNAME": LINK})
+        super().__init__(name, ["mpirun", "-n", RANKS, "--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca",
+                                "btl_tcp_if_include", LINK, "sh", "-c", wrapper, "sh", *command], stop=True)
+
+    def ask(self, request, limit=None):
+        for pipe in self.requests:
+            os.write(pipe, f"{request}\n".encode())
+        return self.read(limit)
+
+    def close(self):
+        self.resume()
+        for pipe in self.requests:
+            os.close(pipe)
+        super().close()
+        self.folder.cleanup()
+
+    def signal(self, number):
+        for children in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for rank in children.read_text().split():
+                os.kill(int(rank), number)
+
+    def pause(self):
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def request(self, text):
+        self.resume()
+        answer = self.ask(text)
+        self.pause()
+        return answer
+
+
+def make_data(path, batch):
+    generator = random.Random(1)
+    samples = BATCHES * batch
+    labels = bytes(generator.randrange(CLASSES) for _ in range(samples))
+    path.write_bytes(generator.randbytes(samples * SIZE * SIZE * CHANNELS) + labels)
+
+
+def compare(network, link, arguments, folder):
+    batch = RANKS * arguments.batch_size
+    data, weights, costs = folder / "data", folder / "weights", folder / "costs"
+    make_data(data, batch)
+    link.shape(10e9)
+
+    def braid(name, *how):
+        programs.append(Ranks(name, link, [arguments.bench, network, batch, NETWORKS[network], data, *how]))
+        programs[-1].wait_until_ready()
+        return programs[-1]
+
+    def pytorch(name, **changes):
+        options = {"model": network, "stem": "small_image", "batch_size": arguments.batch_size, "image_size": SIZE, "channels": CHANNELS,
+                   "classes": CLASSES, "lr": NETWORKS[network], "momentum": 0.9, "threads": 1, "device": "cpu", "precision": "f32", "mode": "eager",
+                   "fused": False, "data": str(data), "weights": str(weights), "data_parallel": {}, **changes}
+        programs.append(Ranks(name, link, [arguments.python, ROOT / "benchmarks/ddp_worker.py", json.dumps(options)]))
+        programs[-1].wait_until_ready()
+        return programs[-1]
+
+    with running_programs() as programs:
+        alone = braid("computing alone", "alone")
+        alone.warm_up(3)
+        alone.request(f"profile {costs}")
+        computing = statistics.median(alone.request("run 5")["seconds"] / 5 for _ in range(5))
+        size = alone.request("setting")["bytes"]
+        link.shape(size / computing)
+        measuring = Ranks("link", link, [arguments.bench, "link", size])
+        programs.append(measuring)
+        measured = measuring.read()
+        programs.remove(measuring)
+        measuring.close()
+
+        how = (costs, measured["latency"], measured["bandwidth"])
+        in_turn, beside = braid("Braid, in turn", "serial", *how), braid("Braid, beside", "critical_path", *how)
+        beside.request(f"weights {weights}")
+        ddp = pytorch("PyTorch DDP")
+        losses = [program.request(f"losses {arguments.loss_steps}") for program in (beside, ddp)]
+        difference = max(abs(ours - theirs) for ours, theirs in zip(*losses, strict=True))
+        print(f"{network}: losses {losses[0][0]:.4f} to {losses[0][-1]:.4f}; largest difference {difference:.1e}", file=sys.stderr)
+        pytorch("PyTorch DDP, tuned", fused=True,
+                data_parallel={"bucket_cap_mb": size / 8 / 2**20, "gradient_as_bucket_view": True})
+
+        for program in programs:
+            program.warm_up(3)
+        for turn in take_turns(programs, arguments.turns, arguments.seconds):
+            print(f"{network}: turn {turn + 1} of {arguments.turns}: " +
+                  ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.1f} ms" for program in programs), file=sys.stderr)
+        return {"network": network, "batch": batch, "bytes": size, "link": measured, "losses": losses, "difference": difference,
+                "load": os.getloadavg()[0], "pytorch": ddp.greeting["version"],
+                "settings": {program.name: program.request("setting") for program in (in_turn, beside)},
+                "programs": [program.result() for program in programs]}
+
+
+def quartiles(ratios):
+    lower, middle, upper = ratios
+    return f"{middle:.2f} ({lower:.2f}–{upper:.2f})"
+
+
+def table(results):
+    lines = ["| network | program | step, ms: median (quartiles) | images/s | Braid, beside, is so many times as fast | predicted, ms | "
+             "predicted / measured |", "|---|---|---|---|---|---|---|"]
+    for result in results:
+        times = {program["name"]: program["step_seconds"] for program in result["programs"]}
+        for name, own in times.items():
+            lower, middle, upper = (1e3 * time for time in relative(own, [1] * len(own)))
+            setting = result["settings"].get(name)
+            predicted = setting and setting["makespan"]
+            lines.append(f"| {result['network']} | {name} | {middle:.1f} ({lower:.1f}–{upper:.1f}) | "
+                         f"{1e3 * result['batch'] / middle:.0f} | {quartiles(relative(own, times['Braid, beside']))} | " + (f"{1e3 * predicted:.1f} | {1e3 * predicted / middle:.2f} |" if predicted else "| |"))
+    return "\n".join(lines)
+
+
+def links(results):
+    lines = ["| network | parameters | link: latency, µs | MB/s | buckets | largest difference of losses |", "|---|---|---|---|---|---|"]
+    for result in results:
+        lines.append(f"| {result['network']} | {result['bytes'] / 1e6:.1f} MB | {1e6 * result['link']['latency']:.0f} | "
+                     f"{result['link']['bandwidth'] / 1e6:.1f} | {result['settings']['Braid, beside']['buckets']} | "
+                     f"{result['difference']:.1e} |")
+    return "\n".join(lines)
+
+
+def python_with_pytorch():
+    """This Python if it has PyTorch, or that of an environment that is made for it."""
+    if subprocess.run([sys.executable, "-c", "import torchvision"], stderr=subprocess.DEVNULL).returncode == 0:
+        return sys.executable
+    folder = ROOT / "build/pytorch"
+    subprocess.run([ROOT / "scripts/python_env.sh", folder, "torch", "torchvision"], check=True)
+    return str(folder / "bin/python")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"of {', '.join(NETWORKS)}; all without any")
+    parser.add_argument("--bench", default=ROOT / "build/release/bin/bench_ddp", help="Braid's program")
+    parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
+    parser.add_argument("--loss-steps", type=int, default=50, help="steps whose losses are compared")
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=4, help="length of a turn")
+    parser.add_argument("--quick", action="store_true", help="three short turns")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement")
+    parser.add_argument("--python", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.networks) - set(NETWORKS):
+        parser.error(f"no such network: {', '.join(unknown)}")
+    if arguments.python is None:  # outside the namespace, which has no network to download from
+        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv, "--python", python_with_pytorch()])
+    if arguments.quick:
+        arguments.turns, arguments.seconds = 3, 1
+
+    link, results, failed = Link(), [], False
+    try:
+        for network in arguments.networks or NETWORKS:
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    results.append(compare(network, link, arguments, pathlib.Path(folder)))
+                    failed |= results[-1]["difference"] > TOLERANCE
+                except ProgramFailed as error:
+                    print(f"{network}: {error}", file=sys.stderr)
+                    failed = True
+    finally:
+        link.close()
+    print(f"{links(results)}\n\n{table(results)}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -28,6 +28,7 @@ RANKS, SIZE, CHANNELS, CLASSES, BATCHES = 2, 32, 3, 10, 8
 TOLERANCE = 1e-4
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 LINK = "link0"
+TOGETHER = 4  # steps that one of Braid's programs plans as one
 PORTS = itertools.count(29500)
 
 
@@ -46,7 +47,8 @@ class Link:
                 subprocess.run([*inside, "ip", *words], check=True)
 
     def shape(self, bytes_per_second):
-        burst = max(70_000, round(bytes_per_second / 1000))  # what an idle link lets pass at once: at least TCP's largest packet
+        # What passes at once after a pause: at least TCP's largest packet, and what a timer that is late would lose.
+        burst = max(70_000, round(8e-3 * bytes_per_second))
         for inside in self.inside:
             subprocess.run([*inside, "tc", "qdisc", "replace", "dev", LINK, "root", "tbf", "rate", f"{round(8 * bytes_per_second)}bit",
                             "burst", str(burst), "limit", "16mb"], check=True)
@@ -143,11 +145,12 @@ def compare(network, link, arguments, folder):
         measuring.close()
 
         how = (costs, measured["latency"], measured["bandwidth"])
-        in_turn, beside = braid("Braid, in turn", "serial", *how), braid("Braid, beside", "critical_path", *how)
+        in_turn, beside = braid("Braid, in turn", "serial", *how, 1), braid("Braid, beside", "critical_path", *how, 1)
+        together = braid(f"Braid, {TOGETHER} steps as one", "critical_path", *how, TOGETHER)
         beside.request(f"weights {weights}")
         ddp = pytorch("PyTorch DDP")
-        losses = [program.request(f"losses {arguments.loss_steps}") for program in (beside, ddp)]
-        difference = max(abs(ours - theirs) for ours, theirs in zip(*losses, strict=True))
+        losses = [program.request(f"losses {arguments.loss_steps}") for program in (beside, ddp, together)]
+        difference = max(max(step) - min(step) for step in zip(*losses, strict=True))
         print(f"{network}: losses {losses[0][0]:.4f} to {losses[0][-1]:.4f}; largest difference {difference:.1e}", file=sys.stderr)
         pytorch("PyTorch DDP, tuned", fused=True,
                 data_parallel={"bucket_cap_mb": size / 8 / 2**20, "gradient_as_bucket_view": True})
@@ -159,7 +162,7 @@ def compare(network, link, arguments, folder):
                   ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.1f} ms" for program in programs), file=sys.stderr)
         return {"network": network, "batch": batch, "bytes": size, "link": measured, "losses": losses, "difference": difference,
                 "load": os.getloadavg()[0], "pytorch": ddp.greeting["version"],
-                "settings": {program.name: program.request("setting") for program in (in_turn, beside)},
+                "settings": {program.name: program.request("setting") for program in (in_turn, beside, together)},
                 "programs": [program.result() for program in programs]}
 
 

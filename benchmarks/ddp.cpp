@@ -3,10 +3,11 @@
 //
 //   bench_ddp link BYTES                          measures the link, as the sums of BYTES use it, and ends
 //   bench_ddp NETWORK BATCH LR DATA alone            trains without the other ranks
-//   bench_ddp NETWORK BATCH LR DATA POLICY COSTS LATENCY BANDWIDTH
+//   bench_ddp NETWORK BATCH LR DATA POLICY COSTS LATENCY BANDWIDTH TOGETHER
 //
-//   run N          N steps; losses N the same without dropout, with the loss of each
-//   setting        what the plan predicts
+//   run N          N times as many steps as are planned TOGETHER, and the time of N of them
+//   losses N       N steps without dropout, with the loss of each
+//   setting        what the plan predicts for a step
 //   weights FILE   writes the weights as torchvision names them
 //   profile FILE   measures the nodes of a step for COSTS
 //
@@ -125,8 +126,10 @@ std::vector<Batch> read_batches(const std::string& path, std::int64_t batch, int
 
 class Training {
  public:
-  Training(const std::string& network, double lr, std::vector<Batch> batches, const SessionOptions& options)
+  Training(const std::string& network, double lr, std::vector<Batch> batches, const SessionOptions& options,
+           std::size_t together)
       : batches_(std::move(batches)),
+        together_(together),
         session_(options),
         model_(models::make_model(network, session_, {.classes = kClasses, .image_shape = kImage})),
         sgd_(model_->parameters(), {.lr = lr, .momentum = 0.9}) {}
@@ -148,22 +151,32 @@ class Training {
     set_dropout(request == "run");
     std::vector<double> losses;
     const Clock::time_point begin = Clock::now();
-    while (losses.size() < steps) {
-      Step step = session_.step();
-      const Tensor loss = record(losses.size());
-      step.run();
-      losses.push_back(loss.item());
-      predicted_ = 1e-6 * step.plan().makespan;
-      buckets_ =
-          std::ranges::count_if(step.graph().nodes(), [](const Node& node) { return node.op->name() == "all_reduce"; });
+    if (request == "losses") {
+      while (losses.size() < steps) run(losses, std::min(together_, steps - losses.size()));
+      return losses;
     }
-    const double seconds = seconds_since(begin);
-    if (request == "losses") return losses;
-    return {{"seconds", seconds}, {"host_seconds", 0}};
+    for (std::size_t i = 0; i < steps; ++i) run(losses, together_);
+    return {{"seconds", seconds_since(begin) / static_cast<double>(together_)}, {"host_seconds", 0}};
   }
 
  private:
+  /// Some steps as one.
+  void run(std::vector<double>& losses, std::size_t together) {
+    Step step = session_.step();
+    std::vector<Tensor> recorded;
+    while (recorded.size() < together) recorded.push_back(record(losses.size() + recorded.size()));
+    step.run();
+    for (const Tensor& loss : recorded) losses.push_back(loss.item());
+    const auto steps = static_cast<std::int64_t>(together);
+    predicted_ = 1e-6 * step.plan().makespan / static_cast<double>(steps);
+    buckets_ = std::ranges::count_if(step.graph().nodes(),
+                                     [](const Node& node) { return node.op->name() == "all_reduce"; }) /
+               steps;
+  }
+
   Tensor record(std::size_t number) {
+    RandomState random{.step = static_cast<std::int32_t>(number)};
+    const Context::RandomScope scope(session_, random);
     const Batch& batch = batches_[number % batches_.size()];
     const Tensor labels = place(batch.labels, Layout::split);
     const TrainingStep training = model_->training_step(place(batch.images, Layout::split), labels, labels, 0);
@@ -191,6 +204,7 @@ class Training {
   }
 
   std::vector<Batch> batches_;
+  const std::size_t together_;
   Session session_;
   std::unique_ptr<Module> model_;
   SGD sgd_;
@@ -208,6 +222,7 @@ void serve(std::span<char*> arguments) {
   }
   SessionOptions options{.device = "cpu", .streams = 1, .policy = "serial", .width = 1, .threads = 1};
   const bool is_alone = arguments[4] == std::string("alone");
+  const std::size_t together = is_alone ? 1 : static_cast<std::size_t>(std::atoll(arguments[8]));
   if (!is_alone) {
     options.policy = arguments[4];
     options.costs = arguments[5];
@@ -215,7 +230,7 @@ void serve(std::span<char*> arguments) {
     options.parallel.communicator = std::make_shared<Shaped>(make_communicator(launch), link);
   }
   Training training(arguments[0], std::atof(arguments[2]),
-                    read_batches(arguments[3], std::atoll(arguments[1]), launch.rank, launch.size), options);
+                    read_batches(arguments[3], std::atoll(arguments[1]), launch.rank, launch.size), options, together);
   print({{"ready", true}});
   for (std::string line; std::getline(std::cin, line);) print(training.answer(line));
 }
@@ -225,7 +240,7 @@ void serve(std::span<char*> arguments) {
 int main(int count, char** arguments) {
   const std::span given(arguments + 1, arguments + count);
   try {
-    BRAID_CHECK(given.size() == 2 || given.size() == 5 || given.size() == 8, Error, "run benchmarks/compare_ddp.py");
+    BRAID_CHECK(given.size() == 2 || given.size() == 5 || given.size() == 9, Error, "run benchmarks/compare_ddp.py");
     serve(given);
   } catch (const std::exception& error) {
     std::cerr << "bench_ddp: " << error.what() << '\n';

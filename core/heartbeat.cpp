@@ -172,6 +172,10 @@ void Heartbeat::run(const Meeting& meeting) {
     for (const Peer& peer : peers_) wake = std::min(wake, peer.heard + timeout_);
     poll(files.data(), files.size(), std::max(0, milliseconds(wake - Clock::now())));
     if (files[0].revents != 0) break;
+    // If all ranks were stopped for a while, the others may be as late as this one.
+    if (const Clock::time_point now = Clock::now(); now - wake > timeout_ / 2) {
+      for (Peer& peer : peers_) peer.heard = now;
+    }
     if ((files[1].revents & POLLIN) != 0) admit(meeting);
     if (const std::string reason = missed(); !reason.empty()) {
       on_loss_(reason);

@@ -20,8 +20,8 @@ using Buckets = std::vector<std::int32_t>;
 constexpr double kListBudget = 2e7, kPolicyBudget = 2e6;
 /// What a change must save, relative.
 constexpr double kLeastSaved = 1e-4;
-/// Sums of more bytes are also tried in slices; the largest sum becomes this many.
-constexpr double kSliced = 16 << 20, kSlices = 32;
+/// If the largest sum is on the link for more than this share of the time, slices are tried: so many of it.
+constexpr double kSlicedShare = 1.0 / 64, kSlices = 16;
 /// DistributedDataParallel of PyTorch starts with a bucket of 1 MiB and goes on with 25 MiB.
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_t{25} << 20;
 
@@ -41,9 +41,11 @@ class Choice {
   ops::Partition run() {
     double best = search();
     ops::Partition kept = partition_;
-    const double largest = bytes_.empty() ? 0 : std::ranges::max(bytes_);
-    if (largest > kSliced) {
-      partition_.slice_bytes = static_cast<std::int64_t>(largest / kSlices);
+    const double longest = std::transform_reduce(
+        summands_.begin(), summands_.end(), 0.0, [](double a, double b) { return std::max(a, b); },
+        [&](const scheduler::Summand& sum) { return 1e6 * seconds(sum.communication, device_.link); });
+    if (longest > kSlicedShare * best) {
+      partition_.slice_bytes = static_cast<std::int64_t>(std::ranges::max(bytes_) / kSlices);
       if (search() < best * (1 - kLeastSaved)) return partition_;
     }
     return kept;
@@ -89,10 +91,8 @@ class Choice {
       if (alone.costs.link(node) != scheduler::kNoLink) alone.costs.set_duration(node, 0, 0);
     }
     const std::vector<double> levels = scheduler::bottom_levels(alone.edges, alone.costs);
-    // In recording order: by bottom level, gradients of weights would come last, as nothing but a sum follows them.
-    std::vector<double> priorities(levels.size());
-    std::iota(priorities.rbegin(), priorities.rend(), 0.0);
-    const scheduler::Schedule schedule = scheduler::list_schedule(alone, {.priorities = std::move(priorities)});
+    const scheduler::Schedule schedule =
+        scheduler::list_schedule(alone, {.priorities = scheduler::recording_priorities(alone, levels)});
     summands_.clear();
     bytes_.clear();
     for (NodeId node = 0; node < alone.graph.node_count(); ++node) {
@@ -126,7 +126,10 @@ class Choice {
 
   double listed(const Buckets& buckets) {
     const scheduler::Problem made = problem(buckets);
-    return scheduler::list_schedule(made, {.priorities = scheduler::bottom_levels(made.edges, made.costs)}).makespan;
+    std::vector<double> levels = scheduler::bottom_levels(made.edges, made.costs);
+    const double by_level = scheduler::list_schedule(made, {.priorities = levels}).makespan;
+    scheduler::ListRules rules{.priorities = scheduler::recording_priorities(made, std::move(levels))};
+    return std::min(by_level, scheduler::list_schedule(made, rules).makespan);
   }
   double simulated(const Buckets& buckets) {
     const scheduler::Problem made = problem(buckets);

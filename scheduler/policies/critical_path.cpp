@@ -66,6 +66,7 @@ class Search {
       problem_.log->attempts = {{.rule = "serial", .picks = {}, .makespan = best_.front().schedule.makespan}};
     }
     try_all_rules();
+    try_recording_order();
     schedule_forward_and_backward();
     const auto nodes = static_cast<double>(launched_.size());
     const double rounds =
@@ -105,6 +106,14 @@ class Search {
         }
       }
     }
+  }
+
+  /// Beside links, gradients of weights early.
+  void try_recording_order() {
+    if (problem_.links == 0) return;
+    ListRules rules = rules_;
+    rules.priorities = recording_priorities(problem_, bottom_levels(problem_.edges, problem_.costs));
+    attempt(std::move(rules), [] { return std::string("computing in recording order"); });
   }
 
   void schedule_forward_and_backward() {

@@ -269,4 +269,11 @@ Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleL
   return ListScheduler(problem, rules, log).run();
 }
 
+std::vector<double> recording_priorities(const Problem& problem, std::vector<double> levels) {
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    if (problem.costs.link(node) == kNoLink) levels[static_cast<std::size_t>(node)] = problem.graph.node_count() - node;
+  }
+  return levels;
+}
+
 }  // namespace braid::scheduler

@@ -38,4 +38,8 @@ struct ListRules {
 /// orders contradict each other are missing from the order. Records every decision in `log` if there is one.
 Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
 
+/// Priorities beside links: what computes in recording order, and communication by these bottom levels. By bottom level
+/// alone, gradients of weights are computed last, as little follows them, and links stand still until then.
+std::vector<double> recording_priorities(const Problem& problem, std::vector<double> levels);
+
 }  // namespace braid::scheduler

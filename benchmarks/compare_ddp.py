@@ -28,7 +28,6 @@ RANKS, SIZE, CHANNELS, CLASSES, BATCHES = 2, 32, 3, 10, 8
 TOLERANCE = 1e-4
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 LINK = "link0"
-TOGETHER = 4  # steps that one of Braid's programs plans as one
 PORTS = itertools.count(29500)
 
 
@@ -146,7 +145,7 @@ def compare(network, link, arguments, folder):
 
         how = (costs, measured["latency"], measured["bandwidth"])
         in_turn, beside = braid("Braid, in turn", "serial", *how, 1), braid("Braid, beside", "critical_path", *how, 1)
-        together = braid(f"Braid, {TOGETHER} steps as one", "critical_path", *how, TOGETHER)
+        together = braid(f"Braid, {arguments.together} steps as one", "critical_path", *how, arguments.together)
         beside.request(f"weights {weights}")
         ddp = pytorch("PyTorch DDP")
         losses = [program.request(f"losses {arguments.loss_steps}") for program in (beside, ddp)]
@@ -209,6 +208,7 @@ def main():
     parser.add_argument("--bench", default=ROOT / "build/release/bin/bench_ddp", help="Braid's program")
     parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
     parser.add_argument("--loss-steps", type=int, default=50, help="steps whose losses are compared")
+    parser.add_argument("--together", type=int, default=4, metavar="N", help="steps that one of Braid's programs plans as one")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=4, help="length of a turn")
     parser.add_argument("--quick", action="store_true", help="three short turns")

@@ -172,9 +172,9 @@ class Training {
     for (const Tensor& loss : recorded) losses.push_back(loss.item());
     const auto steps = static_cast<std::int64_t>(together);
     predicted_ = 1e-6 * step.plan().makespan / static_cast<double>(steps);
-    buckets_ = std::ranges::count_if(step.graph().nodes(),
-                                     [](const Node& node) { return node.op->name() == "all_reduce"; }) /
-               steps;
+    buckets_ =
+        std::ranges::count_if(step.graph().nodes(), [](const Node& node) { return node.op->name() == "all_reduce"; }) /
+        steps;
   }
 
   Tensor record(std::size_t number) {

@@ -129,6 +129,16 @@ Implementations make_all_reduce(const KernelSpec& spec) {
     if (sliced > 0) bucket.sizes.front() = sums.count;
     if (sums.exact) return exact_all_reduce(bucket, ranks, sliced, spec.communicator);
     const std::int64_t size = bucket.size();
+    if (bucket.sizes.size() == 1) {  // in place, without copies to a buffer and back
+      return function_kernel(0, [=, bytes = static_cast<std::size_t>(spec.outputs[0].shape.size()) * sizeof(T),
+                                 dtype = spec.inputs[0].dtype, communicator = spec.communicator](
+                                    const LaunchContext& context, auto inputs, auto outputs, void*) {
+        if (inputs[0] != outputs[0]) std::memcpy(outputs[0], inputs[0], bytes);
+        T* const data = at<T>(outputs, 0) + bucket.begin;
+        if (communicator != nullptr) communicator->all_reduce(data, size, dtype, context);
+        if (bucket.divisors[0] > 1) bucket.unpack(data, outputs);
+      });
+    }
     return function_kernel(static_cast<std::size_t>(size) * sizeof(T),
                            [=, dtype = spec.inputs[0].dtype, communicator = spec.communicator](
                                const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
@@ -136,7 +146,6 @@ Implementations make_all_reduce(const KernelSpec& spec) {
                              bucket.pack(inputs, 0, 1, buffer);
                              if (communicator != nullptr) communicator->all_reduce(buffer, size, dtype, context);
                              bucket.unpack(buffer, outputs);
-                             if (sliced > 0) bucket.copy_others(inputs[0], outputs[0], sliced);
                            });
   });
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -45,7 +46,7 @@ sigset_t awaited_signals() {
   return set;
 }
 
-/// The local processes that this one has started.
+/// The local processes that this one has started and that have not ended.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> found;
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
@@ -59,7 +60,7 @@ std::vector<pid_t> children_of(pid_t parent) {
     char state = 0;
     pid_t its = 0;
     std::istringstream(text.substr(after_name + 1)) >> state >> its;
-    if (its == parent) found.push_back(static_cast<pid_t>(std::stol(name)));
+    if (its == parent && state != 'Z') found.push_back(static_cast<pid_t>(std::stol(name)));
   }
   return found;
 }
@@ -90,11 +91,18 @@ class Attempt {
   }
 
   /// Waits until all ranks have ended, and passes signals on. Returns the exit status; `stopped` becomes the signal
-  /// that asked them to stop.
+  /// that asked them to stop. Ends an mpirun that outlives its ranks, as Open MPI's at times does if one is killed
+  /// while it starts.
   int wait(int& stopped) {
+    constexpr int kPatience = 10;
+    constexpr timespec kSecond{1, 0};
     const sigset_t signals = awaited_signals();
+    int seconds_without_ranks = 0;
     while (true) {
-      const int signal = sigwaitinfo(&signals, nullptr);
+      const int signal = sigtimedwait(&signals, nullptr, &kSecond);
+      seconds_without_ranks =
+          signal < 0 && errno == EAGAIN && children_of(mpirun_).empty() ? seconds_without_ranks + 1 : 0;
+      if (seconds_without_ranks == kPatience) kill(mpirun_, SIGKILL);
       int status = 0;
       if (signal == SIGCHLD && waitpid(mpirun_, &status, WNOHANG) == mpirun_) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);

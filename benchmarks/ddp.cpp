@@ -73,7 +73,7 @@ class Shaped final : public Communicator {
   Link link_;
 };
 
-/// Latency and bandwidth that explain the times of a sum of so many bytes and of one as large as a bucket, a 32nd
+/// Latency and bandwidth that explain the times of a sum of `bytes` and of one as large as a bucket, a 32nd
 /// (core/collective_call.h). Smaller sums need fewer messages: MPI sends them without asking first.
 json measure_link(Communicator& ranks, std::int64_t bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));

@@ -20,7 +20,7 @@ using Buckets = std::vector<std::int32_t>;
 constexpr double kListBudget = 2e7, kPolicyBudget = 2e6;
 /// What a change must save, relative.
 constexpr double kLeastSaved = 1e-4;
-/// If the largest sum is on the link for more than this share of the time, slices are tried: so many of it.
+/// If the largest sum is on the link for more than this share of the time, it is also tried in this many slices.
 constexpr double kSlicedShare = 1.0 / 64, kSlices = 16;
 /// DistributedDataParallel of PyTorch starts with a bucket of 1 MiB and goes on with 25 MiB.
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_t{25} << 20;

@@ -22,7 +22,7 @@ inline std::optional<Divided> divided(const Division& node, std::vector<Layout> 
   return Divided{.inputs = std::move(inputs), .outputs = std::move(outputs), .op = std::move(op)};
 }
 
-/// Updates of tensors in pieces, after so many scalars: the same on pieces. Nothing if none is in pieces.
+/// Updates of tensors in pieces, which follow `scalars` inputs: the same on pieces. Nothing if none is in pieces.
 inline std::optional<Divided> divided_by_pieces(const Division& node, std::size_t scalars) {
   if (!node.any(Layout::pieces)) return std::nullopt;
   std::vector<Layout> inputs(scalars, Layout::replicated);

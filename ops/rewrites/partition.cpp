@@ -23,7 +23,7 @@ struct Place {
   std::vector<ValueId> parts = {};  // of the shards of this rank; empty: not yet, or never
 };
 
-/// Tensors in pieces that follow one another are gathered together until they have so many bytes.
+/// Tensors in pieces that follow one another are gathered together, up to this many bytes.
 constexpr std::int64_t kGathered = std::int64_t{4} << 20;
 
 class Partitioner {

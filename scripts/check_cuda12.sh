@@ -36,11 +36,11 @@ wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if "/include/" 
   touch "$headers/complete"
 fi
 
-# Every source of the backend, as far as headers matter: kernels need not become machine code.
+# Every source of the backend, as far as headers matter: kernels become PTX that is not optimised (-G).
 compile() {
   local includes=(-std=c++20 -I. "-I$headers" '-DBRAID_RECORDING_DEVICE=""' '-DBRAID_CUDNN_FOLDER=""' '-DBRAID_CUBLASLT_FOLDER=""')
   case $1 in
-    *.cu) nvcc "${includes[@]}" -arch=sm_90 -ptx "$1" -o "$work/$(basename "$1").ptx" ;;
+    *.cu) nvcc "${includes[@]}" -arch=sm_90 -ptx -G "$1" -o "$work/$(basename "$1").ptx" ;;
     *) "${CXX:-g++}" "${includes[@]}" -fsyntax-only "$1" ;;
   esac
 }

@@ -182,14 +182,14 @@ class NodeGradient final : public GradientContext {
 
 /// Element i of a floating or integer array, as double.
 inline double element(const Array& array, std::int64_t i) {
-  const auto at = static_cast<std::size_t>(i);
+  const auto at = [&]<class T>(T) { return reinterpret_cast<const T*>(array.data())[i]; };
   switch (array.dtype()) {
-    case DType::f32: return static_cast<double>(array.as<float>()[at]);
-    case DType::f64: return array.as<double>()[at];
-    case DType::f16: return static_cast<double>(static_cast<float>(array.as<Half>()[at]));
-    case DType::bf16: return static_cast<double>(static_cast<float>(array.as<BFloat16>()[at]));
-    case DType::i32: return array.as<std::int32_t>()[at];
-    case DType::u8: return array.as<std::uint8_t>()[at];
+    case DType::f32: return at(float{});
+    case DType::f64: return at(double{});
+    case DType::f16: return static_cast<float>(at(Half{}));
+    case DType::bf16: return static_cast<float>(at(BFloat16{}));
+    case DType::i32: return at(std::int32_t{});
+    case DType::u8: return at(std::uint8_t{});
   }
   return 0;
 }

@@ -110,6 +110,11 @@ TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to neares
 
 TEST_CASE("gradient rules agree with central differences in f64") {
   constexpr double kEpsilon = 1e-6, kAbsolute = 1e-5, kRelative = 1e-3;
+#ifdef NDEBUG
+  constexpr std::int64_t kStride = 1;
+#else
+  constexpr std::int64_t kStride = 7;  // every element takes minutes
+#endif
   for (const OpRow& row : op_table()) {
     if (row.differentiable.empty()) continue;
     CAPTURE(describe(row));
@@ -132,7 +137,7 @@ TEST_CASE("gradient rules agree with central differences in f64") {
       const Array analytic = interpreter.read(gradient.gradient(i));
       Array& input = inputs[static_cast<std::size_t>(i)];
       REQUIRE(analytic.shape() == input.shape());
-      for (std::int64_t e = 0; e < input.size(); ++e) {
+      for (std::int64_t e = 0; e < input.size(); e += kStride) {
         double& x = input.as<double>()[static_cast<std::size_t>(e)];
         const double before = x;
         x = before + kEpsilon;

@@ -78,7 +78,7 @@ bool is_divided(const Op& op, const std::vector<Array>& inputs, Split split, int
 
 }  // namespace
 
-TEST_CASE("an op computes the same however its inputs are split") {
+TEST_CASE("an op computes the same however its inputs are split" * doctest::skip(kThreadsOnly)) {
   int cases = 0, divided = 0;
   for (const OpRow& row : op_table()) {
     // Its statistics are those of a shard; what comes of it is tested below. Others are what steps are divided into.

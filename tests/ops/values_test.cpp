@@ -161,7 +161,7 @@ TEST_CASE("conv2d does not flip its filter") {
         std::vector<float>{4, 18, 36, 77});
 }
 
-TEST_CASE("the portable convolution is the definition of a convolution") {
+TEST_CASE("the portable convolution is the definition of a convolution" * doctest::skip(kThreadsOnly)) {
   for (const OpRow& row : op_table()) {
     const auto* conv = dynamic_cast<const ops::Conv2d*>(row.op.get());
     if (conv == nullptr) continue;

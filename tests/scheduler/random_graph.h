@@ -56,12 +56,12 @@ inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
 }
 
 /// How many random cases a test looks at of those that it has. With sanitizers, or where code is not optimised, a
-/// twentieth: there the paths through the code matter more than the cases.
+/// fiftieth: there the paths through the code matter more than the cases.
 constexpr int some_of(int cases) {
 #ifdef NDEBUG
   return cases;
 #else
-  return cases / 20;
+  return cases / 50;
 #endif
 }
 

@@ -61,9 +61,6 @@ function(braid_library folder)
   # test replaces those of CUDA.
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
   set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  if(BRAID_SANITIZE)  # tests spend their time in them
-    set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O1)
-  endif()
   foreach(backend CUDA MPI NCCL)
     string(TOLOWER ${backend} subfolder)
     file(GLOB_RECURSE backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cpp

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -197,6 +198,24 @@ TEST_CASE("a failure to save is thrown by the next save, and by finish") {
   begin();
   CHECK(contains(error_of<Error>([&] { checkpoints.finish(); }), "none/model.safetensors"));
   CHECK_NOTHROW(checkpoints.finish());
+}
+
+TEST_CASE("a checkpoint for which no thread can be started is an error that says so, and the next one is written") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {.last = 2, .best = 0});
+  pthread_attr_t usual, too_large;
+  pthread_getattr_default_np(&usual);
+  pthread_attr_init(&too_large);
+  pthread_attr_setstacksize(&too_large, std::size_t{1} << 50);
+  pthread_setattr_default_np(&too_large);
+  const std::string error = error_of<DeviceError>([&] { save(checkpoints, folder.path(), 1); });
+  pthread_setattr_default_np(&usual);
+  CHECK(contains(error, "cannot start a thread for writing a checkpoint"));
+  CHECK_NOTHROW(checkpoints.finish());
+  save(checkpoints, folder.path(), 2);
+  CHECK(newest(folder.path()) == 2);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&too_large);
 }
 
 TEST_CASE("a folder for checkpoints that cannot be made or written is an error at once") {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/start_thread.h"
 #include "train/checkpoint/files.h"
 
 namespace braid {
@@ -57,24 +58,23 @@ CheckpointFolder::CheckpointFolder(fs::path folder, const Retention& retention)
   static_cast<void>(AtomicFile(path_of(folder_, 0)));
 }
 
-CheckpointFolder::~CheckpointFolder() {
-  if (writing_.valid()) writing_.wait();
-}
-
 void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoint model) {
   finish();
-  writing_ = std::async(std::launch::async,
-                        [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
-                          write(folder_, checkpoint, model_path, model, scores, retention_);
-                        });
+  std::packaged_task<void()> writing(
+      [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
+        write(folder_, checkpoint, model_path, model, scores, retention_);
+      });
+  std::future<void> written = writing.get_future();
+  writer_ = start_thread<std::jthread>("writing a checkpoint", std::move(writing));
+  written_ = std::move(written);
 }
 
 bool CheckpointFolder::busy() const {
-  return writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  return written_.valid() && written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
 void CheckpointFolder::finish() {
-  if (writing_.valid()) writing_.get();
+  if (written_.valid()) written_.get();
 }
 
 fs::path CheckpointFolder::path_of(const fs::path& folder, std::int64_t step) {

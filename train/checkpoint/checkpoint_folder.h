@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "train/checkpoint/safetensors.h"
@@ -32,7 +33,7 @@ class CheckpointFolder {
   /// Makes the folder. Throws Error if that cannot be done.
   CheckpointFolder(std::filesystem::path folder, const Retention& retention);
   /// Waits until the last checkpoint is written.
-  ~CheckpointFolder();
+  ~CheckpointFolder() = default;
 
   /// Begins to write a checkpoint, and after it the model, if there is one, in another file; then removes checkpoints
   /// that need not be kept. Waits first until the one before is written, and throws Error if that failed.
@@ -61,7 +62,8 @@ class CheckpointFolder {
   std::filesystem::path folder_;
   Retention retention_;
   std::map<std::int64_t, double> scores_;  // by step
-  std::future<void> writing_;
+  std::future<void> written_;
+  std::jthread writer_;
 };
 
 }  // namespace braid

@@ -171,6 +171,17 @@ class PrimitiveKernel final : public Kernel {
 /// races cannot see.
 inline std::mutex build_mutex;
 
+/// Lets oneDNN generate the code of its own matrix product. Else the first primitive that uses it does so when it runs,
+/// and crashes if there is no memory by then.
+inline void generate_matrix_product() {
+  static const dnnl_status_t generated = [] {
+    const float a[4] = {}, b[4] = {};  // a vector would use other code
+    float c[4];
+    return dnnl_sgemm('N', 'N', 2, 2, 2, 1.0f, a, 2, b, 2, 0.0f, c, 2);
+  }();
+  static_cast<void>(generated);
+}
+
 /// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN has no
 /// implementation.
 template <class Build>
@@ -185,6 +196,7 @@ std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build)
   constexpr std::size_t kCodeBytes = std::size_t{64} << 20;
   check_free_memory("code for a convolution or matrix product", kCodeBytes);
   const OneThread limit;
+  generate_matrix_product();
   try {
     auto kernel = std::make_unique<PrimitiveKernel>(spec.width);
     build(*kernel);

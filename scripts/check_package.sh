@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that a project with headers named like Braid's (tests/package) can use Braid: found by find_package, found by
-# pkg-config, and added as a folder; the last also compiles every header for users alone. The programs of docs/cpp are
+# pkg-config, and added as a folder; the last also compiles all headers for users. The programs of docs/cpp are
 # built likewise, and run under sanitizers. Compilers are GCC and, if it is there, Clang; the longest parts take one of them,
 # because Braid's own build compiles the same with GCC.
 #
@@ -41,7 +41,7 @@ else
   echo 'skipped (not installed)'
 fi
 
-echo "-- add_subdirectory, every header alone, $compiler"
+echo "-- add_subdirectory, all headers, $compiler"
 cmake -S tests/package -B "$work/added" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DBRAID_SOURCE="$PWD" \
   -DBRAID_CUDA=OFF -DBRAID_ONEDNN=OFF >"$work/log"
-cmake --build "$work/added" --target each_header
+cmake --build "$work/added" --target all_headers

@@ -9,7 +9,7 @@
 namespace braid {
 
 /// (1 − weight)·x[first] + weight·x[last]
-struct Sample {
+struct PixelPair {
   std::int64_t first, last;
   double weight;
 
@@ -27,7 +27,7 @@ struct ResampledAxis {
   double step;
   Interpolation mode;
 
-  BRAID_HOST_DEVICE Sample operator()(std::int64_t out) const {
+  BRAID_HOST_DEVICE PixelPair operator()(std::int64_t out) const {
     if (mode == Interpolation::nearest) {
       const auto place = static_cast<std::int64_t>(static_cast<float>(out) * static_cast<float>(step));
       const std::int64_t in = place < input ? place : input - 1;
@@ -54,9 +54,9 @@ struct ResampledAxis {
 template <class F>
 BRAID_HOST_DEVICE void for_outputs_over(const ResampledAxis& axis, std::int64_t in, const F& f) {
   for (std::int64_t out = axis.begin_over(in); out < axis.output; ++out) {
-    const Sample sample = axis(out);
-    if (sample.first > in) return;
-    f(out, sample.weight_of(in));
+    const PixelPair pair = axis(out);
+    if (pair.first > in) return;
+    f(out, pair.weight_of(in));
   }
 }
 

@@ -24,11 +24,11 @@ Implementations make_interpolate(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const ops::InterpolateAttributes& options = spec.attributes<ops::Interpolate>();
     const Resampling g(options, spec.inputs[0].shape, spec.outputs[0].shape);
-    std::vector<Sample> columns;
+    std::vector<PixelPair> columns;
     for (std::int64_t q = 0; q < g.w.output; ++q) columns.push_back(g.w(q));
     return function_kernel([g, columns, width = spec.width](auto inputs, auto outputs) {
       parallel_for_rows(width, g.images, g.h.output, g.w.output * g.channels, [&](auto image, auto p, auto number) {
-        const Sample rows = g.h(p);
+        const PixelPair rows = g.h(p);
         const T* const x = at<const T>(inputs, 0) + image * g.h.input * g.w.input * g.channels;
         const T *upper = x + rows.first * g.w.input * g.channels, *lower = x + rows.last * g.w.input * g.channels;
         T* y = at<T>(outputs, 0) + number * g.w.output * g.channels;

@@ -25,10 +25,10 @@ struct Uses {
   }
 };
 
-/// Bytes in use at every time.
-class Profile {
+/// Bytes of live values at every time.
+class LiveBytes {
  public:
-  explicit Profile(std::size_t times) : bytes_(times) {}
+  explicit LiveBytes(std::size_t times) : bytes_(times) {}
 
   void add(std::int32_t begin, std::int32_t end, std::int64_t bytes) {
     for (std::int32_t time = begin; time <= end; ++time) bytes_[time] += bytes;
@@ -51,7 +51,7 @@ class RecomputeChooser {
  public:
   RecomputeChooser(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
                    std::vector<ValueId>& chosen)
-      : graph_(graph), costs_(costs), chosen_(chosen), profile_(0) {
+      : graph_(graph), costs_(costs), chosen_(chosen), live_bytes_(0) {
     measure(current.graph, plan);
     collect_uses(current);
     for (const ValueId value : chosen) uses_[value].chosen = true;
@@ -59,8 +59,8 @@ class RecomputeChooser {
 
   bool run(std::int64_t excess) {
     const std::size_t before = chosen_.size();
-    const std::int64_t target = profile_.peak() - excess;
-    while (profile_.peak() > target && choose_one()) {
+    const std::int64_t target = live_bytes_.peak() - excess;
+    while (live_bytes_.peak() > target && choose_one()) {
     }
     return chosen_.size() > before;
   }
@@ -81,9 +81,9 @@ class RecomputeChooser {
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       time_.push_back(graph.node(id).is_view ? -1 : lifetimes.rank(id));
     }
-    profile_ = Profile(lifetimes.ranks());
+    live_bytes_ = LiveBytes(lifetimes.ranks());
     for (const ValueBlock& block : lifetimes.blocks()) {
-      profile_.add(std::max(0, block.begin), std::min(block.end, lifetimes.ranks() - 1), block.bytes);
+      live_bytes_.add(std::max(0, block.begin), std::min(block.end, lifetimes.ranks() - 1), block.bytes);
     }
   }
 
@@ -128,8 +128,8 @@ class RecomputeChooser {
   /// Chooses the best value that lowers the bytes in use at the peak without making another peak. False if there is
   /// none.
   bool choose_one() {
-    const std::int32_t time = profile_.peak_time();
-    const std::int64_t peak = profile_.peak();
+    const std::int32_t time = live_bytes_.peak_time();
+    const std::int64_t peak = live_bytes_.peak();
     std::vector<Trial> trials;
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
       const Uses& now = uses_[id];
@@ -141,7 +141,7 @@ class RecomputeChooser {
     std::ranges::stable_sort(trials, std::ranges::greater(), &Trial::merit);
     for (Trial& trial : trials) {
       exchange(trial);
-      if (profile_.peak() <= peak) {
+      if (live_bytes_.peak() <= peak) {
         for (const auto& [id, before] : trial.changes) {
           if (uses_[id].chosen && !before.chosen) chosen_.push_back(id);
         }
@@ -171,8 +171,8 @@ class RecomputeChooser {
   /// Makes the changes of a trial, or takes them back.
   void exchange(Trial& trial) {
     for (auto& [id, other] : trial.changes) {
-      profile_.add(uses_[id], -bytes(id));
-      profile_.add(other, bytes(id));
+      live_bytes_.add(uses_[id], -bytes(id));
+      live_bytes_.add(other, bytes(id));
       std::swap(uses_[id], other);
     }
   }
@@ -226,7 +226,7 @@ class RecomputeChooser {
   const Costs& costs_;
   std::vector<ValueId>& chosen_;
   std::vector<std::int32_t> time_;  // per node of the planned graph; -1 for views
-  Profile profile_;
+  LiveBytes live_bytes_;
   std::vector<Uses> uses_;              // per recorded value
   std::vector<NodeId> overwritten_by_;  // per recorded value
   std::vector<NodeId> first_backward_;  // per recorded value: its first backward reader

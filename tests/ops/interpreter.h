@@ -180,13 +180,6 @@ class NodeGradient final : public GradientContext {
   std::vector<ValueId> gradients_;
 };
 
-/// ThreadSanitizer takes minutes for some test cases that run on one thread, and has nothing to find in them.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kThreadsOnly = true;
-#else
-constexpr bool kThreadsOnly = false;
-#endif
-
 /// Element i of a floating or integer array, as double.
 inline double element(const Array& array, std::int64_t i) {
   const auto at = [&]<class T>(T) { return reinterpret_cast<const T*>(array.data())[i]; };

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "core/hash.h"
+#include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/rounding.h"
 
@@ -31,9 +32,7 @@ std::vector<TypedRow> rows_in(std::initializer_list<DType> dtypes) {
     for (const DType dtype : dtypes) {
       if (computed_in(dtype) == dtype || has_low_precision(row)) types.push_back(dtype);
     }
-#ifndef NDEBUG
-    if (!types.empty()) types = {types[list.size() % types.size()]};
-#endif
+    if (!kEveryCase && !types.empty()) types = {types[list.size() % types.size()]};
     for (const DType dtype : types) list.push_back({row, dtype});
   }
   return list;
@@ -110,11 +109,7 @@ TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to neares
 
 TEST_CASE("gradient rules agree with central differences in f64" * doctest::skip(kThreadsOnly)) {
   constexpr double kEpsilon = 1e-6, kAbsolute = 1e-5, kRelative = 1e-3;
-#ifdef NDEBUG
-  constexpr std::int64_t kStride = 1;
-#else
-  constexpr std::int64_t kStride = 7;  // every element takes minutes
-#endif
+  constexpr std::int64_t kStride = kEveryCase ? 1 : 7;  // every element takes minutes
   for (const OpRow& row : op_table()) {
     if (row.differentiable.empty()) continue;
     CAPTURE(describe(row));

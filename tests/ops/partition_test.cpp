@@ -14,6 +14,7 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/optimizer.h"
+#include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 #include "tests/ops/rounding.h"

@@ -15,6 +15,7 @@
 #include "ops/optimizer.h"
 #include "ops/pool.h"
 #include "ops/reshape.h"
+#include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 

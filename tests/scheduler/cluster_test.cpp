@@ -47,7 +47,7 @@ TEST_CASE("known clusters have devices and links, and others are an error that l
 namespace {
 
 Problem problem_of(std::uint64_t seed) {
-  const testing::RandomStep step = testing::random_step(seed);
+  const scheduler::testing::RandomStep step = scheduler::testing::random_step(seed);
   return make_problem(step.graph, step.costs, 3, step.capacity);
 }
 

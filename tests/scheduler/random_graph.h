@@ -10,6 +10,7 @@
 
 #include "core/random.h"
 #include "scheduler/plan.h"
+#include "tests/effort.h"
 
 namespace braid::scheduler::testing {
 
@@ -55,15 +56,7 @@ inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
   return costs;
 }
 
-/// How many random cases a test looks at of those that it has. With sanitizers, or where code is not optimised, a
-/// fiftieth: there the paths through the code matter more than the cases.
-constexpr int some_of(int cases) {
-#ifdef NDEBUG
-  return cases;
-#else
-  return cases / 50;
-#endif
-}
+using braid::testing::some_of;
 
 struct RandomStep {
   StepGraph graph;

@@ -15,9 +15,11 @@
 #include "models/resnet.h"
 #include "runtime/agreement.h"
 #include "runtime/session.h"
+#include "tests/effort.h"
 #include "train/optimizer.h"
 
 using namespace braid;
+using namespace braid::testing;
 
 namespace {
 
@@ -154,15 +156,6 @@ double relative_distance(const Result& a, const Result& b) {
   return std::sqrt(difference / norm);
 }
 
-/// Whether the next case is checked. With sanitizers, or where code is not optimised, a fourth of them is.
-bool is_checked([[maybe_unused]] int& cases) {
-#ifdef NDEBUG
-  return true;
-#else
-  return cases++ % 4 == 0;
-#endif
-}
-
 }  // namespace
 
 constexpr Link kFast{.units = 1}, kSlow{.latency_seconds = 1e-4, .bytes_per_second = 2e8};
@@ -173,7 +166,7 @@ TEST_CASE("in exact mode a training has the same bits on any number of ranks") {
     const Result alone = train({.shards = shards, .dtype = dtype}, nullptr);
     for (const int ranks : all_ranks) {
       for (const auto& [streams, bytes, link] : {std::tuple{1, 40'000, kSlow}, {2, 1, kFast}, {4, 25 << 20, kFast}}) {
-        if (!is_checked(cases)) continue;
+        if (!kEveryCase && cases++ % 4 != 0) continue;
         CAPTURE(shards);
         CAPTURE(ranks);
         CAPTURE(streams);
@@ -239,7 +232,7 @@ TEST_CASE("ranks that hold pieces of parameters and moments train as those that 
     }
     for (const Row& row :
          {Row{2, Sharded::optimizer, 1, 1}, {3, Sharded::parameters, 2, 2}, {4, Sharded::parameters, 1, 1}}) {
-      if (!is_checked(cases)) continue;
+      if (!kEveryCase && cases++ % 4 != 0) continue;
       CAPTURE(row.ranks);
       for (const Result& result : train_on_ranks({.ranks = row.ranks,
                                   .shards = 12,

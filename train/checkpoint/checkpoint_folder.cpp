@@ -64,9 +64,8 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
       [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
         write(folder_, checkpoint, model_path, model, scores, retention_);
       });
-  std::future<void> written = writing.get_future();
+  written_ = writing.get_future();
   writer_ = start_thread<std::jthread>("writing a checkpoint", std::move(writing));
-  written_ = std::move(written);
 }
 
 bool CheckpointFolder::busy() const {
@@ -74,7 +73,9 @@ bool CheckpointFolder::busy() const {
 }
 
 void CheckpointFolder::finish() {
-  if (written_.valid()) written_.get();
+  if (!writer_.joinable()) return;
+  writer_.join();
+  written_.get();
 }
 
 fs::path CheckpointFolder::path_of(const fs::path& folder, std::int64_t step) {

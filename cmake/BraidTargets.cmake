@@ -33,7 +33,7 @@ if(BRAID_SANITIZE)
   add_link_options(-fsanitize=${BRAID_SANITIZE})
 endif()
 
-# Compiles the sources of a target two dozen at a time: short files spend most of their time on the headers that all of
+# Compiles the sources of a target a dozen at a time: short files spend most of their time on the headers that all of
 # them include. Listing the users of the heaviest header, JSON's, first compiles it the least often.
 function(braid_compile_together target)
   if(NOT BRAID_UNITY)
@@ -49,7 +49,7 @@ function(braid_compile_together target)
   endforeach()
   list(REMOVE_ITEM sources "" ${users})
   list(PREPEND sources ${users})
-  set_target_properties(${target} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
 # One folder, one library: a library contains every source of its folder. Without CUDA, unavailable.cpp replaces a

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char *kTraining = "training", *kLosses = "losses";
-constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+constexpr const char *kState = "training", *kLosses = "losses";
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 json pairs_of(const auto& pairs) {
   json list = json::array();
@@ -30,7 +30,7 @@ template <class Add>
 void read_pairs(const JsonPart& list, const Add& add) {
   for (const JsonPart& pair : list.list()) {
     pair.check_size(2);
-    add(pair.list()[0].integer(0, kLargest), pair.list()[1].number(std::numeric_limits<double>::lowest()));
+    add(pair.list()[0].integer(0, kMost), pair.list()[1].number(std::numeric_limits<double>::lowest()));
   }
 }
 
@@ -45,7 +45,7 @@ void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
   if (rank(session_.parallel()) == 0) {
     checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
   }
-  folder.truncate_metrics(begin(folder.checkpoints_path(), kLargest, progress, row));
+  folder.truncate_metrics(begin(folder.checkpoints_path(), kMost, progress, row));
   require_same_text(session_.parallel(), message("step ", result_.steps), "the newest checkpoint");
 }
 
@@ -72,7 +72,7 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
 Checkpoint Job::checkpoint(const RunFolder& folder) {
   Checkpoint checkpoint{.step = result_.steps, .tensors = checkpoint_tensors(), .metadata = layout_metadata()};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
-  checkpoint.metadata[kTraining] = json{
+  checkpoint.metadata[kState] = json{
       {"step", result_.steps},
       {"updates", learner_.optimizer().updates()},
       {"accumulated", learner_.optimizer().accumulated() ? 1 : 0},
@@ -94,21 +94,21 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
 }
 
 std::uint64_t Job::restore(const SafeTensors& file) {
-  const auto text = file.metadata().find(kTraining);
+  const auto text = file.metadata().find(kState);
   BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
   try {
     const json parsed = parse_json(text->second);
-    return restore({parsed, kTraining}, file);
+    return restore({parsed, kState}, file);
   } catch (const JsonError& error) {
     throw DataError(message(file.path(), ": damaged state of the training: ", error.what()));
   }
 }
 
 std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
-  const std::int64_t step = state["step"].integer(0, kLargest);
+  const std::int64_t step = state["step"].integer(0, kMost);
   BRAID_CHECK(step <= total_steps_, DataError, file.path(), ": the training has done ", plural(step, "step"),
               ", more than the ", total_steps_, " that the config asks for");
-  Epoch epoch{.number = state["epoch"].integer(0, kLargest),
+  Epoch epoch{.number = state["epoch"].integer(0, kMost),
               .images = state["images"].integer(0, std::numeric_limits<std::int64_t>::max()),
               .loss_sum = state["loss_sum"].number(0),
               .hits = state["hits"].number(0),
@@ -116,7 +116,7 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const bool in_epoch = state["in_epoch"].integer(0, 1) == 1;
   const std::int64_t batches = train_loader_.batches(), done = step - (epoch.number - 1) * batches;
   const bool fits = in_epoch ? done >= 0 && done <= batches : step == epoch.number * batches;
-  BRAID_CHECK(fits && state["batches"].integer(0, kLargest) == batches, DataError, file.path(),
+  BRAID_CHECK(fits && state["batches"].integer(0, kMost) == batches, DataError, file.path(),
               ": does not fit epochs of ", plural(batches, "batch", "es"),
               ": continue with the data and the batch size of before");
   std::map<std::int64_t, double> scores;
@@ -126,16 +126,16 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   read_pairs(state["test_losses"], [&](std::int64_t at, double loss) { losses.tests.emplace_back(at, loss); });
   read_pairs(state["scores"], [&](std::int64_t at, double score) { scores[at] = score; });
   const bool accumulated = state["accumulated"].integer(0, 1) == 1;
-  const auto updates = static_cast<std::int32_t>(state["updates"].integer(0, kLargest));
+  const auto updates = static_cast<std::int32_t>(state["updates"].integer(0, kMost));
   const auto metrics_bytes =
       static_cast<std::uint64_t>(state["metrics_bytes"].integer(0, std::numeric_limits<std::int64_t>::max()));
   std::optional<double> best_score;
   if (!state["best_score"].json.is_null())
     best_score = state["best_score"].number(std::numeric_limits<double>::lowest());
-  const std::int64_t worse_tests = state["worse_tests"].integer(0, kLargest);
+  const std::int64_t worse_tests = state["worse_tests"].integer(0, kMost);
   const std::vector<JsonPart> plateau = state["plateau"].list();
   state["plateau"].check_size(2);
-  const LearningRate::Plateau tests{plateau[0].integer(0, kLargest), plateau[1].integer(0, kLargest)};
+  const LearningRate::Plateau tests{plateau[0].integer(0, kMost), plateau[1].integer(0, kMost)};
   load_tensors(file, session_, learner_.model().tensors());
   load_tensors(file, session_, learner_.training_states(), kTrainingPrefix);
 

@@ -53,7 +53,7 @@ fuzz() {
   # Inputs are short, which keeps the readers fast. So is the stack, so that recursion as deep as an input overflows it.
   ulimit -S -s 1024
   # shellcheck disable=SC2086  # several options
-  "build/fuzz/bin/fuzz_$format" $amount -max_len=4096 -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+  "build/fuzz/bin/fuzz_$format" $amount -max_len=4096 -timeout=60 -rss_limit_mb=1024 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/failures/$format-" "$inputs" "$seeds" >"$log" 2>&1 || status=$?
   if [[ $amount == -runs=* ]]; then rm -r "$inputs"; fi
   if ((status == 0)); then

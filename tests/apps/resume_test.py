@@ -13,8 +13,17 @@ import unittest
 from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, png
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EPOCHS, STEPS = 200, 600  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
-FIXED = ("--set", "width=1", "--set", "streams=2", "--set", f"train.epochs={EPOCHS}", "--set", f"eval.every_n_epochs={EPOCHS}")
+STEPS = 240  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
+
+
+def for_steps(in_epoch):
+    """Settings of a training of STEPS steps or a few more, with so many in an epoch."""
+    epochs = -(-STEPS // in_epoch)
+    settings = ("width=1", "streams=2", f"train.epochs={epochs}", f"eval.every_n_epochs={epochs}", "train.log_interval=1")
+    return tuple(word for setting in settings for word in ("--set", setting))
+
+
+FIXED = for_steps(3)
 
 
 class Resume(CommandTest):
@@ -122,9 +131,9 @@ class Resume(CommandTest):
             (self.folder / f"{name}.yaml").write_text(
                 f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
                 "train: {batch_size: 8, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
-            steps = EPOCHS * (4 if number == 0 else 7)
-            self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *FIXED).returncode, 0)
-            status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *FIXED)
+            settings = for_steps(4 if number == 0 else 7)
+            self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
+            status, output = self.train_until("step 6/", signal.SIGTERM, f"{name}.yaml", *settings)
             self.assertEqual(status, 128 + signal.SIGTERM, output)
             result = self.braid("train", "--resume", f"runs/{name}-2", "-q")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -139,18 +148,18 @@ class Resume(CommandTest):
         self.assertEqual(prediction["classes"][0]["class"], "nein")
 
     def test_sigusr1_saves_and_goes_on(self):
-        steps = 625  # one epoch, after which there is a checkpoint anyway
-        status, output = self.train_until(f"step 2/{steps}", signal.SIGUSR1, "tiny.yaml", "--set", "train.epochs=1",
-                                          "--set", f"data.size={32 * steps}")
+        # One epoch, after which there is a checkpoint anyway.
+        status, output = self.train_until(f"step 2/{STEPS}", signal.SIGUSR1, "tiny.yaml", "--set", "train.epochs=1",
+                                          "--set", f"data.size={32 * STEPS}")
         self.assertEqual(status, 0, output)
         saved = sorted(int(path.stem.split("-")[1]) for path in (self.runs / "tiny-1/checkpoints").iterdir())
         self.assertEqual(len(saved), 2)
         self.assertLess(saved[0], saved[1])
-        self.assertEqual(saved[1], steps)
+        self.assertEqual(saved[1], STEPS)
 
     def test_an_evolution_goes_on_after_a_kill(self):
         (self.folder / "paths.yaml").write_text(PATHNET)
-        settings = ("--set", "evolution.threshold=1", "--set", "optimizer.lr=0.000001", "--set", "evolution.max_generations=300")
+        settings = ("--set", "evolution.threshold=1", "--set", "optimizer.lr=0.000001", "--set", "evolution.max_generations=100")
         self.assertEqual(self.braid("train", "paths.yaml", "-q", *settings).returncode, 0)
         status, output = self.train_until("task B: generation 20", signal.SIGKILL, "paths.yaml", *settings)
         self.assertEqual(status, -signal.SIGKILL, output)

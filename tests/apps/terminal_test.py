@@ -97,7 +97,7 @@ class Terminal(CommandTest):
     def test_one_job_has_one_line_at_any_width(self):
         for columns in (1, 40, 60, 80, 200):
             with self.subTest(columns=columns):
-                run = Run(self, self.ENDLESS, columns)
+                run = Run(self, self.ENDLESS, columns, frames=40)
                 lines = run.finish()
                 self.assertTrue(lines[0].startswith("lenet5 ("), lines[0])
                 self.check_epochs(lines)
@@ -133,7 +133,7 @@ class Terminal(CommandTest):
         for arguments in (self.ENDLESS, self.ENDLESS_JOBS):
             for reflows in (True, False):
                 with self.subTest(arguments=arguments, reflows=reflows):
-                    run = Run(self, arguments, 200, reflows=reflows, widths=[60, 40, 80, 30, 120])
+                    run = Run(self, arguments, 200, reflows=reflows, frames=40, widths=[60, 40, 80, 30, 120])
                     run.finish()
                     self.assertLess(max(len(block[0]) for block in run.blocks if "acc" not in block[0]), 60)
                     self.assertTrue(any("images/s" in block[0] for block in run.blocks))

@@ -92,7 +92,8 @@ class PlanPage(InBrowser):
             self.assertIn("Plan: ", next(e for e in page.elements if e["tag"] == "title")["text"])
 
     def test_the_page_of_a_plan_for_ranks_shows_communication_and_how_the_step_scales(self):
-        scaling = self.plan("tiny.yaml", "--ranks", 16, "--cluster", "ethernet_25g", "--svg", "plan.svg")["scaling"]
+        scaling = self.plan("tiny.yaml", "--policy", "round_robin", "--ranks", 16, "--cluster", "ethernet_25g", "--svg",
+                            "plan.svg")["scaling"]
         page, data = self.browse(), self.data()
         self.check_shown(page, data)
         rows = [e["text"] for e in page.of_class("row-name")]

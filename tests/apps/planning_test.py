@@ -15,10 +15,8 @@ from command import BRAID, JOBS, LIMIT, CommandTest
 
 class Planning(CommandTest):
     def test_ranks_of_a_cluster(self):
-        settings = ("--set", "model.name=mlp", "--batch-size", "16", "--policy", "critical_path")
-
         def plan(*arguments):
-            return self.braid("plan", self.config, *settings, *arguments)
+            return self.braid("plan", self.config, "--batch-size", "16", "--policy", "round_robin", *arguments)
 
         result = plan("--ranks", "16", "--cluster", "ethernet_25g", "--json")
         self.assertEqual((result.returncode, result.stderr), (0, ""))

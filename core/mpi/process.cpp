@@ -14,11 +14,12 @@ namespace braid::mpi {
 
 void Pauses::pause(std::chrono::nanoseconds test) {
   // A test that takes long has moved data, and the next one will probably do so too.
-  constexpr std::chrono::microseconds kMoved{5}, kLongYield{100};
+  constexpr std::chrono::microseconds kMoved{15}, kLongYield{100};
   constexpr int kYields = 50, kSleeps = 1000;
-  constexpr double kFirst = 10, kLongest = 200, kGrowth = 1.2;
+  constexpr double kFirst = 10, kLongest = 1000, kGrowth = 1.2;
   if (test > kMoved) {
-    restart();
+    idle_tests_ = 0;
+    microseconds_ /= 2;
     if (sleeps_ == 0) return;
   }
   if (sleeps_ == 0 && idle_tests_ < kYields) {
@@ -29,7 +30,7 @@ void Pauses::pause(std::chrono::nanoseconds test) {
     return;
   }
   sleeps_ = std::max(sleeps_ - 1, 0);
-  microseconds_ = microseconds_ == 0 ? kFirst : std::min(microseconds_ * kGrowth, kLongest);
+  microseconds_ = std::clamp(microseconds_ * kGrowth, kFirst, kLongest);
   std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds_));
 }
 

@@ -12,9 +12,9 @@
 namespace braid::mpi {
 
 /// Asks MPI again and again whether something has finished: at first at once, then with pauses that grow while nothing
-/// moves. The pauses leave the core to the threads that compute. A thread that yields to one of them on the same core
-/// gets the core back milliseconds later, one that sleeps as soon as it wakes up: after such a yield, the next pauses
-/// are sleeps.
+/// moves, and halve when something does. The pauses leave the core to the threads that compute. A thread that yields to
+/// one of them on the same core gets the core back milliseconds later, one that sleeps as soon as it wakes up: after
+/// such a yield, the next pauses are sleeps.
 class Pauses {
  public:
   /// For another thing.

@@ -131,9 +131,10 @@ class Resume(CommandTest):
             (self.folder / f"{name}.yaml").write_text(
                 f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
                 "train: {batch_size: 8, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
-            settings = for_steps(4 if number == 0 else 7)
+            in_epoch, steps = ((4, 240), (7, 245))[number]
+            settings = for_steps(in_epoch)
             self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
-            status, output = self.train_until("step 6/", signal.SIGTERM, f"{name}.yaml", *settings)
+            status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *settings)
             self.assertEqual(status, 128 + signal.SIGTERM, output)
             result = self.braid("train", "--resume", f"runs/{name}-2", "-q")
             self.assertEqual((result.returncode, result.stderr), (0, ""))

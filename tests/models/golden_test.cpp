@@ -11,6 +11,7 @@
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/data/files.h"
+#include "tests/source_dir.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer.h"
 
@@ -58,7 +59,7 @@ constexpr double kBackward = 1e-3;
 // training changed in a weight counts at least for this part of the weight: rounding is a part of the whole.
 constexpr double kFloor = 1e-3;
 
-std::string path_of(const Row& row) { return message(BRAID_SOURCE_DIR "/tests/golden/", row.file, ".safetensors"); }
+std::string path_of(const Row& row) { return message(source_dir(), "/tests/golden/", row.file, ".safetensors"); }
 
 /// The arrays of a golden file, in a context of their own: so the reader of checkpoints finds out whether the file has
 /// exactly those that the model asks for.

@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/data/files.h"
+#include "tests/source_dir.h"
 #include "tests/train/single_job.h"
 #include "train/config/tree.h"
 #include "train/pathnet/config.h"
@@ -491,7 +492,7 @@ TEST_CASE("damaged configs are config errors and never crash") {
 
 TEST_CASE("the configs of the repository are valid") {
   int count = 0;
-  for (const auto& file : std::filesystem::directory_iterator(BRAID_SOURCE_DIR "/configs")) {
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/configs")) {
     CAPTURE(file.path().string());
     CHECK_NOTHROW((read_pathnet_config(file.path()) ? void() : void(read_run_config(file.path()))));
     ++count;

@@ -20,6 +20,7 @@
 #include "ops/cuda/cudnn/convolution_plans.h"
 #include "runtime/session.h"
 #include "scheduler/costs/known_devices.h"
+#include "tests/source_dir.h"
 
 namespace braid::testing {
 namespace {
@@ -218,7 +219,7 @@ TEST_CASE("cuDNN has deterministic plans for every convolution of the zoo") {
 }
 
 TEST_CASE("the description of the H200 is the one that tests use") {
-  std::ifstream file(BRAID_SOURCE_DIR "/tests/data/h200_device_properties.json");
+  std::ifstream file(source_dir() + "/tests/data/h200_device_properties.json");
   std::stringstream text;
   text << file.rdbuf();
   DeviceInfo device = scheduler::known_device("h200");

@@ -10,7 +10,8 @@ constexpr bool kEveryCase = true;
 constexpr bool kEveryCase = false;
 #endif
 
-/// ThreadSanitizer takes minutes for some test cases that run on one thread, and has nothing to find in them.
+/// ThreadSanitizer takes minutes for some test cases, and has nothing to find in them: they run on one thread, or run
+/// kernels that others run on several.
 #ifdef __SANITIZE_THREAD__
 constexpr bool kThreadsOnly = true;
 #else

@@ -13,7 +13,7 @@ import unittest
 from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, png
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STEPS = 240  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
+STEPS = 120  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
 
 
 def for_steps(in_epoch):
@@ -33,16 +33,16 @@ class Resume(CommandTest):
 
     def train_until(self, text, sent, *arguments):
         """Trains, and sends a signal once a line contains the text. Returns the exit status and the rest of the output."""
-        process = subprocess.Popen([BRAID, "train", *map(str, arguments)], cwd=self.folder, text=True,
+        process = subprocess.Popen([BRAID, "train", *map(str, arguments)], cwd=self.folder, bufsize=0,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pipesize=4096)
         self.addCleanup(process.kill)
         for line in process.stdout:
-            if text in line:
+            if text.encode() in line:
                 process.send_signal(sent)
                 break
         else:
             self.fail(f"no line contains '{text}'")
-        output = process.stdout.read()
+        output = process.stdout.read().decode()
         process.stdout.close()
         return process.wait(LIMIT), output
 
@@ -131,7 +131,7 @@ class Resume(CommandTest):
             (self.folder / f"{name}.yaml").write_text(
                 f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
                 "train: {batch_size: 8, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
-            in_epoch, steps = ((4, 240), (7, 245))[number]
+            in_epoch, steps = ((4, 120), (7, 126))[number]
             settings = for_steps(in_epoch)
             self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
             status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *settings)

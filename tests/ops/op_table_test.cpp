@@ -56,7 +56,7 @@ TEST_CASE("every CPU kernel has a row in the op table") {
   }
 }
 
-TEST_CASE("kernels write every element of the shapes that were inferred") {
+TEST_CASE("kernels write every element of the shapes that were inferred" * doctest::skip(kThreadsOnly)) {
   for (const auto& [row, dtype] : rows_in({DType::f32, DType::bf16})) {
     CAPTURE(describe(row));
     CAPTURE(dtype);
@@ -67,7 +67,7 @@ TEST_CASE("kernels write every element of the shapes that were inferred") {
   }
 }
 
-TEST_CASE("fast f32 kernels agree with plain loops in f64") {
+TEST_CASE("fast f32 kernels agree with plain loops in f64" * doctest::skip(kThreadsOnly)) {
   for (const OpRow& row : op_table()) {
     CAPTURE(describe(row));
     const std::vector<Array> inputs = make_inputs(row, DType::f32);
@@ -92,7 +92,7 @@ TEST_CASE("fast f32 kernels agree with plain loops in f64") {
   }
 }
 
-TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to nearest even") {
+TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to nearest even" * doctest::skip(kThreadsOnly)) {
   for (const auto& [row, dtype] : rows_in({DType::f16, DType::bf16})) {
     CAPTURE(describe(row));
     CAPTURE(dtype);

@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/reshape.h"
+#include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 
@@ -61,7 +62,7 @@ std::vector<std::string_view> names(const StepGraph& graph) {
 
 }  // namespace
 
-TEST_CASE("batch norm is applied again with the same bits") {
+TEST_CASE("batch norm is applied again with the same bits" * doctest::skip(kThreadsOnly)) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     for (const OpRow& row : op_table()) {
       const auto* norm = dynamic_cast<const ops::BatchNorm*>(row.op.get());
@@ -164,7 +165,8 @@ TEST_CASE("recomputation from an overwritten parameter is refused") {
   CHECK_THROWS_WITH_AS(recompute(graph, std::vector{y}), doctest::Contains("was overwritten earlier"), ShapeError);
 }
 
-TEST_CASE("recomputable values have the same bits at any width, so both runs may differ in width") {
+TEST_CASE("recomputable values have the same bits at any width, so both runs may differ in width" *
+          doctest::skip(kThreadsOnly)) {
   int rows = 0;
   for (const OpRow& row : op_table()) {
     const std::vector<Array> inputs = make_inputs(row, DType::f32);

@@ -1,7 +1,6 @@
 #include "runtime/bucket_choice.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "ops/collective.h"
@@ -41,9 +40,10 @@ class Choice {
   ops::Partition run() {
     double best = search();
     ops::Partition kept = partition_;
-    const double longest = std::transform_reduce(
-        summands_.begin(), summands_.end(), 0.0, [](double a, double b) { return std::max(a, b); },
-        [&](const scheduler::Summand& sum) { return 1e6 * seconds(sum.communication, device_.link); });
+    double longest = 0;
+    for (const scheduler::Summand& sum : summands_) {
+      longest = std::max(longest, 1e6 * seconds(sum.communication, device_.link));
+    }
     if (longest > kSlicedShare * best) {
       partition_.slice_bytes = static_cast<std::int64_t>(std::ranges::max(bytes_) / kSlices);
       if (search() < best * (1 - kLeastSaved)) return partition_;

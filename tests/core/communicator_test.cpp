@@ -4,13 +4,14 @@
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <thread>
 #include <vector>
 
+#include "core/collective_call.h"
 #include "core/error.h"
 #include "core/local/local_ranks.h"
 #include "core/random.h"
+#include "tests/core/on_all.h"
 
 namespace braid::testing {
 namespace {
@@ -19,23 +20,6 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 const LaunchContext kHere;
-
-/// Runs a function on a thread for each rank and returns what each threw, or "".
-std::vector<std::string> on_all(LocalRanks& ranks, const std::function<void(Communicator&)>& body) {
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks.size()));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(ranks.of(rank));
-      } catch (const Error& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
 
 /// What rank `rank` holds: small numbers that every type holds, with fractions if it has them.
 template <class T>

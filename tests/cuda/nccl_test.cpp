@@ -14,6 +14,7 @@
 #include "core/nccl/nccl_communicator.h"
 #include "core/rank_device.h"
 #include "models/mlp.h"
+#include "tests/core/on_all.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/trace.h"
 #include "train/optimizer.h"
@@ -61,21 +62,11 @@ std::vector<std::string> on_ranks(int size, const Body& body, std::chrono::nanos
   recording::reset();
   recording::set_devices(size);
   LocalRanks local(size);
-  std::vector<std::string> errors(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        const Launch launch{.rank = rank, .size = size, .local_rank = rank, .local_size = size};
-        body(
-            Made(nccl::make_communicator(launch, one_gpu ? 0 : rank, timeout, std::make_unique<Host>(local.of(rank)))));
-      } catch (const CommunicationError& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
+  return on_all(local, [&](Communicator& own) {
+    const int rank = own.rank();
+    const Launch launch{.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+    body(Made(nccl::make_communicator(launch, one_gpu ? 0 : rank, timeout, std::make_unique<Host>(own))));
+  });
 }
 
 void check_tidy() {

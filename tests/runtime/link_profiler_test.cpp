@@ -5,24 +5,17 @@
 
 #include <cmath>
 #include <filesystem>
-#include <functional>
-#include <thread>
 
 #include "autograd/functions.h"
 #include "core/local/local_ranks.h"
 #include "runtime/session.h"
 #include "scheduler/costs/profile.h"
+#include "tests/core/on_all.h"
 
 namespace braid {
 namespace {
 
 using Kind = CollectiveCall::Kind;
-
-void on_all(const LocalRanks& ranks, const std::function<void(Communicator&)>& body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks.size(); ++rank) threads.emplace_back([&, rank] { body(ranks.of(rank)); });
-  for (std::thread& thread : threads) thread.join();
-}
 
 /// The times of a model, every second of them by `factor` too long and the others too short.
 std::vector<CallTime> modelled(int ranks, const Link& link, double factor) {
@@ -63,7 +56,9 @@ TEST_CASE("ranks measure the link that is put between them") {
   const Link link{.latency_seconds = 4e-3, .bytes_per_second = 5e5};
   LocalRanks ranks(2, link);
   std::vector<CallTime> times[2];
-  on_all(ranks, [&](Communicator& own) { times[own.rank()] = time_collectives(own, 32 << 10, 5); });
+  const auto errors =
+      testing::on_all(ranks, [&](Communicator& own) { times[own.rank()] = time_collectives(own, 32 << 10, 5); });
+  REQUIRE(errors == std::vector<std::string>(2));
   REQUIRE(times[0].size() == 4 * 7);  // collectives, and sizes from 8 bytes to 32 KiB
   REQUIRE(times[1].size() == times[0].size());
   for (std::size_t i = 0; i < times[0].size(); ++i) {
@@ -89,7 +84,7 @@ TEST_CASE("a session plans with the link of its costs in place of the communicat
   LocalRanks ranks(2, assumed);
   const auto makespan = [&](const std::string& costs) {
     double predicted = 0;
-    on_all(ranks, [&](Communicator& own) {
+    const auto errors = testing::on_all(ranks, [&](Communicator& own) {
       Session session({.device = "cpu",
                        .streams = 1,
                        .policy = "critical_path",
@@ -102,6 +97,7 @@ TEST_CASE("a session plans with the link of its costs in place of the communicat
       loss.item();
       if (own.rank() == 0) predicted = step.plan().makespan;
     });
+    REQUIRE(errors == std::vector<std::string>(2));
     return predicted;
   };
   const auto backend = make_backend(Device{}, 1);

@@ -92,7 +92,8 @@ TEST_CASE("a pair with interference in one direction is measured as such") {
   add(graph, {});
   add(graph, {});
   std::atomic<int> first_runs = 0, second_runs = 0;
-  HinderedKernel first(2, 8, first_runs, second_runs), second(5, 5, second_runs, first_runs);
+  // So slow that it does not matter if the threads of a busy machine wake up a few milliseconds late.
+  HinderedKernel first(8, 32, first_runs, second_runs), second(20, 20, second_runs, first_runs);
   const auto backend = make_backend({}, 2);
   const PairTimer::Factors factors = PairTimer(*backend).time(graph, 0, first, 1, second);
   REQUIRE(factors.first.has_value());

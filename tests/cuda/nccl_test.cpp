@@ -62,7 +62,7 @@ std::vector<std::string> on_ranks(int size, const Body& body, std::chrono::nanos
   recording::reset();
   recording::set_devices(size);
   LocalRanks local(size);
-  return on_all(local, [&](Communicator& own) {
+  return on_all<CommunicationError>(local, [&](Communicator& own) {
     const int rank = own.rank();
     const Launch launch{.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     body(Made(nccl::make_communicator(launch, one_gpu ? 0 : rank, timeout, std::make_unique<Host>(own))));

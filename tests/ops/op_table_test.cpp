@@ -92,7 +92,7 @@ TEST_CASE("fast f32 kernels agree with plain loops in f64" * doctest::skip(kThre
   }
 }
 
-TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to nearest even" * doctest::skip(kThreadsOnly)) {
+TEST_CASE("f16 and bf16 kernels compute in f32 and round their outputs to nearest even") {
   for (const auto& [row, dtype] : rows_in({DType::f16, DType::bf16})) {
     CAPTURE(describe(row));
     CAPTURE(dtype);

@@ -10,12 +10,10 @@
 // Hash, equality and text come from that. A member without a name does not compile. Members are numbers, enums,
 // strings, shapes and other lists, and structs like it.
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <concepts>
 #include <ostream>
-#include <ranges>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -81,7 +79,10 @@ constexpr auto members(const T& value) {
 template <class T>
 concept Text = std::convertible_to<const T&, std::string_view>;
 template <class T>
-concept List = std::ranges::input_range<const T&> && !Text<T>;
+concept List = requires(const T& value) {
+  value.begin() != value.end();
+}
+&&!Text<T>;
 template <class T>
 concept HasExtents = requires(const T& value) {
   value.extents();
@@ -99,7 +100,7 @@ constexpr void add_to(Hash& hash, const T& value) {
     add_to(hash, value.extents());
   } else if constexpr (List<T>) {
     // The length comes first, so that no two lists add the same words.
-    hash.add(static_cast<std::uint64_t>(std::ranges::size(value)));
+    hash.add(static_cast<std::uint64_t>(value.size()));
     for (const auto& element : value) add_to(hash, element);
   } else {
     std::apply([&](const auto&... member) { (add_to(hash, member), ...); }, members(value));
@@ -114,7 +115,11 @@ constexpr bool equal(const T& a, const T& b) {
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || Text<T> || HasExtents<T>) {
     return a == b;
   } else if constexpr (List<T>) {
-    return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return equal(x, y); });
+    if (a.size() != b.size()) return false;
+    for (auto x = a.begin(), y = b.begin(); x != a.end(); ++x, ++y) {
+      if (!equal(*x, *y)) return false;
+    }
+    return true;
   } else {
     return std::apply(
         [&](const auto&... x) {

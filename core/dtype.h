@@ -2,11 +2,9 @@
 // Element types. f32 and f64 are computed in; f16 and bf16 are storage types; i32 holds labels and counts; u8 holds
 // small indices, such as the place of a maximum inside its pooling window.
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <ostream>
 #include <string_view>
 #include <type_traits>
@@ -58,9 +56,14 @@ constexpr DType dtype_of() {
   constexpr bool kIs[] = {std::is_same_v<T, float>,        std::is_same_v<T, double>,
                           std::is_same_v<T, Half>,         std::is_same_v<T, BFloat16>,
                           std::is_same_v<T, std::int32_t>, std::is_same_v<T, std::uint8_t>};
-  constexpr auto place = std::ranges::find(kIs, true) - kIs;
-  static_assert(place < std::ssize(kIs), "no DType has elements of this type");
-  return static_cast<DType>(place);
+  constexpr std::size_t kCount = std::size(kIs);
+  constexpr std::size_t kPlace = [&] {
+    std::size_t place = 0;
+    while (place < kCount && !kIs[place]) ++place;
+    return place;
+  }();
+  static_assert(kPlace < kCount, "no DType has elements of this type");
+  return static_cast<DType>(kPlace);
 }
 
 inline BFloat16::BFloat16(float value) {

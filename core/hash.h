@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <functional>
 #include <string_view>
 
 namespace braid {

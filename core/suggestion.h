@@ -1,10 +1,11 @@
 #pragma once
 
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "core/error.h"
 
 namespace braid {
 
@@ -18,9 +19,9 @@ std::string suggestion(std::string_view text, std::span<const std::string> candi
 /// "a, b, c", of anything that can be streamed.
 template <class List>
 std::string comma_list(const List& items) {
-  std::ostringstream out;
-  for (const char* separator = ""; const auto& item : items) out << std::exchange(separator, ", ") << item;
-  return out.str();
+  std::string list;
+  for (const char* separator = ""; const auto& item : items) list += message(std::exchange(separator, ", "), item);
+  return list;
 }
 
 }  // namespace braid

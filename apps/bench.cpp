@@ -6,14 +6,13 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/validators.h"
 #include "apps/warnings.h"
 #include "train/inspect/io_bench.h"
 #include "train/inspect/joint_bench.h"
 
 namespace braid::apps {
 
-void add_bench(CLI::App& app) {
+void add_bench(Command& app) {
   struct Arguments {
     ConfigArguments config;
     std::int64_t steps = 30;
@@ -21,32 +20,24 @@ void add_bench(CLI::App& app) {
     std::vector<std::string> variants;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("bench", "Time training steps on one batch");
-  arguments->config.add_to(*command, kConfigOrModel);
-  command->add_option("--steps", arguments->steps, "Steps to time; with several jobs, turns")
-      ->type_name("N")
-      ->check(in_range(1, 1000000))
-      ->capture_default_str();
-  CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
-  CLI::Option* serving =
-      command->add_flag("--serve", arguments->serve, "Read lines 'run N' and answer each with one line of JSON")
-          ->excludes(json);
-  command
-      ->add_flag("--io", arguments->io,
-                 "Time what loading, logging and saving add to a step, in 15 rounds of N steps of each kind")
-      ->excludes(serving);
-  command
-      ->add_option("--variant", arguments->variants,
-                   "One of several settings of the config that take turns in one process; a line 'use I' selects "
-                   "variant I, counted from 0")
-      ->type_name("'KEY=VALUE …'")
-      ->allow_extra_args(false)
-      ->take_all()
-      ->needs(serving);
-  command->footer(
+  Command& command = app.add_command("bench", "Time training steps on one batch");
+  arguments->config.add_to(command, kConfigOrModel);
+  command.add_option("--steps", "N", &arguments->steps, "Steps to time; with several jobs, turns",
+                     {.check = in_range(1, 1000000), .shown_default = std::to_string(arguments->steps)});
+  command.add_flag("--json", &arguments->json, "Print one line of JSON");
+  command.add_flag("--serve", &arguments->serve, "Read lines 'run N' and answer each with one line of JSON",
+                   {.excludes = "--json"});
+  command.add_flag("--io", &arguments->io,
+                   "Time what loading, logging and saving add to a step, in 15 rounds of N steps of each kind",
+                   {.excludes = "--serve"});
+  command.add_option("--variant", "'KEY=VALUE …'", &arguments->variants,
+                     "One of several settings of the config that take turns in one process; a line 'use I' selects "
+                     "variant I, counted from 0",
+                     {.needs = "--serve"});
+  command.footer =
       "With several jobs, compares training them together with training them one after\nanother.\n\n"
-      "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10");
-  command->callback([arguments] {
+      "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10";
+  command.run = [arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     warn_about(config.jobs.front().training.session);  // nothing is loaded
     if (config.together) {
@@ -84,7 +75,7 @@ void add_bench(CLI::App& app) {
     const std::vector<OpTimes> ops = bench.op_times();
     const BenchSetting setting = bench.setting();
     std::cout << (arguments->json ? to_json(setting, times, unread, ops) + '\n' : to_text(setting, times, unread, ops));
-  });
+  };
 }
 
 }  // namespace braid::apps

@@ -14,8 +14,6 @@
 #include "apps/commands.h"
 #include "apps/help.h"
 #include "apps/print_error.h"
-#include "apps/usage_error.h"
-#include "apps/validators.h"
 
 namespace {
 
@@ -38,14 +36,11 @@ int main(int argc, char** argv) {
   open_standard_streams();
 
   int exit_code = kOk;
-  CLI::App app("Braid trains neural networks on several streams at once", "braid");
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
-  app.footer("Exit status:\n" + exit_statuses(help_entry) +
-             "\n'braid COMMAND --help' describes a command.\n\n"
-             "Example:\n  braid train configs/lenet5_fashion_mnist.yaml");
-  app.require_subcommand(1);
+  Command app{"braid", "Braid trains neural networks on several streams at once"};
+  app.add_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
+  app.footer = "Exit status:\n" + exit_statuses(help_entry) +
+               "\n'braid COMMAND --help' describes a command.\n\n"
+               "Example:\n  braid train configs/lenet5_fashion_mnist.yaml";
   add_init(app);
   add_train(app, exit_code);
   add_eval(app);
@@ -65,32 +60,18 @@ int main(int argc, char** argv) {
   add_datasets(app);
   add_launch(app, exit_code);
   add_completion(app);
-  for (CLI::App* command : app.get_subcommands({})) {
-    command->group("Commands");
-    for (CLI::Option* option : command->get_options()) {
-      if (is_flag(*option)) {
-        option->disable_flag_override();
-      } else {
-        option->check(not_empty());
-      }
-    }
-  }
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 1 && words[1] == std::string_view("launch")) {  // the rest is for the ranks
     words.insert(std::ranges::find(words, std::string_view("train")), "--");
   }
   try {
-    app.parse(static_cast<int>(words.size()), words.data());
+    parse_and_run(app, words);
     if (std::cout.flush()) return exit_code;
     fail("cannot write to standard output");
     return exit_code == kOk ? kFailed : exit_code;  // a terminal that closed is what sent SIGHUP
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) {
-      fail(usage_error(app, error).c_str());
-      return kUsage;
-    }
-    app.exit(error);  // prints the help or the version
-    return std::cout.flush() ? kOk : fail("cannot write to standard output");
+  } catch (const UsageError& error) {
+    fail(error.what());
+    return kUsage;
   } catch (const std::bad_alloc&) {
     return fail("out of memory");
   } catch (const std::exception& error) {

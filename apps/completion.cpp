@@ -12,18 +12,6 @@ namespace braid::apps {
 
 namespace {
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-/// "-q" and "--quiet" of an option; nothing of a positional one.
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
 /// Each of these characters behind a backslash.
 std::string escaped(const std::string& text, std::string_view characters) {
   std::string out;
@@ -41,15 +29,15 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-void print_bash(const CLI::App& app) {
+void print_bash(const Command& app) {
   std::string commands, cases;
-  for (const CLI::App* command : commands_of(app)) {
-    commands += (commands.empty() ? "" : " ") + command->get_name();
+  for (const Command& command : app.commands) {
+    commands += (commands.empty() ? "" : " ") + command.name;
     std::string options;
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : names_of(*option)) options += (options.empty() ? "" : " ") + name;
+    for (const Option& option : command.options) {
+      for (const std::string& name : names_of(option)) options += (options.empty() ? "" : " ") + name;
     }
-    cases += "    " + command->get_name() + ") words='" + options + "' ;;\n";
+    cases += "    " + command.name + ") words='" + options + "' ;;\n";
   }
   std::cout << "# Completion of braid's commands and options in bash: source this file.\n"
                "_braid() {\n"
@@ -68,13 +56,13 @@ void print_bash(const CLI::App& app) {
                "complete -o default -F _braid braid\n";
 }
 
-void print_zsh(const CLI::App& app) {
+void print_zsh(const Command& app) {
   std::cout << "#compdef braid\n"
                "# Completion of braid's commands and options in zsh: a file named _braid in a folder of $fpath.\n"
                "_braid() {\n"
                "  local -a commands=(\n";
-  for (const CLI::App* command : commands_of(app)) {
-    std::cout << "    " << quoted(command->get_name() + ':' + command->get_description()) << '\n';
+  for (const Command& command : app.commands) {
+    std::cout << "    " << quoted(command.name + ':' + command.description) << '\n';
   }
   std::cout << "  )\n"
                "  if ((CURRENT == 2)); then\n"
@@ -82,12 +70,12 @@ void print_zsh(const CLI::App& app) {
                "    return\n"
                "  fi\n"
                "  case $words[2] in\n";
-  for (const CLI::App* command : commands_of(app)) {
-    std::cout << "    " << command->get_name() << ")\n      _arguments";
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : names_of(*option)) {
-        const std::string value = is_flag(*option) ? "" : ':' + escaped(option->get_type_name(), ":\\") + ":_files";
-        std::cout << " \\\n        " << quoted(name + '[' + escaped(option->get_description(), "[]:\\") + ']' + value);
+  for (const Command& command : app.commands) {
+    std::cout << "    " << command.name << ")\n      _arguments";
+    for (const Option& option : command.options) {
+      for (const std::string& name : names_of(option)) {
+        const std::string value = option.is_flag() ? "" : ':' + escaped(option.value, ":\\") + ":_files";
+        std::cout << " \\\n        " << quoted(name + '[' + escaped(option.help, "[]:\\") + ']' + value);
       }
     }
     std::cout << " \\\n        '*:file:_files' ;;\n";
@@ -111,49 +99,39 @@ std::string man_entry(const std::string& name, const std::string& text) {
   return ".TP\n.B " + roff(name) + '\n' + roff(text) + ".\n";
 }
 
-void print_man_page(const CLI::App& app) {
-  std::cout << ".TH BRAID 1 \"\" \"braid " BRAID_VERSION "\"\n.SH NAME\nbraid \\- " << roff(app.get_description())
+void print_man_page(const Command& app) {
+  std::cout << ".TH BRAID 1 \"\" \"braid " BRAID_VERSION "\"\n.SH NAME\nbraid \\- " << roff(app.description)
             << "\n.SH SYNOPSIS\n.B braid\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
-  for (const CLI::App* command : commands_of(app)) {
-    std::string usage = "braid " + command->get_name();
-    for (const CLI::Option* option : command->get_options()) {
-      if (option->get_positional()) usage += ' ' + name_of(*option);
+  for (const Command& command : app.commands) {
+    std::string usage = "braid " + command.name;
+    for (const Option& option : command.options) {
+      if (option.is_positional()) usage += ' ' + option.value;
     }
-    std::cout << ".SS \"" << roff(usage) << "\"\n" << roff(command->get_description()) << ".\n";
-    for (const CLI::Option* option : command->get_options()) {
-      std::string name = name_of(*option);
-      if (!option->get_positional()) {
-        name.clear();
-        for (const std::string& spelling : names_of(*option)) name += (name.empty() ? "" : ", ") + spelling;
-      }
-      if (!option->get_positional() && !is_flag(*option)) name += ' ' + option->get_type_name();
-      std::cout << man_entry(name, option->get_description());
+    std::cout << ".SS \"" << roff(usage) << "\"\n" << roff(command.description) << ".\n";
+    for (const Option& option : command.options) {
+      std::cout << man_entry(label(option), option.help);
     }
-    if (!command->get_footer().empty()) std::cout << ".PP\n.nf\n" << roff(command->get_footer()) << "\n.fi\n";
+    if (!command.footer.empty()) std::cout << ".PP\n.nf\n" << roff(command.footer) << "\n.fi\n";
   }
   std::cout << ".SH EXIT STATUS\n" << exit_statuses(man_entry);
 }
 
 }  // namespace
 
-void add_completion(CLI::App& app) {
+void add_completion(Command& app) {
   const auto kind = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("completion", "Print the completion for a shell, or the man page");
-  command->add_option("kind", *kind, "bash, zsh or man")
-      ->type_name("KIND")
-      ->required()
-      ->check(CLI::Validator(
-          [](const std::string& text) -> std::string {
-            if (text == "bash" || text == "zsh" || text == "man") return "";
-            return message("expected bash, zsh or man, got '", text, '\'');
-          },
-          ""));
-  command->footer("Example:\n  braid completion bash > ~/.local/share/bash-completion/completions/braid");
-  command->callback([&app, kind] {
+  const auto check = [](const std::string& text) -> std::string {
+    if (text == "bash" || text == "zsh" || text == "man") return "";
+    return message("expected bash, zsh or man, got '", text, '\'');
+  };
+  Command& command = app.add_command("completion", "Print the completion for a shell, or the man page");
+  command.add_option("kind", "KIND", kind.get(), "bash, zsh or man", {.required = true, .check = check});
+  command.footer = "Example:\n  braid completion bash > ~/.local/share/bash-completion/completions/braid";
+  command.run = [&app, kind] {
     if (*kind == "bash") print_bash(app);
     if (*kind == "zsh") print_zsh(app);
     if (*kind == "man") print_man_page(app);
-  });
+  };
 }
 
 }  // namespace braid::apps

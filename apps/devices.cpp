@@ -1,4 +1,5 @@
 #include <iostream>
+#include <memory>
 
 #include "apps/commands.h"
 #include "core/backend.h"
@@ -31,16 +32,15 @@ void print(const Device& device, std::string_view unit) {
 
 }  // namespace
 
-void add_devices(CLI::App& app, int& exit_code) {
+void add_devices(Command& app, int& exit_code) {
   const auto json = std::make_shared<std::string>();
   const auto check = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("devices", "List the devices to train on and to plan for");
-  command->add_option("--json", *json, "Print one device as JSON, to plan for it on another machine")
-      ->type_name("DEVICE");
-  command->add_flag("--check", *check, "Train a tiny network on every GPU and compare it with the CPU's");
-  command->footer(
-      "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json");
-  command->callback([json, check, &exit_code] {
+  Command& command = app.add_command("devices", "List the devices to train on and to plan for");
+  command.add_option("--json", "DEVICE", json.get(), "Print one device as JSON, to plan for it on another machine");
+  command.add_flag("--check", check.get(), "Train a tiny network on every GPU and compare it with the CPU's");
+  command.footer =
+      "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json";
+  command.run = [json, check, &exit_code] {
     if (!json->empty()) {
       std::cout << scheduler::to_json(complete_info(*json)) << '\n';
       return;
@@ -64,7 +64,7 @@ void add_devices(CLI::App& app, int& exit_code) {
       if (*check) exit_code = kFailed;
     }
     std::cout << "known to 'braid plan --device': " << comma_list(scheduler::known_device_names()) << '\n';
-  });
+  };
 }
 
 }  // namespace braid::apps

@@ -25,22 +25,20 @@ std::string to_json(const std::string& name, const Evaluation& result) {
 
 }  // namespace
 
-void add_eval(CLI::App& app) {
+void add_eval(Command& app) {
   struct Arguments {
     ConfigArguments config;
     std::string checkpoint;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on the test set");
-  arguments->config.add_to(*command, "Folder of a run, or a config file");
-  command
-      ->add_option("--checkpoint", arguments->checkpoint,
-                   "Checkpoint file; default: model.safetensors in the run's folder")
-      ->type_name("FILE");
-  command->add_flag("--json", arguments->json, "Print one line of JSON for each job");
-  command->footer("Example:\n  braid eval runs/lenet5-1");
-  command->callback([arguments] {
+  Command& command = app.add_command("eval", "Evaluate a trained model on the test set");
+  arguments->config.add_to(command, "Folder of a run, or a config file");
+  command.add_option("--checkpoint", "FILE", &arguments->checkpoint,
+                     "Checkpoint file; default: model.safetensors in the run's folder");
+  command.add_flag("--json", &arguments->json, "Print one line of JSON for each job");
+  command.footer = "Example:\n  braid eval runs/lenet5-1";
+  command.run = [arguments] {
     const fs::path path = arguments->config.path;
     const bool is_folder = fs::is_directory(path);
     const fs::path folder = is_folder ? path : path.parent_path();
@@ -62,7 +60,7 @@ void add_eval(CLI::App& app) {
       }
       std::cout << (config.together ? job.training.name + ": " : "") << to_string(result) << std::endl;
     }
-  });
+  };
 }
 
 }  // namespace braid::apps

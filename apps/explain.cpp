@@ -6,12 +6,11 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "apps/plan_files.h"
-#include "apps/validators.h"
 #include "train/inspect/plan_report.h"
 
 namespace braid::apps {
 
-void add_explain(CLI::App& app) {
+void add_explain(Command& app) {
   struct Arguments {
     ConfigArguments config;
     PlanRequest request;
@@ -19,32 +18,24 @@ void add_explain(CLI::App& app) {
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("explain", "Explain step by step how a block of a network is scheduled");
+  Command& command = app.add_command("explain", "Explain step by step how a block of a network is scheduled");
   PlanRequest& request = arguments->request;
   request.policy = "critical_path";  // the policy that logs its decisions
-  arguments->config.add_to(*command, kConfigOrModel);
-  CLI::Option* block = command
-                           ->add_option("--block", arguments->block,
-                                        "Explain this layer and the layers within it; default: list the blocks")
-                           ->type_name("NAME");
-  command->add_option("--device", request.device, "Device to plan for, as for 'braid plan'; default: the config's")
-      ->type_name("DEVICE");
-  command
-      ->add_option_function<int>(
-          "--streams", [&request](int streams) { request.streams = {streams}; },
-          "Streams to plan for; default: the config's, or 4")
-      ->type_name("N")
-      ->check(in_range(1, 64));
-  command->add_option("--batch-size", request.batch_size, "Batch size of every job; default: the config's")
-      ->type_name("N")
-      ->check(in_range(1, 1 << 20));
-  arguments->files.add_to(*command, "the plan of the block");
-  for (const char* file : {"--trace", "--html"}) command->get_option(file)->needs(block);
-  command->footer(
+  arguments->config.add_to(command, kConfigOrModel);
+  command.add_option("--block", "NAME", &arguments->block,
+                     "Explain this layer and the layers within it; default: list the blocks");
+  command.add_option("--device", "DEVICE", &request.device,
+                     "Device to plan for, as for 'braid plan'; default: the config's");
+  command.add_option("--streams", "N", [&request](const std::string& text) { request.streams = {std::stoi(text)}; },
+                     "Streams to plan for; default: the config's, or 4", {.check = in_range(1, 64)});
+  command.add_option("--batch-size", "N", &request.batch_size, "Batch size of every job; default: the config's",
+                     {.check = in_range(1, 1 << 20)});
+  arguments->files.add_to(command, "the plan of the block", {.needs = "--block"});
+  command.footer =
       "Example:\n  braid explain googlenet\n"
       "  braid explain configs/googlenet_fashion_mnist.yaml --block inception4a \\\n"
-      "    --batch-size 4 --device docs/two-cores.json");
-  command->callback([arguments] {
+      "    --batch-size 4 --device docs/two-cores.json";
+  command.run = [arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     const scheduler::PlanView step = view_of(report_plan(config, arguments->request));
     if (arguments->block.empty()) {
@@ -54,7 +45,7 @@ void add_explain(CLI::App& app) {
     const scheduler::Explanation explanation = explain_block(step, arguments->block);
     arguments->files.write(explanation.view);
     std::cout << to_text(explanation);
-  });
+  };
 }
 
 }  // namespace braid::apps

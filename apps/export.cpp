@@ -63,27 +63,23 @@ void export_model(const ExportArguments& arguments) {
 
 }  // namespace
 
-void add_export(CLI::App& app) {
+void add_export(Command& app) {
   const auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "Write a trained network for other tools");
-  arguments->config.add_to(*command, "Folder of a run, a config file, or the name of a model");
-  command->add_option("--onnx", arguments->onnx, "Write the network in evaluation mode as an ONNX file")
-      ->type_name("FILE");
-  command
-      ->add_option("--torchvision", arguments->torchvision,
-                   "Write its weights as a safetensors file for torchvision's network of that name")
-      ->type_name("FILE");
-  command
-      ->add_option("--checkpoint", arguments->checkpoint,
-                   "Checkpoint file; default: model.safetensors in the run's folder; without a folder, initial weights")
-      ->type_name("FILE");
-  command->footer("Example:\n  braid export runs/lenet5-1 --onnx lenet5.onnx");
-  command->callback([arguments] {
+  Command& command = app.add_command("export", "Write a trained network for other tools");
+  arguments->config.add_to(command, "Folder of a run, a config file, or the name of a model");
+  command.add_option("--onnx", "FILE", &arguments->onnx, "Write the network in evaluation mode as an ONNX file");
+  command.add_option("--torchvision", "FILE", &arguments->torchvision,
+                     "Write its weights as a safetensors file for torchvision's network of that name");
+  command.add_option(
+      "--checkpoint", "FILE", &arguments->checkpoint,
+      "Checkpoint file; default: model.safetensors in the run's folder; without a folder, initial weights");
+  command.footer = "Example:\n  braid export runs/lenet5-1 --onnx lenet5.onnx";
+  command.run = [arguments] {
     if (arguments->onnx.empty() && arguments->torchvision.empty()) {
-      throw CLI::ValidationError("expected --onnx FILE or --torchvision FILE");
+      throw UsageError("expected --onnx FILE or --torchvision FILE");
     }
     export_model(*arguments);
-  });
+  };
 }
 
 }  // namespace braid::apps

@@ -1,9 +1,11 @@
 #include "apps/help.h"
 
 #include <csignal>
+#include <sstream>
 
 #include "apps/commands.h"
 #include "core/error.h"
+#include "core/suggestion.h"
 #include "core/text_table.h"
 
 namespace braid::apps {
@@ -29,34 +31,35 @@ std::string exit_statuses(std::string (*entry)(const std::string& status, const 
                                                     " after Ctrl-C, ", kSignalled + SIGTERM, " after SIGTERM"));
 }
 
-std::string name_of(const CLI::Option& option) {
-  return option.get_positional() ? option.get_type_name() : option.get_name();
+std::vector<std::string> names_of(const Option& option) {
+  std::vector<std::string> names;
+  std::istringstream list(option.is_positional() ? "" : option.names);
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  return names;
 }
 
-std::string HelpFormatter::make_description(const CLI::App* app) const {
-  return wrapped(app->get_description() + '.') + "\n\n";
+std::string label(const Option& option) {
+  if (option.is_positional()) return option.value;
+  return comma_list(names_of(option)) + (option.is_flag() ? "" : ' ' + option.value);
 }
 
-std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
-  std::string usage = "Usage: " + name + (app->get_subcommands({}).empty() ? "" : " COMMAND") + " [OPTIONS]";
-  for (const CLI::Option* option : app->get_options([](const auto* option) { return option->get_positional(); })) {
-    usage += ' ' + name_of(*option);
+std::string help(const Command& command, const std::string& name) {
+  std::string usage = "Usage: " + name + (command.commands.empty() ? "" : " COMMAND") + " [OPTIONS]";
+  std::string arguments, options, commands;
+  for (const Option& option : command.options) {
+    const std::string& value = option.rules.shown_default;
+    const bool required = option.is_required() && !option.is_positional();
+    const std::string entry = help_entry(
+        label(option),
+        message(option.help, value.empty() ? "" : " (default: " + value + ')', required ? " (required)" : ""));
+    (option.is_positional() ? arguments : options) += entry;
+    if (option.is_positional()) usage += ' ' + option.value;
   }
-  return usage + '\n';
-}
-
-std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
-  std::string name =
-      CLI::detail::find_and_replace(is_positional ? name_of(*option) : option->get_name(false, true), ",", ", ");
-  if (!is_positional && !is_flag(*option)) name += ' ' + option->get_type_name();
-  const std::string value = option->get_default_str();
-  const bool required = option->get_required() && !is_positional;
-  return help_entry(name, message(option->get_description(), value.empty() ? "" : " (default: " + value + ')',
-                                  required ? " (required)" : ""));
-}
-
-std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
-  return help_entry(command->get_name(), command->get_description());
+  for (const Command& other : command.commands) commands += help_entry(other.name, other.description);
+  if (!arguments.empty()) arguments = "\nArguments:\n" + arguments;
+  if (!commands.empty()) commands = "\nCommands:\n" + commands;
+  return wrapped(command.description + '.') + "\n\n" + usage + '\n' + arguments + "\nOptions:\n" + options + commands +
+         '\n' + command.footer + '\n';
 }
 
 }  // namespace braid::apps

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/validators.h"
 #include "core/text.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/config.h"
@@ -130,16 +129,13 @@ class Attempt {
 /// Where a training writes, and how far it has come.
 class Runs {
  public:
-  explicit Runs(std::vector<std::string> command) {
-    CLI::App train;
+  explicit Runs(const std::vector<std::string>& command) {
+    Command train{"train", ""};
     ConfigArguments config;
     std::string resumed;
-    config.add_to(train, "", false);
-    train.add_option("--resume", resumed);
-    train.allow_extras();
-    std::ranges::reverse(command);
-    command.pop_back();  // the word train
-    train.parse(command);
+    config.add_to(train, "", {});
+    train.add_option("--resume", "TEXT", &resumed, "");
+    parse_some(train, {command.begin() + 1, command.end()});
     if (!resumed.empty()) {
       folder_ = resumed;
     } else if (!config.path.empty()) {
@@ -223,35 +219,29 @@ int supervise(const LaunchArguments& arguments) {
 
 }  // namespace
 
-void add_launch(CLI::App& app, int& exit_code) {
+void add_launch(Command& app, int& exit_code) {
   const auto arguments = std::make_shared<LaunchArguments>();
-  CLI::App* command = app.add_subcommand(
-      "launch", "Train on several ranks by mpirun, and go on from the newest checkpoint if one dies");
-  command->add_option("-n,--ranks", arguments->ranks, "Ranks to start")
-      ->type_name("N")
-      ->required()
-      ->check(in_range(1, 1 << 16));
-  command->add_option("--restarts", arguments->restarts, "How often to start the ranks again if they fail; default: 0")
-      ->type_name("N")
-      ->check(in_range(0, 1 << 16));
-  command
-      ->add_option("--min-ranks", arguments->min_ranks,
-                   "If a restart fails before it has saved, take fewer ranks, but at least N; default: all")
-      ->type_name("N")
-      ->check(in_range(1, 1 << 16));
-  command->add_flag("--oversubscribe", arguments->oversubscribe, "Allow more ranks than cores, as mpirun does");
-  command->add_option("command", arguments->command, "train, and its arguments")->type_name("train …")->required();
-  command->footer("Example:\n  braid launch -n 4 --restarts 3 train configs/resnet20_fashion_mnist.yaml");
-  command->callback([arguments, &exit_code] {
+  Command& command =
+      app.add_command("launch", "Train on several ranks by mpirun, and go on from the newest checkpoint if one dies");
+  command.add_option("-n,--ranks", "N", &arguments->ranks, "Ranks to start",
+                     {.required = true, .check = in_range(1, 1 << 16)});
+  command.add_option("--restarts", "N", &arguments->restarts,
+                     "How often to start the ranks again if they fail; default: 0", {.check = in_range(0, 1 << 16)});
+  command.add_option("--min-ranks", "N", &arguments->min_ranks,
+                     "If a restart fails before it has saved, take fewer ranks, but at least N; default: all",
+                     {.check = in_range(1, 1 << 16)});
+  command.add_flag("--oversubscribe", &arguments->oversubscribe, "Allow more ranks than cores, as mpirun does");
+  command.add_option("command", "train …", &arguments->command, "train, and its arguments", {.required = true});
+  command.footer = "Example:\n  braid launch -n 4 --restarts 3 train configs/resnet20_fashion_mnist.yaml";
+  command.run = [arguments, &exit_code] {
     if (arguments->command.front() != "train") {
-      throw CLI::ValidationError(message("expected train and its arguments, got '", arguments->command.front(), "'"));
+      throw UsageError(message("expected train and its arguments, got '", arguments->command.front(), "'"));
     }
     if (arguments->min_ranks > arguments->ranks) {
-      throw CLI::ValidationError("--min-ranks",
-                                 message("expected at most ", arguments->ranks, ", the number of ranks"));
+      throw UsageError(message("--min-ranks: expected at most ", arguments->ranks, ", the number of ranks"));
     }
     exit_code = supervise(*arguments);
-  });
+  };
 }
 
 }  // namespace braid::apps

@@ -1,4 +1,5 @@
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
@@ -44,25 +45,24 @@ std::string to_text(const std::vector<Item>& items) {
   return text_table(cells, "ll");
 }
 
-CLI::App* add_list(CLI::App& app, const std::string& name, const std::string& description,
-                   std::vector<Item> (*items)()) {
+Command& add_list(Command& app, const std::string& name, const std::string& description, std::vector<Item> (*items)()) {
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(name, description);
-  command->add_flag("--json", *json, "Print one line of JSON");
-  command->callback([json, items] { std::cout << (*json ? to_json(items()) : to_text(items())); });
+  Command& command = app.add_command(name, description);
+  command.add_flag("--json", json.get(), "Print one line of JSON");
+  command.run = [json, items] { std::cout << (*json ? to_json(items()) : to_text(items())); };
   return command;
 }
 
 }  // namespace
 
-void add_models(CLI::App& app) {
-  add_list(app, "models", "List the models that configs and commands can name", models)
-      ->footer("Example:\n  braid models\n  braid summary resnet18");
+void add_models(Command& app) {
+  add_list(app, "models", "List the models that configs and commands can name", models).footer =
+      "Example:\n  braid models\n  braid summary resnet18";
 }
 
-void add_datasets(CLI::App& app) {
-  add_list(app, "datasets", "List the datasets that configs can name", datasets)
-      ->footer("Example:\n  braid datasets\n  braid train configs/resnet18_synthetic.yaml --set data.size=64");
+void add_datasets(Command& app) {
+  add_list(app, "datasets", "List the datasets that configs can name", datasets).footer =
+      "Example:\n  braid datasets\n  braid train configs/resnet18_synthetic.yaml --set data.size=64";
 }
 
 }  // namespace braid::apps

@@ -6,7 +6,6 @@
 #include "apps/config_or_model.h"
 #include "apps/plan_files.h"
 #include "apps/print_error.h"
-#include "apps/validators.h"
 #include "core/suggestion.h"
 #include "scheduler/costs/cluster.h"
 #include "scheduler/costs/known_devices.h"
@@ -25,8 +24,8 @@ std::vector<int> parse_streams(const std::string& text) {
     int number = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (error != std::errc() || end != part.data() + part.size() || number < 1 || number > kMostStreams) {
-      throw CLI::ValidationError("--streams", message("expected a number from 1 to ", kMostStreams,
-                                                      " or a range like 1..16, got '", text, "'"));
+      throw UsageError(
+          message("--streams: expected a number from 1 to ", kMostStreams, " or a range like 1..16, got '", text, "'"));
     }
     return number;
   };
@@ -36,14 +35,14 @@ std::vector<int> parse_streams(const std::string& text) {
   std::vector<int> streams;
   for (int count = first; count <= last; ++count) streams.push_back(count);
   if (streams.empty()) {
-    throw CLI::ValidationError("--streams", message("expected an ascending range, got '", text, "'"));
+    throw UsageError(message("--streams: expected an ascending range, got '", text, "'"));
   }
   return streams;
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app, int& exit_code) {
+void add_plan(Command& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
     PlanRequest request;
@@ -52,77 +51,54 @@ void add_plan(CLI::App& app, int& exit_code) {
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("plan", "Plan a training step without running it, for a device you may not have");
+  Command& command = app.add_command("plan", "Plan a training step without running it, for a device you may not have");
   PlanRequest& request = arguments->request;
-  arguments->config.add_to(*command, kConfigOrModel);
-  command
-      ->add_option("--device", request.device,
-                   message("auto, cpu, cuda, cuda:N, a known device (", comma_list(scheduler::known_device_names()),
-                           "), or a file *.json that 'braid devices --json' printed; default: the config's"))
-      ->type_name("DEVICE");
-  command
-      ->add_option_function<std::string>(
-          "--streams", [&request](const std::string& text) { request.streams = parse_streams(text); },
-          "Streams to plan for, or a range of them; default: the config's, or 4")
-      ->type_name("N|A..B");
-  command->add_option("--policy", request.policy, "Show only this policy and serial; default: all policies")
-      ->type_name("NAME");
-  command->add_option("--batch-size", request.batch_size, "Batch size of every job; default: the config's")
-      ->type_name("N")
-      ->check(in_range(1, 1 << 20));
-  command->add_flag("--forward", request.forward,
-                    "Plan the forward pass alone, in evaluation mode: no loss, gradients or update");
-  command
-      ->add_option_function<std::int64_t>(
-          "--memory-limit", [&request](std::int64_t mebibytes) { request.memory_limit = mebibytes << 20; },
-          "Limit of the arena, in MiB; default: the config's")
-      ->type_name("MiB")
-      ->check(in_range(1, 1 << 24));
-  command
-      ->add_option(
-          "--ranks", request.ranks,
-          "Plan and simulate training on N ranks, each with the whole batch size of every job; needs --cluster")
-      ->type_name("N")
-      ->check(in_range(1, 1 << 20));
-  command
-      ->add_option("--cluster", request.cluster,
-                   message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
-                           ", or a file *.yaml that describes one; its device is the default of --device"))
-      ->type_name("NAME");
-  command->add_option("--steps", request.steps, "Plan N training steps as one; default: the config's, or 1")
-      ->type_name("N")
-      ->check(in_range(1, 64));
-  command
-      ->add_option("--straggler", request.straggler, "Simulate that computing takes one of the ranks X times as long")
-      ->type_name("X")
-      ->check(in_range(1.0, 1000.0));
-  command->add_option("--sms", request.what_if.units, "Plan as if the device had N SMs or cores")
-      ->type_name("N")
-      ->check(in_range(1, 1 << 16));
-  command->add_option("--scale-launch", request.what_if.launch_scale, "Plan as if a launch cost X times as much")
-      ->type_name("X")
-      ->check(in_range(0.0, 1000.0));
-  command
-      ->add_option("--host-launch", request.host_microseconds,
-                   "Plan as if one host thread launched every node, X us each, instead of a CUDA graph")
-      ->type_name("X")
-      ->check(in_range(0.0, 1000.0));
-  command
-      ->add_option("--wait", request.wait_microseconds,
-                   "Plan as if a stream lost X us whenever it has to wait for another")
-      ->type_name("X")
-      ->check(in_range(0.0, 1000.0));
-  CLI::Option* json = command->add_flag("--json", arguments->json, "Print one line of JSON");
-  command->add_flag("--wide", arguments->wide, "Print all columns of the table")->excludes(json);
-  arguments->files.add_to(*command, "the plan");
-  command->add_option("--svg", arguments->svg, "Write efficiency and speedup over the number of ranks: a picture (SVG)")
-      ->type_name("FILE")
-      ->needs("--ranks");
-  command->footer(
+  arguments->config.add_to(command, kConfigOrModel);
+  command.add_option("--device", "DEVICE", &request.device,
+                     message("auto, cpu, cuda, cuda:N, a known device (", comma_list(scheduler::known_device_names()),
+                             "), or a file *.json that 'braid devices --json' printed; default: the config's"));
+  command.add_option(
+      "--streams", "N|A..B", [&request](const std::string& text) { request.streams = parse_streams(text); },
+      "Streams to plan for, or a range of them; default: the config's, or 4");
+  command.add_option("--policy", "NAME", &request.policy, "Show only this policy and serial; default: all policies");
+  command.add_option("--batch-size", "N", &request.batch_size, "Batch size of every job; default: the config's",
+                     {.check = in_range(1, 1 << 20)});
+  command.add_flag("--forward", &request.forward,
+                   "Plan the forward pass alone, in evaluation mode: no loss, gradients or update");
+  command.add_option("--memory-limit", "MiB",
+                     [&request](const std::string& mebibytes) { request.memory_limit = std::stoll(mebibytes) << 20; },
+                     "Limit of the arena, in MiB; default: the config's", {.check = in_range(1, 1 << 24)});
+  command.add_option(
+      "--ranks", "N", &request.ranks,
+      "Plan and simulate training on N ranks, each with the whole batch size of every job; needs --cluster",
+      {.check = in_range(1, 1 << 20)});
+  command.add_option("--cluster", "NAME", &request.cluster,
+                     message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
+                             ", or a file *.yaml that describes one; its device is the default of --device"));
+  command.add_option("--steps", "N", &request.steps, "Plan N training steps as one; default: the config's, or 1",
+                     {.check = in_range(1, 64)});
+  command.add_option("--straggler", "X", &request.straggler,
+                     "Simulate that computing takes one of the ranks X times as long",
+                     {.check = in_range(1.0, 1000.0)});
+  command.add_option("--sms", "N", &request.what_if.units, "Plan as if the device had N SMs or cores",
+                     {.check = in_range(1, 1 << 16)});
+  command.add_option("--scale-launch", "X", &request.what_if.launch_scale, "Plan as if a launch cost X times as much",
+                     {.check = in_range(0.0, 1000.0)});
+  command.add_option("--host-launch", "X", &request.host_microseconds,
+                     "Plan as if one host thread launched every node, X us each, instead of a CUDA graph",
+                     {.check = in_range(0.0, 1000.0)});
+  command.add_option("--wait", "X", &request.wait_microseconds,
+                     "Plan as if a stream lost X us whenever it has to wait for another",
+                     {.check = in_range(0.0, 1000.0)});
+  command.add_flag("--json", &arguments->json, "Print one line of JSON");
+  command.add_flag("--wide", &arguments->wide, "Print all columns of the table", {.excludes = "--json"});
+  arguments->files.add_to(command, "the plan");
+  command.add_option("--svg", "FILE", &arguments->svg,
+                     "Write efficiency and speedup over the number of ranks: a picture (SVG)", {.needs = "--ranks"});
+  command.footer =
       "Exits with 1 if the plan does not fit the memory limit or the device.\n\n"
-      "Example:\n  braid plan googlenet --device h200 --batch-size 64");
-  command->callback([arguments, &exit_code] {
+      "Example:\n  braid plan googlenet --device h200 --batch-size 64";
+  command.run = [arguments, &exit_code] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);
     if (arguments->files.wanted()) arguments->files.write(view_of(report));
@@ -131,7 +107,7 @@ void add_plan(CLI::App& app, int& exit_code) {
     const std::string reason = shortfall(report);
     exit_code = reason.empty() ? kOk : kFailed;
     if (!reason.empty()) print_error(reason);
-  });
+  };
 }
 
 }  // namespace braid::apps

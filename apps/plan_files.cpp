@@ -7,10 +7,9 @@
 
 namespace braid::apps {
 
-void PlanFiles::add_to(CLI::App& command, const std::string& what) {
-  command.add_option("--trace", trace, "Write " + what + ": a Chrome trace (JSON) for ui.perfetto.dev")
-      ->type_name("FILE");
-  command.add_option("--html", html, "Write " + what + ": a page for a browser")->type_name("FILE");
+void PlanFiles::add_to(Command& command, const std::string& what, const Rules& rules) {
+  command.add_option("--trace", "FILE", &trace, "Write " + what + ": a Chrome trace (JSON) for ui.perfetto.dev", rules);
+  command.add_option("--html", "FILE", &html, "Write " + what + ": a page for a browser", rules);
 }
 
 void PlanFiles::check() const {

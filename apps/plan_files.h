@@ -1,9 +1,9 @@
 #pragma once
 // The options --trace and --html, which write a plan to files.
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "apps/command_line.h"
 #include "scheduler/show/plan_view.h"
 #include "train/run/progress.h"
 
@@ -13,7 +13,7 @@ struct PlanFiles {
   std::string trace, html;  ///< empty: not requested
 
   /// `what` completes the help text "Write …", for example "the plan".
-  void add_to(CLI::App& command, const std::string& what);
+  void add_to(Command& command, const std::string& what, const Rules& rules = {});
   bool wanted() const { return !trace.empty() || !html.empty(); }
   /// Throws Error with the name of the file if one cannot be written.
   void write(const scheduler::PlanView& view) const;

@@ -7,7 +7,6 @@
 
 #include "apps/commands.h"
 #include "apps/print_error.h"
-#include "apps/validators.h"
 #include "core/read_file.h"
 #include "core/text_table.h"
 #include "data/image_file.h"
@@ -91,22 +90,18 @@ void print_json(const std::vector<Prediction>& predictions) {
 
 }  // namespace
 
-void add_predict(CLI::App& app, int& exit_code) {
+void add_predict(Command& app, int& exit_code) {
   const auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = app.add_subcommand("predict", "Name the classes of images by a trained model");
-  command->add_option("run", arguments->run, "Folder of a run")->type_name("RUN")->required();
-  command->add_option("images", arguments->images, "PNG or JPEG files")->type_name("IMAGE...")->required();
-  command->add_option("--top", arguments->top, "Number of classes to name")
-      ->type_name("K")
-      ->check(in_range(1, 1 << 24))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print one line of JSON");
-  command->add_option("--set", arguments->overrides, "Override a key of the run's config, for example device=cpu")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->take_all();
-  command->footer("Example:\n  braid predict runs/flowers-1 rose.jpg tulip.jpg");
-  command->callback([arguments, &exit_code] {
+  Command& command = app.add_command("predict", "Name the classes of images by a trained model");
+  command.add_option("run", "RUN", &arguments->run, "Folder of a run", {.required = true});
+  command.add_option("images", "IMAGE...", &arguments->images, "PNG or JPEG files", {.required = true});
+  command.add_option("--top", "K", &arguments->top, "Number of classes to name",
+                     {.check = in_range(1, 1 << 24), .shown_default = std::to_string(arguments->top)});
+  command.add_flag("--json", &arguments->json, "Print one line of JSON");
+  command.add_option("--set", "KEY=VALUE", &arguments->overrides,
+                     "Override a key of the run's config, for example device=cpu");
+  command.footer = "Example:\n  braid predict runs/flowers-1 rose.jpg tulip.jpg";
+  command.run = [arguments, &exit_code] {
     const std::vector<Prediction> predictions = predict(*arguments);
     arguments->json ? print_json(predictions) : print(predictions);
     for (const Prediction& prediction : predictions) {
@@ -114,7 +109,7 @@ void add_predict(CLI::App& app, int& exit_code) {
       print_error(prediction.error);
       exit_code = kFailed;
     }
-  });
+  };
 }
 
 }  // namespace braid::apps

@@ -6,7 +6,6 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/validators.h"
 #include "apps/warnings.h"
 #include "core/backend.h"
 #include "core/cuda/kernel_tracing.h"
@@ -137,50 +136,35 @@ void profile(const Arguments& arguments) {
 
 }  // namespace
 
-void add_profile(CLI::App& app) {
+void add_profile(Command& app) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
+  Command& command = app.add_command(
       "profile", "Measure the nodes of a training step, or the link between ranks, for plans with real durations");
-  arguments->config.add_to(*command, message(kConfigOrModel, "; not needed with --links"));
-  CLI::Option* output = command
-                            ->add_option("-o,--output", arguments->output,
-                                         "Profile to write (JSON); adds to an existing file; not needed with --links")
-                            ->type_name("FILE")
-                            ->required();
-  CLI::Option* links = command->add_flag_callback(
-      "--links",
-      [arguments, command, output] {
-        arguments->links = true;
-        command->get_option("config")->required(false);
-        output->required(false);
-      },
+  arguments->config.add_to(command, message(kConfigOrModel, "; not needed with --links"),
+                           {.required = true, .unless = &arguments->links});
+  command.add_option("-o,--output", "FILE", &arguments->output,
+                     "Profile to write (JSON); adds to an existing file; not needed with --links",
+                     {.required = true, .unless = &arguments->links});
+  command.add_flag(
+      "--links", &arguments->links,
       "Instead of nodes, measure what collectives cost between the ranks of 'mpirun -n 2 braid profile --links'");
-  command->add_option("--device", arguments->device, "Device; default: the config's")->type_name("DEVICE");
-  command->add_option("--batch-size", arguments->batch_size, "Batch size; default: the config's")
-      ->type_name("N")
-      ->excludes(links)
-      ->check(in_range(1, 1000000));
-  command->add_option("--runs", arguments->profiling.runs, "Steps to measure at each width (CPU)")
-      ->type_name("N")
-      ->excludes(links)
-      ->check(in_range(1, 1000))
-      ->capture_default_str();
-  command
-      ->add_option("--pairs", arguments->profiling.pairs,
-                   "Measure interference of up to N pairs of concurrent nodes, longest overlap first; 0: none")
-      ->type_name("N")
-      ->excludes(links)
-      ->check(in_range(0, 1000000))
-      ->capture_default_str();
-  command
-      ->add_option("--streams", arguments->profiling.streams,
-                   "Streams of the plans that determine which nodes run concurrently; default: 2, 4 and 8")
-      ->type_name("N")
-      ->excludes(links)
-      ->check(in_range(1, 64));
-  command->footer(
-      "Example:\n  braid profile resnet18 -o costs.json --batch-size 8\n  braid plan resnet18 --costs costs.json");
-  command->callback([arguments] { arguments->links ? profile_links(*arguments) : profile(*arguments); });
+  command.add_option("--device", "DEVICE", &arguments->device, "Device; default: the config's");
+  command.add_option("--batch-size", "N", &arguments->batch_size, "Batch size; default: the config's",
+                     {.check = in_range(1, 1000000), .excludes = "--links"});
+  command.add_option(
+      "--runs", "N", &arguments->profiling.runs, "Steps to measure at each width (CPU)",
+      {.check = in_range(1, 1000), .excludes = "--links", .shown_default = std::to_string(arguments->profiling.runs)});
+  command.add_option("--pairs", "N", &arguments->profiling.pairs,
+                     "Measure interference of up to N pairs of concurrent nodes, longest overlap first; 0: none",
+                     {.check = in_range(0, 1000000),
+                      .excludes = "--links",
+                      .shown_default = std::to_string(arguments->profiling.pairs)});
+  command.add_option("--streams", "N", &arguments->profiling.streams,
+                     "Streams of the plans that determine which nodes run concurrently; default: 2, 4 and 8",
+                     {.check = in_range(1, 64), .excludes = "--links"});
+  command.footer =
+      "Example:\n  braid profile resnet18 -o costs.json --batch-size 8\n  braid plan resnet18 --costs costs.json";
+  command.run = [arguments] { arguments->links ? profile_links(*arguments) : profile(*arguments); };
 }
 
 }  // namespace braid::apps

@@ -49,18 +49,16 @@ void sample(const SampleArguments& arguments) {
 
 }  // namespace
 
-void add_sample(CLI::App& app) {
+void add_sample(Command& app) {
   const auto arguments = std::make_shared<SampleArguments>();
-  CLI::App* command = app.add_subcommand("sample", "Draw images that a generative network has learned to make");
-  command->add_option("run", arguments->run, "Folder of a run of 'dcgan'")->type_name("FOLDER")->required();
-  command->add_option("-o,--output", arguments->output, "PNG file of the images (default: samples.png)")
-      ->type_name("FILE");
-  command->add_option("--count", arguments->count, "How many images (default: 48)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 48));
-  command->add_option("--seed", arguments->seed, "Another number gives other images")->type_name("N");
-  command->footer("Example:\n  braid sample runs/dcgan_fashion_mnist-1 -o samples.png");
-  command->callback([arguments] { sample(*arguments); });
+  Command& command = app.add_command("sample", "Draw images that a generative network has learned to make");
+  command.add_option("run", "FOLDER", &arguments->run, "Folder of a run of 'dcgan'", {.required = true});
+  command.add_option("-o,--output", "FILE", &arguments->output, "PNG file of the images (default: samples.png)");
+  command.add_option("--count", "N:INT in [1 - 48]", &arguments->count, "How many images (default: 48)",
+                     {.check = in_loose_range(1, 48)});
+  command.add_option("--seed", "N", &arguments->seed, "Another number gives other images");
+  command.footer = "Example:\n  braid sample runs/dcgan_fashion_mnist-1 -o samples.png";
+  command.run = [arguments] { sample(*arguments); };
 }
 
 }  // namespace braid::apps

@@ -5,26 +5,24 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/validators.h"
 
 namespace braid::apps {
 
-void add_summary(CLI::App& app) {
+void add_summary(Command& app) {
   struct Arguments {
     ConfigArguments config;
     int depth = 0;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("summary", "Show the layers of a model and the average parallelism of its training step");
-  arguments->config.add_to(*command, kConfigOrModel);
-  command->add_option("--depth", arguments->depth, "Show layers down to N levels; default: all")
-      ->type_name("N")
-      ->check(in_range(1, 100));
-  command->add_flag("--json", arguments->json, "Print one line of JSON for each job");
-  command->footer("Example:\n  braid summary googlenet --depth 1");
-  command->callback([arguments] {
+  Command& command =
+      app.add_command("summary", "Show the layers of a model and the average parallelism of its training step");
+  arguments->config.add_to(command, kConfigOrModel);
+  command.add_option("--depth", "N", &arguments->depth, "Show layers down to N levels; default: all",
+                     {.check = in_range(1, 100)});
+  command.add_flag("--json", &arguments->json, "Print one line of JSON for each job");
+  command.footer = "Example:\n  braid summary googlenet --depth 1";
+  command.run = [arguments] {
     const RunConfig config = read_config_or_model(arguments->config);
     for (const JobConfig& job : config.jobs) {
       const Summary summary = summarize(job.training, arguments->depth);
@@ -36,7 +34,7 @@ void add_summary(CLI::App& app) {
       if (config.together) std::cout << "job " << job.training.name << ": ";
       std::cout << to_text(summary);
     }
-  });
+  };
 }
 
 }  // namespace braid::apps

@@ -34,7 +34,7 @@ void outlive_standard_output(Progress& progress) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& exit_code) {
+void add_train(Command& app, int& exit_code) {
   struct Arguments {
     ConfigArguments config;
     bool quiet = false;
@@ -44,20 +44,20 @@ void add_train(CLI::App& app, int& exit_code) {
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("train", "Train the model of a config, or its list of jobs");
-  arguments->config.add_to(*command, "Config file (YAML); not needed with --resume", false);
-  command->add_option("--resume", arguments->resumed, "Continue the run in this folder, from its newest checkpoint")
-      ->type_name("RUN");
-  command->add_flag("-q,--quiet", arguments->quiet, "Print only warnings and errors");
-  command->add_flag("--print-config", arguments->print_config, "Print the config with all defaults and exit");
-  command->add_flag("--report", arguments->report, "At the end write the page of `braid report`");
-  arguments->files.add_to(*command, "one step as planned and as measured");
-  command->footer("Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2");
-  command->callback([arguments, &exit_code] {
+  Command& command = app.add_command("train", "Train the model of a config, or its list of jobs");
+  arguments->config.add_to(command, "Config file (YAML); not needed with --resume", {});
+  command.add_option("--resume", "RUN", &arguments->resumed,
+                     "Continue the run in this folder, from its newest checkpoint");
+  command.add_flag("-q,--quiet", &arguments->quiet, "Print only warnings and errors");
+  command.add_flag("--print-config", &arguments->print_config, "Print the config with all defaults and exit");
+  command.add_flag("--report", &arguments->report, "At the end write the page of `braid report`");
+  arguments->files.add_to(command, "one step as planned and as measured");
+  command.footer = "Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2";
+  command.run = [arguments, &exit_code] {
     const auto& [config, overrides] = arguments->config;
     const std::filesystem::path run = arguments->resumed;
     if (config.empty() == run.empty()) {
-      throw CLI::ValidationError(message("expected ", config.empty() ? "a" : "only one of", " CONFIG or --resume RUN"));
+      throw UsageError(message("expected ", config.empty() ? "a" : "only one of", " CONFIG or --resume RUN"));
     }
     BRAID_CHECK(run.empty() || exists(run / RunFolder::kConfig), ConfigError, run.string(), ": there is no ",
                 RunFolder::kConfig, ": expected the folder of a run");
@@ -108,7 +108,7 @@ void add_train(CLI::App& app, int& exit_code) {
       if (job.failure != nullptr) print_error(message("job ", job.name, ": ", job.failure_text()));
     }
     exit_code = result.interrupted != 0 ? kSignalled + result.interrupted : result.failed() ? kFailed : kOk;
-  });
+  };
 }
 
 }  // namespace braid::apps

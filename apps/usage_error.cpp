@@ -2,13 +2,17 @@
 
 #include <algorithm>
 
-#include "apps/help.h"
 #include "core/error.h"
 #include "core/suggestion.h"
 #include "train/config/similar_keys.h"
 
 namespace braid::apps {
 namespace {
+
+/// "--quiet" for an option, "CONFIG" for a positional argument.
+std::string name_of(const CLI::Option& option) {
+  return option.get_positional() ? option.get_type_name() : option.get_name();
+}
 
 std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) {
   std::vector<std::string> names;
@@ -95,13 +99,13 @@ std::string mismatch(const CLI::App& command, const std::string& text) {
   if (option == nullptr) return text;
   const std::string name = name_of(*option);
   if (option->count() > 1) return message(name, " was given ", option->count(), " times; expected it once");
-  if (is_flag(*option)) return message(name, " takes no value");
+  if (option->get_expected_max() == 0) return message(name, " takes no value");
   return message(name, " expects a value: ", name, ' ', option->get_type_name());
 }
 
 }  // namespace
 
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+std::string usage_error(const CLI::App& app, const std::exception& error) {
   const std::vector<CLI::App*> parsed = app.get_subcommands();
   const CLI::App* command = parsed.empty() ? &app : parsed.front();
   const bool incomplete = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;

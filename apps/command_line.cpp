@@ -84,8 +84,6 @@ Check in_range(int min, int max) { return number_in_range(min, max); }
 
 Check in_range(double min, double max) { return number_in_range(min, max); }
 
-Check in_loose_range(int min, int max) { return CLI::Range(min, max); }
-
 void Command::add_option(const std::string& names, const std::string& value, const Target& target,
                          const std::string& help, const Rules& rules) {
   options.push_back({names, value, target, help, rules});

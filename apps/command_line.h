@@ -25,8 +25,6 @@ using Check = std::function<std::string(const std::string&)>;
 /// A plain decimal number; CLI11 would read 010 as octal.
 Check in_range(int min, int max);
 Check in_range(double min, double max);
-/// An integer that CLI11 reads; 010 is 8.
-Check in_loose_range(int min, int max);
 
 /// What restricts an option. `needs` and `excludes` name an option like "--json", which must be added before.
 struct Rules {

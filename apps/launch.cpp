@@ -134,7 +134,7 @@ class Runs {
     ConfigArguments config;
     std::string resumed;
     config.add_to(train, "", {});
-    train.add_option("--resume", "TEXT", &resumed, "");
+    train.add_option("--resume", "RUN", &resumed, "");
     parse_some(train, {command.begin() + 1, command.end()});
     if (!resumed.empty()) {
       folder_ = resumed;

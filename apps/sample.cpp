@@ -54,8 +54,7 @@ void add_sample(Command& app) {
   Command& command = app.add_command("sample", "Draw images that a generative network has learned to make");
   command.add_option("run", "FOLDER", &arguments->run, "Folder of a run of 'dcgan'", {.required = true});
   command.add_option("-o,--output", "FILE", &arguments->output, "PNG file of the images (default: samples.png)");
-  command.add_option("--count", "N:INT in [1 - 48]", &arguments->count, "How many images (default: 48)",
-                     {.check = in_loose_range(1, 48)});
+  command.add_option("--count", "N", &arguments->count, "How many images (default: 48)", {.check = in_range(1, 48)});
   command.add_option("--seed", "N", &arguments->seed, "Another number gives other images");
   command.footer = "Example:\n  braid sample runs/dcgan_fashion_mnist-1 -o samples.png";
   command.run = [arguments] { sample(*arguments); };

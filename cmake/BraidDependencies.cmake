@@ -17,5 +17,4 @@ if(BRAID_ONEDNN)
     message(FATAL_ERROR "oneDNN was not found. Run scripts/setup.sh, or configure with -DBRAID_ONEDNN=OFF "
                         "to use the portable kernels.")
   endif()
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
 endif()

@@ -22,8 +22,7 @@ install(FILES ${PROJECT_BINARY_DIR}/braidConfig.cmake ${PROJECT_BINARY_DIR}/brai
 set(BRAID_PC_LIBRARIES -lbraid_train -lbraid_models -lbraid_data -lbraid_runtime -lbraid_autograd -lbraid_ops -lbraid_scheduler
                        -lbraid_core -lyaml-cpp -lz -pthread)
 if(BRAID_ONEDNN)
-  list(TRANSFORM OpenMP_CXX_LIB_NAMES PREPEND -l OUTPUT_VARIABLE openmp)
-  list(APPEND BRAID_PC_LIBRARIES -ldnnl ${openmp})
+  list(APPEND BRAID_PC_LIBRARIES -ldnnl -ldl)
 endif()
 if(BRAID_HAS_CUDA)
   list(APPEND BRAID_PC_LIBRARIES -lbraid_cuda_libraries "-L${CUDAToolkit_LIBRARY_DIR}" -lcudart_static -ldl -lrt)

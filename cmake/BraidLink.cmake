@@ -12,16 +12,16 @@ target_link_libraries(braid_autograd PUBLIC braid_ops)
 target_link_libraries(braid_scheduler PUBLIC braid_core PRIVATE nlohmann_json::nlohmann_json)
 target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
 target_link_libraries(braid_models PUBLIC braid_autograd)
+target_compile_options(braid_models PRIVATE ${BRAID_SELDOM})
 target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
 # stb_image computes with what a damaged file says: its integers may overflow, so they must wrap around.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/data/image_file.cpp PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "-fwrapv;-fno-sanitize=shift")
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
                       PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
+target_compile_options(braid_train PRIVATE ${BRAID_SELDOM})
 if(BRAID_ONEDNN)
-  # OpenMP: to keep oneDNN to one thread. A user's compiler may have another OpenMP library: it links this one by name.
-  target_link_libraries(braid_ops PRIVATE DNNL::dnnl $<BUILD_INTERFACE:OpenMP::OpenMP_CXX>
-                                          "$<INSTALL_INTERFACE:${OpenMP_CXX_LIB_NAMES}>")
+  target_link_libraries(braid_ops PRIVATE DNNL::dnnl ${CMAKE_DL_LIBS})
   target_compile_definitions(braid_ops PRIVATE BRAID_ONEDNN)
 endif()
 if(BRAID_HAS_CUDA)

@@ -36,6 +36,9 @@ if(BRAID_SANITIZE)
   add_link_options(-fsanitize=${BRAID_SANITIZE})
 endif()
 
+# What runs once in a process, or waits for a step, is not worth the time that -O3 takes: configs, commands, reports, models.
+set(BRAID_SELDOM $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+
 # Compiles the sources of a target a dozen at a time: short files spend most of their time on the headers that all of
 # them include. Listing the users of the heaviest header, JSON's, first compiles it the least often.
 function(braid_compile_together target)

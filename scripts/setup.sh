@@ -36,7 +36,7 @@ fail() {
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   cat >&2 <<'TEXT'
 setup: this is not a Debian or Ubuntu system. Please install, with headers:
-  a C++20 compiler with OpenMP (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
+  a C++20 compiler (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
   oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, cpp-httplib, pkg-config, stb, zlib, doctest, rapidcheck,
   Open MPI (optional: to train by several processes),
   and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.

@@ -1,12 +1,13 @@
 #include "train/config/keys.h"
 
+#include <regex.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iomanip>
 #include <limits>
-#include <regex>
 #include <sstream>
 
 #include "core/error.h"
@@ -73,11 +74,19 @@ bool in_range(const KeyRule& rule, double value) {
   return value >= rule.min && value > rule.above && value <= std::min(rule.max, rule.max_now) && value < rule.below;
 }
 
+/// Whether a POSIX extended regular expression matches the whole text.
+bool matches(const std::string& text, std::string_view pattern) {
+  regex_t expression;
+  const int error = regcomp(&expression, message("^(", pattern, ")$").c_str(), REG_EXTENDED | REG_NOSUB);
+  BRAID_CHECK(error == 0, Error, "[config] not a regular expression: ", pattern);
+  const bool found = regexec(&expression, text.c_str(), 0, nullptr, 0) == 0;
+  regfree(&expression);
+  return found && text.find('\0') == std::string::npos;
+}
+
 /// JSON's grammar.
 bool is_number(const std::string& text, bool integral) {
-  constexpr std::size_t kMaxLength = 400;  // the standard library matches by recursion
-  static const std::regex kInteger("-?(0|[1-9][0-9]*)"), kNumber("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
-  return text.size() <= kMaxLength && std::regex_match(text, integral ? kInteger : kNumber);
+  return matches(text, integral ? "-?(0|[1-9][0-9]*)" : "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
 }
 
 /// False unless the whole text is a plain scalar that T can hold. Scalars are read literally: no octal 010, no yes, no
@@ -121,7 +130,7 @@ struct ValueParser {
       mismatch_words();
     }
     if (!scalar) mismatch(node, path, "a text");
-    if (!rule.pattern.empty() && !std::regex_match(node.text, std::regex(rule.pattern.begin(), rule.pattern.end()))) {
+    if (!rule.pattern.empty() && !matches(node.text, rule.pattern)) {
       const std::string hint = rule.hint != nullptr ? rule.hint(node.text) : "";
       fail_at(node.location, path, message("expected ", rule.form, ", got ", describe(node), hint));
     }

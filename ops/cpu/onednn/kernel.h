@@ -4,7 +4,7 @@
 // problem is cut into pieces with a primitive each, and the threads of the pool take the pieces. How it is cut depends
 // on its shape alone, never on the width, and so do its results.
 
-#include <omp.h>
+#include <dlfcn.h>
 
 #include <cstddef>
 #include <dnnl.hpp>
@@ -23,16 +23,23 @@ namespace braid::cpu::onednn {
 /// The one CPU engine of the process. Engines hold no mutable state and may be used from any thread.
 const dnnl::engine& engine();
 
-/// Keeps oneDNN to the calling thread until the end of the scope.
+/// Keeps oneDNN to the calling thread until the end of the scope. oneDNN loads the OpenMP that has to be told; the one
+/// of our compiler may be another. Without either, oneDNN was built for one thread.
 class OneThread {
  public:
-  OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(saved_); }
+  OneThread() {
+    if (get_ != nullptr && set_ != nullptr) saved_ = get_(), set_(1);
+  }
+  ~OneThread() {
+    if (saved_ > 0) set_(saved_);
+  }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
 
  private:
-  int saved_;
+  static inline int (*const get_)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  static inline void (*const set_)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  int saved_ = 0;
 };
 
 /// Into how many pieces to cut a product of `outer` by a filter of `filter` elements, at most `most`: each should take
@@ -182,10 +189,11 @@ inline void generate_matrix_product() {
   static_cast<void>(generated);
 }
 
-/// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN has no
-/// implementation.
+/// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN is not
+/// available or has no implementation.
 template <class Build>
 std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build) {
+  if (!available()) return nullptr;
   for (const std::span<const ValueDesc> values : {spec.inputs, spec.outputs}) {
     for (const ValueDesc& value : values) {
       if (value.dtype != DType::f32 || value.shape.size() == 0) return nullptr;

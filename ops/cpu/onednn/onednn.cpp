@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "core/align.h"
 #include "ops/cpu/loops.h"
@@ -19,9 +21,13 @@ constexpr std::size_t kAlignment = 64;
 
 }  // namespace
 
-bool available() { return true; }
+bool available() {
+  static const char* const wanted = std::getenv("BRAID_ONEDNN");
+  return wanted == nullptr || std::string_view(wanted) != "0";
+}
 
 std::string version() {
+  if (!available()) return {};
   const dnnl::version_t* version = dnnl::version();
   return std::to_string(version->major) + '.' + std::to_string(version->minor) + '.' + std::to_string(version->patch);
 }

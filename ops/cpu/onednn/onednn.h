@@ -7,7 +7,8 @@
 
 namespace braid::cpu::onednn {
 
-/// Whether Braid was built with oneDNN; without it every factory below returns null.
+/// Whether Braid was built with oneDNN, and the environment does not say BRAID_ONEDNN=0; without it every factory below
+/// returns null.
 bool available();
 /// The version of the library in use, as "2.6.0"; empty without it.
 std::string version();

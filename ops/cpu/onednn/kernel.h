@@ -16,6 +16,7 @@
 
 #include "core/cpu/free_memory.h"
 #include "ops/cpu/kept_memory.h"
+#include "ops/cpu/onednn/onednn.h"
 #include "ops/function_kernel.h"
 
 namespace braid::cpu::onednn {

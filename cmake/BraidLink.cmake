@@ -47,6 +47,13 @@ if(BRAID_HAS_CUDA)
   target_link_libraries(braid_ops PRIVATE ${CMAKE_DL_LIBS})
 endif()
 
+# What reads files tells the fuzzers which of its code an input reaches.
+if(BRAID_FUZZ)
+  foreach(folder core scheduler data train)
+    target_compile_options(braid_${folder} PRIVATE -fsanitize=fuzzer-no-link)
+  endforeach()
+endif()
+
 add_library(braid INTERFACE)
 add_library(braid::braid ALIAS braid)
 target_link_libraries(braid INTERFACE braid_train)

@@ -50,8 +50,7 @@ for_tests=(
   iproute2  # cuts a link between ranks
   doxygen  # makes the pages of the public headers
   python3-jsonschema python3-yaml  # check configs against their schema
-  clang libclang-rt-dev  # fuzz the readers of files
-  clang-16 libclang-rt-16-dev  # compile what users compile
+  clang-16 libclang-rt-16-dev  # sanitizers, fuzzers, and what users compile
 )
 
 missing=()

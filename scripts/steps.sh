@@ -53,6 +53,22 @@ about() {
   if ((cores == 1)); then echo "about $minutes min on one core"; else echo "about $minutes min on $cores cores"; fi
 }
 
+# sanitizing_clang: the name of a Clang that has its sanitizers and libFuzzer, and reads the headers of GCC 12.
+sanitizing_clang() {
+  local name
+  for name in clang++-{16..20} clang++; do
+    if "$name" -std=c++20 -fsyntax-only -x c++ - 2>/dev/null <<<'#include <ranges>
+      static_assert(__clang_major__ >= 16);' &&
+      "$name" -fsanitize=fuzzer,address -x c++ -o /dev/null - 2>/dev/null \
+        <<<'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }'; then
+      echo "$name"
+      return
+    fi
+  done
+  echo "there is no Clang 16 or newer with sanitizers (Debian's packages clang-16 and libclang-rt-16-dev)" >&2
+  return 1
+}
+
 # only_build FOLDER: allows one build in a folder at a time. A build outlives a killed script; the next script waits for it.
 only_build() {
   command -v flock >/dev/null || return 0

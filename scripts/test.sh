@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds everything with warnings as errors and runs the tests.
 #
-#   scripts/test.sh [--preset NAME] [--only FOLDER] [--build] [arguments of ctest]
+#   scripts/test.sh [--preset NAME] [--only FOLDER] [--build] [--thorough] [arguments of ctest]
 #
 # NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, … Examples and benchmarks are
-# built with release. --only builds and runs the tests of one folder, as in: --only ops. --build runs none.
+# built with release. --only builds and runs the tests of one folder, as in: --only ops. --build runs none. --thorough makes
+# every check of a sanitizer, in every test: hours.
 # The last line counts test cases: "N passed, N failed, N skipped". The exit status is 0 only if none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,6 +14,7 @@ source scripts/steps.sh
 preset=release
 targets=()
 tests=ON
+thorough=OFF
 while (($# > 0)); do
   case $1 in
     --preset) preset=${2:?--preset needs a name} ;;
@@ -20,8 +22,8 @@ while (($# > 0)); do
       targets=(--target "test_${2:?--only needs a folder of tests}")
       set -- "$@" --tests-regex "^$2(/|\$)"
       ;;
-    --build)
-      tests=OFF
+    --build | --thorough)
+      if [[ $1 == --build ]]; then tests=OFF; else thorough=ON; fi
       shift
       continue
       ;;
@@ -41,8 +43,10 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 begin_steps 4 "$build/log.txt"
 only_build "$build"
 step 'installing what is missing' scripts/setup.sh --tests
+settings=()
+if [[ $preset == asan+ubsan ]]; then settings=("-DCMAKE_CXX_COMPILER=$(sanitizing_clang)"); fi
 step "configuring $preset" \
-  cmake --preset "$preset" -DBRAID_TESTS=ON -DBRAID_EXAMPLES=$others -DBRAID_BENCHMARKS=$others -DBRAID_WERROR=ON
+  cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON -DBRAID_EXAMPLES=$others -DBRAID_BENCHMARKS=$others -DBRAID_WERROR=ON
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
 build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build

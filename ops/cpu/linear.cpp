@@ -10,7 +10,8 @@ namespace braid::cpu {
 Implementations make_matmul(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(spec, {onednn::matmul})) return kernel;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const auto [ta, tb] = static_cast<const MatmulOptions&>(spec.attributes<ops::Matmul>());
+    const MatmulOptions& options = spec.attributes<ops::Matmul>();
+    const bool ta = options.transpose_a, tb = options.transpose_b;
     const ops::MatmulExtents e(spec.attributes<ops::Matmul>(), spec.inputs[0].shape, spec.inputs[1].shape);
     const std::size_t bytes = tb ? static_cast<std::size_t>(spec.inputs[1].shape.size()) * sizeof(T) : 0;
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files for a minute each (scripts/fuzz.sh), compiles every source alone, trains on several ranks for
-# 100 steps, then verifies plans of a million random step graphs, by every policy on 1 to 8 streams: hours, on all cores.
+# Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
+# alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels and the oldest
+# CUDA, trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by every policy on 1 to 8
+# streams, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
-# Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. Builds the release preset first. Prints its
-# progress and finally the totals. Prints each failure as it occurs, with the seed that reproduces it. The exit status is 0
-# only if no reader failed and no plan had a fault.
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. Prints each failure as it occurs, with the seed
+# that reproduces it, and finally what each part took. The exit status is 0 only if nothing failed.
+# shellcheck disable=SC2317  # functions are called through part
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 graphs=${1:-1000000}
 first=${2:-0}
@@ -17,15 +19,36 @@ if (($# > 2)) || [[ ! $graphs =~ ^[1-9][0-9]*$ || ! $first =~ ^[0-9]+$ ]]; then
   exit 2
 fi
 
-fuzzing=0
-scripts/fuzz.sh --seconds 60 || fuzzing=$?
+parts=() failed=0
+# part NAME COMMAND…: continues after a failure. Status 77: skipped.
+part() {
+  local name=$1 begin=$SECONDS status=0
+  shift
+  printf '\n==== %s\n' "$name"
+  "$@" || status=$?
+  parts+=("$(printf '%6d s  %s, exit status %d' $((SECONDS - begin)) "$name" "$status")")
+  ((status == 0 || status == 77)) || failed=1
+}
 
-scripts/setup.sh
-cmake --preset release -B build/single -DBRAID_UNITY=OFF -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=ON
-cmake --build build/single
-cmake --preset release -DBRAID_TESTS=ON
-cmake --build --preset release --target test_scheduler braid-cli
-tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
+alone() {
+  cmake --preset release -B build/single -DBRAID_UNITY=OFF -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=ON &&
+    cmake --build build/single
+}
+
+kernels() {
+  command -v nvcc >/dev/null || return 77
+  scripts/check_kernels.py build/release
+}
+
+part 'the release build' scripts/test.sh --build
+part 'fuzzing' scripts/fuzz.sh --seconds 60
+part 'every source alone' alone
+part 'without oneDNN' scripts/test.sh --preset portable
+part 'CUDA kernels' kernels
+part 'oldest CUDA' scripts/check_cuda12.sh build/cuda12
+part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan --thorough
+part 'ThreadSanitizer, thorough' scripts/test.sh --preset tsan --thorough
+part '100 steps on ranks' tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 
 export test=build/release/bin/test_scheduler
 chunk=$(((graphs + 999) / 1000))  # of graphs at a time
@@ -43,25 +66,31 @@ verify() {
 }
 export -f verify
 
-begin=$SECONDS
-for ((seed = first; seed < first + graphs; seed += chunk)); do
-  left=$((first + graphs - seed))
-  echo "$seed $((left < chunk ? left : chunk))"
-done | xargs -P "$(nproc)" -L 1 bash -c 'verify "$@"' verify | {
-  done_graphs=0 done_plans=0 failures=0 shown=0
-  while IFS= read -r line; do
-    if [[ $line =~ ^ok\ ([0-9]+)\ ([0-9]+)$ ]]; then
-      ((done_plans += BASH_REMATCH[1], done_graphs += BASH_REMATCH[2], 1))
-    else
-      echo "$line"
-      if [[ $line == failed\ at\ * ]]; then ((failures += 1)); fi
-    fi
-    if ((done_graphs * 100 >= (shown + 1) * graphs)); then
-      shown=$((done_graphs * 100 / graphs))
-      echo "$shown %: $done_graphs graphs, $done_plans plans verified, $((SECONDS - begin)) s"
-    fi
-  done
-  echo "$done_graphs of $graphs graphs, $done_plans plans verified, $failures failures, $((SECONDS - begin)) s"
-  ((failures == 0 && done_graphs == graphs))
+random_graphs() {
+  local begin=$SECONDS seed left
+  for ((seed = first; seed < first + graphs; seed += chunk)); do
+    left=$((first + graphs - seed))
+    echo "$seed $((left < chunk ? left : chunk))"
+  done | xargs -P "$(nproc)" -L 1 bash -c 'verify "$@"' verify | {
+    done_graphs=0 done_plans=0 failures=0 shown=0
+    while IFS= read -r line; do
+      if [[ $line =~ ^ok\ ([0-9]+)\ ([0-9]+)$ ]]; then
+        ((done_plans += BASH_REMATCH[1], done_graphs += BASH_REMATCH[2], 1))
+      else
+        echo "$line"
+        if [[ $line == failed\ at\ * ]]; then ((failures += 1)); fi
+      fi
+      if ((done_graphs * 100 >= (shown + 1) * graphs)); then
+        shown=$((done_graphs * 100 / graphs))
+        echo "$shown %: $done_graphs graphs, $done_plans plans verified, $((SECONDS - begin)) s"
+      fi
+    done
+    echo "$done_graphs of $graphs graphs, $done_plans plans verified, $failures failures, $((SECONDS - begin)) s"
+    ((failures == 0 && done_graphs == graphs))
+  }
 }
-((fuzzing == 0 || fuzzing == 77))  # 77: skipped
+part 'random graphs' random_graphs
+
+printf '\n'
+printf '%s\n' "${parts[@]}"
+exit "$failed"

@@ -43,93 +43,94 @@ BRAID_TARGET_CLONES void mean_of_rows(std::int64_t rows, std::int64_t channels, 
   }
 }
 
-/// The number of elements in a window's mean.
-struct InsideSize {
-  template <class Axis>
-  std::int64_t operator()(const Geometry<Axis>& g, std::int64_t p, std::int64_t q) const {
-    return g.h.inside(p).size() * g.w.inside(q).size();
-  }
-};
-struct PaddedSize {
-  std::int64_t operator()(const Geometry<WindowAxis>& g, std::int64_t p, std::int64_t q) const {
-    return g.h.padded_size(p) * g.w.padded_size(q);
-  }
+/// What is folded into the pixels of a result, along one axis.
+struct FoldAxis {
+  std::int64_t source;                ///< extent of what is folded
+  std::vector<Range> from;            ///< pixels that are folded into each one of the result
+  std::vector<std::int64_t> windows;  ///< sizes of the pooling's windows, by which sums are divided
 };
 
-/// The mean over each window.
-template <class Axis, class Size>
-std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
+enum class Direction { forward, backward };
+
+template <class Axis>
+FoldAxis fold_axis(Direction direction, const Axis& axis, bool padded = false) {
+  FoldAxis fold{direction == Direction::forward ? axis.input : axis.output, {}, {}};
+  for (std::int64_t out = 0; out < axis.output; ++out) {
+    const Range inside = axis.inside(out);
+    fold.windows.push_back(inside.size());
+    if constexpr (std::is_same_v<Axis, WindowAxis>) {
+      if (padded) fold.windows.back() = axis.padded_size(out);
+    }
+    if (direction == Direction::forward) fold.from.push_back(inside);
+  }
+  if (direction == Direction::backward) {
+    for (std::int64_t in = 0; in < axis.input; ++in) fold.from.push_back(axis.outputs_over(in));
+  }
+  return fold;
+}
+
+/// The mean over each window, or its gradient.
+template <Direction kDirection>
+Implementations average(const KernelSpec& spec, const FoldAxis& h, const FoldAxis& w) {
+  const Shape &x_shape = spec.inputs[0].shape, &y_shape = spec.outputs[0].shape;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+    return function_kernel([=, images = x_shape[0], channels = x_shape[3], height = y_shape[1], row_size = y_shape[2],
+                            width = spec.width](auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
-      const std::int64_t pitch = g.w.input * g.channels;
-      parallel_for_rows(width, g.images, g.h.output, g.w.output * g.channels, [=](auto image, auto p, auto number) {
-        const Range rows = g.h.inside(p);
-        for (std::int64_t q = 0; q < g.w.output; ++q) {
-          const Range columns = g.w.inside(q);
-          const T* corner = x + (image * g.h.input + rows.begin) * pitch + columns.begin * g.channels;
+      const std::int64_t pitch = w.source * channels;
+      const auto fold = [=, source = h.source, h_from = h.from.data(), w_from = w.from.data(),
+                         h_windows = h.windows.data(),
+                         w_windows = w.windows.data()](std::int64_t image, std::int64_t row, std::int64_t number) {
+        const auto weight = [=](std::int64_t p, std::int64_t q) {
+          return T(1) / static_cast<T>(h_windows[p] * w_windows[q]);
+        };
+        const Range rows = h_from[row];
+        for (std::int64_t column = 0; column < row_size; ++column) {
+          const Range columns = w_from[column];
+          const T* corner = x + (image * source + rows.begin) * pitch + columns.begin * channels;
           T weights[9];
-          std::fill_n(weights, 9, T(1) / static_cast<T>(window_size(g, p, q)));
-          T* const mean = y + (number * g.w.output + q) * g.channels;
-          std::fill_n(mean, g.channels, T(0));
-          for_blocks(rows.size(), columns.size(), [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
-            add_weighted<kRows, kColumns>(g.channels, pitch, corner + row * pitch + column * g.channels, weights, mean);
+          if (kDirection == Direction::forward) std::fill_n(weights, 9, weight(row, column));
+          T* const sum = y + (number * row_size + column) * channels;
+          std::fill_n(sum, channels, T(0));
+          for_blocks(rows.size(), columns.size(), [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
+            for (int k = 0; kDirection == Direction::backward && k < kRows * kColumns; ++k) {
+              weights[k] = weight(rows.begin + i + k / kColumns, columns.begin + j + k % kColumns);
+            }
+            add_weighted<kRows, kColumns>(channels, pitch, corner + i * pitch + j * channels, weights, sum);
           });
         }
-      });
+      };
+      parallel_for_rows(width, images, height, row_size * channels, fold);
     });
   });
 }
 
-template <class Axis, class Size>
-std::unique_ptr<Kernel> average_backward(const KernelSpec& spec, const Geometry<Axis>& g, Size window_size) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T* dy = at<const T>(inputs, 0);
-      T* dx = at<T>(outputs, 0);
-      const std::int64_t pitch = g.w.output * g.channels;
-      parallel_for_rows(width, g.images, g.h.input, g.w.input * g.channels, [=](auto image, auto row, auto number) {
-        const Range p = g.h.outputs_over(row);
-        for (std::int64_t column = 0; column < g.w.input; ++column) {
-          const Range q = g.w.outputs_over(column);
-          const T* corner = dy + (image * g.h.output + p.begin) * pitch + q.begin * g.channels;
-          T* const sum = dx + (number * g.w.input + column) * g.channels;
-          std::fill_n(sum, g.channels, T(0));
-          for_blocks(p.size(), q.size(), [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
-            T weights[kRows * kColumns];
-            for (int w = 0; w < kRows * kColumns; ++w) {
-              weights[w] =
-                  T(1) / static_cast<T>(window_size(g, p.begin + i + w / kColumns, q.begin + j + w % kColumns));
-            }
-            add_weighted<kRows, kColumns>(g.channels, pitch, corner + i * pitch + j * g.channels, weights, sum);
-          });
-        }
-      });
-    });
-  });
+template <Direction kDirection, class Axis>
+Implementations average(const KernelSpec& spec, const Geometry<Axis>& g, bool padded = false) {
+  return average<kDirection>(spec, fold_axis(kDirection, g.h, padded), fold_axis(kDirection, g.w, padded));
 }
 
 }  // namespace
 
 Implementations make_avg_pool2d(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
-  const Geometry<WindowAxis> g = windows(options, spec.inputs[0].shape, spec.outputs[0].shape);
-  return options.count_include_pad ? average(spec, g, PaddedSize{}) : average(spec, g, InsideSize{});
+  return average<Direction::forward>(spec, windows(options, spec.inputs[0].shape, spec.outputs[0].shape),
+                                     options.count_include_pad);
 }
 
 Implementations make_avg_pool2d_backward(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
-  const Geometry<WindowAxis> g = windows(options, spec.outputs[0].shape, spec.inputs[0].shape);
-  return options.count_include_pad ? average_backward(spec, g, PaddedSize{}) : average_backward(spec, g, InsideSize{});
+  return average<Direction::backward>(spec, windows(options, spec.outputs[0].shape, spec.inputs[0].shape),
+                                      options.count_include_pad);
 }
 
 Implementations make_adaptive_avg_pool2d(const KernelSpec& spec) {
-  return average(spec, adaptive_windows(spec.inputs[0].shape, spec.outputs[0].shape), InsideSize{});
+  return average<Direction::forward>(spec, adaptive_windows(spec.inputs[0].shape, spec.outputs[0].shape));
 }
 
 Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
-  return average_backward(spec, adaptive_windows(spec.outputs[0].shape, spec.inputs[0].shape), InsideSize{});
+  return average<Direction::backward>(spec, adaptive_windows(spec.outputs[0].shape, spec.inputs[0].shape));
 }
 
 Implementations make_global_avg_pool(const KernelSpec& spec) {

@@ -47,35 +47,36 @@ std::size_t workspace_bytes(const ChannelRows& rows) {
   return Coefficients<T>::bytes(rows) + 64 + sum_channels_bytes<2, T>(rows);
 }
 
-/// Calls f with an activation and a flag as template arguments, so that inner loops have no branch.
+/// Calls f(element, i) for all elements, i being the place in a wide row. Backward, because sums came before.
 template <class F>
-void with_options(Activation activation, bool flag, const F& f) {
-  const auto call = [&]<Activation kActivation>() {
-    flag ? f.template operator()<kActivation, true>() : f.template operator()<kActivation, false>();
-  };
-  switch (activation) {
-    case Activation::none: return call.template operator()<Activation::none>();
-    case Activation::relu: return call.template operator()<Activation::relu>();
-    case Activation::relu6: return call.template operator()<Activation::relu6>();
-  }
+void for_each_backward(int threads, const ChannelRows& rows, const F& f) {
+  parallel_for<LoopOrder::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
+    rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
+      for_each_in_rows(first_element, count, width, f);
+    });
+  });
 }
 
 /// y = act((x − mean)·scale + shift [+ residual]).
 template <class T>
 void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& options, const Coefficients<T>& channel,
                const T* x, const T* residual, T* y) {
-  with_options(options.activation, options.add, [&]<Activation kActivation, bool kAdd>() {
-    const auto apply = [=](std::int64_t e, std::int64_t i) {
-      T value = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.shift[i]);
-      if constexpr (kAdd) value += residual[e];
-      y[e] = arithmetic::activate<kActivation>(value);
-    };
-    parallel_for<LoopOrder::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
-      rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
-        for_each_in_rows(first_element, count, width, apply);
-      });
-    });
-  });
+  const auto normalized = [=](std::int64_t e, std::int64_t i) {
+    return arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.shift[i]);
+  };
+  const auto run = [&](const auto& activate) {
+    if (options.add) {
+      for_each_backward(threads, rows,
+                        [=](std::int64_t e, std::int64_t i) { y[e] = activate(normalized(e, i) + residual[e]); });
+    } else {
+      for_each_backward(threads, rows, [=](std::int64_t e, std::int64_t i) { y[e] = activate(normalized(e, i)); });
+    }
+  };
+  switch (options.activation) {
+    case Activation::none: return run([](T value) { return value; });
+    case Activation::relu: return run(arithmetic::Relu<T>());
+    case Activation::relu6: return run(arithmetic::Relu6<T>());
+  }
 }
 
 /// About the mean of every channel, from a few rows spread over the tensor: a good shift for the sums.
@@ -181,13 +182,7 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
     const T* y = activates && options.add ? at<const T>(inputs, 5) : nullptr;
     T* dresidual = activates && options.add ? at<T>(outputs, 3) : nullptr;
 
-    with_options(options.activation, dresidual != nullptr, [&]<Activation kActivation, bool kResidual>() {
-      const auto gradient = [=](std::int64_t e, std::int64_t i) {
-        if constexpr (kActivation == Activation::none) return dy[e];
-        if constexpr (kResidual) return arithmetic::activation_gradient<kActivation>(dy[e], y[e]);
-        const T output = arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]);
-        return arithmetic::activation_gradient<kActivation>(dy[e], output);
-      };
+    const auto run = [&]<bool kResidual>(std::bool_constant<kResidual>, const auto& gradient) {
       const auto terms = [=](std::int64_t e, std::int64_t i) {
         const T g = gradient(e, i);
         return Addends<T>{g, g * (x[e] - channel.mean[i])};
@@ -206,18 +201,26 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
       });
       channel.widen(rows);
 
-      const auto apply = [=](std::int64_t e, std::int64_t i) {
+      for_each_backward(threads, rows, [=](std::int64_t e, std::int64_t i) {
         const T g = gradient(e, i);
         dx[e] = arithmetic::NormalizeGradient<T>{}(g, x[e], channel.mean[i], channel.scale[i], channel.shift[i],
                                                    channel.slope[i]);
         if constexpr (kResidual) dresidual[e] = g;
-      };
-      parallel_for<LoopOrder::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
-        rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
-          for_each_in_rows(first_element, count, width, apply);
-        });
       });
-    });
+    };
+    const auto run_activated = [&](const auto& activation_gradient) {
+      if (options.add)
+        return run(std::true_type(), [=](std::int64_t e, std::int64_t) { return activation_gradient(dy[e], y[e]); });
+      run(std::false_type(), [=](std::int64_t e, std::int64_t i) {
+        return activation_gradient(
+            dy[e], arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]));
+      });
+    };
+    switch (options.activation) {
+      case Activation::none: return run(std::false_type(), [=](std::int64_t e, std::int64_t) { return dy[e]; });
+      case Activation::relu: return run_activated(arithmetic::ReluGradient<T>());
+      case Activation::relu6: return run_activated(arithmetic::Relu6Gradient<T>());
+    }
   });
 }
 

@@ -218,8 +218,9 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
               const T* corner = x + (image * g.h.input + rows.begin) * pitch + run.from.begin * g.channels;
               for_blocks(rows.size(), run.from.size(),
                          [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
+                           constexpr bool kWhole = kRows > 1;
                            const auto take = row == 0 && column == 0 ? take_maximum<true, kRows, kColumns, T>
-                                                                     : take_maximum<false, kRows, kColumns, T>;
+                                                                     : take_maximum<kWhole, kRows, kColumns, T>;
                            take(run, g.channels, pitch, corner + row * pitch + column * g.channels,
                                 places.from(row, column), y + first, maxima + first);
                          });

@@ -32,18 +32,18 @@ void for_pieces(std::int64_t size, const F& f) {
   if (size - first == 1) f.template operator()<1>(first);
 }
 
-/// Calls f.operator()<rows, columns>(row, column) for blocks that cover a rectangle, whose pixels come row by row.
+/// Calls f.operator()<rows, columns>(row, column) for blocks that cover a rectangle, whose pixels come row by row. Up
+/// to 3x3 pixels are one block; larger rectangles have blocks of one row only.
 template <class F>
 void for_blocks(std::int64_t rows, std::int64_t columns, const F& f) {
-  if (columns > 3) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for_pieces(columns, [&]<int kColumns>(std::int64_t column) { f.template operator()<1, kColumns>(row, column); });
-    }
-    return;
+  if (rows <= 3 && columns <= 3) {
+    return for_pieces(rows, [&]<int kRows>(std::int64_t) {
+      for_pieces(columns, [&]<int kColumns>(std::int64_t) { f.template operator()<kRows, kColumns>(0, 0); });
+    });
   }
-  for_pieces(rows, [&]<int kRows>(std::int64_t row) {
-    for_pieces(columns, [&]<int kColumns>(std::int64_t) { f.template operator()<kRows, kColumns>(row, 0); });
-  });
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for_pieces(columns, [&]<int kColumns>(std::int64_t column) { f.template operator()<1, kColumns>(row, column); });
+  }
 }
 
 }  // namespace braid::cpu

@@ -20,7 +20,7 @@ T gate(const T* weights, std::size_t i) {
 
 /// Calls body(first element, size) for the blocks of [begin, end).
 template <class Body>
-void for_blocks(std::int64_t begin, std::int64_t end, const Body& body) {
+void for_each_block(std::int64_t begin, std::int64_t end, const Body& body) {
   for (; begin < end; begin += kBlock) body(begin, std::min(kBlock, end - begin));
 }
 
@@ -57,7 +57,7 @@ Implementations make_weighted_sum(const KernelSpec& spec) {
       const T* weights = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
       parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-        for_blocks(begin, end, [&](std::int64_t first, std::int64_t count) {
+        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
           T sum[kBlock] = {};
           for (std::size_t i = 1; i < inputs.size(); ++i) {
             const T* x = at<const T>(inputs, i) + first;
@@ -82,7 +82,7 @@ Implementations make_weighted_sum_backward(const KernelSpec& spec) {
       parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
         double* const sums = of_piece(begin / kElementGrain);
         std::fill_n(sums, terms, 0.0);
-        for_blocks(begin, end, [&](std::int64_t first, std::int64_t count) {
+        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
           backward_block<T>(inputs, outputs, first, count, sums);
         });
       });

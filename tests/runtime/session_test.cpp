@@ -345,11 +345,12 @@ TEST_CASE("a session may end while a step is running") {
 }
 
 /// Makes launches take long: all of them, so that plans with several streams win, or those of other streams than the
-/// first, so that plans with one stream do.
+/// first, so that plans with one stream do. There a step is many times as long as the other's even if that waits for
+/// its cores.
 class Delays final : public LaunchObserver {
  public:
   void before_launch(int stream, std::int32_t) override {
-    if (everywhere || stream > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (everywhere || stream > 0) std::this_thread::sleep_for(std::chrono::milliseconds(everywhere ? 1 : 10));
   }
   void after_launch(int, std::int32_t) override {}
 

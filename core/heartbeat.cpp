@@ -162,6 +162,7 @@ void Heartbeat::run(const Meeting& meeting) {
   };
   Clock::time_point next = Clock::now();
   while (rank_ == 0 || !peers_.empty()) {
+    connections_ = static_cast<int>(peers_.size());
     if (Clock::now() >= next) {
       send_all(kAlive);
       next = Clock::now() + interval_;
@@ -182,6 +183,7 @@ void Heartbeat::run(const Meeting& meeting) {
       break;
     }
   }
+  connections_ = 0;
   send_all(kGoodbye);
 }
 

@@ -2,6 +2,7 @@
 // Notices ranks that die or hang. A collective only knows that somebody has not come; this knows who, and of a death at
 // once. All ranks keep a connection to rank 0. Rank 0 watches the others, and rank 1 watches rank 0.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -45,6 +46,10 @@ class Heartbeat {
   /// Says goodbye: nobody misses this rank any more, and it misses nobody. May be called from any thread.
   void end();
 
+  /// The number of ranks that it is connected to: of those that have come, the ones that have neither said goodbye nor
+  /// been missed. May be called from any thread.
+  int connections() const { return connections_; }
+
  private:
   struct Meeting;
   struct Peer {
@@ -63,6 +68,7 @@ class Heartbeat {
   const std::chrono::nanoseconds timeout_, interval_;
   const std::function<void(const std::string&)> on_loss_;
   const Descriptor ended_;  // an eventfd
+  std::atomic<int> connections_ = 0;
   // Of the thread.
   Descriptor listener_;
   std::vector<Peer> peers_;

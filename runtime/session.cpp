@@ -252,7 +252,7 @@ void Step::run() {
   Session& s = session();
   const bool comparing = s.choosing();
   if (comparing) s.synchronize();  // the time of a plan is that of the plan alone
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = s.now_();
   const auto since = [](auto begin, auto end) { return std::chrono::duration<double>(end - begin).count(); };
   if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
   executable.launch(*s.streams_);
@@ -262,7 +262,7 @@ void Step::run() {
   send_fetched();
   if (comparing) {
     finish();
-    const double seconds = since(start, std::chrono::steady_clock::now());
+    const double seconds = since(start, s.now_());
     s.plans_->choice().add_run(largest(s.parallel(), seconds));
   } else if (s.device().type == DeviceType::cpu && s.parallel().ranks() == 1) {
     // Elsewhere another plan may compute other bits, or other ranks may see other times.

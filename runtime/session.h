@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -156,6 +157,9 @@ class Session : public Context {
   /// See StreamGroup::set_observer.
   void set_observer(LaunchObserver* observer);
 
+  /// The clock by which plans are compared, in place of the steady one. For tests.
+  void set_clock(std::function<std::chrono::steady_clock::time_point()> now) { now_ = std::move(now); }
+
  private:
   friend class Step;
   /// Finds or makes the plan of the recorded step.
@@ -180,7 +184,8 @@ class Session : public Context {
   Planner planner_;
   Arena arena_;
   PlanCache cache_;
-  StepPlans* plans_ = nullptr;                     // of the last step
+  StepPlans* plans_ = nullptr;  // of the last step
+  std::function<std::chrono::steady_clock::time_point()> now_ = std::chrono::steady_clock::now;
   std::chrono::steady_clock::time_point started_;  // the last step whose plan was not compared
   Tape tape_;
   Step* step_ = nullptr;           // the newest, while it lives

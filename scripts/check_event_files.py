@@ -9,7 +9,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / "build/tensorboard"
@@ -32,12 +31,12 @@ def killed_and_resumed(program, folder):
     """The folder of the run."""
     (folder / "tiny.yaml").write_text(CONFIG)
     run = folder / "runs/tiny-1"
-    training = subprocess.Popen([program, "train", "tiny.yaml", "-q"], cwd=folder)
-    while not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") > 150):
-        assert training.poll() is None, "the training ended early"
-        time.sleep(0.001)
+    # A pipe holds one page of lines and no more, so that the training cannot end while nobody reads.
+    training = subprocess.Popen([program, "train", "tiny.yaml"], cwd=folder, stdout=subprocess.PIPE, pipesize=4096)
+    for _ in range(150):
+        assert training.stdout.readline(), "the training ended early"
     training.kill()
-    training.wait()
+    training.communicate()
     subprocess.run([program, "train", "--resume", run, "-q"], cwd=folder, check=True)
     return run
 

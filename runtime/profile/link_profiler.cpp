@@ -32,14 +32,14 @@ std::vector<std::pair<CollectiveCall, std::function<void()>>> calls(Communicator
 }
 
 /// How long this rank is in each of the calls. The first, which may set up connections, does not count.
-std::vector<double> times_of(Communicator& ranks, const std::function<void()>& call, int runs) {
-  using Clock = std::chrono::steady_clock;
+std::vector<double> times_of(Communicator& ranks, const std::function<void()>& call, int runs,
+                             const std::function<double()>& now) {
   std::vector<double> seconds;
   for (int run = 0; run <= runs; ++run) {
     ranks.barrier();
-    const Clock::time_point begin = Clock::now();
+    const double begin = now();
     call();
-    if (run > 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    if (run > 0) seconds.push_back(now() - begin);
   }
   return seconds;
 }
@@ -58,14 +58,19 @@ double median_of_last(Communicator& ranks, const std::vector<double>& own) {
 
 }  // namespace
 
-std::vector<CallTime> time_collectives(Communicator& ranks, std::int64_t most_bytes, int runs) {
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<CallTime> time_collectives(Communicator& ranks, std::int64_t most_bytes, int runs,
+                                       const std::function<double()>& now) {
   BRAID_CHECK(ranks.size() > 1, Error, "[profile] expected at least 2 ranks to measure the link between them");
   const std::int64_t most = most_bytes / static_cast<std::int64_t>(sizeof(float));
   std::vector<float> data(static_cast<std::size_t>(most)), other(data.size());
   std::vector<CallTime> times;
   for (std::int64_t floats = ranks.size(); floats <= most; floats *= kGrowth) {
     for (const auto& [call, run] : calls(ranks, floats, data, other)) {
-      times.push_back({call, median_of_last(ranks, times_of(ranks, run, runs))});
+      times.push_back({call, median_of_last(ranks, times_of(ranks, run, runs, now))});
     }
   }
   return times;

@@ -1,5 +1,6 @@
 """What the tests of the braid command share: the program, configs, and how to run it."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -49,6 +51,22 @@ train: {batch_size: 8}
 optimizer: {lr: 0.02}
 evolution: {task_a: [0, 1], task_b: [2, 3], seeds: 2, population: 8, batches: 5, max_generations: 30}
 """
+
+
+def pipe_of_one_line():
+    """Both ends of a pipe. Who writes a second line waits until the first one has been read."""
+    reader, writer = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)  # every write takes a page
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    return reader, writer
+
+
+def wait_until(condition):
+    """Only a hang takes as long as the limit."""
+    for _ in range(100 * LIMIT):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"not within {LIMIT} s")
 
 
 def png(height, width, colour, bits=8):
@@ -107,6 +125,17 @@ class CommandTest(unittest.TestCase):
             if until in line:
                 return process
         self.fail(process.communicate()[1])
+
+    def start_with_one_line(self, *arguments, **options):
+        """A command that has room for one line of output until the returned file is read."""
+        reader, writer = pipe_of_one_line()
+        process = subprocess.Popen([BRAID, *map(str, arguments)], cwd=self.folder, stdout=writer, **options)
+        os.close(writer)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        output = os.fdopen(reader)
+        self.addCleanup(output.close)
+        return process, output
 
     def jobs(self, *overrides):
         config = self.folder / "jobs.yaml"

@@ -7,10 +7,9 @@ import json
 import os
 import re
 import subprocess
-import time
 import unittest
 
-from command import BRAID, JOBS, LIMIT, CommandTest
+from command import BRAID, JOBS, LIMIT, CommandTest, wait_until
 
 
 class Planning(CommandTest):
@@ -132,11 +131,10 @@ class Planning(CommandTest):
         self.assertEqual(self.braid("profile", "--links", "--runs", "1").returncode, 2)
 
     def test_an_interrupted_profile_keeps_the_times_of_the_nodes(self):
+        # The second line of output comes after the pairs, and must wait.
         profile = self.folder / "p.json"
-        process = subprocess.Popen([BRAID, "profile", self.config, "-o", profile, "--runs", "1"], cwd=self.folder,
-                                   stdout=subprocess.DEVNULL)
-        while not profile.exists() and process.poll() is None:
-            time.sleep(0.002)
+        process, _ = self.start_with_one_line("profile", self.config, "-o", profile, "--runs", "1")
+        wait_until(lambda: profile.exists() or process.poll() is not None)
         process.kill()
         process.wait()
         kept = json.loads(profile.read_text())

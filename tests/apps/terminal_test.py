@@ -15,7 +15,7 @@ import subprocess
 import termios
 import unittest
 
-from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest
+from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, wait_until
 from screen import Screen
 
 PROGRESS = re.compile(r"\bstep +\d+/|, task [AB].*: generation ")
@@ -195,10 +195,9 @@ class Terminal(CommandTest):
         self.assertTrue((self.folder / "runs" / run / "model.safetensors").exists())
 
     def test_a_pipe_that_nobody_reads_any_more_does_not_end_the_training(self):
-        process = subprocess.Popen([BRAID, "train", "tiny.yaml", "--set", "train.epochs=50"], cwd=self.folder,
-                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        process.stdout.readline()
-        process.stdout.close()
+        process, output = self.start_with_one_line("train", "tiny.yaml", "--set", "train.epochs=50", text=True, stderr=subprocess.PIPE)
+        output.readline()
+        output.close()
         self.assertEqual(process.wait(timeout=LIMIT), 0)
         self.assertEqual(process.stderr.read(), "braid: warning: cannot write to standard output: Broken pipe; "
                          "training continues without output\n")
@@ -220,11 +219,13 @@ class Terminal(CommandTest):
 
     def test_a_terminal_that_is_closed_does_not_end_the_training(self):
         master, slave = pty.openpty()
+        termios.tcflow(slave, termios.TCOOFF)  # as after Ctrl-S: the training waits to print its first line
         process = subprocess.Popen([BRAID, "train", "tiny.yaml", "--set", "train.epochs=50"], cwd=self.folder,
                                    text=True, stdout=slave, stderr=subprocess.PIPE,
                                    env={**os.environ, "TERM": "xterm"})
+        self.addCleanup(process.kill)
         os.close(slave)
-        os.read(master, 10)
+        wait_until((self.runs / "tiny-1").exists)
         os.close(master)
         self.assertEqual(process.wait(timeout=LIMIT), 0)
         self.assertEqual(process.stderr.read().count("\n"), 1)

@@ -14,7 +14,7 @@ import termios
 import unittest
 import xml.etree.ElementTree
 
-from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest
+from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, wait_until
 
 
 class Training(CommandTest):
@@ -192,12 +192,16 @@ class Training(CommandTest):
             self.assertFalse((self.folder / "picture").exists())
 
             gone.mkdir()
-            process = self.train_for_ever(self.config, "--set", "streams=2", option, gone / "picture", until="results in")
+            runs = set(self.runs.iterdir())
+            process, output = self.start_with_one_line("train", self.config, "--set", "train.epochs=1000000", "--set", "streams=2",
+                                                       option, gone / "picture", stderr=subprocess.PIPE, text=True)
+            wait_until(lambda: set(self.runs.iterdir()) != runs)  # it waits to print the first step
             gone.rmdir()
-            for line in process.stdout:
+            for line in output:
                 if "step 100/" in line:
                     break
             process.send_signal(signal.SIGINT)
+            output.read()
             _, err = process.communicate(timeout=LIMIT)
             self.assertEqual((process.returncode, err), (130, f"braid: warning: {gone}/picture: cannot open: No such file "
                                                               "or directory; training continues\n"))

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -246,15 +247,28 @@ TEST_CASE("different calls are an error on all ranks that names both") {
 }
 
 TEST_CASE("ranks that do not come in time are named") {
-  LocalRanks ranks(4, {}, 30ms);
-  std::vector<float> data(12);
-  const auto errors = on_all(ranks, [&](Communicator& own) {
-    if (own.rank() % 2 == 0) own.broadcast(data.data(), 48, 2, kHere);
-  });
-  const std::string end = " has waited 0.03 s in broadcast of 48 bytes from rank 2 for ranks 1, 3";
-  CHECK(errors[0] == errors[2]);
-  CHECK((errors[0] == "[communicator] rank 0" + end || errors[0] == "[communicator] rank 2" + end));
-  CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), errors[0].c_str(), CommunicationError);
+  // On a busy machine one of the two ranks that come may be late as well, and is then named rightly.
+  const auto named = [](int rank, const std::string& missing) {
+    return message("[communicator] rank ", rank, " has waited 0.03 s in broadcast of 48 bytes from rank 2 for ranks ",
+                   missing);
+  };
+  bool both_came = false;
+  for (int attempt = 0; attempt < 20 && !both_came; ++attempt) {
+    LocalRanks ranks(4, {}, 30ms);
+    std::vector<float> data(12);
+    std::latch come(2);
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      if (own.rank() % 2 != 0) return;
+      come.arrive_and_wait();
+      own.broadcast(data.data(), 48, 2, kHere);
+    });
+    CHECK(errors[0] == errors[2]);
+    CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), errors[0].c_str(), CommunicationError);
+    both_came = errors[0] == named(0, "1, 3") || errors[0] == named(2, "1, 3");
+    const bool one_came = errors[0] == named(0, "1, 2, 3") || errors[0] == named(2, "0, 1, 3");
+    CHECK_MESSAGE((both_came || one_came), errors[0]);
+  }
+  CHECK(both_came);
 }
 
 TEST_CASE("abort reaches calls in progress and calls that come later") {

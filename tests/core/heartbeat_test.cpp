@@ -6,11 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <future>
 
 #include "core/local/local_ranks.h"
+#include "tests/core/on_all.h"
 
 namespace braid::testing {
 namespace {
@@ -45,32 +46,63 @@ class Pipe final : public Communicator {
   int ends_[2] = {-1, -1}, rank_ = 0;
 };
 
+/// Waits for what other threads and processes do. Whether it came true: only a hang takes a minute.
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  for (int wait = 0; wait < 60'000 && !condition(); ++wait) std::this_thread::sleep_for(1ms);
+  return condition();
+}
+
+/// Something that one process tells another.
+class Signal {
+ public:
+  Signal() {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    reading_ = Descriptor(ends[0]);
+    writing_ = Descriptor(ends[1]);
+  }
+  bool send() const { return write(writing_.get(), "", 1) == 1; }
+  /// False if nobody is left who could send it.
+  bool wait() {
+    writing_ = Descriptor();
+    char byte = 0;
+    return read(reading_.get(), &byte, 1) == 1;
+  }
+
+ private:
+  Descriptor reading_, writing_;
+};
+
 enum class Fate { dies, hangs, leaves };
 
-/// What this process, the other rank of two, hears of a process that is connected for a second and then meets its fate.
-std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout, std::chrono::nanoseconds patience) {
+/// What this process, the other rank of two, hears of a process that meets its fate once both are connected.
+std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
   Pipe ranks;
+  Signal connected;
   const pid_t process = fork();
   REQUIRE(process >= 0);
   ranks.join(process == 0 ? rank : 1 - rank);
   if (process == 0) {
     {
       const Heartbeat heartbeat(ranks, true, timeout, [](const std::string&) {});
-      std::this_thread::sleep_for(1s);
+      if (!comes_true([&] { return heartbeat.connections() == 1; }) || !connected.wait()) _exit(1);
       if (fate == Fate::dies) _exit(0);
       if (fate == Fate::hangs) raise(SIGSTOP);
     }
     _exit(0);
   }
-  std::promise<std::string> lost;
   std::string reason;
+  bool met = false, parted = false;
   {
-    const Heartbeat heartbeat(ranks, true, timeout, [&](const std::string& why) { lost.set_value(why); });
-    auto future = lost.get_future();
-    if (future.wait_for(patience) == std::future_status::ready) reason = future.get();
+    const Heartbeat heartbeat(ranks, true, timeout, [&](const std::string& why) { reason = why; });
+    met = comes_true([&] { return heartbeat.connections() == 1; }) && connected.send();
+    parted = comes_true([&] { return heartbeat.connections() == 0; });
   }
   kill(process, SIGKILL);
   waitpid(process, nullptr, 0);
+  REQUIRE(met);
+  REQUIRE(parted);
   return reason;
 }
 
@@ -78,47 +110,68 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout, std::
 
 TEST_CASE("a rank that dies or hangs is missed, and one that says goodbye is not") {
   for (const int rank : {0, 1}) {
-    CHECK(loss_of(rank, Fate::dies, 60s, 60s) == message("rank ", rank, " has died"));
-    CHECK(loss_of(rank, Fate::hangs, 2s, 60s) == message("rank ", rank, " has given no sign of life for 2 s"));
-    CHECK(loss_of(rank, Fate::leaves, 60s, 2s).empty());
+    CHECK(loss_of(rank, Fate::dies, 60s) == message("rank ", rank, " has died"));
+    CHECK(loss_of(rank, Fate::hangs, 250ms) == message("rank ", rank, " has given no sign of life for 0.25 s"));
+    CHECK(loss_of(rank, Fate::leaves, 60s).empty());
   }
 }
 
 TEST_CASE("four ranks that live miss nobody, in whatever order they end") {
-  LocalRanks ranks(4);
-  std::vector<std::thread> threads;
+  constexpr int kSize = 4;
   std::atomic<int> losses = 0;
-  for (int rank = 0; rank < 4; ++rank) {
-    threads.emplace_back([&, rank] {
-      Heartbeat heartbeat(ranks.of(rank), true, 60s, [&](const std::string&) { ++losses; });
-      std::this_thread::sleep_for(300ms + 100ms * (rank * 3 % 4));
-      if (rank == 2) heartbeat.end();
+  std::vector<int> order{0, 1, 2, 3};
+  do {
+    LocalRanks ranks(kSize);
+    std::vector<std::unique_ptr<Heartbeat>> heartbeats(kSize);
+    on_all(ranks, [&](Communicator& own) {
+      heartbeats[static_cast<std::size_t>(own.rank())] =
+          std::make_unique<Heartbeat>(own, true, 60s, [&](const std::string&) { ++losses; });
     });
-  }
-  for (std::thread& thread : threads) thread.join();
+    // Rank 0 is connected to all who are left, and they to rank 0.
+    const auto all_know = [&] {
+      const auto others = std::ranges::count_if(heartbeats, [](const auto& one) { return one != nullptr; }) - 1;
+      return std::ranges::all_of(heartbeats, [&](const auto& one) {
+        if (one == nullptr) return true;
+        if (one == heartbeats.front()) return one->connections() == others;
+        return one->connections() == (heartbeats.front() == nullptr ? 0 : 1);
+      });
+    };
+    REQUIRE(comes_true(all_know));
+    for (const int rank : order) {
+      auto& heartbeat = heartbeats[static_cast<std::size_t>(rank)];
+      if (rank == 2) heartbeat->end();
+      heartbeat.reset();
+      REQUIRE(comes_true(all_know));
+    }
+  } while (std::ranges::next_permutation(order).found);
   CHECK(losses == 0);
 }
 
 TEST_CASE("ranks that were all stopped for longer than the timeout go on") {
+  constexpr auto kTimeout = 500ms;
+  Signal connected, woken;
   const pid_t process = fork();
   REQUIRE(process >= 0);
   if (process == 0) {
     std::atomic<int> losses = 0;
     LocalRanks ranks(2);
-    const auto live = [&](int rank) {
-      const Heartbeat heartbeat(ranks.of(rank), true, 1s, [&](const std::string&) { ++losses; });
-      for (int i = 0; i < 40; ++i) std::this_thread::sleep_for(100ms);
-    };
-    std::thread other([&] { live(1); });
-    live(0);
-    other.join();
-    _exit(losses);
+    std::unique_ptr<Heartbeat> heartbeats[2];
+    on_all(ranks, [&](Communicator& own) {
+      heartbeats[own.rank()] = std::make_unique<Heartbeat>(own, true, kTimeout, [&](const std::string&) { ++losses; });
+    });
+    const auto all_know = [&] { return heartbeats[0]->connections() == 1 && heartbeats[1]->connections() == 1; };
+    if (!comes_true(all_know) || !connected.send() || !woken.wait()) _exit(100);
+    std::this_thread::sleep_for(kTimeout / 2);  // both are awake, and would miss each other at once
+    _exit(losses + (all_know() ? 0 : 10));
   }
-  std::this_thread::sleep_for(1s);
-  kill(process, SIGSTOP);
-  std::this_thread::sleep_for(3s);
-  kill(process, SIGCONT);
+  CHECK(connected.wait());
   int status = -1;
+  kill(process, SIGSTOP);
+  waitpid(process, &status, WUNTRACED);
+  REQUIRE(WIFSTOPPED(status));
+  std::this_thread::sleep_for(2 * kTimeout);
+  kill(process, SIGCONT);
+  CHECK(woken.send());
   waitpid(process, &status, 0);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }

@@ -50,20 +50,20 @@ until_saved() {
   echo "$newest"
 }
 
-# until_line FOLDER COUNT TEXT: until this many lines have the text; at most 30 s, for a busy machine
+# until_line FOLDER COUNT TEXT: until this many lines have the text; two minutes end a hang only
 until_line() {
   local tries
-  for ((tries = 0; tries < 600; ++tries)); do
+  for ((tries = 0; tries < 2400; ++tries)); do
     [[ $(grep -c -- "$3" "$1.txt") -ge $2 ]] && return
     sleep 0.05
   done
-  fail "expected '$3' within 30 s" "$(< "$1.txt")"
+  fail "expected '$3'" "$(< "$1.txt")"
 }
 
-# nothing_left FOLDER: within 30 s
+# nothing_left FOLDER: likewise
 nothing_left() {
   local tries
-  for ((tries = 0; tries < 600; ++tries)); do
+  for ((tries = 0; tries < 2400; ++tries)); do
     [[ -z $(processes "$1") ]] && return
     sleep 0.05
   done
@@ -72,15 +72,15 @@ nothing_left() {
 
 "$braid" train "$config" --set output.root="$work/whole" > /dev/null
 
-# A random rank, at random moments.
+# A random rank, at random moments: so many steps after the last one that is known to be saved, long before the end.
 launch "$work/killed" -n 4 --restarts "$kills"
+newest=0
 for ((kill = 1; kill <= kills; ++kill)); do
-  until_saved "$work/killed" 0 > /dev/null
+  newest=$(until_saved "$work/killed" $((newest + RANDOM % 100)))
   until [[ $(ranks "$work/killed" | wc -l) == 4 ]]; do
     kill -0 "$launched" 2>/dev/null || fail "expected $kills kills before the training ends:" "$(< "$work/killed.txt")"
     sleep 0.02
   done
-  sleep "0.$((RANDOM % 9))"
   victim=$(ranks "$work/killed" | shuf -n 1 --random-source=<(yes $kill))
   kill -KILL "$victim"
   until_line "$work/killed" "$kill" 'braid launch: '

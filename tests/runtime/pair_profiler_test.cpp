@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <chrono>
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <thread>
+#include <limits>
 
 #include "autograd/functions.h"
 #include "runtime/profile/profiler.h"
@@ -19,22 +19,109 @@ namespace {
 
 DeviceInfo two_cores() { return {.name = "two cores", .capacity = 2, .max_width = 2}; }
 
-/// Sleeps, and longer while the other does.
-class HinderedKernel final : public Kernel {
+/// Takes so many microseconds alone, and so many times as long beside another.
+class MadeUpKernel final : public Kernel {
  public:
-  HinderedKernel(int milliseconds, int hindered, std::atomic<int>& own, const std::atomic<int>& other)
-      : milliseconds_(milliseconds), hindered_(hindered), own_(own), other_(other) {}
+  MadeUpKernel(double microseconds, double times) : alone(microseconds), factor(times) {}
   void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-  void launch(const LaunchContext&) override {
-    own_ = 1;
-    std::this_thread::sleep_for(std::chrono::milliseconds(other_ == 1 ? hindered_ : milliseconds_));
-    own_ = 0;
+  void launch(const LaunchContext&) override { FAIL("not called"); }
+
+  const double alone, factor;
+};
+
+/// Two streams that run such kernels by a clock that jumps from event to event.
+class MadeUpStreams final : public StreamGroup {
+ public:
+  /// `apart`: how many programs for both streams other programs keep from running at once.
+  explicit MadeUpStreams(int apart) : apart_(apart) {}
+  int size() const override { return 2; }
+  int admit() override { return 0; }
+  void upload(std::span<const Upload>) override {}
+  using StreamGroup::launch;
+  void launch(const Program&) override { FAIL("not called"); }
+  void download(std::span<const Download>) override {}
+  void synchronize() override {}
+  void set_observer(LaunchObserver*) override {}
+
+  RunTimes measure(const Program& program) override {
+    struct Queue {
+      std::size_t next = 0;                  // command
+      const MadeUpKernel* kernel = nullptr;  // that runs
+      LaunchTime time = {};
+      double left = 0;  // microseconds alone
+    };
+    const auto& lists = program.commands.streams;
+    const bool apart = !lists[0].empty() && !lists[1].empty() && apart_-- > 0;
+    std::array<Queue, 2> queues;
+    std::vector<bool> recorded(static_cast<std::size_t>(program.commands.events));
+    std::vector<LaunchTime> times;
+    double now = 0;
+    // Takes the next command of a stream if it may.
+    const auto proceeds = [&](std::size_t own) {
+      Queue &queue = queues.at(own), &first = queues.front();
+      if (queue.kernel != nullptr || queue.next == lists[own].size()) return false;
+      const Command command = lists[own][queue.next];
+      const auto index = static_cast<std::size_t>(command.index);
+      const bool first_ended = first.kernel == nullptr && first.next == lists[0].size();
+      if (command.kind == Command::Kind::wait && !recorded[index]) return false;
+      if (command.kind == Command::Kind::launch && own == 1 && apart && !first_ended) return false;
+      if (command.kind == Command::Kind::record) recorded[index] = true;
+      if (command.kind == Command::Kind::launch) {
+        queue.kernel = dynamic_cast<const MadeUpKernel*>(program.kernels[index]);
+        queue.left = queue.kernel->alone;
+        queue.time = {command.index, static_cast<int>(own), now};
+      }
+      ++queue.next;
+      return true;
+    };
+    while (true) {
+      while (proceeds(0) || proceeds(1)) continue;
+      std::vector<Queue*> busy;
+      for (Queue& queue : queues) {
+        if (queue.kernel != nullptr) busy.push_back(&queue);
+      }
+      if (busy.empty()) break;
+      const auto slowness = [&](const Queue* queue) { return busy.size() == 2 ? queue->kernel->factor : 1; };
+      double step = std::numeric_limits<double>::infinity();  // until the first of them ends
+      for (const Queue* queue : busy) step = std::min(step, queue->left * slowness(queue));
+      now += step;
+      for (Queue* queue : busy) queue->left -= step / slowness(queue);
+      for (Queue* queue : busy) {
+        if (queue->left > 1e-6) continue;
+        queue->time.finish = now;
+        times.push_back(queue->time);
+        queue->kernel = nullptr;
+      }
+    }
+    count_from_first_start(times);
+    return {times, "made up"};
   }
 
  private:
-  int milliseconds_, hindered_;
-  std::atomic<int>& own_;
-  const std::atomic<int>& other_;
+  int apart_;
+};
+
+/// The CPU, but for its streams.
+class MadeUpDevice final : public Backend {
+ public:
+  explicit MadeUpDevice(int apart = 0) : apart_(apart) {}
+  Device device() const override { return cpu_->device(); }
+  const DeviceInfo& info() const override { return cpu_->info(); }
+  Buffer allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
+  void clear(void* target, std::size_t bytes) override { cpu_->clear(target, bytes); }
+  void copy_to_device(void* target, const void* source, std::size_t bytes) override {
+    cpu_->copy_to_device(target, source, bytes);
+  }
+  void copy_to_host(void* target, const void* source, std::size_t bytes) override {
+    cpu_->copy_to_host(target, source, bytes);
+  }
+  std::unique_ptr<StreamGroup> make_streams(const StreamOptions&) override {
+    return std::make_unique<MadeUpStreams>(apart_);
+  }
+
+ private:
+  const std::unique_ptr<Backend> cpu_ = make_backend({}, 1);
+  const int apart_;
 };
 
 /// Accepts only zeros, as a kernel may that takes labels, and leaves other bytes behind.
@@ -87,20 +174,40 @@ TEST_CASE("pairs are those that plans run at once, equal kinds once, the longest
   CHECK(overlapping_pairs(graph, costs, two_cores(), both, false)[0].overlap == 20);
 }
 
-TEST_CASE("a pair with interference in one direction is measured as such") {
+TEST_CASE("a pair with interference in one direction is measured as such, also if it often runs one after the other") {
   StepGraph graph;
   add(graph, {});
   add(graph, {});
-  std::atomic<int> first_runs = 0, second_runs = 0;
-  // So slow that it does not matter if the threads of a busy machine wake up a few milliseconds late.
-  HinderedKernel first(8, 32, first_runs, second_runs), second(20, 20, second_runs, first_runs);
-  const auto backend = make_backend({}, 2);
-  const PairTimer::Factors factors = PairTimer(*backend).time(graph, 0, first, 1, second);
+  MadeUpKernel first(800, 4), second(3200, 1);
+  for (const int apart : {0, 1, 7}) {  // of eight rounds
+    CAPTURE(apart);
+    MadeUpDevice device(apart);
+    PairTimer timer(device);
+    const PairTimer::Factors factors = timer.time(graph, 0, first, 1, second);
+    CHECK(timer.clock() == "made up");
+    REQUIRE(factors.first.has_value());
+    CHECK(factors.first->factor == doctest::Approx(4));
+    REQUIRE(factors.second.has_value());
+    CHECK(factors.second->factor == doctest::Approx(1));
+    const int together = std::max(1, 3 - apart);
+    CHECK(factors.first->samples == 3 * together);  // the second takes as long as three of the first
+    CHECK(factors.second->samples == 3 * together);
+  }
+}
+
+TEST_CASE("a kernel that has no other beside it for most of its time gets no factor") {
+  StepGraph graph;
+  add(graph, {});
+  add(graph, {});
+  MadeUpKernel brief(1, 2), endless(1e6, 2);
+  MadeUpDevice device, apart(8);
+  const PairTimer::Factors factors = PairTimer(device).time(graph, 0, brief, 1, endless);
   REQUIRE(factors.first.has_value());
-  CHECK(factors.first->samples >= 3);
-  CHECK(factors.first->factor > 2);
-  REQUIRE(factors.second.has_value());
-  CHECK(factors.second->factor < factors.first->factor);
+  CHECK(factors.first->factor == doctest::Approx(2));
+  CHECK_FALSE(factors.second.has_value());
+  const PairTimer::Factors none = PairTimer(apart).time(graph, 0, brief, 1, brief);
+  CHECK_FALSE(none.first.has_value());
+  CHECK_FALSE(none.second.has_value());
 }
 
 TEST_CASE("no timed kernel sees the data that an earlier one left") {

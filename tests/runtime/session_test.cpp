@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -344,25 +347,36 @@ TEST_CASE("a session may end while a step is running") {
   }
 }
 
-/// Makes launches take long: all of them, so that plans with several streams win, or those of other streams than the
-/// first, so that plans with one stream do.
-class Delays final : public LaunchObserver {
+/// A clock that jumps: a launch takes a millisecond of its stream, so that plans with several streams win, or in other
+/// streams than the first a hundred, so that plans with one stream do.
+class LaunchClock final : public LaunchObserver {
  public:
+  explicit LaunchClock(bool concurrent) : elsewhere_(concurrent ? 1 : 100) {}
   void before_launch(int stream, std::int32_t) override {
-    if (everywhere || stream > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    busy_.at(static_cast<std::size_t>(stream)) += stream > 0 ? elsewhere_ : 1;
   }
   void after_launch(int, std::int32_t) override {}
 
-  bool everywhere = true;
+  /// While nothing runs.
+  std::chrono::steady_clock::time_point now() {
+    now_ += std::chrono::milliseconds(std::ranges::max(busy_));
+    busy_ = {};
+    return now_;
+  }
+
+ private:
+  const int elsewhere_;
+  std::array<int, 8> busy_{};  // milliseconds of each stream since the clock was read
+  std::chrono::steady_clock::time_point now_;
 };
 
 /// Two chains that have nothing to do with each other, where concurrency is easy. Returns the streams in use.
 std::size_t run_two_chains(Session& session) {
   Step step = session.step();
   std::vector<Tensor> ends;
-  for (const std::uint64_t seed : {1U, 2U}) {
-    Tensor y = linear(random_images({64, 256}, seed), random_images({256, 256}, seed + 2));
-    for (int i = 0; i < 4; ++i) y = linear(y, random_images({256, 256}, seed + 2));
+  for (int chain = 0; chain < 2; ++chain) {
+    Tensor y = Array(DType::f32, {64, 256});
+    for (int i = 0; i < 5; ++i) y = linear(y, Array(DType::f32, {256, 256}));
     ends.push_back(y);
   }
   step.run();
@@ -374,9 +388,9 @@ TEST_CASE("the plan whose steps take the least time is kept") {
   for (const bool concurrent : {true, false}) {
     CAPTURE(concurrent);
     Session session({.device = "cpu", .threads = 2});
-    Delays delays;
-    delays.everywhere = concurrent;
-    session.set_observer(&delays);
+    LaunchClock clock(concurrent);
+    session.set_observer(&clock);
+    session.set_clock([&] { return clock.now(); });
     CHECK(run_two_chains(session) == 1);
     bool tried_both = false;
     for (int steps = 1; session.choosing(); ++steps) {

@@ -301,7 +301,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
 
 /// Ends calls at once, and returns when the last graph with calls of it is gone.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  constexpr int kMost = 5000;
+  constexpr int kMost = 60'000;  // milliseconds: a minute, which only a hang takes
   World& world = World::get();
   bool known = false;
   const ncclResult_t result = nccl_call(Kind::destroy, __func__, [&](World&, Call& call) -> int {

@@ -152,7 +152,7 @@ bool World::advance(Point point) {
 }
 
 void World::finish(Point point, std::string_view function) {
-  constexpr int kMost = 2000;
+  constexpr int kMost = 60'000;  // milliseconds: a minute, which only a hang takes
   for (int waited = 0; !advance(point); ++waited) {
     if (waited == kMost) return mistake(message(function, " waits for other ranks, however long they take"));
     mutex.unlock();

@@ -75,14 +75,9 @@ void reduce_piece(const ReductionPieces& cut, const T* x, std::int64_t first_row
   }
 }
 
-/// A mean is a sum until it is finished.
 template <ReduceKind kKind, class T>
-void reduce(const ReductionPieces& cut, bool is_mean, int width, const T* x, T* y, double* partials) {
+void reduce(const ReductionPieces& cut, int width, const T* x, T* y, double* partials) {
   const ReductionAxes& axes = cut.axes;
-  const auto finish = [&](std::int64_t size, const double* totals, T* to) {
-    const double rows = static_cast<double>(axes.rows);
-    for (std::int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(is_mean ? totals[i] / rows : totals[i]);
-  };
   parallel_for(width, cut.pieces(), cut.grain(), [&](std::int64_t begin, std::int64_t end) {
     double totals[std::max(kLanes, kMaxTile)];
     for (std::int64_t piece = begin; piece < end; ++piece) {
@@ -95,7 +90,9 @@ void reduce(const ReductionPieces& cut, bool is_mean, int width, const T* x, T* 
       if (cut.chunks > 1) {
         std::copy_n(totals, channels, partials + chunk * axes.outputs() + output);
       } else {
-        finish(channels, totals, y + output);
+        for (std::int64_t i = 0; i < channels; ++i) {
+          y[output + i] = static_cast<T>(arithmetic::finish<kKind>(totals[i], axes.rows));
+        }
       }
     }
   });
@@ -103,7 +100,9 @@ void reduce(const ReductionPieces& cut, bool is_mean, int width, const T* x, T* 
   for (std::int64_t chunk = 1; chunk < cut.chunks; ++chunk) {
     combine_rows<kKind>(std::int64_t{1}, axes.outputs(), axes.outputs(), partials + chunk * axes.outputs(), partials);
   }
-  finish(axes.outputs(), partials, y);
+  for (std::int64_t i = 0; i < axes.outputs(); ++i) {
+    y[i] = static_cast<T>(arithmetic::finish<kKind>(partials[i], axes.rows));
+  }
 }
 
 }  // namespace
@@ -111,17 +110,15 @@ void reduce(const ReductionPieces& cut, bool is_mean, int width, const T* x, T* 
 Implementations make_reduce(const KernelSpec& spec) {
   const auto& attributes = spec.attributes<ops::Reduce>();
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const ReductionPieces cut(ReductionAxes(spec.inputs[0].shape, attributes.axes));
-    const std::int64_t partials = cut.chunks > 1 ? cut.chunks * cut.axes.outputs() : 0;
-    const auto reduce_kind = attributes.kind == ReduceKind::max   ? reduce<ReduceKind::max, T>
-                             : attributes.kind == ReduceKind::min ? reduce<ReduceKind::min, T>
-                                                                  : reduce<ReduceKind::sum, T>;
-    return function_kernel(static_cast<std::size_t>(partials) * sizeof(double),
-                           [=, is_mean = attributes.kind == ReduceKind::mean, width = spec.width](
-                               auto inputs, auto outputs, void* workspace) {
-                             reduce_kind(cut, is_mean, width, at<const T>(inputs, 0), at<T>(outputs, 0),
-                                         static_cast<double*>(workspace));
-                           });
+    return for_reduction(attributes.kind, [&]<ReduceKind kKind>() -> std::unique_ptr<Kernel> {
+      const ReductionPieces cut(ReductionAxes(spec.inputs[0].shape, attributes.axes));
+      const std::int64_t partials = cut.chunks > 1 ? cut.chunks * cut.axes.outputs() : 0;
+      return function_kernel(static_cast<std::size_t>(partials) * sizeof(double),
+                             [cut, width = spec.width](auto inputs, auto outputs, void* workspace) {
+                               reduce<kKind>(cut, width, at<const T>(inputs, 0), at<T>(outputs, 0),
+                                             static_cast<double*>(workspace));
+                             });
+    });
   });
 }
 

@@ -34,13 +34,6 @@ BRAID_TARGET_CLONES T largest_of(std::int64_t size, const T* x) {
   return largest;
 }
 
-/// e = exp(x − largest), which may lie on x. Returns the sum.
-template <class T>
-double exponentials_of(std::int64_t size, const T* x, T largest, T* e) {
-  for_each_element(0, size, [=](std::int64_t i) { e[i] = functions::exp(x[i] - largest); });
-  return sum_in_lanes(size, [=](std::int64_t i) { return e[i]; });
-}
-
 /// Softmax of one row; y may lie on x.
 template <bool kLogarithm, class T>
 void softmax_row(std::int64_t size, const T* x, T* y) {
@@ -50,7 +43,9 @@ void softmax_row(std::int64_t size, const T* x, T* y) {
   double sum = 0;
   for (std::int64_t first = 0; first < size; first += kBlock) {
     const std::int64_t count = std::min(kBlock, size - first);
-    sum += exponentials_of(count, x + first, largest, kLogarithm ? exponentials : y + first);
+    T* const e = kLogarithm ? exponentials : y + first;
+    for_each_element(0, count, [=, from = x + first](std::int64_t i) { e[i] = functions::exp(from[i] - largest); });
+    sum += sum_in_lanes(count, [=](std::int64_t i) { return e[i]; });
   }
   const T last = static_cast<T>(kLogarithm ? std::log(sum) : 1 / sum);
   for_each_element(0, size, [=](std::int64_t i) { y[i] = kLogarithm ? x[i] - largest - last : y[i] * last; });
@@ -62,32 +57,22 @@ void add_columns(std::int64_t columns, const T* row, double* to) {
   for_each_element(0, columns, [=](std::int64_t c) { to[c] += static_cast<double>(row[c]); });
 }
 
-/// The largest element of every column, whose elements lie `stride` apart.
-template <class T>
-void largest_of_columns(std::int64_t columns, std::int64_t length, std::int64_t stride, const T* x, T* largest) {
-  std::copy_n(x, columns, largest);
-  for (std::int64_t l = 1; l < length; ++l) {
-    for_each_element(0, columns, [=, row = x + l * stride](std::int64_t c) {
-      largest[c] = row[c] > largest[c] ? row[c] : largest[c];
-    });
-  }
-}
-
-/// e = exp(row − largest), which may lie on the row, is added to the sum.
-template <class T>
-void add_exponentials(std::int64_t columns, const T* row, const T* largest, T* e, double* sum) {
-  for_each_element(0, columns, [=](std::int64_t c) { e[c] = functions::exp(row[c] - largest[c]); });
-  add_columns(columns, e, sum);
-}
-
 /// The same for up to kSoftmaxColumns neighbouring columns, whose elements lie `stride` apart.
 template <bool kLogarithm, class T>
 void softmax_columns(std::int64_t columns, std::int64_t length, std::int64_t stride, const T* x, T* y) {
   T largest[kSoftmaxColumns], last[kSoftmaxColumns], exponentials[kSoftmaxColumns];
   double sum[kSoftmaxColumns] = {};
-  largest_of_columns(columns, length, stride, x, largest);
+  std::copy_n(x, columns, largest);
+  for (std::int64_t l = 1; l < length; ++l) {
+    for_each_element(0, columns,
+                     [row = x + l * stride, to = largest](std::int64_t c) { to[c] = row[c] > to[c] ? row[c] : to[c]; });
+  }
   for (std::int64_t l = 0; l < length; ++l) {
-    add_exponentials(columns, x + l * stride, largest, kLogarithm ? exponentials : y + l * stride, sum);
+    T* const e = kLogarithm ? exponentials : y + l * stride;
+    for_each_element(0, columns, [=, row = x + l * stride, most = largest](std::int64_t c) {
+      e[c] = functions::exp(row[c] - most[c]);
+    });
+    add_columns(columns, e, sum);
   }
   for (std::int64_t c = 0; c < columns; ++c) last[c] = static_cast<T>(kLogarithm ? std::log(sum[c]) : 1 / sum[c]);
   for (std::int64_t l = 0; l < length; ++l) {

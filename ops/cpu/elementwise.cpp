@@ -13,14 +13,11 @@ namespace {
 
 /// y = f(x).
 template <class T, class F>
-void apply(int width, std::int64_t size, const F& f, const T* x, T* y) {
-  parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = f(x[i]); });
-}
-
-template <class T, class F>
 std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
   return function_kernel([f, size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-    apply(width, size, f, at<const T>(inputs, 0), at<T>(outputs, 0));
+    const T* x = at<const T>(inputs, 0);
+    T* y = at<T>(outputs, 0);
+    parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = f(x[i]); });
   });
 }
 
@@ -59,12 +56,14 @@ void sum_block(std::span<void* const> inputs, std::int64_t begin, std::int64_t e
   }
 }
 
-/// Converts elements to f32, or from it.
+/// f32 and f64 convert directly to each other, the storage types by way of f32.
 template <class To, class From>
-void convert(std::int64_t size, const void* from, void* to) {
-  for_each_element(0, size, [x = static_cast<const From*>(from), y = static_cast<To*>(to)](std::int64_t i) {
-    y[i] = static_cast<To>(x[i]);
-  });
+To convert(From x) {
+  if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>) {
+    return static_cast<To>(x);
+  } else {
+    return static_cast<To>(static_cast<float>(x));
+  }
 }
 
 }  // namespace
@@ -83,7 +82,10 @@ Implementations make_scale(const KernelSpec& spec) {
 Implementations make_scale_by(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      apply(width, size, arithmetic::Scale<T>{*at<const T>(inputs, 1)}, at<const T>(inputs, 0), at<T>(outputs, 0));
+      const T* x = at<const T>(inputs, 0);
+      T* y = at<T>(outputs, 0);
+      const arithmetic::Scale<T> scale{*at<const T>(inputs, 1)};
+      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = scale(x[i]); });
     });
   });
 }
@@ -111,29 +113,14 @@ Implementations make_sum(const KernelSpec& spec) {
   });
 }
 
-// Types other than f32 convert to each other by way of it, in blocks that stay in the first cache.
 Implementations make_cast(const KernelSpec& spec) {
-  const DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
-  const auto widen = for_any_float(from, [&]<class From>() { return convert<float, From>; });
-  const auto narrow = for_any_float(to, [&]<class To>() { return convert<To, float>; });
-  const auto x_bytes = static_cast<std::int64_t>(size_of(from)), y_bytes = static_cast<std::int64_t>(size_of(to));
-  return function_kernel([=, size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-    parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-      const std::byte* x = at<const std::byte>(inputs, 0) + begin * x_bytes;
-      std::byte* y = at<std::byte>(outputs, 0) + begin * y_bytes;
-      if (from == to) {
-        std::memcpy(y, x, static_cast<std::size_t>((end - begin) * x_bytes));
-        return;
-      }
-      if (to == DType::f32) return widen(end - begin, x, y);
-      if (from == DType::f32) return narrow(end - begin, x, y);
-      constexpr std::int64_t kBlock = 1024;
-      float block[kBlock];
-      for (std::int64_t first = 0; first < end - begin; first += kBlock) {
-        const std::int64_t count = std::min(kBlock, end - begin - first);
-        widen(count, x + first * x_bytes, block);
-        narrow(count, block, y + first * y_bytes);
-      }
+  return for_any_float(spec.inputs[0].dtype, [&]<class From>() {
+    return for_any_float(spec.outputs[0].dtype, [&]<class To>() {
+      return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
+        const From* x = at<const From>(inputs, 0);
+        To* y = at<To>(outputs, 0);
+        parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = convert<To>(x[i]); });
+      });
     });
   });
 }
@@ -143,7 +130,7 @@ Implementations make_fill(const KernelSpec& spec) {
   return for_any_float(spec.outputs[0].dtype, [&]<class T>() {
     return function_kernel([value, size = spec.outputs[0].shape.size(), width = spec.width](auto, auto outputs) {
       T* y = at<T>(outputs, 0);
-      const T element = static_cast<T>(value);
+      const T element = convert<T>(value);
       parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = element; });
     });
   });

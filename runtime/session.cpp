@@ -7,6 +7,7 @@
 #include "core/exception_text.h"
 #include "runtime/agreement.h"
 #include "runtime/device_check.h"
+#include "runtime/plan_cache.h"
 
 namespace braid {
 
@@ -36,14 +37,25 @@ SessionOptions with_partition(SessionOptions options) {
 
 }  // namespace
 
+/// The plans of the steps seen, and what makes and holds them.
+struct Session::Planning {
+  explicit Planning(Session& session)
+      : planner(session, *session.streams_, session.options_),
+        arena(session.backend(), *session.streams_),
+        cache(*session.streams_, planner) {}
+
+  Planner planner;
+  Arena arena;
+  PlanCache cache;
+  StepPlans* last = nullptr;  // of the last step
+};
+
 Session::Session(const SessionOptions& options)
     : Context(make_backend(find_device(options.device).device, options.threads), options.seed, options.parallel),
       options_(with_partition(options)),
       streams_(
           backend().make_streams({.count = stream_count(options_, backend().info()), .partition = options_.partition})),
-      planner_(*this, *streams_, options_),
-      arena_(backend(), *streams_),
-      cache_(*streams_, planner_),
+      planning_(std::make_unique<Planning>(*this)),
       tape_(*this) {
   if (options_.parallel.ranks() == 1) return;
   const std::string_view engine = options_.parallel.communicator->name();
@@ -117,14 +129,28 @@ void Session::prefetch(std::span<const Array> arrays) {
   streams_->prefetch(uploads);
 }
 
+std::string Session::choice_report() const {
+  return planning_->last == nullptr ? "" : planning_->last->choice_report();
+}
+
+std::string Session::memory_report() const {
+  return planning_->last == nullptr ? "" : planning_->last->memory_report();
+}
+
+std::string Session::benchmark_clock() const { return planning_->planner.benchmark_clock(); }
+
+void Session::expect_steps(std::int64_t steps) { planning_->planner.expected_steps = steps; }
+
+bool Session::choosing() const { return planning_->last != nullptr && planning_->last->choice().comparing(); }
+
 void Session::set_observer(LaunchObserver* observer) {
   synchronize();
   streams_->set_observer(observer);
 }
 
 Executable& Session::find_plan() {
-  plans_ = &cache_.find(tape_.graph());
-  return plans_->ready(arena_, *this);
+  planning_->last = &planning_->cache.find(tape_.graph());
+  return planning_->last->ready(planning_->arena, *this);
 }
 
 void Session::capture(Executable& executable) {
@@ -141,12 +167,12 @@ void Session::capture(Executable& executable) {
 
 SessionStats Session::stats() const {
   SessionStats stats{.steps = steps_,
-                     .plans = cache_.plans(),
-                     .cache_hits = cache_.hits(),
-                     .arena_bytes = arena_.bytes(),
+                     .plans = planning_->cache.plans(),
+                     .cache_hits = planning_->cache.hits(),
+                     .arena_bytes = planning_->arena.bytes(),
                      .captures = captures_,
                      .capture_seconds = capture_seconds_};
-  stats.measured = planner_.measured();
+  stats.measured = planning_->planner.measured();
   for (const Parameter* parameter : parameters()) stats.persistent_bytes += parameter->bytes();
   return stats;
 }
@@ -263,10 +289,10 @@ void Step::run() {
   if (comparing) {
     finish();
     const double seconds = since(start, s.now_());
-    s.plans_->choice().add_run(largest(s.parallel(), seconds));
+    s.planning_->last->choice().add_run(largest(s.parallel(), seconds));
   } else if (s.device().type == DeviceType::cpu && s.parallel().ranks() == 1) {
     // Elsewhere another plan may compute other bits, or other ranks may see other times.
-    s.plans_->choice().add_interval(since(std::exchange(s.started_, start), start));
+    s.planning_->last->choice().add_interval(since(std::exchange(s.started_, start), start));
   }
 }
 

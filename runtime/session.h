@@ -10,9 +10,16 @@
 #include <string>
 
 #include "autograd/tape.h"
-#include "runtime/plan_cache.h"
+#include "core/backend.h"
+#include "ops/kernels.h"
+#include "scheduler/costs/profile.h"
 
 namespace braid {
+
+class Executable;
+namespace scheduler {
+struct Plan;
+}
 
 struct SessionOptions {
   std::string device = "auto";  ///< auto (runtime/device_check.h), cpu, cuda, cuda:N
@@ -136,23 +143,23 @@ class Session : public Context {
   const SessionOptions& options() const { return options_; }
   SessionStats stats() const;
   /// Why the plan in use was kept, and what it does without; empty if there was nothing to choose.
-  std::string choice_report() const { return plans_ == nullptr ? "" : plans_->choice_report(); }
+  std::string choice_report() const;
 
   /// What the plan in use gave up to fit into memory; empty if nothing.
-  std::string memory_report() const { return plans_ == nullptr ? "" : plans_->memory_report(); }
+  std::string memory_report() const;
 
   /// Why a plan runs without the CUDA graph that it should have become: the first such failure, with the op that caused
   /// it; empty if there was none.
   const std::string& capture_report() const { return capture_report_; }
 
   /// The clock by which implementations of nodes were timed, as "graph replay"; empty unless SessionOptions::benchmark.
-  std::string benchmark_clock() const { return planner_.benchmark_clock(); }
+  std::string benchmark_clock() const;
 
   /// How many steps the training will take. Comparing plans then loses at most about 2 % of a short one.
-  void expect_steps(std::int64_t steps) { planner_.expected_steps = steps; }
+  void expect_steps(std::int64_t steps);
 
   /// Whether the plan of the last step is still being compared with others.
-  bool choosing() const { return plans_ != nullptr && plans_->choice().comparing(); }
+  bool choosing() const;
 
   /// See StreamGroup::set_observer.
   void set_observer(LaunchObserver* observer);
@@ -181,10 +188,8 @@ class Session : public Context {
 
   SessionOptions options_;
   std::unique_ptr<StreamGroup> streams_;
-  Planner planner_;
-  Arena arena_;
-  PlanCache cache_;
-  StepPlans* plans_ = nullptr;  // of the last step
+  struct Planning;
+  std::unique_ptr<Planning> planning_;
   std::function<std::chrono::steady_clock::time_point()> now_ = std::chrono::steady_clock::now;
   std::chrono::steady_clock::time_point started_;  // the last step whose plan was not compared
   Tape tape_;

@@ -12,14 +12,11 @@
 #include "autograd/tape.h"
 #include "core/backend.h"
 #include "ops/kernels.h"
-#include "scheduler/costs/profile.h"
+#include "scheduler/plan.h"
 
 namespace braid {
 
 class Executable;
-namespace scheduler {
-struct Plan;
-}
 
 struct SessionOptions {
   std::string device = "auto";  ///< auto (runtime/device_check.h), cpu, cuda, cuda:N

@@ -5,6 +5,7 @@
 
 #include "core/cuda/stream_handles.h"
 #include "runtime/executable.h"
+#include "runtime/planner.h"
 
 namespace braid::testing {
 

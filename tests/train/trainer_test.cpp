@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/read_file.h"
+#include "runtime/planner.h"
 #include "tests/data/files.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"

@@ -6,6 +6,7 @@
 
 #include "core/read_file.h"
 #include "core/suggestion.h"
+#include "runtime/planner.h"
 #include "scheduler/costs/known_devices.h"
 
 namespace braid {

@@ -4,6 +4,7 @@
 
 #include "core/median.h"
 #include "core/text_table.h"
+#include "runtime/planner.h"
 #include "runtime/profile/profiler.h"
 #include "train/inspect/bench.h"
 

@@ -18,12 +18,10 @@ BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
 LIMIT = 600  # seconds: a thread that waits for a team that never comes would wait for ever
 
 SETTINGS = [
-    {"OMP_DYNAMIC": "true", "OMP_MAX_ACTIVE_LEVELS": "0"},
-    {"OMP_THREAD_LIMIT": "1"},
-    {"OMP_THREAD_LIMIT": "2", "OMP_DYNAMIC": "true"},
+    {"OMP_THREAD_LIMIT": "1", "OMP_DYNAMIC": "true", "OMP_MAX_ACTIVE_LEVELS": "0"},
     {"OMP_NUM_THREADS": "7", "OMP_NESTED": "true", "OMP_SCHEDULE": "dynamic,1", "OMP_WAIT_POLICY": "passive"},
-    {"OMP_PLACES": "{0}", "OMP_PROC_BIND": "master"},
-    {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "infinity"},
+    {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "infinity", "OMP_PLACES": "{0}",
+     "OMP_PROC_BIND": "master"},
 ]
 
 # Every kind of kernel: Winograd, oneDNN (cut and whole), and Braid's own.

@@ -86,7 +86,9 @@ bool matches(const std::string& text, std::string_view pattern) {
 
 /// JSON's grammar.
 bool is_number(const std::string& text, bool integral) {
-  return matches(text, integral ? "-?(0|[1-9][0-9]*)" : "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+  constexpr std::size_t kMaxLength = 400;  // what is longer is a mistake
+  return text.size() <= kMaxLength &&
+         matches(text, integral ? "-?(0|[1-9][0-9]*)" : "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
 }
 
 /// False unless the whole text is a plain scalar that T can hold. Scalars are read literally: no octal 010, no yes, no

@@ -2,6 +2,8 @@
 // An elementwise expression made ready to run: results that are needed at the same time are in different slots, and
 // every input knows how it is broadcast.
 
+#include <algorithm>
+
 #include "ops/expression.h"
 
 namespace braid {

@@ -1,6 +1,7 @@
 #include "scheduler/memory/limited_step.h"
 
 #include <iomanip>
+#include <sstream>
 
 #include "core/text.h"
 #include "core/text_table.h"

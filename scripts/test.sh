@@ -43,10 +43,10 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 begin_steps 4 "$build/log.txt"
 only_build "$build"
 step 'installing what is missing' scripts/setup.sh --tests
-settings=()
-if [[ $preset == asan+ubsan ]]; then settings=("-DCMAKE_CXX_COMPILER=$(sanitizing_clang)"); fi
+settings=(-DBRAID_WERROR=ON)
+if [[ $preset == asan+ubsan ]]; then settings=("-DCMAKE_CXX_COMPILER=$(sanitizing_clang)"); fi  # others warn of other things
 step "configuring $preset" \
-  cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON -DBRAID_EXAMPLES=$others -DBRAID_BENCHMARKS=$others -DBRAID_WERROR=ON
+  cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON -DBRAID_EXAMPLES=$others -DBRAID_BENCHMARKS=$others
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
 build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build

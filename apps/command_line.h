@@ -48,7 +48,6 @@ struct Option {
 };
 
 /// A command, or the program with its commands.
-
 struct Command {
   std::string name, description;
   std::string footer = {};

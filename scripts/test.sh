@@ -48,11 +48,11 @@ if [[ $preset == asan+ubsan ]]; then settings=("-DCMAKE_CXX_COMPILER=$(sanitizin
 step "configuring $preset" \
   cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON -DBRAID_EXAMPLES=$others -DBRAID_BENCHMARKS=$others
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
-build_step "building ($(about 500) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
+build_step "building ($(about 900) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build
 if [[ $tests == OFF ]]; then exit; fi
 
-next_step "testing ($(about 400))"
+next_step "testing ($(about 700))"
 progress=()
 if [[ -t 1 && -z ${CI-} ]]; then progress=(--progress); fi
 report=$PWD/$build/Testing/report.xml

@@ -63,7 +63,7 @@ class Signal {
     writing_ = Descriptor(ends[1]);
   }
   bool send() const { return write(writing_.get(), "", 1) == 1; }
-  /// False if nobody is left who could send it.
+  /// Returns false if the other process ends without sending.
   bool wait() {
     writing_ = Descriptor();
     char byte = 0;

@@ -20,7 +20,7 @@ namespace {
 
 DeviceInfo two_cores() { return {.name = "two cores", .capacity = 2, .max_width = 2}; }
 
-/// Takes so many microseconds alone, and so many times as long beside another.
+/// Takes `alone` microseconds by itself, and `factor` times as long while another kernel runs.
 class MadeUpKernel final : public Kernel {
  public:
   MadeUpKernel(double microseconds, double times) : alone(microseconds), factor(times) {}
@@ -196,7 +196,7 @@ TEST_CASE("a pair with interference in one direction is measured as such, also i
   }
 }
 
-TEST_CASE("a kernel that has no other beside it for most of its time gets no factor") {
+TEST_CASE("a kernel that runs alone for most of its time gets no factor") {
   StepGraph graph;
   add(graph, {});
   add(graph, {});

@@ -74,21 +74,31 @@ bool in_range(const KeyRule& rule, double value) {
   return value >= rule.min && value > rule.above && value <= std::min(rule.max, rule.max_now) && value < rule.below;
 }
 
-/// Whether a POSIX extended regular expression matches the whole text.
-bool matches(const std::string& text, std::string_view pattern) {
-  regex_t expression;
-  const int error = regcomp(&expression, message("^(", pattern, ")$").c_str(), REG_EXTENDED | REG_NOSUB);
-  BRAID_CHECK(error == 0, Error, "[config] not a regular expression: ", pattern);
-  const bool found = regexec(&expression, text.c_str(), 0, nullptr, 0) == 0;
-  regfree(&expression);
-  return found && text.find('\0') == std::string::npos;
-}
+/// A POSIX extended regular expression.
+class Pattern {
+ public:
+  explicit Pattern(std::string_view text) {
+    const int error = regcomp(&expression_, message("^(", text, ")$").c_str(), REG_EXTENDED | REG_NOSUB);
+    BRAID_CHECK(error == 0, Error, "[config] not a regular expression: ", text);
+  }
+  ~Pattern() { regfree(&expression_); }
+  Pattern(const Pattern&) = delete;
+  Pattern& operator=(const Pattern&) = delete;
+
+  /// Whether it is the whole text.
+  bool matches(const std::string& text) const {
+    return text.find('\0') == std::string::npos && regexec(&expression_, text.c_str(), 0, nullptr, 0) == 0;
+  }
+
+ private:
+  regex_t expression_;
+};
 
 /// JSON's grammar.
 bool is_number(const std::string& text, bool integral) {
   constexpr std::size_t kMaxLength = 400;  // what is longer is a mistake
-  return text.size() <= kMaxLength &&
-         matches(text, integral ? "-?(0|[1-9][0-9]*)" : "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+  static const Pattern kInteger("-?(0|[1-9][0-9]*)"), kNumber("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+  return text.size() <= kMaxLength && (integral ? kInteger : kNumber).matches(text);
 }
 
 /// False unless the whole text is a plain scalar that T can hold. Scalars are read literally: no octal 010, no yes, no
@@ -132,7 +142,7 @@ struct ValueParser {
       mismatch_words();
     }
     if (!scalar) mismatch(node, path, "a text");
-    if (!rule.pattern.empty() && !matches(node.text, rule.pattern)) {
+    if (!rule.pattern.empty() && !Pattern(rule.pattern).matches(node.text)) {
       const std::string hint = rule.hint != nullptr ? rule.hint(node.text) : "";
       fail_at(node.location, path, message("expected ", rule.form, ", got ", describe(node), hint));
     }

@@ -79,10 +79,9 @@ constexpr auto members(const T& value) {
 template <class T>
 concept Text = std::convertible_to<const T&, std::string_view>;
 template <class T>
-concept List = requires(const T& value) {
+concept List = !Text<T> && requires(const T& value) {
   value.begin() != value.end();
-}
-&&!Text<T>;
+};
 template <class T>
 concept HasExtents = requires(const T& value) {
   value.extents();

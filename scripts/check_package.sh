@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Checks that a project with headers named like Braid's (tests/package) can use Braid: found by find_package, found by
 # pkg-config, and added as a folder; the last also compiles all headers for users. The programs of docs/cpp are
-# built likewise, and run under sanitizers. Compilers are GCC and, if it is there, Clang; the longest parts take one of them,
-# because Braid's own build compiles the same with GCC.
+# built likewise, and run under sanitizers. Compilers are GCC and, if it is there, Clang; the longest parts take one of them.
 #
 #   scripts/check_package.sh PREFIX [WORK]     PREFIX: where Braid is installed; WORK: folder for the builds
 set -euo pipefail

@@ -16,10 +16,7 @@ class Array {
  public:
   Array() = default;
   /// Elements are zero.
-  Array(DType dtype, const Shape& shape)
-      : dtype_(dtype),
-        shape_(shape),
-        bytes_(std::make_shared<std::byte[]>(size_of(dtype) * static_cast<std::size_t>(shape.size()))) {}
+  Array(DType dtype, const Shape& shape);
 
   /// Throws ShapeError unless the shape holds as many elements as given.
   template <class T>

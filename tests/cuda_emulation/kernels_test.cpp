@@ -152,15 +152,19 @@ double reduction_length(const std::vector<Array>& inputs, const Array& output) {
   return total * static_cast<double>(inputs.size()) / std::max(1.0, static_cast<double>(output.size()));
 }
 
-/// Compares with plain loops in f64 over the same inputs: rounding errors of a sum of L terms grow as √L, and are
-/// relative to the largest element.
-void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
+/// The outputs that plain loops in f64 have for the same inputs.
+std::vector<Array> exact_outputs(const OpRow& row, const std::vector<Array>& inputs) {
   std::vector<Array> wide_inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool fixed = row.inputs[i].data == Data::rate || !is_floating(inputs[i].dtype());
     wide_inputs.push_back(fixed ? inputs[i] : cast(inputs[i], DType::f64));
   }
-  const std::vector<Array> exact = run_op(*row.op, wide_inputs, {.portable = true});
+  return run_op(*row.op, wide_inputs, {.portable = true});
+}
+
+/// Rounding errors of a sum of L terms grow as √L, and are relative to the largest element.
+void check_close(const std::vector<Array>& exact, const std::vector<Array>& inputs,
+                 const std::vector<Array>& outputs) {
   const DType computed = inputs.empty() ? DType::f32 : computed_in(inputs[0].dtype());
   REQUIRE(outputs.size() == exact.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -177,6 +181,10 @@ void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const
     }
     CHECK(error <= tolerance);
   }
+}
+
+void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
+  check_close(exact_outputs(row, inputs), inputs, outputs);
 }
 
 void check_same(const std::vector<Array>& a, const std::vector<Array>& b) {
@@ -201,60 +209,39 @@ TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kern
   }
 }
 
-TEST_CASE("emulated kernels agree with plain loops on the CPU") {
+TEST_CASE("emulated kernels agree with plain loops on the CPU, at addresses of any element, on devices of any size") {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    std::vector<EmulationOptions> ways = {{}};
+    if (dtype == DType::f32 || dtype == DType::f16) ways.push_back({.misaligned = true});
+    if (dtype == DType::f32) ways.insert(ways.end(), {{.units = 1}, {.units = 132}});
     for (const OpRow* row : rows_in(dtype)) {
       CAPTURE(describe(*row));
       CAPTURE(dtype);
-      const std::vector<Array> inputs = make_inputs(*row, dtype);
-      check_against_cpu(*row, inputs, emulate(*row->op, inputs).outputs);
+      const std::vector<Array> inputs = make_inputs(*row, dtype), exact = exact_outputs(*row, inputs);
+      for (const EmulationOptions& way : ways) {
+        CAPTURE(way.misaligned);
+        CAPTURE(way.units);
+        check_close(exact, inputs, emulate(*row->op, inputs, way).outputs);
+      }
     }
   }
 }
 
-TEST_CASE("emulated kernels take addresses that are aligned to single elements") {
-  for (const DType dtype : {DType::f32, DType::f16}) {
-    for (const OpRow* row : rows_in(dtype)) {
-      CAPTURE(describe(*row));
-      CAPTURE(dtype);
-      const std::vector<Array> inputs = make_inputs(*row, dtype);
-      check_against_cpu(*row, inputs, emulate(*row->op, inputs, {.misaligned = true}).outputs);
-    }
-  }
-}
-
-TEST_CASE("emulated kernels give the same bits whatever the order of threads and blocks") {
+TEST_CASE("emulated kernels give the same bits in any order of threads and blocks, in place of inputs, over any memory") {
+  const auto backward = cuda_emulation::Order::backward, shuffled = cuda_emulation::Order::shuffled;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const OpRow* row : rows_in(dtype)) {
       CAPTURE(describe(*row));
       CAPTURE(dtype);
-      const std::vector<Array> inputs = make_inputs(*row, dtype);
-      const std::vector<Array> forward = emulate(*row->op, inputs).outputs;
-      check_same(forward, emulate(*row->op, inputs, {.order = cuda_emulation::Order::backward}).outputs);
-      check_same(forward, emulate(*row->op, inputs, {.order = cuda_emulation::Order::shuffled}).outputs);
+      const std::vector<Array> inputs = make_inputs(*row, dtype), forward = emulate(*row->op, inputs).outputs;
+      const std::initializer_list<EmulationOptions> ways = {
+          {.order = backward}, {.order = shuffled}, {.order = shuffled, .in_place = true, .garbage = 0}};
+      for (const EmulationOptions& way : ways) {
+        CAPTURE(static_cast<int>(way.order));
+        CAPTURE(way.in_place);
+        check_same(forward, emulate(*row->op, inputs, way).outputs);
+      }
     }
-  }
-}
-
-TEST_CASE("outputs of emulated kernels may take the place of inputs, and their memory may hold anything") {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const OpRow* row : rows_in(dtype)) {
-      CAPTURE(describe(*row));
-      CAPTURE(dtype);
-      const std::vector<Array> inputs = make_inputs(*row, dtype);
-      const std::vector<Array> apart = emulate(*row->op, inputs).outputs;
-      const auto order = cuda_emulation::Order::shuffled;
-      check_same(apart, emulate(*row->op, inputs, {.order = order, .in_place = true, .garbage = 0}).outputs);
-    }
-  }
-}
-
-TEST_CASE("emulated kernels are right on devices of any size") {
-  for (const OpRow* row : rows_in(DType::f32)) {
-    CAPTURE(describe(*row));
-    const std::vector<Array> inputs = make_inputs(*row, DType::f32);
-    for (const int units : {1, 132})
-      check_against_cpu(*row, inputs, emulate(*row->op, inputs, {.units = units}).outputs);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "core/read_file.h"
 #include "runtime/planner.h"
 #include "tests/data/files.h"
+#include "tests/train/quiet_training.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
@@ -40,14 +41,6 @@ TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& 
       "eval: {batch_size: 16}\n"
       "optimizer: {lr: 0.05}\n",
       "tiny.yaml", all);
-}
-
-RunConfig as_run(const TrainConfig& config) { return {config.name, config.output_root, {{config, 1}}, false}; }
-
-TrainResult train(const TrainConfig& config) {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::quiet);
-  return Trainer(as_run(config)).run(progress).jobs.front();
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
 #include "apps/warnings.h"
+#include "core/json.h"
 #include "train/run/trainer.h"
 
 namespace braid::apps {
@@ -15,11 +15,11 @@ namespace {
 
 /// With the keys of metrics.jsonl.
 std::string to_json(const std::string& name, const Evaluation& result) {
-  return nlohmann::ordered_json{{"name", name},
-                                {"images", result.samples},
-                                {"test_loss", result.loss},
-                                {"test_accuracy", result.top1},
-                                {"test_top5", result.top5}}
+  return Json{{"name", name},
+              {"images", result.samples},
+              {"test_loss", result.loss},
+              {"test_accuracy", result.top1},
+              {"test_top5", result.top5}}
       .dump();
 }
 

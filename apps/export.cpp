@@ -1,10 +1,10 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
+#include "core/json.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/onnx.h"
 #include "train/export/weights.h"
@@ -47,9 +47,9 @@ void export_model(const ExportArguments& arguments) {
   }
   const std::pair<std::string, std::string> metadata[] = {
       {"model", config.model.title()},
-      {"mean", nlohmann::json(config.data.mean).dump()},
-      {"std", nlohmann::json(config.data.std).dump()},
-      {"classes", nlohmann::json(dataset->class_names()).dump()},
+      {"mean", Json(config.data.mean).dump()},
+      {"std", Json(config.data.std).dump()},
+      {"classes", Json(dataset->class_names()).dump()},
       {"input", "pixels on the scale 0 to 1, then (pixel - mean) / std for each channel; an empty list means 0 or 1"}};
   const Shape image = dataset->image_shape();
   if (!arguments.onnx.empty()) export_onnx(arguments.onnx, *model, image, metadata);

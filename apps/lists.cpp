@@ -1,8 +1,8 @@
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "core/json.h"
 #include "core/text_table.h"
 #include "models/registry.h"
 #include "train/run/factories.h"
@@ -31,9 +31,9 @@ std::vector<Item> datasets() {
 }
 
 std::string to_json(const std::vector<Item>& items) {
-  nlohmann::ordered_json list;
+  Json list;
   for (const auto& [name, description, options] : items) {
-    auto& item = list.emplace_back(nlohmann::ordered_json{{"name", name}, {"description", description}});
+    auto& item = list.push_back({{"name", name}, {"description", description}});
     if (!options.empty()) item["options"] = options;
   }
   return list.dump() + '\n';

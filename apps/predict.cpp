@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "apps/commands.h"
 #include "apps/print_error.h"
+#include "core/json.h"
 #include "core/read_file.h"
 #include "core/text_table.h"
 #include "data/image_file.h"
@@ -18,8 +18,6 @@ namespace braid::apps {
 namespace fs = std::filesystem;
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct PredictArguments {
   std::string run;
@@ -80,12 +78,12 @@ void print(const std::vector<Prediction>& predictions) {
 void print_json(const std::vector<Prediction>& predictions) {
   Json list = Json::array();
   for (const auto& [file, error, classes] : predictions) {
-    Json& entry = list.emplace_back(Json{{"image", file}});
+    Json& entry = list.push_back({{"image", file}});
     if (!error.empty()) entry["error"] = error;
     for (const auto& [name, probability] : classes)
       entry["classes"].push_back({{"class", name}, {"probability", probability}});
   }
-  std::cout << list.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  std::cout << list.dump() << '\n';
 }
 
 }  // namespace

@@ -18,10 +18,10 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "core/json.h"
 #include "core/median.h"
 #include "models/layers.h"
 #include "models/registry.h"
@@ -33,7 +33,6 @@
 namespace {
 
 using namespace braid;
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 const Shape kImage{32, 32, 3};
@@ -75,7 +74,7 @@ class Shaped final : public Communicator {
 
 /// Latency and bandwidth that explain the times of a sum of `bytes` and of one as large as a bucket, a 32nd
 /// (core/collective_call.h). Smaller sums need fewer messages: MPI sends them without asking first.
-json measure_link(Communicator& ranks, std::int64_t bytes) {
+Json measure_link(Communicator& ranks, std::int64_t bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));
   // As in a training, where the thread that communicates shares its core with one that computes.
   std::jthread computing([](const std::stop_token& stop) {
@@ -137,7 +136,7 @@ class Training {
         model_(models::make_model(network, session_, {.classes = kClasses, .image_shape = kImage})),
         sgd_(model_->parameters(), {.lr = lr, .momentum = 0.9}) {}
 
-  json answer(const std::string& line) {
+  Json answer(const std::string& line) {
     std::istringstream words(line);
     std::string request, file;
     words >> request;
@@ -147,7 +146,7 @@ class Training {
       words >> file;
       if (request == "profile") return profile(file);
       if (rank(session_.parallel()) == 0) export_weights(file, *model_, kImage);
-      return json::object();
+      return Json::object();
     }
     std::size_t steps = 0;
     words >> steps;
@@ -195,7 +194,7 @@ class Training {
   }
 
   /// Within steps, while the other rank does the same, so that caches and memory are as in a training.
-  json profile(const std::string& file) {
+  Json profile(const std::string& file) {
     Profiler profiler(session_);
     for (std::size_t i = 0; i < 9; ++i) {
       Step step = session_.step();
@@ -203,7 +202,7 @@ class Training {
       profiler.run(step);
     }
     if (launch_from_environment().rank == 0) write_profile(file, profiler.profile());
-    return json::object();
+    return Json::object();
   }
 
   std::vector<Batch> batches_;
@@ -217,8 +216,8 @@ class Training {
 
 void serve(std::span<char*> arguments) {
   const Launch launch = launch_from_environment();
-  const auto print = [&](const json& answer) {
-    if (launch.rank == 0) std::cout << answer << std::endl;
+  const auto print = [&](const Json& answer) {
+    if (launch.rank == 0) std::cout << answer.dump_sorted() << std::endl;
   };
   if (arguments[0] == std::string("link")) {
     return print(measure_link(*make_communicator(launch), std::atoll(arguments[1])));

@@ -1,6 +1,6 @@
 # Links between the libraries: only downwards (docs/architecture.md).
 
-target_link_libraries(braid_core PUBLIC Threads::Threads PRIVATE nlohmann_json::nlohmann_json)
+target_link_libraries(braid_core PUBLIC Threads::Threads PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)  # headers only
 if(BRAID_HAS_MPI)
   target_include_directories(braid_core SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
   target_compile_definitions(braid_core PRIVATE BRAID_MPI_FOLDER="${MPI_FOLDER}")
@@ -9,7 +9,7 @@ endif()
 target_link_libraries(braid_ops PUBLIC braid_core)
 target_compile_options(braid_ops PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd>)  # loops to vectorise; no threads
 target_link_libraries(braid_autograd PUBLIC braid_ops)
-target_link_libraries(braid_scheduler PUBLIC braid_core PRIVATE nlohmann_json::nlohmann_json)
+target_link_libraries(braid_scheduler PUBLIC braid_core)
 target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
 target_link_libraries(braid_models PUBLIC braid_autograd)
 target_compile_options(braid_models PRIVATE ${BRAID_SELDOM})
@@ -18,7 +18,7 @@ target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/data/image_file.cpp PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "-fwrapv;-fno-sanitize=shift")
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
-                      PRIVATE yaml-cpp::yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
+                      PRIVATE yaml-cpp::yaml-cpp ZLIB::ZLIB)
 target_compile_options(braid_train PRIVATE ${BRAID_SELDOM})
 if(BRAID_ONEDNN)
   target_link_libraries(braid_ops PRIVATE DNNL::dnnl ${CMAKE_DL_LIBS})

@@ -49,22 +49,11 @@ if(BRAID_SANITIZE)
 endif()
 
 # Compiles the sources of a target a dozen at a time: short files spend most of their time on the headers that all of
-# them include. Listing the users of the heaviest header, JSON's, first compiles it the least often.
+# them include.
 function(braid_compile_together target)
-  if(NOT BRAID_UNITY)
-    return()
+  if(BRAID_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
-  get_target_property(sources ${target} SOURCES)
-  set(users)
-  foreach(source ${sources})
-    file(STRINGS ${source} found REGEX "^#include .*(nlohmann/json.hpp|core/json_part.h)" LIMIT_COUNT 1)
-    if(found)
-      list(APPEND users ${source})
-    endif()
-  endforeach()
-  list(REMOVE_ITEM sources "" ${users})
-  list(PREPEND sources ${users})
-  set_target_properties(${target} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
 # Replaces the CUDA sources in a list by files that include four of them each: nvcc reads headers five times, which takes

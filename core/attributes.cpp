@@ -2,7 +2,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "core/json.h"
 
 namespace braid::attribute {
 
@@ -19,11 +20,10 @@ void print(std::ostream& out, double number, Notation notation) {
 }
 
 void print(std::ostream& out, std::string_view text, Notation notation) {
-  using nlohmann::json;
   if (notation == Notation::plain) {
     out << text;
   } else {
-    out << json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+    out << Json(text).dump();
   }
 }
 

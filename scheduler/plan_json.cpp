@@ -3,13 +3,12 @@
 
 #include <limits>
 
-#include "core/json_part.h"
+#include "core/json.h"
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxLong = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kKinds[] = {"launch", "record", "wait"};  // by Command::Kind
@@ -18,7 +17,7 @@ Command command_from(const JsonPart& part, std::int64_t nodes, std::int64_t even
   part.check_size(1);
   for (std::uint8_t kind = 0; kind < std::size(kKinds); ++kind) {
     const char* key = kKinds[kind].data();
-    if (!part.json.is_object() || !part.json.contains(key)) continue;
+    if (!part.json.contains(key)) continue;
     return {static_cast<Command::Kind>(kind), part[key].index(kind == 0 ? nodes : events)};
   }
   part.fail("must be a command: launch, record or wait");
@@ -77,9 +76,9 @@ std::string to_json(const Plan& plan) {
   }
   Json streams = Json::array();
   for (const auto& commands : plan.commands.streams) {
-    Json& stream = streams.emplace_back(Json::array());
+    Json& stream = streams.push_back(Json::array());
     for (const Command& command : commands) {
-      stream.push_back({{std::string(kKinds[static_cast<std::size_t>(command.kind)]), command.index}});
+      stream.push_back({{kKinds[static_cast<std::size_t>(command.kind)], command.index}});
     }
   }
   Json workspaces = Json::array();
@@ -104,7 +103,7 @@ std::string to_json(const Plan& plan) {
 
 Plan plan_from_json(std::string_view text, const Problem& problem) {
   try {
-    const auto json = parse_json(text);
+    const Json json = parse_json(text);
     Plan plan = plan_from({json});
     require_safe(problem, plan);
     return plan;

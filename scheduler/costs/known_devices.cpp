@@ -3,13 +3,11 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/json_part.h"
+#include "core/json.h"
 #include "core/suggestion.h"
 
 namespace braid::scheduler {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// What cuDNN needs to know about a device, with NVIDIA's public figures for the H200 SXM.
 constexpr std::string_view kH200Properties = R"({
@@ -65,9 +63,7 @@ DeviceInfo describe(const PublicFigures& gpu) {
 /// Removes the keys that it reads from an object, so that any key left at the end is unknown.
 class Reader {
  public:
-  explicit Reader(std::string_view text) {
-    parse_json(text);           // says where a mistake is
-    json_ = Json::parse(text);  // keeps the order of the properties
+  explicit Reader(std::string_view text) : json_(parse_json(text)) {
     BRAID_CHECK(json_.is_object(), Error, "[device] expected a JSON object that describes a device");
   }
   Json take(const char* key) {
@@ -78,9 +74,9 @@ class Reader {
   }
   double number(const char* key, double least) {
     const Json value = take(key);
-    BRAID_CHECK(value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= least, Error,
+    BRAID_CHECK(value.is_number() && std::isfinite(value.as_double()) && value.as_double() >= least, Error,
                 "[device] '", key, "' must be a number of at least ", least, ", got ", value.dump());
-    return value.get<double>();
+    return value.as_double();
   }
   std::int64_t integer(const char* key, double least, std::int64_t most) {
     const double value = number(key, least);
@@ -91,10 +87,10 @@ class Reader {
   int units(const char* key, double least = 1) { return static_cast<int>(integer(key, least, 1 << 20)); }
   bool flag(const char* key) {
     const Json value = take(key);
-    BRAID_CHECK(value.is_boolean(), Error, "[device] '", key, "' must be true or false, got ", value.dump());
-    return value.get<bool>();
+    BRAID_CHECK(value.is_bool(), Error, "[device] '", key, "' must be true or false, got ", value.dump());
+    return value.as_bool();
   }
-  void finish() const { BRAID_CHECK(json_.empty(), Error, "[device] unknown key '", json_.begin().key(), "'"); }
+  void finish() const { BRAID_CHECK(json_.empty(), Error, "[device] unknown key '", json_.members().front().key, "'"); }
 
  private:
   Json json_;
@@ -131,7 +127,7 @@ std::string to_json(const DeviceInfo& device) {
                {"threads_per_unit", device.threads_per_unit},
                {"shared_bytes_per_unit", device.shared_bytes_per_unit},
                {"properties", nullptr}};
-  if (!device.properties.empty()) json["properties"] = Json::parse(device.properties);
+  if (!device.properties.empty()) json["properties"] = parse_json(device.properties);
   return json.dump(2);
 }
 
@@ -142,7 +138,7 @@ DeviceInfo device_from_json(std::string_view text) {
   BRAID_CHECK(name.is_string(), Error, "[device] 'name' must be a string, got ", name.dump());
   BRAID_CHECK(properties.is_object() || properties.is_null(), Error,
               "[device] 'properties' must be an object or null, got ", properties.dump());
-  device.name = name.get<std::string>();
+  device.name = name.text();
   device.capacity = reader.units("capacity");
   device.memory_bytes = static_cast<std::size_t>(reader.integer("memory_bytes", 0, std::int64_t{1} << 53));
   device.flops_per_unit = reader.number("flops_per_unit", 1);

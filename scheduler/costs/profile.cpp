@@ -7,13 +7,12 @@
 #include <map>
 #include <tuple>
 
-#include "core/json_part.h"
+#include "core/json.h"
 #include "core/read_file.h"
 
 namespace braid::scheduler {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr int kVersion = 3;  // 1 and 2 named nodes by a hash of their attributes
 
 const NodeImplementation& key_of(const Measurement& m) { return m.implementation; }
@@ -79,15 +78,16 @@ Json to_json(const NodeImplementation& implementation) {
 
 /// One line per measurement, so that people can read it and diff can compare it.
 void print(std::ostream& out, const Profile& profile) {
-  out << "{\n \"version\": " << kVersion << ",\n \"device\": " << Json(profile.device)
-      << ",\n \"capacity\": " << profile.capacity << ",\n \"software\": " << Json(profile.software)
-      << ",\n \"clock\": " << Json(profile.clock) << ",\n \"pair_clock\": " << Json(profile.pair_clock)
+  out << "{\n \"version\": " << kVersion << ",\n \"device\": " << Json(profile.device).dump()
+      << ",\n \"capacity\": " << profile.capacity << ",\n \"software\": " << Json(profile.software).dump()
+      << ",\n \"clock\": " << Json(profile.clock).dump() << ",\n \"pair_clock\": " << Json(profile.pair_clock).dump()
       << ",\n \"wait_microseconds\": " << rounded(profile.wait_microseconds);
   if (profile.link.has_value()) {
     out << ",\n \"link\": "
         << Json{{"latency_microseconds", rounded(1e6 * profile.link->latency_seconds)},
                 {"bytes_per_second", std::round(profile.link->bytes_per_second)},
-                {"units", profile.link->units}};
+                {"units", profile.link->units}}
+               .dump();
   }
   out << ",\n \"measurements\": [";
   const char* separator = "\n  ";
@@ -95,7 +95,7 @@ void print(std::ostream& out, const Profile& profile) {
     Json entry = to_json(m.implementation);
     entry["microseconds"] = rounded(m.microseconds);
     entry["samples"] = m.samples;
-    out << separator << entry;
+    out << separator << entry.dump();
     separator = ",\n  ";
   }
   out << "\n ],\n \"pairs\": [";
@@ -105,7 +105,7 @@ void print(std::ostream& out, const Profile& profile) {
     entry["beside"] = to_json(p.beside);
     entry["factor"] = rounded(p.factor);
     entry["samples"] = p.samples;
-    out << separator << entry;
+    out << separator << entry.dump();
     separator = ",\n  ";
   }
   out << "\n ]\n}\n";
@@ -209,7 +209,7 @@ void merge(Profile& profile, const Profile& later) {
 Profile read_profile(const std::filesystem::path& path) {
   const std::string text = read_file(path, "the profile");
   try {
-    const auto json = parse_json(text);
+    const Json json = parse_json(text);
     return profile_from({json});
   } catch (const DataError& error) {
     throw DataError(message(path.string(), ": is not a profile that 'braid profile' wrote: ", error.what()));

@@ -4,12 +4,11 @@
 #include "scheduler/show/chrome_trace.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "core/json.h"
 
 namespace braid::scheduler {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Tracks have numbers of their own across processes, and none is 0, which some viewers take for an idle thread.
 constexpr int kMostTracks = 1000;
@@ -45,8 +44,8 @@ class RunWriter {
 
  private:
   Json& add(std::string_view type, std::string_view name, int track, double time) {
-    return events_.emplace_back(
-        Json{{"ph", type}, {"name", name}, {"pid", process_}, {"tid", process_ * kMostTracks + track}, {"ts", time}});
+    return events_.push_back(
+        {{"ph", type}, {"name", name}, {"pid", process_}, {"tid", process_ * kMostTracks + track}, {"ts", time}});
   }
 
   void name_process(std::string_view name) {
@@ -73,7 +72,6 @@ class RunWriter {
                      {"layer", view_.layer(node)},
                      {"phase", name_of(phase_of(view_.problem.graph, node))},
                      {"implementation", view_.plan.placements[node].implementation},
-                     {"implementation", cost.algorithm},
                      {"width", cost.width},
                      {"alone_us", cost.duration},
                      {"b_level_us", levels_[node]},
@@ -123,7 +121,7 @@ std::string chrome_trace(const PlanView& view) {
   Json about{{"title", view.title}, {"device", view.device}, {"policy", view.plan.policy}};
   if (!view.measured.empty()) about["clock"] = view.clock;
   const Json trace{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", std::move(events)}};
-  return trace.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return trace.dump(1) + '\n';
 }
 
 }  // namespace braid::scheduler

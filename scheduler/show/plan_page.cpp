@@ -1,14 +1,13 @@
 #include "scheduler/show/plan_page.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "core/json.h"
 
 namespace braid::scheduler {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json times(std::span<const Run> runs, NodeId node) { return {runs[node].start, runs[node].finish}; }
+Json times(std::span<const Run> runs, NodeId node) { return Json::array({runs[node].start, runs[node].finish}); }
 
 Json nodes_of(const PlanView& view, std::span<const double> levels) {
   Json nodes = Json::array();
@@ -30,7 +29,7 @@ Json nodes_of(const PlanView& view, std::span<const double> levels) {
                      {"alone", cost.duration},
                      {"level", levels[id]},
                      {"planned", times(view.simulation.runs, id)}});
-    if (!view.measured.empty()) nodes.back()["measured"] = times(view.measured, id);
+    if (!view.measured.empty()) nodes.elements().back()["measured"] = times(view.measured, id);
   }
   return nodes;
 }
@@ -38,7 +37,7 @@ Json nodes_of(const PlanView& view, std::span<const double> levels) {
 Json edges_of(const PlanView& view, const Edges& edges) {
   Json list = Json::array();
   for (NodeId id = 0; id < view.problem.graph.node_count(); ++id) {
-    for (const NodeId before : edges.predecessors(id)) list.push_back({before, id});
+    for (const NodeId before : edges.predecessors(id)) list.push_back(Json::array({before, id}));
   }
   return list;
 }
@@ -60,7 +59,7 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
                     {"label", describe(view, use)},
                     {"offset", use.offset},
                     {"bytes", use.bytes},
-                    {"time", {use.begin, use.end}}});
+                    {"time", Json::array({use.begin, use.end})}});
   }
   return list;
 }
@@ -116,8 +115,8 @@ std::string plan_page_data(const PlanView& view) {
   const std::vector<ArenaUse> uses = arena_uses(view, view.runs());
   const std::vector<BytesInUse> in_use = bytes_in_use(uses);
   Json waits = Json::array(), steps = Json::array();
-  for (const auto& [before, after] : waits_of(view.plan)) waits.push_back({before, after});
-  for (const auto& [time, bytes] : in_use) steps.push_back({time, bytes});
+  for (const auto& [before, after] : waits_of(view.plan)) waits.push_back(Json::array({before, after}));
+  for (const auto& [time, bytes] : in_use) steps.push_back(Json::array({time, bytes}));
   Json data{{"title", view.title},
             {"device", view.device},
             {"policy", view.plan.policy},
@@ -137,7 +136,7 @@ std::string plan_page_data(const PlanView& view) {
   }
   if (!view.scaling.rows.empty()) data["scaling"] = scaling_of(view);
   for (const auto& [losses, tests] : view.losses) data["losses"].push_back({{"steps", losses}, {"tests", tests}});
-  return data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return data.dump();
 }
 
 std::string filled_page(std::string page, std::string data) {

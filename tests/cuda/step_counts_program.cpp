@@ -3,8 +3,8 @@
 #include <cudnn.h>
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "runtime/device_check.h"
 #include "tests/cuda/step_counts.h"
 
@@ -18,13 +18,14 @@ int main(int count, char** arguments) {
     const braid::RunConfig config = braid::read_run_config(arguments[1], {arguments + 2, arguments + count});
     const auto counts = braid::testing::count_step(config.jobs.front().training);
     const std::size_t cudnn = cudnnGetVersion() / 100;  // major · 100 + minor
-    std::cout << nlohmann::json{{"kernels", counts.kernels},
-                                {"waits", counts.waits},
-                                {"graph_nodes", counts.graph_nodes},
-                                {"chain", counts.chain},
-                                {"bytes", counts.bytes},
-                                {"flops", counts.flops},
-                                {"cudnn", braid::message(cudnn / 100, '.', cudnn % 100)}}
+    std::cout << braid::Json{{"kernels", counts.kernels},
+                             {"waits", counts.waits},
+                             {"graph_nodes", counts.graph_nodes},
+                             {"chain", counts.chain},
+                             {"bytes", counts.bytes},
+                             {"flops", counts.flops},
+                             {"cudnn", braid::message(cudnn / 100, '.', cudnn % 100)}}
+                     .dump_sorted()
               << '\n';
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';

@@ -7,31 +7,37 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "autograd/functions.h"
+#include "core/json.h"
+#include "core/read_file.h"
 #include "runtime/session.h"
 
 namespace braid {
 
 namespace {
 
-using nlohmann::json;
+template <class T = std::int64_t>
+std::vector<T> numbers(const Json& list) {
+  std::vector<T> numbers;
+  for (const Json& number : list.elements()) numbers.push_back(static_cast<T>(number.as_int64()));
+  return numbers;
+}
 
 struct Call {
   Session& session;
-  const json& options;
+  const Json& options;
   std::vector<Tensor> in;
   std::vector<Parameter*> states = {};
 
-  double number(const char* key = "number") const { return options.at(key); }
-  std::int64_t integer(const char* key) const { return options.at(key); }
-  int axis(const char* key = "axis") const { return options.at(key); }
-  bool flag(const char* key) const { return options.at(key); }
-  Extent2d extent(const char* key) const { return {options.at(key)[0], options.at(key)[1]}; }
-  std::vector<std::int64_t> list(const char* key) const { return options.at(key); }
+  double number(const char* key = "number") const { return options[key].as_double(); }
+  std::int64_t integer(const char* key) const { return options[key].as_int64(); }
+  int axis(const char* key = "axis") const { return static_cast<int>(integer(key)); }
+  bool flag(const char* key) const { return options[key].as_bool(); }
+  Extent2d extent(const char* key) const { return {list(key)[0], list(key)[1]}; }
+  std::vector<std::int64_t> list(const char* key) const { return numbers(options[key]); }
 };
 
 using Function = std::function<Tensor(const Call&)>;
@@ -60,7 +66,7 @@ Function reduce(Tensor (*function)(const Tensor&, const Axes&, bool)) {
 template <class Loss>
 Function loss(const Loss& function) {
   return [function](const Call& call) {
-    const std::string kind = call.options.at("reduction");
+    const std::string& kind = call.options["reduction"].text();
     const LossReduction reduction = kind == "mean"  ? LossReduction::mean
                                     : kind == "sum" ? LossReduction::sum
                                                     : LossReduction::none;
@@ -98,7 +104,7 @@ Tensor resize(const Call& call) {
   InterpolateOptions options;
   if (call.options.contains("size")) options.size = call.extent("size");
   if (call.options.contains("scale")) options.scale = call.number("scale");
-  if (call.options.at("mode") == "bilinear") options.mode = Interpolation::bilinear;
+  if (call.options["mode"] == "bilinear") options.mode = Interpolation::bilinear;
   return interpolate(call.in[0], options);
 }
 
@@ -107,14 +113,16 @@ Tensor norm(const Call& call) {
   const auto& in = call.in;
   const bool residual = in.size() == 6;
   const BatchNormOptions options{
-      .activation = call.options.at("activation") == "relu" ? Activation::relu : Activation::none, .add = residual};
+      .activation = call.options["activation"] == "relu" ? Activation::relu : Activation::none, .add = residual};
   return batch_norm(in[0], {*call.states[1], *call.states[2], *call.states[3], *call.states[4]}, options,
                     call.flag("training"), residual ? in[5] : Tensor());
 }
 
 Tensor padded(const Call& call) {
   std::vector<Padding> paddings;
-  for (const json& amount : call.options.at("amounts")) paddings.push_back({amount[0], amount[1]});
+  for (const Json& amount : call.options["amounts"].elements()) {
+    paddings.push_back({amount[0].as_int64(), amount[1].as_int64()});
+  }
   return pad(call.in[0], paddings, call.number("value"));
 }
 
@@ -179,7 +187,7 @@ const std::map<std::string, Function>& functions() {
       {"group_norm",
        [](const Call& call) { return group_norm(call.in[0], call.integer("groups"), call.in[1], call.in[2]); }},
       {"layer_norm", [](const Call& call) { return layer_norm(call.in[0], call.in[1], call.in[2]); }},
-      {"permute", [](const Call& call) { return permute(call.in[0], call.options.at("axes")); }},
+      {"permute", [](const Call& call) { return permute(call.in[0], numbers<int>(call.options["axes"])); }},
       {"transpose", [](const Call& call) { return transpose(call.in[0], call.axis("a"), call.axis("b")); }},
       {"slice",
        [](const Call& call) { return slice(call.in[0], call.axis(), call.integer("begin"), call.integer("end")); }},
@@ -211,34 +219,34 @@ void write_array(std::ofstream& file, const Array& array) {
              static_cast<std::streamsize>(values.size() * sizeof(double)));
 }
 
-Shape shape_of(const json& extents) { return Shape(extents.get<std::vector<std::int64_t>>()); }
+Shape shape_of(const Json& extents) { return Shape(numbers(extents)); }
 
-void compute(Session& session, const json& described, DType dtype, std::ifstream& values, std::ofstream& found) {
-  const std::string name = described.at("function");
+void compute(Session& session, const Json& described, DType dtype, std::ifstream& values, std::ofstream& found) {
+  const std::string& name = described["function"].text();
   const bool parameters = name == "batch_norm";  // takes these, not tensors, for all but x and the residual
   Step step = session.step();
-  Call call{session, described.at("options"), {}};
+  Call call{session, described["options"], {}};
   std::vector<Tensor> wanted;
   OwnedTensors own(session);
-  for (const json& input : described.at("inputs")) {
-    const Array array = read_array(values, shape_of(input.at("shape")), input.at("integer") ? DType::i32 : dtype);
+  for (const Json& input : described["inputs"].elements()) {
+    const Array array = read_array(values, shape_of(input["shape"]), input["integer"].as_bool() ? DType::i32 : dtype);
     const std::size_t i = call.in.size();
     if (parameters && i >= 1 && i <= 4) {
       const ValueKind kind = i <= 2 ? ValueKind::parameter : ValueKind::state;
       Parameter& tensor = own.add(message("input", i), {dtype, array.shape()}, kind);
       session.write(tensor, array);
-      tensor.trainable = input.at("gradient");
+      tensor.trainable = input["gradient"].as_bool();
       call.states.resize(i);
       call.states.push_back(&tensor);
       call.in.emplace_back(tensor);
     } else {
       call.in.emplace_back(array);
-      if (input.at("gradient")) call.in.back().require_gradient();
+      if (input["gradient"].as_bool()) call.in.back().require_gradient();
     }
-    if (input.at("gradient")) wanted.push_back(call.in.back());
+    if (input["gradient"].as_bool()) wanted.push_back(call.in.back());
   }
   const Tensor output = functions().at(name)(call).keep();
-  const Array weights = read_array(values, shape_of(described.at("output")), dtype);
+  const Array weights = read_array(values, shape_of(described["output"]), dtype);
   if (output.shape() != weights.shape()) {
     throw Error(message("expected an output ", weights.shape(), ", got ", output.shape()));
   }
@@ -262,7 +270,7 @@ int main(int count, char** arguments) {
   }
   const std::string folder = arguments[1];
   const DType dtype = std::string(arguments[2]) == "f64" ? DType::f64 : DType::f32;
-  const json cases = json::parse(std::ifstream(folder + "/cases.json"));
+  const Json cases = parse_json(read_file(folder + "/cases.json", "the cases"));
   std::ifstream values(folder + "/values.bin", std::ios::binary);
   std::ofstream found(folder + "/found.bin", std::ios::binary);
   std::unique_ptr<Session> session;

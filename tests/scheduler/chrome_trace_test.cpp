@@ -3,22 +3,23 @@
 #include <doctest/doctest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/json.h"
 #include "tests/scheduler/random_view.h"
 
 namespace braid::scheduler::testing {
 namespace {
 
-using Json = nlohmann::json;
 constexpr int kPlanned = 1, kMeasured = 2;
+
+NodeId node_of(const Json& number) { return static_cast<NodeId>(number.as_int64()); }
 
 /// The track of an event, by the name that the trace gives it.
 std::string track_of(const Json& trace, const Json& event) {
-  for (const Json& other : trace["traceEvents"]) {
+  for (const Json& other : trace["traceEvents"].elements()) {
     if (other["name"] == "thread_name" && other["tid"] == event["tid"] && other["pid"] == event["pid"]) {
-      return other["args"]["name"];
+      return other["args"]["name"].text();
     }
   }
   return "no track";
@@ -31,7 +32,7 @@ std::string stream_of(const PlanView& view, NodeId node) {
 
 std::vector<Json> events_of(const Json& trace, std::string_view type, int process = kPlanned) {
   std::vector<Json> events;
-  for (const Json& event : trace["traceEvents"]) {
+  for (const Json& event : trace["traceEvents"].elements()) {
     if (event["ph"] == type && event["pid"] == process) events.push_back(event);
   }
   return events;
@@ -40,20 +41,20 @@ std::vector<Json> events_of(const Json& trace, std::string_view type, int proces
 /// What Perfetto asks of any event, strictly.
 void check_format(const Json& trace) {
   const std::set<std::string> types{"M", "X", "s", "f", "C"};
-  for (const Json& event : trace["traceEvents"]) {
-    REQUIRE(types.contains(event.at("ph").get<std::string>()));
-    REQUIRE(event.at("name").is_string());
-    REQUIRE(event.at("pid").is_number_integer());
-    REQUIRE(event.at("tid").get<int>() > 0);
-    REQUIRE(event.at("ts").get<double>() >= 0);
-    const auto type = event["ph"].get<std::string>();
-    if (type == "X") REQUIRE(event.at("dur").get<double>() >= 0);
+  for (const Json& event : trace["traceEvents"].elements()) {
+    REQUIRE(types.contains(event["ph"].text()));
+    REQUIRE(event["name"].is_string());
+    REQUIRE(event["pid"].is_int64());
+    REQUIRE(event["tid"].as_int64() > 0);
+    REQUIRE(event["ts"].as_double() >= 0);
+    const auto type = event["ph"].text();
+    if (type == "X") REQUIRE(event["dur"].as_double() >= 0);
     if (type == "s" || type == "f") {
-      REQUIRE(event.at("id").is_number_integer());
-      REQUIRE(event.at("cat") == "wait");
+      REQUIRE(event["id"].is_int64());
+      REQUIRE(event["cat"] == "wait");
     }
-    if (type == "f") REQUIRE(event.at("bp") == "e");
-    if (type == "C") REQUIRE(event.at("args").at("bytes").is_number_integer());
+    if (type == "f") REQUIRE(event["bp"] == "e");
+    if (type == "C") REQUIRE(event["args"]["bytes"].is_int64());
   }
 }
 
@@ -65,10 +66,10 @@ void check_nodes(const PlanView& view, const Json& trace, int process, std::span
     const Json& args = slice["args"];
     if (slice["cat"] == "critical path") {
       REQUIRE(track_of(trace, slice) == "critical path");
-      critical.push_back(args["of_node"]);
+      critical.push_back(node_of(args["of_node"]));
       continue;
     }
-    const NodeId node = args["node"];
+    const NodeId node = node_of(args["node"]);
     REQUIRE(seen.insert(node).second);
     REQUIRE(track_of(trace, slice) == stream_of(view, node));
     REQUIRE(slice["ts"] == runs[node].start);
@@ -88,7 +89,7 @@ TEST_CASE("a trace shows every node once, in its stream and at its time, and the
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
-    const Json trace = Json::parse(chrome_trace(view));
+    const Json trace = parse_json(chrome_trace(view));
     check_format(trace);
     check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
     REQUIRE(events_of(trace, "X", kMeasured).empty());
@@ -100,8 +101,8 @@ TEST_CASE("a trace shows measured times as a separate process beside the plan") 
   view.measured = view.simulation.runs;
   view.clock = "events";
   for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
-  const Json trace = Json::parse(chrome_trace(view));
-  CHECK(trace.at("otherData").at("clock") == "events");
+  const Json trace = parse_json(chrome_trace(view));
+  CHECK(trace["otherData"]["clock"] == "events");
   check_format(trace);
   check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
   check_nodes(view, trace, kMeasured, view.measured, critical_path(view.plan, view.measured));
@@ -112,21 +113,21 @@ TEST_CASE("the arrows of a trace are the waits of the plan, and leave and reach 
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
-    const Json trace = Json::parse(chrome_trace(view));
-    std::map<int, Json> tails;
-    for (const Json& tail : events_of(trace, "s")) REQUIRE(tails.emplace(tail["id"], tail).second);
+    const Json trace = parse_json(chrome_trace(view));
+    std::map<std::int64_t, Json> tails;
+    for (const Json& tail : events_of(trace, "s")) REQUIRE(tails.emplace(tail["id"].as_int64(), tail).second);
     const std::vector<Json> heads = events_of(trace, "f");
     REQUIRE(heads.size() == tails.size());
     REQUIRE(heads.size() == static_cast<std::size_t>(view.plan.commands.waits()));
     std::vector<NodeWait> arrows;
     for (const Json& head : heads) {
-      const Json& tail = tails.at(head["id"]);
-      const NodeWait arrow{tail["args"]["node"], head["args"]["node"]};
+      const Json& tail = tails.at(head["id"].as_int64());
+      const NodeWait arrow{node_of(tail["args"]["node"]), node_of(head["args"]["node"])};
       const Run& before = view.simulation.runs[arrow.before];
       REQUIRE(track_of(trace, tail) == stream_of(view, arrow.before));
       REQUIRE(track_of(trace, head) == stream_of(view, arrow.after));
-      REQUIRE(before.start <= tail["ts"].get<double>());
-      REQUIRE(tail["ts"].get<double>() <= before.finish);
+      REQUIRE(before.start <= tail["ts"].as_double());
+      REQUIRE(tail["ts"].as_double() <= before.finish);
       REQUIRE(head["ts"] == view.simulation.runs[arrow.after].start);
       arrows.push_back(arrow);
     }
@@ -143,8 +144,8 @@ TEST_CASE("the counter of a trace never exceeds the arena and ends at what is ke
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
-    for (const Json& counter : events_of(Json::parse(chrome_trace(view)), "C")) {
-      const auto bytes = counter["args"]["bytes"].get<std::int64_t>();
+    for (const Json& counter : events_of(parse_json(chrome_trace(view)), "C")) {
+      const auto bytes = counter["args"]["bytes"].as_int64();
       REQUIRE(bytes >= 0);
       REQUIRE(bytes <= view.plan.arena_bytes);
     }
@@ -154,7 +155,7 @@ TEST_CASE("the counter of a trace never exceeds the arena and ends at what is ke
 TEST_CASE("names that are not UTF-8 do not damage a trace") {
   PlanView view = random_view(1);
   view.title = "a \"quoted\" \xff title";
-  const Json trace = Json::parse(chrome_trace(view));
+  const Json trace = parse_json(chrome_trace(view));
   CHECK(trace["otherData"]["title"] == "a \"quoted\" \uFFFD title");
 }
 

@@ -2,14 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tests/scheduler/random_view.h"
 
 namespace braid::scheduler::testing {
 namespace {
-
-using Json = nlohmann::json;
 
 bool overlap(double a_begin, double a_end, double b_begin, double b_end) { return a_begin < b_end && b_begin < a_end; }
 
@@ -19,22 +16,22 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
-    const Json data = Json::parse(plan_page_data(view));
+    const Json data = parse_json(plan_page_data(view));
     const auto launched = std::ranges::count(view.problem.graph.nodes(), false, &Node::is_view);
     REQUIRE(data["nodes"].size() == static_cast<std::size_t>(launched));
-    for (const Json& node : data["nodes"]) {
-      const NodeId id = node["id"];
-      REQUIRE(node["planned"] == Json{view.simulation.runs[id].start, view.simulation.runs[id].finish});
+    for (const Json& node : data["nodes"].elements()) {
+      const auto id = static_cast<NodeId>(node["id"].as_int64());
+      REQUIRE(node["planned"] == Json::array({view.simulation.runs[id].start, view.simulation.runs[id].finish}));
       REQUIRE(node["stream"] == view.plan.placements[id].stream);
     }
     REQUIRE(data["edges"].size() == view.problem.graph.edges().predecessor.size());
     REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.commands.waits()));
-    REQUIRE(data["pace"].get<std::vector<NodeId>>() == view.simulation.critical_path);
+    REQUIRE(data["pace"] == view.simulation.critical_path);
     const Json& numbers = data["numbers"];
     REQUIRE(numbers["makespan_us"] == view.plan.makespan);
     REQUIRE(numbers["arena_bytes"] == view.plan.arena_bytes);
     REQUIRE(numbers["waits"] == view.plan.commands.waits());
-    REQUIRE(numbers["peak_bytes"].get<std::int64_t>() <= view.plan.arena_bytes);
+    REQUIRE(numbers["peak_bytes"].as_int64() <= view.plan.arena_bytes);
   }
 }
 
@@ -48,24 +45,24 @@ TEST_CASE("a page compares with the serial plan, whose nodes may be wider than t
   }
   const Problem problem = make_problem(graph, costs, 2, 2);
   const PlanView view = view_of(problem, make_plan(problem, critical_path, "critical_path"));
-  const Json data = Json::parse(plan_page_data(view));
-  for (const Json& node : data["nodes"]) REQUIRE(node["width"] == 1);
+  const Json data = parse_json(plan_page_data(view));
+  for (const Json& node : data["nodes"].elements()) REQUIRE(node["width"] == 1);
   CHECK(data["numbers"]["makespan_us"] == 10);
   CHECK(data["numbers"]["one_stream_us"] == 12);
 }
 
 TEST_CASE("a page and a picture show how a step scales with the number of ranks") {
   PlanView view = random_view(1);
-  CHECK(!Json::parse(plan_page_data(view)).contains("scaling"));
+  CHECK(!parse_json(plan_page_data(view)).contains("scaling"));
   view.title = "a <model> & more";
   view.scaling = {.cluster = "box: 2 hosts",
                   .rows = {{.ranks = 1, .makespan = 1000},
                            {.ranks = 4, .makespan = 1250, .communicating = 500, .buckets = 2, .efficiency = 0.8},
                            {.ranks = 16, .makespan = 2000, .communicating = 900, .buckets = 1, .efficiency = 0.5}}};
-  const Json scaling = Json::parse(plan_page_data(view))["scaling"];
+  const Json scaling = parse_json(plan_page_data(view))["scaling"];
   CHECK(scaling["rows"].size() == 3);
   CHECK(scaling["rows"][1]["efficiency"] == 0.8);
-  const std::string picture = scaling["picture"];
+  const std::string picture = scaling["picture"].text();
   CHECK(picture == scaling_picture(view.title, view.scaling));
   const auto count = [&](std::string_view part) {
     int found = 0;
@@ -95,7 +92,9 @@ TEST_CASE("the critical path of a page is the longest chain of dependent nodes")
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Edges edges = view.problem.graph.edges();
-    const auto path = Json::parse(plan_page_data(view))["critical"].get<std::vector<NodeId>>();
+    const Json data = parse_json(plan_page_data(view));
+    std::vector<NodeId> path;
+    for (const Json& node : data["critical"].elements()) path.push_back(static_cast<NodeId>(node.as_int64()));
     double length = 0;
     for (std::size_t i = 0; i < path.size(); ++i) {
       length += view.problem.costs.fastest(path[i]);
@@ -107,15 +106,15 @@ TEST_CASE("the critical path of a page is the longest chain of dependent nodes")
 
 TEST_CASE("the memory map has the times of the run that is shown: the measured one, if there is one") {
   PlanView view = random_view(5);
-  const Json planned = Json::parse(plan_page_data(view));
+  const Json planned = parse_json(plan_page_data(view));
   for (const auto& [start, finish] : view.simulation.runs) view.measured.push_back({9 * start, 9 * finish});
-  const Json data = Json::parse(plan_page_data(view));
+  const Json data = parse_json(plan_page_data(view));
   REQUIRE(data["memory"].size() == planned["memory"].size());
   REQUIRE_FALSE(data["memory"].empty());
   for (std::size_t i = 0; i < data["memory"].size(); ++i) {
     for (const int end : {0, 1}) {
-      CHECK(data["memory"][i]["time"][end].get<double>() ==
-            doctest::Approx(9 * planned["memory"][i]["time"][end].get<double>()));
+      CHECK(data["memory"][i]["time"][static_cast<std::size_t>(end)].as_double() ==
+            doctest::Approx(9 * planned["memory"][i]["time"][static_cast<std::size_t>(end)].as_double()));
     }
   }
   CHECK(data["in_use"].size() == planned["in_use"].size());
@@ -126,10 +125,10 @@ TEST_CASE("a page knows the job of every node, and the losses of every job") {
   view.jobs = {"left", "right"};
   for (NodeId node = 0; node < view.problem.graph.node_count(); ++node) view.owners.push_back(node % 2);
   view.losses = {{.steps = {2.5, 1.5}, .tests = {{2, 1.75}}}, {.steps = {3}, .tests = {}}};
-  const Json data = Json::parse(plan_page_data(view));
-  CHECK(data["jobs"] == Json{"left", "right"});
-  for (const Json& node : data["nodes"]) CHECK(node["job"] == node["id"].get<int>() % 2);
-  CHECK(data["losses"] == Json::parse(R"([{"steps": [2.5, 1.5], "tests": [[2, 1.75]]}, {"steps": [3], "tests": []}])"));
+  const Json data = parse_json(plan_page_data(view));
+  CHECK(data["jobs"] == Json::array({"left", "right"}));
+  for (const Json& node : data["nodes"].elements()) CHECK(node["job"] == node["id"].as_int64() % 2);
+  CHECK(data["losses"] == parse_json(R"([{"steps": [2.5, 1.5], "tests": [[2, 1.75]]}, {"steps": [3], "tests": []}])"));
 }
 
 TEST_CASE("no two rectangles of the memory map overlap, and all lie within the arena") {

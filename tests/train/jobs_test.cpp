@@ -5,9 +5,9 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "tests/data/files.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
@@ -88,15 +88,15 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   CHECK(contains(text, "first: failed: [train] the loss is "));
   CHECK(contains(text, "\nfirst: failed after "));
   CHECK(contains(text, "\nsecond: done after 12 steps; test loss "));
-  const std::vector<nlohmann::json> records = metrics_of(result.jobs[0].folder);
+  const std::vector<Json> records = metrics_of(result.jobs[0].folder);
   REQUIRE(records.size() >= 2);
-  CHECK(records[records.size() - 2].at("event") == "failed");
-  CHECK(records.back().at("event") == "cause");
-  CHECK(result.jobs[0].failure_text() == message(records[records.size() - 2].at("message").get<std::string>(), "; ",
-                                                 records.back().at("message").get<std::string>()));
+  CHECK(records[records.size() - 2]["event"] == "failed");
+  CHECK(records.back()["event"] == "cause");
+  CHECK(result.jobs[0].failure_text() ==
+        message(records[records.size() - 2]["message"].text(), "; ", records.back()["message"].text()));
   const auto failures = [](const RunResult& run) {
     return std::ranges::count_if(metrics_of(run.folder),
-                                 [](const auto& record) { return record.at("event") == "failed"; });
+                                 [](const auto& record) { return record["event"] == "failed"; });
   };
   CHECK(failures(result) == 1);  // in the metrics of the run, too
 
@@ -153,7 +153,7 @@ TEST_CASE("a fault in a joint step ends the job whose node it was, and the other
   // Found by the loss or by the accuracy, which may run at the same time.
   CHECK(contains(out.str(), "a step of several jobs failed: ["));
   CHECK(contains(result.jobs[1].failure_text(), "] expected labels in [0, 4), got 900"));
-  CHECK(metrics_of(result.jobs[1].folder).back().at("event") == "failed");
+  CHECK(metrics_of(result.jobs[1].folder).back()["event"] == "failed");
   for (const std::size_t i : {0u, 2u}) {
     CHECK(result.jobs[i].failure_text() == "");
     CHECK((timeless_metrics(result.jobs[i].folder) == timeless_metrics(healthy.jobs[i].folder)));
@@ -169,7 +169,7 @@ TEST_CASE("a job whose data is missing fails alone, and its run folder says so")
   CHECK(result.failed());
   CHECK(contains(result.jobs[1].failure_text(), "nowhere"));
   CHECK(result.jobs[1].steps == 0);
-  CHECK(metrics_of(result.jobs[1].folder).back().at("event") == "failed");
+  CHECK(metrics_of(result.jobs[1].folder).back()["event"] == "failed");
   CHECK(std::filesystem::exists(result.jobs[1].folder / "config.yaml"));
   CHECK(result.jobs[0].steps == 3 * 4);
   CHECK(result.jobs[2].steps == 3 * 3);
@@ -185,9 +185,9 @@ TEST_CASE("run folders of jobs are inside that of the run, and progress lines be
   CHECK(contains(text, "steps per turn: first "));
   CHECK(contains(text, "arena of the joint plan: "));
   const auto memory = metrics_of(result.folder).front();
-  CHECK(memory.at("event") == "memory");
-  CHECK(memory.at("joint_arena_bytes") > 0);
-  CHECK(memory.at("single_arena_bytes") > 0);
+  CHECK(memory["event"] == "memory");
+  CHECK(memory["joint_arena_bytes"].as_int64() > 0);
+  CHECK(memory["single_arena_bytes"].as_int64() > 0);
 }
 
 TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
@@ -210,7 +210,7 @@ TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
     const std::string line = message(job.name, ": interrupted after step ", job.steps, "; the model is saved");
     REQUIRE(contains(text, line));
     CHECK(text.find(job.name + ": interrupted", text.find(line) + 1) == std::string::npos);  // once
-    CHECK(metrics_of(job.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", job.steps}});
+    CHECK(metrics_of(job.folder).back() == Json{{"event", "interrupted"}, {"step", job.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(read_train_config(job.folder / "config.yaml"), job.folder / "model.safetensors"));
   }
 }
@@ -260,7 +260,7 @@ TEST_CASE("a bench of jobs reports the times of training together and one after 
   CHECK(times.jobs[1].steps_per_turn == 2);
   CHECK(times.jobs[2].batch_size == 32);
   for (const JointBench::JobTimes& job : times.jobs) CHECK(job.images_per_second_together > 0);
-  CHECK(nlohmann::json::parse(to_json(times)).at("jobs").at(1).at("name") == "second");
+  CHECK(parse_json(to_json(times))["jobs"][1]["name"] == "second");
   CHECK(contains(to_text(times), "one after another"));
   CHECK_THROWS_AS(bench.run(0), Error);
   CHECK(std::filesystem::is_empty(folder.path()));
@@ -276,9 +276,9 @@ TEST_CASE("a bench of jobs prints the one ratio that it measured, with its sprea
   CHECK(
       text.starts_with("together           476.69 ms a turn (median of 7), serial on 1 stream\n"
                        "one after another  takes 1.14 times as long (quartiles 1.08 to 1.17)\n"));
-  const auto json = nlohmann::json::parse(to_json(times));
-  CHECK(json.at("speedup") == 1.1432);
-  CHECK(json.at("speedup_quartiles") == nlohmann::json{1.0789, 1.1711});
+  const auto json = parse_json(to_json(times));
+  CHECK(json["speedup"] == 1.1432);
+  CHECK(json["speedup_quartiles"] == Json::array({1.0789, 1.1711}));
 }
 
 TEST_CASE("the table of a joint benchmark fits a terminal of 80 columns") {

@@ -4,9 +4,9 @@
 
 #include <bit>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "tests/data/files.h"
 #include "tests/train/file_size_limit.h"
 #include "tests/train/run_files.h"
@@ -16,14 +16,12 @@ using namespace braid::testing;
 
 namespace {
 
-using nlohmann::json;
-
-json step_record(int step, double loss) {
+Json step_record(int step, double loss) {
   return {{"event", "step"}, {"step", step},     {"epoch", 1},     {"lr", 0.5},
           {"loss", loss},    {"accuracy", 0.25}, {"more", "text"}, {"images_per_second", 100.5}};
 }
 
-json epoch_record(int step, double loss, double test_loss) {
+Json epoch_record(int step, double loss, double test_loss) {
   return {{"event", "epoch"},
           {"step", step},
           {"epoch", 1},
@@ -141,7 +139,7 @@ TEST_CASE("metrics.csv has a row for every record of a step or an epoch") {
 TEST_CASE("records of strange types are passed over") {
   for (const char* record :
        {R"({"event": 3, "step": 1})", R"({"event": "step", "step": "x"})", R"({"event": "step"})"}) {
-    CHECK(csv_line(nlohmann::json::parse(record)).empty());
+    CHECK(csv_line(parse_json(record)).empty());
   }
 }
 

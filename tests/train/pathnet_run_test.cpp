@@ -2,9 +2,9 @@
 
 #include <csignal>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "tests/data/files.h"
 #include "tests/train/run_files.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -14,8 +14,6 @@
 
 using namespace braid;
 using namespace braid::testing;
-using nlohmann::json;
-
 namespace {
 
 /// Four classes of small images that are easily told apart: some milliseconds a generation.
@@ -71,20 +69,20 @@ TEST_CASE("a PathNet run learns both tasks for every seed, and its folder record
     }
   }
 
-  const std::vector<json> records = metrics_of(result.folder);
+  const std::vector<Json> records = metrics_of(result.folder);
   CHECK(records.size() == generations);
-  CHECK(records.front().at("event") == "generation");
-  CHECK(records.front().at("phase") == "task A");
-  CHECK(records.front().at("accuracies").size() == 2);
-  CHECK(records.back().at("path") == result.seeds.back().untrained->path.layers);
+  CHECK(records.front()["event"] == "generation");
+  CHECK(records.front()["phase"] == "task A");
+  CHECK(records.front()["accuracies"].size() == 2);
+  CHECK(records.back()["path"] == result.seeds.back().untrained->path.layers);
 
-  const json report = json::parse(bytes_of(result.folder / kPathNetReport));
-  CHECK(report.at("seeds")[0].at("b").at("generations") == result.seeds[0].b.generations);
+  const Json report = parse_json(bytes_of(result.folder / kPathNetReport));
+  CHECK(report["seeds"][0]["b"]["generations"] == result.seeds[0].b.generations);
   const double mean = (result.seeds[0].control.generations + result.seeds[1].control.generations) / 2.0;
-  CHECK(report.at("mean_generations").at("control") == mean);
-  const json genotypes = json::parse(bytes_of(result.folder / kPathNetGenotypes));
-  CHECK(genotypes.at("seeds")[1].at("a").at("path") == result.seeds[1].a.path.layers);
-  CHECK(genotypes.at("seeds")[1].at("untrained").at("population").size() == 8);
+  CHECK(report["mean_generations"]["control"] == mean);
+  const Json genotypes = parse_json(bytes_of(result.folder / kPathNetGenotypes));
+  CHECK(genotypes["seeds"][1]["a"]["path"] == result.seeds[1].a.path.layers);
+  CHECK(genotypes["seeds"][1]["untrained"]["population"].size() == 8);
   CHECK(to_yaml(*read_pathnet_config(result.folder / "config.yaml")) == to_yaml(config));
 }
 
@@ -133,8 +131,8 @@ TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that wer
   const PathNetResult result = run_pathnet(tiny_pathnet(folder, {"evolution.seeds=100"}), progress);
   CHECK(result.interrupted);
   CHECK(result.seeds.size() == 1);
-  CHECK(metrics_of(result.folder).back().at("event") == "interrupted");
-  CHECK(json::parse(bytes_of(result.folder / kPathNetReport)).at("seeds").size() == 1);
+  CHECK(metrics_of(result.folder).back()["event"] == "interrupted");
+  CHECK(parse_json(bytes_of(result.folder / kPathNetReport))["seeds"].size() == 1);
   CHECK(contains(buffer.str(), "interrupted; seeds finished: 1 of 100"));
 }
 
@@ -149,11 +147,11 @@ PathNetResult run_until(const PathNetConfig& config, const std::string& text, co
 }
 
 /// Without what depends on the clock and on the plans that a process has made before.
-json timeless_report(const PathNetResult& result) {
-  json report = json::parse(bytes_of(result.folder / kPathNetReport));
-  for (json& seed : report.at("seeds")) {
+Json timeless_report(const PathNetResult& result) {
+  Json report = parse_json(bytes_of(result.folder / kPathNetReport));
+  for (Json& seed : report["seeds"].elements()) {
     for (const char* phase : {"a", "b", "control", "untrained"}) {
-      for (const char* key : {"seconds", "plans"}) seed.at(phase).erase(key);
+      for (const char* key : {"seconds", "plans"}) seed[phase].erase(key);
     }
   }
   return report;
@@ -226,8 +224,8 @@ TEST_CASE("training that diverges fails the run, and the metrics say why") {
   std::ifstream file(folder.path() + "/tiny-1/metrics.jsonl");
   std::string line, last;
   while (std::getline(file, line)) last = line;
-  CHECK(json::parse(last).at("event") == "failed");
-  CHECK(json::parse(last).at("message") == error);
+  CHECK(parse_json(last)["event"] == "failed");
+  CHECK(parse_json(last)["message"] == error);
 }
 
 TEST_CASE("tasks without a complete batch are an error before anything is written") {

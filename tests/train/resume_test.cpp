@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "core/json.h"
 #include "tests/data/files.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
@@ -83,7 +84,7 @@ std::vector<std::string> tensors(const fs::path& folder) {
 void check_equal(const fs::path& resumed, const fs::path& whole) {
   CHECK((timeless_metrics(resumed) == timeless_metrics(whole)));  // too long to print
   std::string rows = csv_header();
-  for (const nlohmann::json& record : metrics_of(resumed)) rows += csv_line(record);
+  for (const Json& record : metrics_of(resumed)) rows += csv_line(record);
   CHECK(bytes_of(resumed / MetricsLog::kCsv) == rows);
   CHECK((tensors(resumed) == tensors(whole)));
   CHECK((bytes_of(resumed / "model.safetensors") == bytes_of(whole / "model.safetensors")));

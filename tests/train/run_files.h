@@ -4,11 +4,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "tests/data/files.h"
 
 namespace braid::testing {
@@ -18,17 +18,17 @@ inline std::string bytes_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) {
-  std::vector<nlohmann::json> list;
+inline std::vector<Json> metrics_of(const std::filesystem::path& run) {
+  std::vector<Json> list;
   std::ifstream file(run / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) list.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(file, line);) list.push_back(parse_json(line));
   return list;
 }
 
 /// The metrics without what depends on the clock.
-inline std::vector<nlohmann::json> timeless_metrics(const std::filesystem::path& run) {
-  std::vector<nlohmann::json> records = metrics_of(run);
-  for (nlohmann::json& record : records) {
+inline std::vector<Json> timeless_metrics(const std::filesystem::path& run) {
+  std::vector<Json> records = metrics_of(run);
+  for (Json& record : records) {
     for (const char* key : {"seconds", "waiting_seconds", "images_per_second"}) record.erase(key);
   }
   return records;

@@ -3,17 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <sstream>
 
 #include "models/dcgan.h"
 #include "tests/data/files.h"
+#include "tests/train/quiet_training.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/report/test_images.h"
 #include "train/run/factories.h"
 #include "train/run/predictor.h"
-#include "train/run/trainer.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -25,13 +24,6 @@ TrainConfig config_of(const TemporaryFolder& folder, const std::string& model, c
                                 data + ", normalize: {mean: [0.4], std: [0.3]}}\n" +
                                 "train: {epochs: 4, batch_size: 16}\noptimizer: {name: adamw, lr: 0.01}\n",
                             "task.yaml", {"output.root=" + folder.path()});
-}
-
-TrainResult train(const TrainConfig& config) {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::quiet);
-  const RunConfig run{config.name, config.output_root, {{config, 1}}, false};
-  return Trainer(run).run(progress).jobs.front();
 }
 
 }  // namespace

@@ -6,12 +6,13 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "core/read_file.h"
 #include "runtime/planner.h"
 #include "tests/data/files.h"
+#include "tests/train/quiet_training.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
@@ -42,14 +43,6 @@ TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& 
       "tiny.yaml", all);
 }
 
-RunConfig as_run(const TrainConfig& config) { return {config.name, config.output_root, {{config, 1}}, false}; }
-
-TrainResult train(const TrainConfig& config) {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::quiet);
-  return Trainer(as_run(config)).run(progress).jobs.front();
-}
-
 }  // namespace
 
 TEST_CASE("a small network learns, and its run folder records how") {
@@ -65,13 +58,13 @@ TEST_CASE("a small network learns, and its run folder records how") {
   REQUIRE(records.size() == 10 + 4);  // one every second step, one each epoch
   std::vector<double> losses;
   for (const auto& record : records) {
-    if (record.at("event") == "epoch") losses.push_back(record.at("loss"));
+    if (record["event"] == "epoch") losses.push_back(record["loss"].as_double());
   }
   REQUIRE(losses.size() == 4);
   CHECK(losses[3] < losses[0] / 2);
-  CHECK(records.back().at("test_accuracy") == result.test.top1);
-  CHECK(records.back().at("step") == 20);
-  CHECK(records[0].at("lr") == 0.05);
+  CHECK(records.back()["test_accuracy"] == result.test.top1);
+  CHECK(records.back()["step"] == 20);
+  CHECK(records[0]["lr"] == 0.05);
 
   const TrainConfig resolved = read_train_config(result.folder / "config.yaml");
   const Evaluation again = evaluate_checkpoint(resolved, result.folder / "model.safetensors");
@@ -96,7 +89,7 @@ TEST_CASE("max_steps ends training in the middle of an epoch") {
   const TrainResult result = train(tiny(folder, {"train.max_steps=7"}));
   CHECK(result.steps == 7);
   CHECK(result.test.samples == 40);
-  CHECK(metrics_of(result.folder).back().at("epoch") == 2);
+  CHECK(metrics_of(result.folder).back()["epoch"] == 2);
 }
 
 TEST_CASE("incomplete batches count as much as their images") {
@@ -119,10 +112,10 @@ TEST_CASE("a loss that is not finite stops the training and names the step") {
   CHECK(contains(error, " at step 2 (epoch 1, learning rate 1e+30)"));
   const auto records = metrics_of(folder.path() + "/tiny-1");
   REQUIRE(records.size() >= 2);
-  const nlohmann::json &failed = records[records.size() - 2], &cause = records.back();
-  CHECK(failed.at("event") == "failed");
-  CHECK(cause.at("event") == "cause");
-  CHECK(error == failed.at("message").get<std::string>() + "; " + cause.at("message").get<std::string>());
+  const Json &failed = records[records.size() - 2], &cause = records.back();
+  CHECK(failed["event"] == "failed");
+  CHECK(cause["event"] == "cause");
+  CHECK(error == failed["message"].text() + "; " + cause["message"].text());
   CHECK_FALSE(contains(error, "-nan"));
 }
 
@@ -220,7 +213,7 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     const TrainResult same = train(tiny(other, {"train.max_steps=3", "train.epochs=1000000"}));
     CHECK(read_file(result.folder / "model.safetensors", "the model") ==
           read_file(same.folder / "model.safetensors", "the model"));
-    CHECK(metrics_of(result.folder).back() == nlohmann::json{{"event", "interrupted"}, {"step", result.steps}});
+    CHECK(metrics_of(result.folder).back() == Json{{"event", "interrupted"}, {"step", result.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.safetensors"));
   }
 }
@@ -237,10 +230,10 @@ TEST_CASE("the metrics record the end of training, whatever its cause") {
     std::ifstream file(folder.path() + "/tiny-" + std::to_string(++runs) + "/metrics.jsonl");
     std::string line, last;
     while (std::getline(file, line)) last = line;
-    const auto record = nlohmann::json::parse(last);
-    CHECK(record.at("event") == "failed");
-    CHECK(record.at("step") > 0);
-    CHECK(record.at("message") == message);
+    const auto record = parse_json(last);
+    CHECK(record["event"] == "failed");
+    CHECK(record["step"].as_int64() > 0);
+    CHECK(record["message"] == message);
   };
   fails_by(std::make_exception_ptr(std::runtime_error("the reason")), "the reason");
   fails_by(std::make_exception_ptr(std::bad_alloc()), "out of memory");
@@ -298,12 +291,12 @@ TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
   CHECK(predicted == doctest::Approx(setting.makespan));  // of the serial plan, whose nodes run one by one
   CHECK(std::ranges::is_sorted(ops, std::greater(), &OpTimes::measured));
   CHECK(std::ranges::count(ops, "cross_entropy", &OpTimes::op) == 1);
-  const auto written = nlohmann::json::parse(to_json(setting, bench.run(1), bench.run_unread(1), ops));
-  REQUIRE(written.at("ops").size() == ops.size());
-  CHECK(written.at("ops").at(0) == nlohmann::json{{"op", ops[0].op},
-                                                  {"nodes", ops[0].nodes},
-                                                  {"predicted_us", ops[0].predicted},
-                                                  {"measured_us", ops[0].measured}});
+  const auto written = parse_json(to_json(setting, bench.run(1), bench.run_unread(1), ops));
+  REQUIRE(written["ops"].size() == ops.size());
+  CHECK(written["ops"][0] == Json{{"op", ops[0].op},
+                                  {"nodes", ops[0].nodes},
+                                  {"predicted_us", ops[0].predicted},
+                                  {"measured_us", ops[0].measured}});
 }
 
 TEST_CASE("the text of a bench divides the times that it prints") {
@@ -339,7 +332,7 @@ TEST_CASE("a bench times steps and describes the plan") {
   CHECK(setting.streams >= 1);
   CHECK(setting.arena_bytes > 0);
   CHECK(setting.peak_resident_bytes > setting.arena_bytes);
-  CHECK(nlohmann::json::parse(to_json(setting, times, unread, {})).at("steps") == 3);
+  CHECK(parse_json(to_json(setting, times, unread, {}))["steps"] == 3);
   CHECK_THROWS_AS(bench.run(0), Error);
   CHECK_THROWS_AS(bench.run_unread(0), Error);
 
@@ -351,17 +344,17 @@ TEST_CASE("a bench times steps and describes the plan") {
   benches.push_back(std::make_unique<Bench>(tiny(folder, {"streams=1", "train.batch_size=16"})));
   serve(benches, in, out);
   std::istringstream lines(out.str());
-  std::vector<nlohmann::json> answers;
-  for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
+  std::vector<Json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(parse_json(line));
   REQUIRE(answers.size() == 12);
-  CHECK(answers[0].at("ready") == true);
-  CHECK(answers[1].at("steps") == 2);
+  CHECK(answers[0]["ready"] == true);
+  CHECK(answers[1]["steps"] == 2);
   for (const std::size_t i : {2, 3, 4, 7, 10}) CHECK(answers[i].contains("error"));
-  CHECK(answers[5].at("seconds") > 0);
-  CHECK(answers[6].at("batch_size") == 32);
-  CHECK(answers[9].at("batch_size") == 16);
-  CHECK(answers[11].at("ops").size() > 5);
-  CHECK(answers[11].at("clock") == "host clock");
+  CHECK(answers[5]["seconds"].as_double() > 0);
+  CHECK(answers[6]["batch_size"] == 32);
+  CHECK(answers[9]["batch_size"] == 16);
+  CHECK(answers[11]["ops"].size() > 5);
+  CHECK(answers[11]["clock"] == "host clock");
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
@@ -369,7 +362,7 @@ TEST_CASE("tests may be rarer than epochs, and the last epoch is always tested")
   const TemporaryFolder folder;
   std::vector<std::int64_t> tested;
   for (const auto& record : metrics_of(train(tiny(folder, {"train.epochs=5", "eval.every_n_epochs=2"})).folder)) {
-    if (record.contains("test_loss")) tested.push_back(record.at("epoch"));
+    if (record.contains("test_loss")) tested.push_back(record["epoch"].as_int64());
   }
   CHECK(tested == std::vector<std::int64_t>{2, 4, 5});
 }
@@ -399,7 +392,7 @@ TEST_CASE("on a plateau the rate falls, also in a run that was resumed in betwee
   const auto rates = [&](const TrainResult& result) {
     std::vector<double> list;
     for (const auto& record : metrics_of(result.folder)) {
-      if (record.at("event") == "epoch") list.push_back(record.at("lr"));
+      if (record["event"] == "epoch") list.push_back(record["lr"].as_double());
     }
     return list;
   };

@@ -6,11 +6,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
-#include "core/json_part.h"
+#include "core/json.h"
 #include "core/read_file.h"
 #include "core/text.h"
 #include "train/checkpoint/files.h"
@@ -18,8 +17,6 @@
 namespace braid {
 
 namespace {
-
-using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
@@ -77,17 +74,17 @@ std::uint32_t crc_of_header(std::string header) {
 std::string header_of(std::span<const NamedArray> tensors, const std::map<std::string, std::string>& metadata) {
   std::string text =
       message("{\"", kMetadata, "\":{\"", kChecksum, "\":\"", kNoChecksum, "\",\"", kMethod, "\":\"", kChecksum, '"');
-  for (const auto& [key, value] : metadata) text += ',' + json(key).dump() + ':' + json(value).dump();
+  for (const auto& [key, value] : metadata) text += ',' + Json(key).dump() + ':' + Json(value).dump();
   text += '}';
   std::set<std::string_view> names;
   std::size_t begin = 0;
   for (const auto& [name, value, dtype] : tensors) {
     BRAID_CHECK(names.insert(name).second, Error, "[checkpoint] two tensors are named '", name,
                 "': create the modules they belong to under different names");
-    const json entry{{"dtype", dtype.empty() ? kTypes[static_cast<std::size_t>(value.dtype())] : dtype},
-                     {"shape", value.shape().extents()},
-                     {"data_offsets", {begin, begin + value.bytes()}}};
-    text += ',' + json(name).dump() + ':' + entry.dump();
+    const Json entry{{"data_offsets", Json::array({begin, begin + value.bytes()})},
+                     {"dtype", dtype.empty() ? kTypes[static_cast<std::size_t>(value.dtype())] : dtype},
+                     {"shape", value.shape().extents()}};
+    text += ',' + Json(name).dump() + ':' + entry.dump();
     begin += value.bytes();
   }
   text += '}';
@@ -126,14 +123,14 @@ SafeTensors::SafeTensors(const std::filesystem::path& path)
 
 void SafeTensors::parse(std::string_view text) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const json parsed = parse_json(text);
+  const Json parsed = parse_json(text);
   const JsonPart header{parsed};
   if (!parsed.is_object()) header.fail("must be an object");
-  for (const auto& [name, content] : parsed.items()) {
+  for (const auto& [name, content] : parsed.members()) {
     const JsonPart part{content, shortened(name, kMostShown)};  // repeated in the path of every element
     if (name == kMetadata) {
       if (!content.is_object()) part.fail("must be an object");
-      for (const auto& [key, text_of_key] : content.items()) metadata_[key] = JsonPart{text_of_key, key}.text();
+      for (const auto& [key, text_of_key] : content.members()) metadata_[key] = JsonPart{text_of_key, key}.text();
       continue;
     }
     Entry entry{.dtype = part["dtype"].text(), .shape = {}, .begin = 0, .bytes = 0};
@@ -151,7 +148,7 @@ void SafeTensors::parse(std::string_view text) {
     const auto end = static_cast<std::size_t>(offsets[1].integer(0, kMost));
     entry.bytes = end - entry.begin;
     check(end >= entry.begin && entry.bytes == bytes, "tensor '", name, "': expected ", bytes, " bytes of ",
-          entry.dtype, ' ', json(entry.shape).dump(), ", found offsets ", entry.begin, " to ", end);
+          entry.dtype, ' ', Json(entry.shape).dump(), ", found offsets ", entry.begin, " to ", end);
     entries_.emplace(name, std::move(entry));
   }
 }
@@ -185,7 +182,7 @@ Array SafeTensors::array(const std::string& name) const {
   const Entry& entry = found->second;
   const std::optional<DType> dtype = dtype_named(entry.dtype);
   check(dtype.has_value() && entry.shape.size() <= Shape::kMaxRank, "tensor '", name, "': cannot use ", entry.dtype,
-        ' ', json(entry.shape).dump());
+        ' ', Json(entry.shape).dump());
   Array value(*dtype, Shape(std::span(entry.shape)));
   if (entry.bytes > 0) std::memcpy(value.data(), elements_.data() + entry.begin, entry.bytes);
   return value;

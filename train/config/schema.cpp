@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "train/config/keys.h"
 
 namespace braid {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// The schema of a key's type and limits.
 struct TypeSchema {
@@ -24,7 +22,7 @@ struct TypeSchema {
   Json operator()(std::int64_t) const {
     const Json integer = limited<std::int64_t>("integer");
     if (rule.word.empty()) return integer;
-    return {{"anyOf", {integer, {{"const", rule.word}}}}};
+    return {{"anyOf", Json::array({integer, Json{{"const", rule.word}}})}};
   }
   Json operator()(double) const { return limited<double>("number"); }
   Json operator()(const std::string&) const {
@@ -38,7 +36,7 @@ struct TypeSchema {
     Json schema{{"type", "array"}, {"items", (*this)(T{})}};
     if (rule.min_items > 0) schema["minItems"] = static_cast<int>(rule.min_items);
     if (std::isfinite(rule.max_items)) schema["maxItems"] = static_cast<int>(rule.max_items);
-    if (rule.single) return {{"anyOf", {schema, (*this)(T{})}}};
+    if (rule.single) return {{"anyOf", Json::array({schema, (*this)(T{})})}};
     return schema;
   }
 
@@ -87,18 +85,18 @@ void add_conditions(Json& section, const std::string& name, const Key& key, cons
   const std::string decisive = choice.path.substr(choice.path.rfind('.') + 1);
   const auto when = [&](const Json& names) {
     Json condition{{"properties", {{decisive, {{"enum", names}}}}}};
-    const bool by_default = std::ranges::count(names, json_of(choice.rule, choice.value)) > 0;
-    if (choice.rule.required || !by_default) condition["required"] = {decisive};
+    const bool by_default = std::ranges::count(names.elements(), json_of(choice.rule, choice.value)) > 0;
+    if (choice.rule.required || !by_default) condition["required"] = Json::array({decisive});
     return condition;
   };
   if (!key.only_for.empty()) {
     section["allOf"].push_back({{"if", when(key.only_for)},
-                                {"then", key.rule.required ? Json{{"required", {name}}} : Json(true)},
+                                {"then", key.rule.required ? Json{{"required", Json::array({name})}} : true},
                                 {"else", {{"properties", {{name, false}}}}}});
   }
   for (const auto& [word, value] : key.defaults) {
-    section["allOf"].push_back(
-        {{"if", when({word})}, {"then", {{"properties", {{name, {{"default", json_of(key.rule, value)}}}}}}}});
+    section["allOf"].push_back({{"if", when(Json::array({word}))},
+                                {"then", {{"properties", {{name, {{"default", json_of(key.rule, value)}}}}}}}});
   }
 }
 
@@ -110,7 +108,7 @@ Json& section_at(Json& config, std::string_view path) {
   const std::string_view name = path.substr(dot + 1);
   if (name == "*") return parent["items"];
   Json& property = parent["properties"][std::string(name)];
-  return property.contains("anyOf") ? property["anyOf"].back() : property;
+  return property.contains("anyOf") ? property["anyOf"].elements().back() : property;
 }
 
 Json kind_schema(const std::vector<Key>& keys) {
@@ -123,7 +121,7 @@ Json kind_schema(const std::vector<Key>& keys) {
     Json& properties = section["properties"];
     if (properties.contains(name)) {  // the same name for another shape of value
       Json first = std::move(properties[name]);
-      Json both{{"anyOf", {first, key_schema(key)}}};
+      Json both{{"anyOf", Json::array({first, key_schema(key)})}};
       if (first.contains("default")) both["default"] = first["default"];
       properties[name] = std::move(both);
     } else {
@@ -131,7 +129,7 @@ Json kind_schema(const std::vector<Key>& keys) {
     }
     if (!key.rule.instead.empty()) {
       for (const std::string_view one : {std::string_view(name), key.rule.instead}) {
-        section["oneOf"].push_back({{"required", {one}}});
+        section["oneOf"].push_back({{"required", Json::array({one})}});
       }
     } else if (key.rule.required && key.only_for.empty()) {
       section["required"].push_back(name);
@@ -143,21 +141,25 @@ Json kind_schema(const std::vector<Key>& keys) {
 
 /// A section is required if a key in it is.
 bool require_sections(Json& section) {
-  for (auto& [name, property] : section["properties"].items()) {
-    if (property.contains("properties") && require_sections(property)) section["required"].push_back(name);
+  std::vector<std::string> required;
+  for (auto& [name, property] : section["properties"].members()) {
+    if (property.contains("properties") && require_sections(property)) required.push_back(name);
   }
+  for (const std::string& name : required) section["required"].push_back(name);
   return section.contains("required") || section.contains("oneOf");
 }
 
 /// A section may stand in a job or beside the list of jobs, so it is required in neither.
 void share_sections(Json& config) {
-  Json& job = config["properties"]["jobs"]["items"];
-  for (auto& [name, section] : job["properties"].items()) {
+  Json& properties = config["properties"];
+  Json shared = Json::object();
+  for (auto& [name, section] : properties["jobs"]["items"]["properties"].members()) {
     if (!section.contains("properties")) continue;
     section.erase("required");
     section.erase("oneOf");
-    config["properties"][name] = section;
+    shared[name] = section;
   }
+  for (const auto& [name, section] : shared.members()) properties[name] = section;
 }
 
 }  // namespace
@@ -170,12 +172,12 @@ std::string config_schema() {
   require_sections(pathnet);
   const Json list{{"description", jobs["properties"]["jobs"]["description"]}};
   const Json evolution{{"description", pathnet["properties"]["evolution"]["description"]}};
-  const Json by_jobs{{"if", {{"required", {"jobs"}}}}, {"then", jobs}, {"else", single}};
+  const Json by_jobs{{"if", {{"required", Json::array({"jobs"})}}}, {"then", jobs}, {"else", single}};
   return Json{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", "Braid config"},
               {"type", "object"},
               {"properties", {{"jobs", list}, {"evolution", evolution}}},
-              {"if", {{"required", {"evolution"}}}},
+              {"if", {{"required", Json::array({"evolution"})}}},
               {"then", pathnet},
               {"else", by_jobs}}
              .dump(2) +

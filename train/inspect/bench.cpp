@@ -7,13 +7,13 @@
 #include <functional>
 #include <istream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <sstream>
 #include <utility>
 
 #include "core/cuda/kernel_tracing.h"
+#include "core/json.h"
 #include "core/median.h"
 #include "core/text.h"
 #include "core/text_table.h"
@@ -25,8 +25,6 @@ namespace braid {
 
 namespace {
 
-using nlohmann::json;
-
 /// VmHWM, the peak of resident memory, in bytes (proc(5)).
 std::size_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
@@ -37,7 +35,7 @@ std::size_t peak_resident_bytes() {
   return 0;
 }
 
-json to_object(const BenchTimes& times) {
+Json to_object(const BenchTimes& times) {
   return {{"steps", times.steps},
           {"seconds", times.seconds},
           {"median_step_seconds", times.median_seconds},
@@ -46,26 +44,26 @@ json to_object(const BenchTimes& times) {
           {"images_per_second", times.images_per_second}};
 }
 
-json to_list(std::span<const OpTimes> ops) {
-  json list = json::array();
+Json to_list(std::span<const OpTimes> ops) {
+  Json list = Json::array();
   for (const OpTimes& op : ops) {
     list.push_back({{"op", op.op}, {"nodes", op.nodes}, {"predicted_us", op.predicted}, {"measured_us", op.measured}});
   }
   return list;
 }
 
-json to_list(std::span<const KeptImplementation> kept) {
-  json list = json::array();
+Json to_list(std::span<const KeptImplementation> kept) {
+  Json list = Json::array();
   for (const KeptImplementation& each : kept) {
     list.push_back({{"node", each.node}, {"implementation", each.implementation}});
   }
   return list;
 }
 
-json to_object(const UnreadTimes& times) { return {{"steps", times.steps}, {"seconds", times.seconds}}; }
+Json to_object(const UnreadTimes& times) { return {{"steps", times.steps}, {"seconds", times.seconds}}; }
 
-json to_object(const BenchSetting& setting) {
-  json object{{"model", setting.model},
+Json to_object(const BenchSetting& setting) {
+  Json object{{"model", setting.model},
               {"device", setting.device},
               {"precision", setting.precision},
               {"captures", setting.captures},
@@ -110,7 +108,7 @@ std::string table_of(std::span<const OpTimes> ops) {
 }
 
 /// The answer to a line of serve().
-json answer(Bench& bench, const std::string& line) {
+Json answer(Bench& bench, const std::string& line) {
   if (line == "setting") return to_object(bench.setting());
   if (line == "ops") {
     const std::vector<OpTimes> ops = bench.traced_op_times();
@@ -350,25 +348,25 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
 
 std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
                     std::span<const OpTimes> ops) {
-  json object = to_object(times);
-  object.update(to_object(setting));
+  Json object = to_object(times), of_setting = to_object(setting);
+  for (const auto& [key, value] : of_setting.members()) object[key] = value;
   object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
   object["op_clock"] = ops.empty() ? "" : ops[0].clock;
   object["ops"] = to_list(ops);
-  return object.dump();
+  return object.dump_sorted();
 }
 
 void serve(std::span<const std::unique_ptr<Bench>> benches, std::istream& in, std::ostream& out) {
   std::size_t used = 0;
-  out << json{{"ready", true}}.dump() << std::endl;
+  out << Json{{"ready", true}}.dump() << std::endl;
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
     std::string use;
     if (std::size_t index = 0; words >> use >> index && use == "use" && index < benches.size()) {
       used = index;
-      out << json{{"using", index}}.dump() << std::endl;
+      out << Json{{"using", index}}.dump() << std::endl;
     } else {
-      out << answer(*benches[used], line).dump() << std::endl;
+      out << answer(*benches[used], line).dump_sorted() << std::endl;
     }
   }
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "data/contact_sheet.h"
@@ -13,8 +13,6 @@
 namespace braid {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string size_text(const std::pair<std::int64_t, std::int64_t>& size) {
   return message(size.first, 'x', size.second);
@@ -87,7 +85,7 @@ std::string to_text(const DataReport& report) {
 std::string to_json(const DataReport& report) {
   Json json{{"name", report.name},
             {"dataset", report.dataset},
-            {"image_shape", {report.image_shape[0], report.image_shape[1], report.image_shape[2]}},
+            {"image_shape", report.image_shape.extents()},
             {"classes", report.classes}};
   for (const auto& part : report.parts) {
     Json sizes = Json::object(), unreadable = Json::array();
@@ -97,7 +95,7 @@ std::string to_json(const DataReport& report) {
                        {"mean", part.scan.mean()}, {"std", part.scan.deviation()},     {"sixteen_bits", part.scan.deep},
                        {"unreadable", unreadable}};
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json.dump() + '\n';
 }
 
 std::string data_sheet(TrainConfig config) {

@@ -2,9 +2,9 @@
 
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "train/checkpoint/checkpoint.h"
@@ -15,9 +15,7 @@ namespace braid {
 
 namespace {
 
-using nlohmann::json;
-
-json quartiles_json(const Quartiles& ratio) { return {ratio.lower, ratio.median, ratio.upper}; }
+Json quartiles_json(const Quartiles& ratio) { return Json::array({ratio.lower, ratio.median, ratio.upper}); }
 
 }  // namespace
 
@@ -62,7 +60,7 @@ void IoBench::load(Batch& batch) {
 }
 
 void IoBench::log() {
-  folder_.append_metrics(json{
+  folder_.append_metrics(Json{
       {"event", "step"},
       {"step", learner_.steps()},
       {"epoch", 1},
@@ -70,7 +68,7 @@ void IoBench::log() {
       {"loss", 2.25},
       {"accuracy", 0.125},
       {"images_per_second",
-       1234.5}}.dump());
+       1234.5}}.dump_sorted());
 }
 
 void IoBench::save() {
@@ -133,7 +131,7 @@ std::string to_text(const IoBench::Times& times, const TrainConfig& config) {
 }
 
 std::string to_json(const IoBench::Times& times, const TrainConfig& config) {
-  return json{{"model", config.model.title()},
+  return Json{{"model", config.model.title()},
               {"batch_size", config.batch_size},
               {"workers", config.data.workers},
               {"rounds", times.rounds},
@@ -143,7 +141,7 @@ std::string to_json(const IoBench::Times& times, const TrainConfig& config) {
               {"logging", quartiles_json(times.logging)},
               {"saving", quartiles_json(times.saving)},
               {"checkpoint_bytes", times.checkpoint_bytes}}
-      .dump();
+      .dump_sorted();
 }
 
 }  // namespace braid

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "train/inspect/bench.h"
@@ -128,15 +128,14 @@ std::string to_text(const JointBench::Times& times) {
 }
 
 std::string to_json(const JointBench::Times& times) {
-  using nlohmann::json;
-  json object{{"turns", times.turns},
+  Json object{{"turns", times.turns},
               {"together_seconds", times.together_seconds},
               {"speedup", times.speedup.median},
-              {"speedup_quartiles", {times.speedup.lower, times.speedup.upper}},
+              {"speedup_quartiles", Json::array({times.speedup.lower, times.speedup.upper})},
               {"together_arena_bytes", times.together_arena_bytes},
               {"plan", times.plan},
               {"choice_report", times.choice_report},
-              {"jobs", json::array()}};
+              {"jobs", Json::array()}};
   for (const JointBench::JobTimes& job : times.jobs) {
     object["jobs"].push_back({{"name", job.name},
                               {"batch_size", job.batch_size},
@@ -146,7 +145,7 @@ std::string to_json(const JointBench::Times& times) {
                               {"images_per_second_alone", job.images_per_second_alone},
                               {"images_per_second_together", job.images_per_second_together}});
   }
-  return object.dump();
+  return object.dump_sorted();
 }
 
 }  // namespace braid

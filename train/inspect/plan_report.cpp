@@ -1,9 +1,9 @@
 #include "train/inspect/plan_report.h"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "core/suggestion.h"
 #include "core/text.h"
 #include "core/text_table.h"
@@ -337,7 +337,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
 }
 
 std::string to_json(const PlanReport& report) {
-  nlohmann::json jobs, rows, scaling = nlohmann::json::array();
+  Json jobs, rows, scaling = Json::array();
   for (const scheduler::ScaleRow& row : report.scaling.rows) {
     scaling.push_back({{"ranks", row.ranks},
                        {"makespan_us", row.makespan},
@@ -366,28 +366,28 @@ std::string to_json(const PlanReport& report) {
                     {"fits", row.fits},
                     {"plan_seconds", row.plan_seconds}});
   }
-  const nlohmann::json memory{{"activation_bytes", report.memory.activations},
-                              {"gradient_bytes", report.memory.gradients},
-                              {"input_bytes", report.memory.inputs},
-                              {"workspace_bytes", report.memory.workspaces},
-                              {"persistent_bytes", report.memory.persistent}};
-  return nlohmann::json{{"jobs", jobs},
-                        {"device", report.target.info.name},
-                        {"capacity", report.target.info.capacity},
-                        {"has_kernels", report.target.has_kernels},
-                        {"nodes", report.step.graph.node_count()},
-                        {"convolutions", report.costs.convolutions},
-                        {"implementations", report.costs.implementations},
-                        {"measured_nodes", report.costs.measured.known},
-                        {"memory_limit_bytes", report.memory_limit},
-                        {"device_memory_bytes", report.target.info.memory_bytes},
-                        {"fits", shortfall(report).empty()},
-                        {"configured", report.configured},
-                        {"memory", memory},
-                        {"cluster", report.cluster.name},
-                        {"scaling", scaling},
-                        {"plans", rows}}
-      .dump();
+  const Json memory{{"activation_bytes", report.memory.activations},
+                    {"gradient_bytes", report.memory.gradients},
+                    {"input_bytes", report.memory.inputs},
+                    {"workspace_bytes", report.memory.workspaces},
+                    {"persistent_bytes", report.memory.persistent}};
+  return Json{{"jobs", jobs},
+              {"device", report.target.info.name},
+              {"capacity", report.target.info.capacity},
+              {"has_kernels", report.target.has_kernels},
+              {"nodes", report.step.graph.node_count()},
+              {"convolutions", report.costs.convolutions},
+              {"implementations", report.costs.implementations},
+              {"measured_nodes", report.costs.measured.known},
+              {"memory_limit_bytes", report.memory_limit},
+              {"device_memory_bytes", report.target.info.memory_bytes},
+              {"fits", shortfall(report).empty()},
+              {"configured", report.configured},
+              {"memory", memory},
+              {"cluster", report.cluster.name},
+              {"scaling", scaling},
+              {"plans", rows}}
+      .dump_sorted();
 }
 
 }  // namespace braid

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "core/json.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "train/run/factories.h"
@@ -128,7 +128,7 @@ std::string to_text(const Summary& summary) {
 }
 
 std::string to_json(const Summary& summary) {
-  nlohmann::ordered_json layers;
+  Json layers;
   for (const LayerSummary& layer : summary.layers) {
     layers.push_back({{"name", layer.name},
                       {"ops", layer.ops},
@@ -136,9 +136,9 @@ std::string to_json(const Summary& summary) {
                       {"parameters", layer.parameters},
                       {"macs", layer.macs}});
   }
-  return nlohmann::ordered_json{{"name", summary.name},   {"model", summary.model},  {"input", summary.input.extents()},
-                                {"layers", layers},       {"macs", summary.macs},    {"parameters", summary.parameters},
-                                {"nodes", summary.nodes}, {"work_us", summary.work}, {"depth_us", summary.depth}}
+  return Json{{"name", summary.name},   {"model", summary.model},  {"input", summary.input.extents()},
+              {"layers", layers},       {"macs", summary.macs},    {"parameters", summary.parameters},
+              {"nodes", summary.nodes}, {"work_us", summary.work}, {"depth_us", summary.depth}}
       .dump();
 }
 

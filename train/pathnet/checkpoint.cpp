@@ -1,6 +1,6 @@
 #include "train/pathnet/checkpoint.h"
 
-#include "core/json_part.h"
+#include "core/json.h"
 
 namespace braid {
 
@@ -8,17 +8,15 @@ namespace {
 
 using models::Genotype;
 using models::PathGrid;
-using nlohmann::json;
-
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-json genotypes_json(const std::vector<Genotype>& genotypes) {
-  json list = json::array();
+Json genotypes_json(const std::vector<Genotype>& genotypes) {
+  Json list = Json::array();
   for (const Genotype& genotype : genotypes) list.push_back(genotype.layers);
   return list;
 }
 
-json task_json(const TaskRun& run) {
+Json task_json(const TaskRun& run) {
   return {{"learned", run.learned ? 1 : 0},
           {"generations", run.generations},
           {"accuracy", run.accuracy},
@@ -29,7 +27,7 @@ json task_json(const TaskRun& run) {
           {"seconds", run.seconds}};
 }
 
-json winner_json(const Evolution::Winner& winner) {
+Json winner_json(const Evolution::Winner& winner) {
   return {{"path", winner.genotype.layers}, {"fitness", winner.fitness}, {"generation", winner.generation}};
 }
 
@@ -80,22 +78,22 @@ std::int64_t PathNetState::generations() const {
 }
 
 std::string to_json(const PathNetState& state) {
-  json finished = json::array(), batches = json::array();
+  Json finished = Json::array(), batches = Json::array();
   for (const TaskRun& run : state.finished) finished.push_back(task_json(run));
-  for (const auto& [epoch, batch] : state.batches) batches.push_back({epoch, batch});
-  return json{{"finished", finished},
+  for (const auto& [epoch, batch] : state.batches) batches.push_back(Json::array({epoch, batch}));
+  return Json{{"finished", finished},
               {"current", task_json(state.current)},
               {"last", winner_json(state.evolution.last)},
               {"best", winner_json(state.evolution.best)},
               {"drawn", state.evolution.drawn},
               {"batches", batches},
               {"metrics_bytes", state.metrics_bytes}}
-      .dump();
+      .dump_sorted();
 }
 
 PathNetState read_pathnet_state(const std::string& text, const PathNetConfig& config) {
   const PathGrid& grid = config.net.grid;
-  const json parsed = parse_json(text);
+  const Json parsed = parse_json(text);
   const JsonPart whole{parsed, "evolution"};
   PathNetState state;
   const auto evolutions = config.seeds.size() * (config.frozen_path == FrozenPath::always_active ? 4 : 3);

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json.h"
 #include "core/text.h"
 
 namespace braid {
 
 namespace {
-
-using nlohmann::json;
 
 /// One of a seed's evolutions.
 struct PhaseColumn {
@@ -48,19 +46,19 @@ std::string reuse(const SeedRun& run) {
   return message(shared_modules(run.a.path, run.b.path), " of ", shared_modules(run.b.path, run.b.path));
 }
 
-json grid_json(const models::PathGrid& grid) {
+Json grid_json(const models::PathGrid& grid) {
   return {{"layers", grid.layers}, {"modules", grid.modules}, {"active", grid.active}};
 }
 
-json run_json(const TaskRun& run) {
+Json run_json(const TaskRun& run) {
   return {{"learned", run.learned},   {"generations", run.generations},
           {"accuracy", run.accuracy}, {"path", run.path.layers},
           {"steps", run.steps},       {"plans", run.plans},
           {"seconds", run.seconds}};
 }
 
-json population_json(const TaskRun& run) {
-  json population = json::array();
+Json population_json(const TaskRun& run) {
+  Json population = Json::array();
   for (const models::Genotype& genotype : run.population) population.push_back(genotype.layers);
   return {{"path", run.path.layers}, {"population", population}};
 }
@@ -103,31 +101,31 @@ std::string table(const PathNetConfig& config, std::span<const SeedRun> runs) {
 
 std::string report_json(const PathNetConfig& config, std::span<const SeedRun> runs) {
   const std::vector<PhaseColumn> list = phases(config);
-  json report{{"threshold", config.threshold},
+  Json report{{"threshold", config.threshold},
               {"max_generations", config.max_generations},
               {"tasks", {{"a", config.task_a}, {"b", config.task_b}}},
               {"grid", grid_json(config.net.grid)},
-              {"seeds", json::array()}};
+              {"seeds", Json::array()}};
   for (const PhaseColumn& phase : list) report["mean_generations"][phase.key] = mean_generations(runs, phase);
   for (std::size_t i = 2; i < list.size(); ++i) {
     report["speed_up_over"][list[i].key] = mean_generations(runs, list[i]) / mean_generations(runs, list[1]);
   }
   for (const SeedRun& run : runs) {
-    json entry{{"seed", run.seed}, {"shared_modules", shared_modules(run.a.path, run.b.path)}};
+    Json entry{{"seed", run.seed}, {"shared_modules", shared_modules(run.a.path, run.b.path)}};
     for (const PhaseColumn& phase : list) entry[phase.key] = run_json(*phase.of(run));
     report["seeds"].push_back(entry);
   }
-  return report.dump(2) + '\n';
+  return report.dump_sorted(2) + '\n';
 }
 
 std::string genotypes_json(const PathNetConfig& config, std::span<const SeedRun> runs) {
-  json list = json::array();
+  Json list = Json::array();
   for (const SeedRun& run : runs) {
-    json entry{{"seed", run.seed}};
+    Json entry{{"seed", run.seed}};
     for (const PhaseColumn& phase : phases(config)) entry[phase.key] = population_json(*phase.of(run));
     list.push_back(entry);
   }
-  return json{{"grid", grid_json(config.net.grid)}, {"seeds", list}}.dump() + '\n';
+  return Json{{"grid", grid_json(config.net.grid)}, {"seeds", list}}.dump_sorted() + '\n';
 }
 
 }  // namespace braid

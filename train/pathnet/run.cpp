@@ -1,10 +1,9 @@
 #include "train/pathnet/run.h"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "core/exception_text.h"
-#include "core/json_part.h"
+#include "core/json.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "data/class_subset.h"
@@ -22,7 +21,6 @@ namespace braid {
 namespace {
 
 using models::PathNet;
-using nlohmann::json;
 
 /// Derives separate seeds for the weights, batches and populations of each task.
 std::uint64_t derive(std::uint64_t seed, std::string_view what) { return Hash{}.add(seed).add(what).low; }
@@ -168,13 +166,13 @@ void Evolver::save(const TaskRun& run, const Evolution& evolution, const Candida
 
 void Evolver::note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness) {
   const Evolution::Winner& winner = evolution.last();
-  experiment_.folder.append_metrics(json{
+  experiment_.folder.append_metrics(Json{
       {"event", "generation"},
       {"seed", seed_},
       {"phase", phase},
       {"generation", winner.generation},
       {"accuracies", fitness},
-      {"path", winner.genotype.layers}}.dump());
+      {"path", winner.genotype.layers}}.dump_sorted());
   const std::string accuracies = message(", accuracy ", fixed(100 * winner.fitness, 2), " % (best ",
                                          fixed(100 * evolution.best().fitness, 2), " %)");
   experiment_.progress.update(0, message("seed ", seed_, ", ", phase, ": generation ", winner.generation, accuracies),
@@ -265,9 +263,9 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress, const
   try {
     run_seeds(experiment, result);
     experiment.checkpoints.finish();
-    if (result.interrupted != 0) folder.append_metrics(json{{"event", "interrupted"}}.dump());
+    if (result.interrupted != 0) folder.append_metrics(Json{{"event", "interrupted"}}.dump());
   } catch (const std::exception&) {
-    folder.append_last_words(json{{"event", "failed"}, {"message", exception_text(std::current_exception())}}.dump());
+    folder.append_last_words(Json{{"event", "failed"}, {"message", exception_text(std::current_exception())}}.dump());
     throw;
   }
   if (result.interrupted != 0) {

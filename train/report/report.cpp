@@ -1,7 +1,6 @@
 #include "train/report/report.h"
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "scheduler/show/plan_page.h"
 #include "train/report/measured_step.h"
 #include "train/report/test_images.h"
@@ -13,8 +12,6 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 constexpr std::size_t kMistakes = 24;  // on the page, per run
 
 /// RFC 4648.
@@ -32,9 +29,10 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-json json_of(const TestImages& test) {
-  json confusion = json::array(), mistakes = json::array();
-  for (const auto& [classes, images] : test.confusion) confusion.push_back({classes.first, classes.second, images});
+Json json_of(const TestImages& test) {
+  Json confusion = Json::array(), mistakes = Json::array();
+  for (const auto& [classes, images] : test.confusion)
+    confusion.push_back(Json::array({classes.first, classes.second, images}));
   for (const Mistake& mistake : test.mistakes) {
     mistakes.push_back({{"label", mistake.label},
                         {"predicted", mistake.predicted},
@@ -46,8 +44,8 @@ json json_of(const TestImages& test) {
           {"accuracy", test.accuracy}, {"confusion", confusion}, {"mistakes", mistakes}};
 }
 
-json json_of(const std::string& name, const TrainConfig& config, const fs::path& folder) {
-  std::vector<json> metrics;
+Json json_of(const std::string& name, const TrainConfig& config, const fs::path& folder) {
+  std::vector<Json> metrics;
   if (exists(folder / MetricsLog::kJson)) metrics = read_metrics(folder);  // or training has just begun
   return {{"name", name},
           {"model", config.model.title()},
@@ -76,8 +74,8 @@ fs::path folder_of(const JobConfig& job, const RunConfig& config, const fs::path
 }
 
 /// What is known of each job of a run without any computation.
-json jobs_in(const fs::path& folder, const RunConfig& config) {
-  json jobs = json::array();
+std::vector<Json> jobs_in(const fs::path& folder, const RunConfig& config) {
+  std::vector<Json> jobs;
   for (const JobConfig& job : config.jobs) {
     const std::string name = name_of(folder);
     jobs.push_back(json_of(config.together ? message(name, '/', job.training.name) : name, job.training,
@@ -86,16 +84,16 @@ json jobs_in(const fs::path& folder, const RunConfig& config) {
   return jobs;
 }
 
-std::string text_of(const json& data) { return data.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string text_of(const Json& data) { return data.dump_sorted(); }
 
 }  // namespace
 
 std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides) {
-  json runs = json::array(), plans = json::array();
+  Json runs = Json::array(), plans = Json::array();
   for (const fs::path& folder : folders) {
     const RunConfig config = config_in(folder, overrides);
     const scheduler::PlanView step = measured_step(config);
-    json jobs = jobs_in(folder, config);
+    std::vector<Json> jobs = jobs_in(folder, config);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i]["device"] = step.device;
       const fs::path model = folder_of(config.jobs[i], config, folder) / RunFolder::kModel;
@@ -115,15 +113,15 @@ LiveReport::LiveReport(std::vector<fs::path> folders, std::vector<std::string> o
 }
 
 std::string LiveReport::data() const {
-  json runs = json::array(), problems = json::array();
+  Json runs = Json::array(), problems = Json::array();
   for (const fs::path& folder : folders_) {
     try {
-      for (json& job : jobs_in(folder, config_in(folder, overrides_))) runs.push_back(std::move(job));
+      for (const Json& job : jobs_in(folder, config_in(folder, overrides_))) runs.push_back(job);
     } catch (const std::exception& error) {
       problems.push_back(error.what());
     }
   }
-  return text_of({{"runs", runs}, {"plans", json::array()}, {"live", true}, {"problems", problems}});
+  return text_of({{"runs", runs}, {"plans", Json::array()}, {"live", true}, {"problems", problems}});
 }
 
 std::string LiveReport::page() const { return scheduler::filled_page(kReportTemplate, data()); }

@@ -9,9 +9,9 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "train/export/protobuf.h"
 
 namespace braid {
@@ -80,14 +80,14 @@ EventFile::EventFile(const std::filesystem::path& folder, std::optional<std::int
   file_.write(framed(event_at(*restart).message(7, ProtoMessage().number(1, kStart)).bytes()));
 }
 
-void EventFile::add(const nlohmann::json& record) {
-  const auto step = record.value("step", std::int64_t{0});
+void EventFile::add(const Json& record) {
+  const std::int64_t step = record["step"].as_int64();
   ProtoMessage summary;
   const auto add_scalars = [&](const auto& scalars) {
     for (const auto& [key, tag] : scalars) {
-      const auto found = record.find(key);
-      if (found == record.end() || !found->is_number()) continue;
-      summary.message(1, ProtoMessage().text(1, tag).real(2, found->template get<float>()));
+      const Json* found = record.find(key);
+      if (found == nullptr || !found->is_number()) continue;
+      summary.message(1, ProtoMessage().text(1, tag).real(2, static_cast<float>(found->as_double())));
     }
   };
   // An epoch may end with a step that has a record of its own.

@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string_view>
 
 #include "train/checkpoint/files.h"
 
 namespace braid {
+
+class Json;
 
 class EventFile {
  public:
@@ -18,7 +19,7 @@ class EventFile {
   explicit EventFile(const std::filesystem::path& folder, std::optional<std::int64_t> restart = std::nullopt);
 
   /// Adds the numbers of a record of a step or of an epoch. Throws Error if it cannot write them.
-  void add(const nlohmann::json& record);
+  void add(const Json& record);
 
  private:
   File file_;

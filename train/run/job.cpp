@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/exception_text.h"
+#include "core/json.h"
 #include "core/text.h"
 #include "core/text_table.h"
 #include "runtime/agreement.h"
@@ -15,8 +15,6 @@
 namespace braid {
 
 namespace {
-
-using nlohmann::json;
 
 std::int64_t count_steps(const TrainConfig& config, const Loader& loader) {
   BRAID_CHECK(loader.batches() > 0, ConfigError,
@@ -233,7 +231,7 @@ void Job::finish_saving() {
 void Job::interrupt(RunFolder& folder) {
   save(folder);
   finish_saving();
-  folder.append_metrics(json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
+  folder.append_metrics(Json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
   result_.interrupted = true;
 }
 
@@ -255,14 +253,14 @@ ProgressState Job::state() const {
 void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const {
   const bool due = result_.steps % config_.log_interval == 0;
   if (due) {
-    folder.append_metrics(json{{"event", "step"},
+    folder.append_metrics(Json{{"event", "step"},
                                {"step", result_.steps},
                                {"epoch", epoch_.number},
                                {"lr", lr},
                                {"loss", epoch_.loss()},
                                {"accuracy", epoch_.accuracy()},
                                {"images_per_second", epoch_.images_per_second()}}
-                              .dump());
+                              .dump_sorted());
   }
   progress.update(row, state(), due);
 }
@@ -270,13 +268,17 @@ void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::siz
 void Job::report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const {
   const Evaluation& test = result_.test;
   const double rate = static_cast<double>(epoch_.images) / seconds;
-  json record{{"event", "epoch"},         {"step", result_.steps},
+  Json record{{"event", "epoch"},         {"step", result_.steps},
               {"epoch", epoch_.number},   {"lr", learner_.optimizer().lr()},
               {"loss", epoch_.loss()},    {"accuracy", epoch_.accuracy()},
               {"seconds", seconds},       {"waiting_seconds", train_loader_.waited()},
               {"images_per_second", rate}};
-  if (tested) record.update({{"test_loss", test.loss}, {"test_accuracy", test.top1}, {"test_top5", test.top5}});
-  folder.append_metrics(record.dump());
+  if (tested) {
+    record["test_loss"] = test.loss;
+    record["test_accuracy"] = test.top1;
+    record["test_top5"] = test.top5;
+  }
+  folder.append_metrics(record.dump_sorted());
   progress.print(
       row, message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
                    fixed(100 * epoch_.accuracy(), 2), " %; ", tested ? to_string(test) + "; " : "", "trained for ",

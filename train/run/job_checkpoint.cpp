@@ -1,9 +1,7 @@
 // What a job saves and how it continues from it. A checkpoint of the end of an epoch is made before the evaluation,
 // which is done again when training continues there: so the evaluation belongs to the same files.
 
-#include <nlohmann/json.hpp>
-
-#include "core/json_part.h"
+#include "core/json.h"
 #include "core/text.h"
 #include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
@@ -14,14 +12,12 @@ namespace braid {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr const char *kState = "training", *kLosses = "losses";
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
-json pairs_of(const auto& pairs) {
-  json list = json::array();
-  for (const auto& [step, value] : pairs) list.push_back({step, value});
+Json pairs_of(const auto& pairs) {
+  Json list = Json::array();
+  for (const auto& pair : pairs) list.push_back(pair);
   return list;
 }
 
@@ -72,7 +68,7 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
 Checkpoint Job::checkpoint(const RunFolder& folder) {
   Checkpoint checkpoint{.step = result_.steps, .tensors = checkpoint_tensors(), .metadata = layout_metadata()};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
-  checkpoint.metadata[kState] = json{
+  checkpoint.metadata[kState] = Json{
       {"step", result_.steps},
       {"updates", learner_.optimizer().updates()},
       {"accumulated", learner_.optimizer().accumulated() ? 1 : 0},
@@ -83,13 +79,13 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
       {"loss_sum", epoch_.loss_sum},
       {"hits", epoch_.hits},
       {"seconds", epoch_.seconds()},
-      {"best_score", best_score_ ? json(*best_score_) : json()},
+      {"best_score", best_score_ ? Json(*best_score_) : nullptr},
       {"worse_tests", worse_tests_},
-      {"plateau", {schedule_.plateau().worse, schedule_.plateau().reductions}},
+      {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
       {"test_losses", pairs_of(result_.losses.tests)},
       {"scores", pairs_of(checkpoints_->scores())},
       {"metrics_bytes",
-       folder.metrics_bytes()}}.dump();
+       folder.metrics_bytes()}}.dump_sorted();
   return checkpoint;
 }
 
@@ -97,7 +93,7 @@ std::uint64_t Job::restore(const SafeTensors& file) {
   const auto text = file.metadata().find(kState);
   BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
   try {
-    const json parsed = parse_json(text->second);
+    const Json parsed = parse_json(text->second);
     return restore({parsed, kState}, file);
   } catch (const JsonError& error) {
     throw DataError(message(file.path(), ": damaged state of the training: ", error.what()));

@@ -2,17 +2,15 @@
 
 #include <fcntl.h>
 
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/read_file.h"
 
 namespace braid {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kColumns[] = {"event",    "step",           "epoch",         "lr",        "loss",
                                     "accuracy", "test_loss",      "test_accuracy", "test_top5", "images_per_second",
@@ -29,13 +27,18 @@ void append_whole(File& file, std::string_view text) {
   }
 }
 
-json parse_record(std::string_view line) { return json::parse(line, nullptr, false); }
+/// Null if the line is not whole.
+Json parse_record(std::string_view line) {
+  try {
+    return parse_json(line);
+  } catch (const JsonError&) {
+    return nullptr;
+  }
+}
 
-bool is_step_or_epoch(const json& record) {
-  if (!record.is_object()) return false;
-  const auto event = record.find("event"), step = record.find("step");
-  return event != record.end() && (*event == "step" || *event == "epoch") && step != record.end() &&
-         step->is_number_integer();
+bool is_step_or_epoch(const Json& record) {
+  const Json *event = record.find("event"), *step = record.find("step");
+  return event != nullptr && (*event == "step" || *event == "epoch") && step != nullptr && step->is_int64();
 }
 
 }  // namespace
@@ -47,23 +50,22 @@ std::string csv_header() {
   return line.str();
 }
 
-std::string csv_line(const json& record) {
+std::string csv_line(const Json& record) {
   if (!is_step_or_epoch(record)) return {};
   std::ostringstream line;
   for (const char* column : kColumns) {
     line << (column == kColumns[0] ? "" : ",");
-    const auto cell = record.find(column);
-    if (cell != record.end()) line << (cell->is_string() ? cell->get<std::string>() : cell->dump());
+    if (const Json* cell = record.find(column)) line << (cell->is_string() ? cell->text() : cell->dump());
   }
   line << '\n';
   return line.str();
 }
 
-std::vector<json> read_metrics(const std::filesystem::path& folder) {
-  std::vector<json> records;
+std::vector<Json> read_metrics(const std::filesystem::path& folder) {
+  std::vector<Json> records;
   std::istringstream lines(read_file(folder / MetricsLog::kJson, "the metrics"));
   for (std::string line; std::getline(lines, line);) {
-    json record = parse_record(line);
+    Json record = parse_record(line);
     if (!record.is_object()) break;
     records.push_back(std::move(record));
   }
@@ -77,7 +79,7 @@ void MetricsLog::append(std::string_view record) {
   repeat(parse_record(record));
 }
 
-void MetricsLog::repeat(const json& record) {
+void MetricsLog::repeat(const Json& record) {
   if (!is_step_or_epoch(record)) return;
   if (!csv_) csv_.emplace(folder_ / kCsv, kAppend);
   append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(record)));
@@ -89,18 +91,18 @@ void MetricsLog::truncate(std::uint64_t bytes) {
   if (json_.size() > bytes) json_.truncate(bytes);
   std::string rows = csv_header();
   std::int64_t last = 0;
-  const std::vector<json> kept = read_metrics(folder_);
-  for (const json& record : kept) {
+  const std::vector<Json> kept = read_metrics(folder_);
+  for (const Json& record : kept) {
     rows += csv_line(record);
-    if (is_step_or_epoch(record)) last = record.value("step", last);
+    if (is_step_or_epoch(record)) last = record["step"].as_int64();
   }
   csv_.reset();
   write_file(folder_ / kCsv, rows);
   // The old event file may have more records of the last step than were kept: all of that step are forgotten, and those
   // that were kept written again.
   events_.emplace(folder_, last);
-  for (const json& record : kept) {
-    if (is_step_or_epoch(record) && record.value("step", last) == last) events_->add(record);
+  for (const Json& record : kept) {
+    if (is_step_or_epoch(record) && record["step"] == last) events_->add(record);
   }
 }
 

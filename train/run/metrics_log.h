@@ -3,7 +3,6 @@
 // steps and epochs for spreadsheets and curves.
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,8 @@
 #include "train/run/event_file.h"
 
 namespace braid {
+
+class Json;
 
 class MetricsLog {
  public:
@@ -32,7 +33,7 @@ class MetricsLog {
   void truncate(std::uint64_t bytes);
 
  private:
-  void repeat(const nlohmann::json& record);
+  void repeat(const Json& record);
 
   std::filesystem::path folder_;
   File json_;
@@ -42,10 +43,10 @@ class MetricsLog {
 
 /// The records in metrics.jsonl of a run's folder. Stops at a line that is still being written. Throws DataError if the
 /// file cannot be read.
-std::vector<nlohmann::json> read_metrics(const std::filesystem::path& folder);
+std::vector<Json> read_metrics(const std::filesystem::path& folder);
 
 /// The line of a record in metrics.csv; empty if it is not about a step or an epoch.
-std::string csv_line(const nlohmann::json& record);
+std::string csv_line(const Json& record);
 /// The first line of metrics.csv.
 std::string csv_header();
 

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/json_part.h"
+#include "core/json.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/factories.h"
 
 namespace braid {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr const char *kClasses = "classes", *kImageShape = "image_shape";
 
@@ -30,9 +27,9 @@ std::vector<double> softmax(std::span<const float> logits) {
 
 std::map<std::string, std::string> model_metadata(const ImageDataset& dataset) {
   std::map<std::string, std::string> metadata = layout_metadata();
-  metadata[kClasses] = json(dataset.class_names()).dump(-1, ' ', false, json::error_handler_t::replace);
+  metadata[kClasses] = Json(dataset.class_names()).dump();
   const Shape image = dataset.image_shape();
-  metadata[kImageShape] = json(image.extents()).dump();
+  metadata[kImageShape] = Json(image.extents()).dump();
   return metadata;
 }
 
@@ -46,7 +43,7 @@ Predictor::Predictor(const TrainConfig& config, const std::filesystem::path& pat
     return found->second;
   };
   try {
-    const json classes = parse_json(text(kClasses)), shape = parse_json(text(kImageShape));
+    const Json classes = parse_json(text(kClasses)), shape = parse_json(text(kImageShape));
     for (const JsonPart& name : JsonPart{classes, kClasses}.list()) classes_.push_back(name.text());
     constexpr std::int64_t kMostPixels = 1 << 14, kMostClasses = 1 << 24;
     JsonPart{shape, kImageShape}.check_size(3);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "core/json.h"
 #include "core/median.h"
 #include "core/read_file.h"
 #include "core/text.h"
@@ -20,8 +20,6 @@
 namespace braid {
 
 namespace {
-
-using nlohmann::json;
 
 /// Turns that a job takes alone before it is balanced with the others, and the number of last ones that count. They
 /// take at most a quarter of a short training.
@@ -236,7 +234,7 @@ void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_a
   progress.print(message("arena of the joint plan: ", fixed(mebibytes(joint_arena_bytes), 1),
                          " MiB; of the separate plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
   folder_->append_metrics(
-      json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
+      Json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
 }
 
 std::vector<Trainer::Entry*> Trainer::running() {
@@ -368,7 +366,7 @@ void Trainer::explain_divergence(Progress& progress, const std::function<bool()>
         cause = message("where its values cease to be finite cannot be found: ", error.what());
       }
       if (cause.empty()) continue;
-      entry.folder->append_last_words(json{{"event", "cause"}, {"message", cause}}.dump());
+      entry.folder->append_last_words(Json{{"event", "cause"}, {"message", cause}}.dump());
       entry.result.failure = std::make_exception_ptr(Error(message(failure.what(), "; ", cause)));
     } catch (const std::exception&) {  // it says enough
     }
@@ -454,12 +452,12 @@ void Trainer::end(Entry& entry, Progress& progress) {
 void Trainer::fail(Entry& entry, Progress& progress) {
   const std::string reason = entry.result.failure_text();
   abandon_ranks(session_.parallel(), message("failed after step ", entry.result.steps, ": ", reason));
-  json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
-  entry.folder->append_last_words(record.dump());
+  Json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
+  entry.folder->append_last_words(record.dump_sorted());
   if (!config_.together) return;
   progress.print(row(entry), "failed: " + reason);
   record["job"] = entry.result.name;
-  folder_->append_last_words(record.dump());
+  folder_->append_last_words(record.dump_sorted());
 }
 
 void Trainer::fail_all(Progress& progress) {

@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <thread>
 #include <unordered_map>
 
+#include "core/json.h"
 #include "models/registry.h"
 #include "ops/cuda/cudnn/convolution_plans.h"
 #include "runtime/session.h"
@@ -225,8 +225,7 @@ TEST_CASE("the description of the H200 is the one that tests use") {
   DeviceInfo device = scheduler::known_device("h200");
   const std::string own = scheduler::to_json(device);
   device.properties = text.str();
-  using Json = nlohmann::json;  // as values: the order of keys does not count
-  CHECK(Json::parse(scheduler::to_json(device)) == Json::parse(own));
+  CHECK(parse_json(scheduler::to_json(device)) == parse_json(own));  // as values: the order of keys does not count
 }
 
 }  // namespace braid::testing

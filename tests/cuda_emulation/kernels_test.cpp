@@ -163,8 +163,7 @@ std::vector<Array> exact_outputs(const OpRow& row, const std::vector<Array>& inp
 }
 
 /// Rounding errors of a sum of L terms grow as √L, and are relative to the largest element.
-void check_close(const std::vector<Array>& exact, const std::vector<Array>& inputs,
-                 const std::vector<Array>& outputs) {
+void check_close(const std::vector<Array>& exact, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
   const DType computed = inputs.empty() ? DType::f32 : computed_in(inputs[0].dtype());
   REQUIRE(outputs.size() == exact.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -227,7 +226,8 @@ TEST_CASE("emulated kernels agree with plain loops on the CPU, at addresses of a
   }
 }
 
-TEST_CASE("emulated kernels give the same bits in any order of threads and blocks, in place of inputs, over any memory") {
+TEST_CASE(
+    "emulated kernels give the same bits in any order of threads and blocks, in place of inputs, over any memory") {
   const auto backward = cuda_emulation::Order::backward, shuffled = cuda_emulation::Order::shuffled;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const OpRow* row : rows_in(dtype)) {

@@ -351,9 +351,19 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, dou
 }
 
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
+  constexpr std::uint32_t kMostLayers = 1u << 16;
+  BRAID_CHECK(layer < kMostLayers, Error, "[dropout] expected a layer below ", kMostLayers, ", got ", layer);
   Tape& tape = x.tape();
-  return apply_op(std::make_shared<ops::Dropout>(p, tape.context().random().seed, layer),
-                  {x, tape.tensor(tape.step_number())});
+  const StepGraph& graph = tape.graph();
+  const ValueId step = tape.step_number();
+  const auto is_call = [&](const Node& node) {
+    const auto* op = dynamic_cast<const ops::Dropout*>(node.op.get());
+    return op != nullptr && op->attributes().layer % kMostLayers == layer && graph.inputs(node)[1] == step &&
+           graph.value(node.first_output).kind != ValueKind::gradient;
+  };
+  const auto calls = static_cast<std::uint32_t>(std::ranges::count_if(graph.nodes(), is_call));
+  return apply_op(std::make_shared<ops::Dropout>(p, tape.context().random().seed, layer + kMostLayers * calls),
+                  {x, tape.tensor(step)});
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return apply_op(std::make_shared<ops::Reshape>(shape), {x}); }

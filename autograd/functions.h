@@ -107,7 +107,8 @@ Tensor concat(std::span<const Tensor> inputs, int axis = -1);
 inline Tensor concat(std::initializer_list<Tensor> inputs, int axis = -1) {
   return concat(std::span(inputs.begin(), inputs.size()), axis);
 }
-/// `layer` distinguishes the dropout layers of one model (Context::next_layer).
+/// `layer` distinguishes the dropout layers of one model (Context::next_layer), below 65536. Each call in a step draws
+/// anew.
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
 /// The same elements in another shape; no copy.
 Tensor reshape(const Tensor& x, const Shape& shape);

@@ -251,6 +251,9 @@ std::string Tape::why_no_gradient(const Parameter& parameter) const {
   if (slot < gradient_.size() && gradient_[slot].value != kNoValue) {
     return "it has been updated since: read the gradient before optimizer.step()";
   }
+  if (slot < gradient_.size() && gradient_[slot].of != kNoValue) {
+    return "optimizer.accumulate() has added it to a sum: read the gradient before";
+  }
   return "no loss that backward() was called for depends on it";
 }
 

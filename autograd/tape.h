@@ -133,6 +133,8 @@ class Tape {
   ValueId gradient(ValueId value);
   /// Records the gradients of a loss with respect to the needed values; empty: to all that require one.
   void backward(ValueId loss, std::vector<bool> needed);
+  /// Begins it anew: what a later backward() computes is not added to it.
+  void forget_gradient(const Parameter& parameter) { set_gradient(parameter, kNoValue, newest_[slot_of(parameter)]); }
   /// Why gradient(parameter) is kNoValue.
   std::string why_no_gradient(const Parameter& parameter) const;
 

@@ -139,6 +139,7 @@ void Optimizer::accumulate(double weight) {
           tape.record(blend, inputs);
         });
   }
+  for (const Slot* slot : slots) tape.forget_gradient(*slot->parameter);
   transaction.commit();
   restore_unless_run(tape);
   for (const Slot* slot : slots) progress_->summed[index(*slot)] = true;

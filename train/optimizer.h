@@ -41,8 +41,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Records that weight · gradient of every parameter that has one is added to its sum. The next step(), in this step
-  /// or a later one, updates by the sums in place of gradients, and new ones begin.
+  /// Records that weight · gradient of every parameter that has one is added to its sum. Gradients begin anew: the next
+  /// backward(), in this step or a later one, does not add to those that a sum has. The next step() updates by the sums
+  /// in place of gradients, and new ones begin.
   void accumulate(double weight);
   /// Whether there are sums that no step() has taken. Set with the states of an optimizer that had some.
   bool accumulated() const { return progress_->accumulated; }

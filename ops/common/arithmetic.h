@@ -16,10 +16,10 @@ struct Relu {
   BRAID_HOST_DEVICE T operator()(T x) const { return x < T(0) ? T(0) : x; }
 };
 
-/// The gradient of ReLU, from its output.
+/// The gradient of ReLU, from its output. A NaN lets it pass, as in PyTorch.
 template <class T>
 struct ReluGradient {
-  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) ? dy : T(0); }
+  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y <= T(0) ? T(0) : dy; }
 };
 
 /// min(max(x, 0), 6). A NaN stays a NaN.
@@ -28,10 +28,10 @@ struct Relu6 {
   BRAID_HOST_DEVICE T operator()(T x) const { return x < T(0) ? T(0) : x > T(6) ? T(6) : x; }
 };
 
-/// The gradient of ReLU6, from its output.
+/// The gradient of ReLU6, from its output, likewise.
 template <class T>
 struct Relu6Gradient {
-  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y > T(0) && y < T(6) ? dy : T(0); }
+  BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y <= T(0) || y >= T(6) ? T(0) : dy; }
 };
 
 /// What follows a layer in the same node.
@@ -70,7 +70,7 @@ struct Moments {
   BRAID_HOST_DEVICE static Moments from_shifted(double shift, double sum, double sum_of_squares, double n) {
     const double offset = sum / n;
     const double variance = sum_of_squares / n - offset * offset;
-    return {shift + offset, variance > 0 ? variance : 0};
+    return {shift + offset, variance < 0 ? 0 : variance};  // a NaN stays a NaN
   }
 };
 
@@ -165,7 +165,8 @@ struct SmoothedTarget {
   /// −Σ target·log softmax, given the logarithm of the sum of exponentials, the label's logit (the logits weighted with
   /// the given probabilities), the sum of all logits, and the sum of the target.
   BRAID_HOST_DEVICE double loss(double log_sum_exp, double label_logit, double sum_of_logits, double sum = 1) const {
-    return sum * log_sum_exp - (1 - smoothing) * label_logit - smoothing / classes * sum_of_logits;
+    const double loss = sum * log_sum_exp - (1 - smoothing) * label_logit;
+    return smoothing == 0 ? loss : loss - smoothing / classes * sum_of_logits;  // the sum may be infinite
   }
 };
 
@@ -220,8 +221,8 @@ struct SgdStep {
 /// One step of Adam or AdamW as in torch.optim.
 template <class T>
 struct AdamStep {
-  T beta1;
-  T beta2;
+  T beta1, new1;  ///< and 1 − β₁, rounded once
+  T beta2, new2;
   T epsilon;
   T l2;                 ///< weight decay added to the gradient
   T keep;               ///< 1 − lr·weight_decay if decoupled, else 1
@@ -231,7 +232,9 @@ struct AdamStep {
   BRAID_HOST_DEVICE static AdamStep make(const AdamOptions& options, double learning_rate, std::int32_t step) {
     const double t = static_cast<double>(step);
     return {.beta1 = static_cast<T>(options.beta1),
+            .new1 = static_cast<T>(1 - options.beta1),
             .beta2 = static_cast<T>(options.beta2),
+            .new2 = static_cast<T>(1 - options.beta2),
             .epsilon = static_cast<T>(options.epsilon),
             .l2 = options.decoupled ? T(0) : static_cast<T>(options.weight_decay),
             .keep = options.decoupled ? static_cast<T>(1 - learning_rate * options.weight_decay) : T(1),
@@ -243,8 +246,8 @@ struct AdamStep {
   template <class Root>
   BRAID_HOST_DEVICE void operator()(T& p, T gradient, T& m, T& v, const Root& root) const {
     const T g = gradient + l2 * p;
-    m = beta1 * m + (T(1) - beta1) * g;
-    v = beta2 * v + (T(1) - beta2) * g * g;
+    m = beta1 * m + new1 * g;
+    v = beta2 * v + new2 * g * g;
     p = keep * p - step_size * m / (root(v) * second_correction + epsilon);
   }
 };

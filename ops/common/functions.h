@@ -228,8 +228,11 @@ BRAID_HOST_DEVICE T evaluate(T a, T b) {
   if constexpr (f == leaky_relu) return a > T(0) ? a : a * b;
   if constexpr (f == leaky_relu_slope) return a > T(0) ? T(1) : b;
   if constexpr (f == softplus) return functions::softplus(a);
-  // −b·log σ(a) − (1 − b)·log(1 − σ(a)), of terms that do not cancel
-  if constexpr (f == bce_with_logits) return functions::softplus(-std::abs(a)) + ((a > T(0) ? a : T(0)) - a * b);
+  // −b·log σ(a) − (1 − b)·log(1 − σ(a)), of terms that do not cancel, also for an infinite a
+  if constexpr (f == bce_with_logits) {
+    const T weight = a > T(0) ? T(1) - b : -b;
+    return functions::softplus(-std::abs(a)) + (weight == T(0) ? T(0) : a * weight);
+  }
   if constexpr (f == equal) return a == b ? T(1) : T(0);
   if constexpr (f == at_least) return a >= b ? T(1) : T(0);
   if constexpr (f == at_most) return a <= b ? T(1) : T(0);

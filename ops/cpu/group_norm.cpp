@@ -98,7 +98,7 @@ Implementations make_group_norm(const KernelSpec& spec) {
             const double spread = sum_of(g.size, [=, n = static_cast<double>(g.pixels)](std::int64_t i) {
               return around[i] + n * (of[i] - average) * (of[i] - average);
             });
-            const T inverse = static_cast<T>(1 / std::sqrt(std::max(0.0, spread) / g.elements() + epsilon));
+            const T inverse = static_cast<T>(1 / std::sqrt(std::max(spread, 0.0) / g.elements() + epsilon));
             at<T>(outputs, 1)[image * g.groups + group] = static_cast<T>(average);
             at<T>(outputs, 2)[image * g.groups + group] = inverse;
             for (std::int64_t c = group * g.size; c < (group + 1) * g.size; ++c) {

@@ -216,3 +216,31 @@ TEST_CASE("classes of pixels have the loss and the accuracy of as many rows") {
   CHECK(results[2].item() == 0.5);
   CHECK(d.array().shape() == logits.shape());
 }
+
+TEST_CASE("each call of a dropout in a step draws anew, and the same in another session") {
+  std::vector<Doubles> drawn;
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    Recording on;
+    const Tensor x = Array::from(Doubles(64, 1), {64});
+    x.require_gradient();
+    const Tensor first = dropout(x, 0.5, 3).keep(), other = dropout(x, 0.5, 4).keep();
+    backward(sum(first));
+    const Tensor dx = gradient(x).keep(), second = dropout(x, 0.5, 3).keep();
+    on.step.run();
+    CHECK(doubles_of(dx) == doubles_of(first));  // the mask of its call
+    for (const Tensor& y : {first, second, other}) drawn.push_back(doubles_of(y));
+  }
+  CHECK(drawn[0] != drawn[1]);
+  CHECK(drawn[0] != drawn[2]);
+  CHECK(drawn[1] != drawn[2]);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(drawn[i] == drawn[3 + i]);
+}
+
+TEST_CASE("the binary cross entropy of an infinite logit on the side of its target is 0, and on the other infinite") {
+  Recording on;
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor logits = tensor({inf, -inf, -inf, inf}, {4}), target = tensor({0, 1, 0, 1}, {4});
+  const Tensor losses = binary_cross_entropy_with_logits(logits, target, LossReduction::none).keep();
+  on.step.run();
+  CHECK(doubles_of(losses) == Doubles{inf, inf, 0, 0});
+}

@@ -351,6 +351,18 @@ TEST_CASE("cross entropy of huge logits is finite") {
   CHECK(element(y[0], 0) == 5000);
 }
 
+TEST_CASE("cross entropy of infinite and of enormous logits is what remains without them") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto loss = [](std::vector<float> row, std::int32_t label, double smoothing = 0) {
+    const Shape shape{1, std::ssize(row)};
+    return element(run_op(ops::CrossEntropy(smoothing), {f32(std::move(row), shape), labels({label})})[0], 0);
+  };
+  CHECK(loss({-kInf, 1, 2, -kInf}, 1) == doctest::Approx(1.3132617).epsilon(1e-6));
+  CHECK(loss({3e38f, -3e38f}, 0) == 0);
+  CHECK(loss({-kInf, 1, 2, -kInf}, 0) == kInf);
+  CHECK(loss({-kInf, 1}, 1, 0.1) == kInf);  // smoothing expects something of every class
+}
+
 TEST_CASE("a label that is no class is an error that names it, whatever the width") {
   const Array logits = f32(std::vector<float>(9), {3, 3});
   for (const int width : {1, 2}) {
@@ -409,6 +421,39 @@ TEST_CASE("a NaN survives a ReLU") {
   CHECK(y[0] == 0);
   CHECK(std::isnan(y[1]));
   CHECK(y[2] == 2);
+}
+
+TEST_CASE("gradients pass a ReLU and a ReLU6 where they are NaN, as in PyTorch") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Array dy = f32({1, 2, 3, 4}, {4}), y = f32({0, nan, 2, 6}, {4});
+  CHECK(elements<float>(run_op(ops::ReluBackward(), {dy, y})[0]) == std::vector<float>{0, 2, 3, 4});
+  CHECK(elements<float>(run_op(ops::Relu6Backward(), {dy, y})[0]) == std::vector<float>{0, 2, 3, 0});
+}
+
+TEST_CASE("a batch with a NaN leaves NaN in the running statistics of its channel alone") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Array x = f32({1, 1, nan, 2, 3, 3}, {3, 2}), ones = f32({1, 1}, {2}), zeros = f32({0, 0}, {2});
+  for (const bool portable : {false, true}) {
+    const std::vector<Array> y =
+        run_op(ops::BatchNorm(BatchNormOptions{}), {x, ones, zeros, zeros, ones}, {.portable = portable});
+    for (const std::size_t statistic : {3u, 4u}) {
+      CHECK(std::isnan(element(y[statistic], 0)));
+      CHECK(std::isfinite(element(y[statistic], 1)));
+    }
+  }
+}
+
+TEST_CASE("Adam in f32 takes 1 - beta of beta as it was given") {
+  const auto moments = [](auto one) {
+    using T = decltype(one);
+    const auto array = [](T value) { return Array::from<T>({value}, {1}); };
+    return run_op(ops::AdamUpdate(AdamOptions{.beta1 = 0.95, .beta2 = 0.999}),
+                  {Array::scalar(1e-3f), Array::scalar(1), array(1), array(3), array(0), array(0)});
+  };
+  const std::vector<Array> f = moments(1.0f), d = moments(1.0);
+  CHECK(element(f[1], 0) == doctest::Approx(0.15).epsilon(1e-7));
+  CHECK(element(f[2], 0) == doctest::Approx(0.009).epsilon(1e-7));
+  CHECK(element(f[2], 0) == doctest::Approx(element(d[2], 0)).epsilon(1e-7));
 }
 
 TEST_CASE("a ReLU6 cuts at 0 and 6, and a NaN survives it") {

@@ -28,7 +28,7 @@ struct OpBlocks {
 inline constexpr OpBlocks kOpBlocks[] = {
     // clang-format off
     {"accuracy", {256, 32, 0}},
-    {"adam_update", {256, 48, 28}},
+    {"adam_update", {256, 44, 36}},
     {"adaptive_avg_pool2d", {256, 48, 0}},
     {"adaptive_avg_pool2d_backward", {256, 58, 0}},
     {"all_gather", {256, 32, 0}},

@@ -21,11 +21,19 @@ struct JsonError : DataError {
   using DataError::DataError;
 };
 
+/// A template, so that it is complete as soon as the value's type is.
+template <class Value>
+struct NamedValue {
+  std::string key;
+  Value value;
+  bool operator==(const NamedValue&) const = default;
+};
+
 /// A value of JSON. Throws JsonError where it is not of the type that a method needs.
 class Json {
  public:
-  struct Field;   // of an object to write: {"key", value}
-  struct Member;  // of an object
+  struct Field;  // of an object to write: {"key", value}
+  using Member = NamedValue<Json>;
 
   Json(std::nullptr_t = nullptr) {}
   template <class T>
@@ -119,12 +127,6 @@ class Json {
 struct Json::Field {
   std::string_view key;
   mutable Json value;  // moved from the list
-};
-
-struct Json::Member {
-  std::string key;
-  Json value;
-  bool operator==(const Member&) const = default;
 };
 
 /// Throws JsonError "line 3, column 7: …" if the text is not JSON, or nested very deeply.

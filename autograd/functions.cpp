@@ -357,8 +357,9 @@ Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
   const StepGraph& graph = tape.graph();
   const ValueId step = tape.step_number();
   const auto is_call = [&](const Node& node) {
+    if (node.input_count != 2 || graph.inputs(node)[1] != step) return false;  // nearly all nodes: no cast for them
     const auto* op = dynamic_cast<const ops::Dropout*>(node.op.get());
-    return op != nullptr && op->attributes().layer % kMostLayers == layer && graph.inputs(node)[1] == step &&
+    return op != nullptr && op->attributes().layer % kMostLayers == layer &&
            graph.value(node.first_output).kind != ValueKind::gradient;
   };
   const auto calls = static_cast<std::uint32_t>(std::ranges::count_if(graph.nodes(), is_call));

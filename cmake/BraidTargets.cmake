@@ -57,7 +57,7 @@ function(braid_compile_together target)
 endfunction()
 
 # Replaces the CUDA sources in a list by files that include four of them each: nvcc reads headers five times, which takes
-# longer than compiling most kernels. (CMake does so from 3.31 on.)
+# longer than compiling most kernels. CMake from 3.31 on would put all of these into one.
 function(braid_compile_kernels_together list)
   set(kernels ${${list}})
   list(FILTER kernels INCLUDE REGEX "\\.cu$")
@@ -73,6 +73,7 @@ function(braid_compile_kernels_together list)
     set(source ${PROJECT_BINARY_DIR}/kernels/batch_${left}.cu)
     list(JOIN some "" text)
     file(CONFIGURE OUTPUT ${source} CONTENT "${text}")
+    set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     list(APPEND ${list} ${source})
   endwhile()
   set(${list} ${${list}} PARENT_SCOPE)

@@ -81,7 +81,7 @@ class Network final : public Module {
   bool checkpoints_;
 };
 
-/// A network with its optimizer, which trains on random samples of its own.
+/// A network and its optimizer, trained on random samples that its seed determines.
 class Training {
  public:
   Training(Session& session, const Features& features, std::uint64_t seed)
@@ -204,7 +204,7 @@ std::vector<Hash> train(const Features& features, const std::vector<std::uint64_
 
 }  // namespace
 
-TEST_CASE("any two features give the same bits in steps recorded as one, beside another model, as in single steps") {
+TEST_CASE("any two features give the same bits whether steps and models are recorded together or one by one") {
   for (int a = 0; a < kFeatures; ++a) {
     for (int b = a; b < kFeatures; ++b) {
       if (!kEveryCase && a != accumulation && a != b) continue;

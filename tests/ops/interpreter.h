@@ -53,20 +53,15 @@ inline void launch(const Op& op, const std::vector<ValueDesc>& inputs, const std
                                                     .width = options.width,
                                                     .portable = options.portable,
                                                     .direct = options.direct});
-  struct alignas(64) Line {
-    std::uint8_t bytes[64];
-  };
-  constexpr std::size_t kGuard = 64;  // lines
-  std::vector<Line> workspace((kernel->workspace_bytes() + 63) / 64 + kGuard);
-  for (Line& line : workspace) std::memset(line.bytes, options.garbage, sizeof line.bytes);
+  constexpr std::size_t kGuard = 4096;
+  const std::size_t bytes = kernel->workspace_bytes();
+  Array workspace = filled(DType::u8, {static_cast<std::int64_t>(bytes + kGuard)}, options.garbage);
   kernel->bind(input_addresses, output_addresses, workspace.data());
   cpu::ThreadPool::instance().reserve(options.width);
   kernel->launch({});
-  for (const Line& line : std::span(workspace).last(kGuard)) {
-    const bool is_intact = std::ranges::all_of(line.bytes, [&](std::uint8_t byte) { return byte == options.garbage; });
-    BRAID_CHECK(is_intact, Error, "[", op.name(), "] wrote beyond its workspace of ", kernel->workspace_bytes(),
-                " bytes");
-  }
+  const std::uint8_t* guard = workspace.as<std::uint8_t>().data() + bytes;
+  const bool is_intact = *guard == options.garbage && std::memcmp(guard, guard + 1, kGuard - 1) == 0;
+  BRAID_CHECK(is_intact, Error, "[", op.name(), "] wrote beyond its workspace of ", bytes, " bytes");
 }
 
 /// The outputs of an op. The given inputs stay as they are, even where the op overwrites.
@@ -192,6 +187,30 @@ inline double element(const Array& array, std::int64_t i) {
     case DType::u8: return at(std::uint8_t{});
   }
   return 0;
+}
+
+/// All elements, as double.
+inline std::vector<double> doubles(const Array& array) {
+  std::vector<double> list(static_cast<std::size_t>(array.size()));
+  const auto copy = [&]<class T>(T) {
+    const auto* from = reinterpret_cast<const T*>(array.data());
+    for (double& to : list) {
+      if constexpr (std::is_convertible_v<T, double>) {
+        to = *from++;
+      } else {
+        to = static_cast<float>(*from++);
+      }
+    }
+  };
+  switch (array.dtype()) {
+    case DType::f32: copy(float{}); break;
+    case DType::f64: copy(double{}); break;
+    case DType::f16: copy(Half{}); break;
+    case DType::bf16: copy(BFloat16{}); break;
+    case DType::i32: copy(std::int32_t{}); break;
+    case DType::u8: copy(std::uint8_t{}); break;
+  }
+  return list;
 }
 
 inline bool same_bytes(const Array& a, const Array& b) {

@@ -109,13 +109,8 @@ TEST_CASE("an op computes the same however its inputs are split" * doctest::skip
         divided += is_divided(*row.op, inputs, {subset}, shards);
         for (std::size_t i = 0; i < whole.size(); ++i) {
           REQUIRE(parts[i].shape() == whole[i].shape());
-          double error = 0;
-          for (std::int64_t e = 0; e < whole[i].size(); ++e) {
-            const double difference = std::abs(element(parts[i], e) - element(whole[i], e));
-            error = std::isnan(difference) ? error : std::max(error, difference);
-          }
           CAPTURE(i);
-          CHECK(error <= 1e-12 * std::max(1.0, braid::testing::largest(whole[i])));
+          CHECK(largest_difference(parts[i], whole[i]) <= 1e-12 * std::max(1.0, braid::testing::largest(whole[i])));
         }
         const std::vector<Array> sliced = run_divided(row.op, inputs, {subset}, shards, slice_bytes);
         for (std::size_t i = 0; i < whole.size(); ++i) {

@@ -21,7 +21,18 @@ inline double unit_roundoff(DType dtype) {
 
 inline double largest(const Array& array) {
   double value = 0;
-  for (std::int64_t i = 0; i < array.size(); ++i) value = std::max(value, std::abs(element(array, i)));
+  for (const double x : doubles(array)) value = std::max(value, std::abs(x));
+  return value;
+}
+
+/// Of the elements of two arrays of the same shape; NaN if one of either is.
+inline double largest_difference(const Array& a, const Array& b) {
+  const std::vector<double> as = doubles(a), bs = doubles(b);
+  double value = 0;
+  for (std::size_t i = 0; i < as.size(); ++i) {
+    const double difference = as[i] == bs[i] ? 0 : std::abs(as[i] - bs[i]);  // infinities may be equal
+    if (!(difference <= value)) value = difference;
+  }
   return value;
 }
 

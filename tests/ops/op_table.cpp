@@ -127,7 +127,7 @@ void add_linear_rows(Rows& rows) {
 
 void add_batch_norm_rows(Rows& rows) {
   const Shape small[] = {{2, 1}, {5, 3}, {2, 3, 4, 5}, {3, 2, 2, 17}};
-  const Shape large[] = {{2, 90, 91, 16}, {300, 3, 3, 67}, {260, 2, 1, 513}};
+  const Shape large[] = {{2, 90, 91, 16}, {300, 3, 3, 67}, {130, 2, 1, 513}};
   for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
     for (const bool add : {false, true}) {
       const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .activation = activation, .add = add};

@@ -176,6 +176,7 @@ TEST_CASE("the portable convolution is the definition of a convolution" * doctes
       for (std::int64_t p = 0; p < shape[1]; ++p) {
         for (std::int64_t q = 0; q < shape[2]; ++q) {
           for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
+            if (!kEveryCase && i % 16 != 0) continue;
             const double bias = inputs.size() == 3 ? element(inputs[2], k) : 0;
             double expected = bias + convolved(conv->attributes(), inputs[0], inputs[1], n, p, q, k);
             if (conv->attributes().activation != Activation::none) expected = std::max(expected, 0.0);

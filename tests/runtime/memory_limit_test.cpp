@@ -67,7 +67,7 @@ SessionOptions within(std::int64_t limit) { return {.device = "cpu", .streams = 
 TEST_CASE("recomputation lets a training step run with less memory, at any limit in between" *
           doctest::skip(testing::kThreadsOnly)) {
   for (const std::string_view name : {"resnet20", "vgg16_bn", "densenet121", "googlenet", "mobilenet_v2"}) {
-    if (!testing::kEveryCase && name == "densenet121") continue;  // takes minutes
+    if (!testing::kEveryCase && name != "resnet20" && name != "googlenet") continue;  // minutes
     CAPTURE(name);
     Session session({.device = "cpu", .streams = 1, .width = 1});
     const auto model = small(name, session);

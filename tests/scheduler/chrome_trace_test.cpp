@@ -86,7 +86,7 @@ void check_nodes(const PlanView& view, const Json& trace, int process, std::span
 }  // namespace
 
 TEST_CASE("a trace shows every node once, in its stream and at its time, and the critical path on its own") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Json trace = parse_json(chrome_trace(view));
@@ -110,7 +110,7 @@ TEST_CASE("a trace shows measured times as a separate process beside the plan") 
 
 TEST_CASE("the arrows of a trace are the waits of the plan, and leave and reach the slices of their nodes") {
   std::size_t total = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Json trace = parse_json(chrome_trace(view));
@@ -137,11 +137,11 @@ TEST_CASE("the arrows of a trace are the waits of the plan, and leave and reach 
     REQUIRE(arrows == waits);
     total += waits.size();
   }
-  CHECK(total > 500);
+  CHECK(total > some_of(500));
 }
 
 TEST_CASE("the counter of a trace never exceeds the arena and ends at what is kept") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     for (const Json& counter : events_of(parse_json(chrome_trace(view)), "C")) {

@@ -138,7 +138,7 @@ TEST_CASE("every policy's plan, run with the predicted durations, takes at most 
 }
 
 TEST_CASE("every policy gives the same plan for the same step") {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
     const RandomStep step = random_step(seed), again = random_step(seed);
     for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
       REQUIRE(make_plan(step.graph, step.costs, policy, name, 3, step.capacity) ==
@@ -156,7 +156,7 @@ TEST_CASE("every policy plans an empty step") {
 }
 
 TEST_CASE("every policy plans a step of nodes that take no time, on one stream and on 64") {
-  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(50); ++seed) {
     const RandomStep step = random_step(seed);
     Costs costs;
     for (const Node& node : step.graph.nodes()) {
@@ -172,7 +172,7 @@ TEST_CASE("every policy plans a step of nodes that take no time, on one stream a
 }
 
 TEST_CASE("no policy orders nodes for the sake of capacity where the hardware shares its units") {
-  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(50); ++seed) {
     const RandomStep step = random_step(seed);
     for_every_policy(step.graph, [&](const std::string& name, Policy policy) {
       REQUIRE(make_plan(step.graph, step.costs, policy, name, 4, step.capacity, true).resource_edges.empty());

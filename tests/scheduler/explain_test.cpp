@@ -23,7 +23,7 @@ std::string refusal(const PlanView& view, const std::string& block) {
 }  // namespace
 
 TEST_CASE("a log changes no plan") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     INFO("seed ", seed);
     const RandomStep step = random_step(seed);
     Problem problem = make_problem(step.graph, step.costs, 3, step.capacity);
@@ -35,7 +35,7 @@ TEST_CASE("a log changes no plan") {
 }
 
 TEST_CASE("the picks of the log are the schedule: who starts when, where, how, of those that were ready") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     INFO("seed ", seed);
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
@@ -63,7 +63,7 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
 }
 
 TEST_CASE("the log contains every order to keep, and keeps the waits that the plan has") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     INFO("seed ", seed);
     const RandomStep step = random_step(seed);
     const Edges edges = step.graph.edges();
@@ -95,7 +95,7 @@ TEST_CASE("the log contains every order to keep, and keeps the waits that the pl
 
 TEST_CASE("a block has its nodes' costs and orders, and the rest of the step where they depend on it") {
   int rests = 0;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     INFO("seed ", seed);
     const RandomStep step = random_step(seed);
     std::vector<NodeId> nodes;
@@ -126,7 +126,7 @@ TEST_CASE("a block has its nodes' costs and orders, and the rest of the step whe
     }
     make_plan(block.problem, critical_path, "critical_path");  // throws if it is unsafe
   }
-  CHECK(rests > 100);
+  CHECK(rests > some_of(100));
 }
 
 TEST_CASE("an explanation names every node of the block and no other") {

@@ -75,7 +75,7 @@ double brute_force(const Case& step, std::int64_t limit, Plan& plan, NodeId node
 
 TEST_CASE("implementations of a few nodes are chosen as well as by trying all") {
   int compared = 0;
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(150); ++seed) {
     const Case step(seed, 8, 1 + static_cast<int>(seed % 3), seed % 2 == 0);
     const std::int64_t least = least_workspace_bytes(step.problem, step.plan);
     for (const std::int64_t limit : {least - 1, least, least + 512, least + 1536, least + 100000}) {
@@ -96,11 +96,11 @@ TEST_CASE("implementations of a few nodes are chosen as well as by trying all") 
       ++compared;
     }
   }
-  CHECK(compared > 500);
+  CHECK(compared > some_of(500));
 }
 
 TEST_CASE("implementations of many nodes keep to the limit, and a larger limit never makes them slower") {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(60); ++seed) {
     const Case step(seed, 150, 1 + static_cast<int>(seed % 4), seed % 2 == 0);
     const std::int64_t least = least_workspace_bytes(step.problem, step.plan);
     const std::int64_t own = step.workspaces(step.plan);

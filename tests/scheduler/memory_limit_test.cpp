@@ -141,7 +141,7 @@ TEST_CASE("a value moved into the bytes of another one in use is detected in a l
 }
 
 TEST_CASE("the memory_order order is topological, and updates come right after their gradients") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     const LimitedCase random(seed, 1);
     const Plan plan = make_plan(random.problem(), memory_order, "memory_order");
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, plan).safe());
@@ -162,7 +162,7 @@ TEST_CASE("the memory_order order is topological, and updates come right after t
 }
 
 TEST_CASE("a step recorded in another order is the same step") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     const LimitedCase random(seed, 3);
     const ReorderedStep lean(random.problem(), memory_order(random.problem()).order);
     const Problem problem = lean.problem(3);
@@ -224,7 +224,7 @@ TEST_CASE("a lean schedule runs no further ahead than its window, for less memor
 }
 
 TEST_CASE("within a window, a node starts only after all nodes a window ahead have finished") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     const LimitedCase random(seed, 3);
     const Schedule order = memory_order(random.problem());
     const ReorderedStep lean(random.problem(), order.order);

@@ -13,7 +13,7 @@ bool overlap(double a_begin, double a_end, double b_begin, double b_end) { retur
 }  // namespace
 
 TEST_CASE("the data of a page are the plan: every node, edge and wait, and the numbers") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Json data = parse_json(plan_page_data(view));
@@ -88,7 +88,7 @@ TEST_CASE("a page and a picture show how a step scales with the number of ranks"
 }
 
 TEST_CASE("the critical path of a page is the longest chain of dependent nodes") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Edges edges = view.problem.graph.edges();
@@ -132,7 +132,7 @@ TEST_CASE("a page knows the job of every node, and the losses of every job") {
 }
 
 TEST_CASE("no two rectangles of the memory map overlap, and all lie within the arena") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const std::vector<ArenaUse> uses = arena_uses(view, view.simulation.runs);
@@ -161,7 +161,7 @@ TEST_CASE("a page needs nothing but itself, whatever a plan is called") {
 }
 
 TEST_CASE("the critical path found in a run's times spans the run without a gap") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const std::vector<NodeId> path = critical_path(view.plan, view.simulation.runs);

@@ -153,7 +153,7 @@ TEST_CASE("a schedule beyond the capacity is refused") {
 }
 
 TEST_CASE("no resource edges where all nodes are narrow and there is a core for every stream") {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     const RandomStep step = random_step(seed);
     const int streams = 1 + static_cast<int>(seed % 8);
     const Schedule schedule = schedule_of(critical_path, step.graph, unit_costs(step.graph), streams, streams);

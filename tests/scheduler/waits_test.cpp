@@ -122,7 +122,7 @@ TEST_CASE("a stream that does not exist is refused") {
 }
 
 TEST_CASE("waits order exactly what is required, and are as few as the transitive reduction has edges across streams") {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+  for (std::uint64_t seed = 0; seed < some_of(500); ++seed) {
     const RandomStep step = random_step(seed, 40);
     const Edges edges = step.graph.edges();
     const Problem problem = make_problem(step.graph, step.costs, 2 + static_cast<int>(seed % 5), step.capacity);

@@ -1,6 +1,6 @@
 #include "core/error.h"
 
-#include <sstream>
+#include "core/text_stream.h"
 
 namespace braid {
 
@@ -16,7 +16,7 @@ void MessagePart::print(std::ostream& out) const {
 }
 
 std::string joined(std::initializer_list<MessagePart> parts) {
-  std::ostringstream out;
+  TextStream out;
   for (const MessagePart& part : parts) part.print(out);
   return out.str();
 }

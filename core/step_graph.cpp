@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
+
+#include "core/text_stream.h"
 
 namespace braid {
 
@@ -24,7 +25,7 @@ void Op::gradient(GradientContext&) const {
 std::optional<Divided> Op::divide(const Division&) const { return std::nullopt; }
 
 std::ostream& operator<<(std::ostream& out, const Op& op) {
-  std::ostringstream attributes;
+  TextStream attributes;
   op.print_attributes(attributes, Notation::plain);
   out << op.name();
   return attributes.view() == "{}" ? out : out << attributes.view();

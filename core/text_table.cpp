@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <sstream>
 
 #include "core/text.h"
+#include "core/text_stream.h"
 
 namespace braid {
 
@@ -53,7 +53,7 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells, std::
 }
 
 std::string fixed(double value, int digits) {
-  std::ostringstream out;
+  TextStream out;
   out << std::fixed << std::setprecision(digits) << value;
   return out.str();
 }

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "core/read_file.h"
+#include "core/text_stream.h"
 
 namespace braid::scheduler {
 namespace {
@@ -114,7 +115,7 @@ void print(std::ostream& out, const Profile& profile) {
 }  // namespace
 
 std::string node_signature(const StepGraph& graph, NodeId node, bool tf32) {
-  std::ostringstream out;
+  TextStream out;
   out << *graph.node(node).op;
   print(out, graph.input_descs(node), tf32);
   out << " ->";
@@ -220,6 +221,7 @@ void write_profile(const std::filesystem::path& path, const Profile& profile) {
   std::filesystem::path temporary = path;
   temporary += ".new";
   std::ofstream file(temporary);
+  file.imbue(std::locale::classic());
   print(file, profile);
   file.close();
   std::error_code error;

@@ -1,9 +1,9 @@
 #include "scheduler/memory/limited_step.h"
 
 #include <iomanip>
-#include <sstream>
 
 #include "core/text.h"
+#include "core/text_stream.h"
 #include "core/text_table.h"
 #include "scheduler/memory/recompute_choice.h"
 
@@ -23,7 +23,7 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
     ++nodes;
     microseconds += costs.fastest(id);
   }
-  std::ostringstream out;
+  TextStream out;
   out << std::setprecision(3) << "recomputation: " << plural(nodes, "node") << " a second time, which takes "
       << microseconds / 1e3 << " ms";
   return out.str();

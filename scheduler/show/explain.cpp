@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <sstream>
 
 #include "core/suggestion.h"
 #include "core/text.h"
+#include "core/text_stream.h"
 #include "core/text_table.h"
 #include "scheduler/show/block.h"
 
@@ -278,7 +278,7 @@ class ExplanationText {
             "An order between streams is kept by an event that one records and the other waits for, "
             "unless another order implies it.");
     std::size_t counts[5] = {};
-    std::ostringstream lines;
+    TextStream lines;
     for (const auto& [before, after, order, by] : log_.dependences) {
       ++counts[static_cast<std::size_t>(order)];
       if (order == ScheduleLog::Order::stream) continue;
@@ -366,7 +366,7 @@ class ExplanationText {
   const StepGraph& graph_;
   const Edges edges_;
   const std::vector<double> levels_;
-  std::ostringstream out_;
+  TextStream out_;
 };
 
 }  // namespace

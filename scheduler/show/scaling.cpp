@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "core/error.h"
+#include "core/text_stream.h"
 #include "core/text_table.h"
 
 namespace braid::scheduler {
@@ -121,7 +121,7 @@ class Panel {
 std::string scaling_picture(std::string_view title, const Scaling& scaling) {
   const std::vector<ScaleRow>& rows = scaling.rows;
   BRAID_CHECK(rows.size() > 1, Error, "[plan] a picture of scaling needs at least 2 ranks");
-  std::ostringstream out;
+  TextStream out;
   out.precision(5);
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"scaling\" viewBox=\"0 0 " << kWidth << ' ' << kHeight
       << "\" role=\"img\" aria-labelledby=\"scaling-title scaling-values\">\n  <title id=\"scaling-title\">Efficiency "

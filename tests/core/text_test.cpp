@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <locale>
+
+#include "core/error.h"
 #include "core/suggestion.h"
 #include "core/text_table.h"
 
@@ -13,6 +16,19 @@ TEST_CASE("a table is as wide as its cells, counts characters instead of bytes, 
         "> é          10\n"
         "> long name\n");
   CHECK(text_table({}, "l").empty());
+}
+
+TEST_CASE("numbers look the same in every locale") {
+  struct Commas final : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Commas));
+  const std::string text = message(1234567, ' ', 0.5), rounded = fixed(1234.5, 1);
+  std::locale::global(before);
+  CHECK(text == "1234567 0.5");
+  CHECK(rounded == "1234.5");
 }
 
 TEST_CASE("a count of one is singular") {

@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <iomanip>
 #include <limits>
-#include <sstream>
 
 #include "core/error.h"
 #include "core/suggestion.h"
 #include "core/text.h"
+#include "core/text_stream.h"
 #include "train/config/similar_keys.h"
 
 namespace braid {
@@ -60,7 +60,7 @@ std::string describe(const ConfigNode& node) {
 std::string expectation(std::string_view what, const KeyRule& rule) {
   const double low = std::max(rule.min, rule.above), high = std::min({rule.max, rule.below, rule.max_now});
   const bool open = rule.above > rule.min;
-  std::ostringstream out;
+  TextStream out;
   out << std::setprecision(std::numeric_limits<double>::digits10) << what;  // large integers in full
   if (std::isfinite(low) && std::isfinite(high)) {
     out << " in " << (open ? '(' : '[') << low << ", " << high << (high == rule.below ? ')' : ']');

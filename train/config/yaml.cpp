@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/text_stream.h"
 #include "train/config/keys.h"
 
 namespace braid {
@@ -27,7 +28,7 @@ struct ValueWriter {
   }
   std::string operator()(const std::string& text) const {
     if (!rule.words.empty()) return text;
-    std::ostringstream out;
+    TextStream out;
     out << '"' << std::hex << std::setfill('0');
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);

@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "core/median.h"
 #include "core/text.h"
+#include "core/text_stream.h"
 #include "core/text_table.h"
 #include "runtime/trace.h"
 #include "train/config/config.h"
@@ -318,7 +319,7 @@ BenchSetting Bench::setting() const {
 
 std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
                     std::span<const OpTimes> ops) {
-  std::ostringstream out;
+  TextStream out;
   out << setting.model << ", batch " << setting.batch_size << ", " << setting.precision << ", on " << setting.device
       << "\n  step      " << fixed(times.median_seconds * 1e3, 3) << " ms (median of " << times.steps << "), "
       << fixed(times.images_per_second, 0) << " images/s\n  plan      " << setting.policy << ", "

@@ -1,9 +1,9 @@
 #include "train/pathnet/drawing.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "core/suggestion.h"
+#include "core/text_stream.h"
 
 namespace braid {
 
@@ -157,7 +157,7 @@ std::string draw_paths(const PathNetConfig& config, std::span<const SeedRun> run
   const int columns = std::clamp(kMaxWidth / panel_width, 1, std::max(1, count));
   const int rows = (count + columns - 1) / columns;
   const int width = std::max(kMargin + columns * panel_width, kMinWidth), height = kHeader + rows * panel_height;
-  std::ostringstream out;
+  TextStream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
       << "\" role=\"img\" aria-labelledby=\"title\">\n  <title id=\"title\">The paths that PathNet found</title>\n"
       << kStyle << "  <rect class=\"background\" width=\"" << width << "\" height=\"" << height << "\"/>\n";

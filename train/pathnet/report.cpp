@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <sstream>
 
 #include "core/json.h"
 #include "core/text.h"
+#include "core/text_stream.h"
 
 namespace braid {
 
@@ -66,7 +66,7 @@ Json population_json(const TaskRun& run) {
 }  // namespace
 
 std::string summary(const SeedRun& run) {
-  std::ostringstream out;
+  TextStream out;
   out << "seed " << run.seed << ": task A learned in " << more(run.a) << plural(run.a.generations, "generation")
       << ", task B in " << count(run.b) << ", from scratch in " << count(run.control);
   return out.str();
@@ -74,7 +74,7 @@ std::string summary(const SeedRun& run) {
 
 std::string table(const PathNetConfig& config, std::span<const SeedRun> runs) {
   const std::vector<PhaseColumn> list = phases(config);
-  std::ostringstream out;
+  TextStream out;
   out << "generations until a path had " << 100 * config.threshold << " % of its training images right\n"
       << std::fixed << std::setprecision(1) << std::setw(6) << "seed";
   for (const PhaseColumn& phase : list) out << std::setw(19) << phase.title;

@@ -80,7 +80,7 @@ class Choice {
     nodes_ = graph.node_count();
     scheduler::Costs costs = scheduler::analytic_costs(graph, device_, widths_, tf32_);
     if (profile_ != nullptr) apply(*profile_, graph, costs, tf32_);
-    return scheduler::make_problem(std::move(graph), std::move(costs), device_, streams_);
+    return scheduler::make_problem(std::move(graph), std::move(costs), device_, streams_, profile_, tf32_);
   }
 
   /// If each sum is communicated alone, at no cost.

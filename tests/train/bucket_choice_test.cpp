@@ -99,3 +99,23 @@ TEST_CASE("buckets by plan are within 2 % of the best that there are, and never 
   CHECK(others > (kEveryCase ? 5 : 0));
   MESSAGE("the worst takes ", worst, " times as long as the best");
 }
+
+TEST_CASE("buckets are chosen with what a profile says about waits") {
+  int others = 0;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Generator random(3, seed);
+    const StepGraph recorded = random_perceptron(3, random);
+    const DeviceInfo device = random_device(random);
+    const ops::Partition partition{.ranks = kPerceptronRanks, .shards = kPerceptronRanks};
+    const auto chosen = [&](const scheduler::Profile& known) {
+      return with_buckets(recorded, partition, device, widths(0, device.max_width), kStreams, scheduler::critical_path,
+                          false, &known)
+          .buckets;
+    };
+    scheduler::Profile profile;
+    const Buckets free = chosen(profile);
+    profile.wait_microseconds = 1e4;
+    others += chosen(profile) != free;
+  }
+  CHECK(others > 0);
+}

@@ -75,7 +75,7 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
       // Costs are those of the recorded node: all implementations of each width, in this order.
-      int width = 0;
+      std::optional<int> width;
       for (const scheduler::Cost& cost : costs.of(id)) {
         if (std::exchange(width, cost.width) == cost.width) continue;
         for (Implementation& implementation : implementations(recomputed.graph, id, target, cost.width)) {

@@ -55,7 +55,8 @@ int orientation_of(std::string_view tiff) {
   for (std::size_t i = 0; i < entries; ++i) {
     const std::size_t entry = directory + 2 + i * kEntry;
     if (bytes.u16(entry) != kOrientation) continue;
-    const std::size_t value = bytes.u16(entry + 8);
+    const bool is_long = bytes.u16(entry + 2) == 4;
+    const std::size_t value = is_long ? bytes.u32(entry + 8) : bytes.u16(entry + 8);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
@@ -131,14 +132,18 @@ bool has_tables(std::string_view scan, bool progressive, const HuffmanTables& ta
 void check_jpeg(std::string_view content, const std::string& name) {
   constexpr int kMostScans = 100;  // each may take time for all pixels in a few bytes; encoders make a dozen
   HuffmanTables tables = {};
-  bool progressive = false, valid = true;
+  bool progressive = false, valid = true, four_colours = false, adobe = false;
   int scans = 0;
   const bool complete = for_each_segment(content, [&](std::size_t marker, std::string_view data) {
     progressive = progressive || marker == 0xc2;
+    if (marker >= 0xc0 && marker <= 0xc2) four_colours = data.size() > 5 && data[5] == 4;
+    if (marker == 0xee) adobe = adobe || data.starts_with("Adobe");
     if (marker == 0xc4) valid = note_tables(data, tables);
     if (marker == 0xda) valid = has_tables(data, progressive, tables) && ++scans <= kMostScans;
     return valid;
   });
+  BRAID_CHECK(!four_colours || adobe, DataError, name,
+              ": a CMYK image without Adobe's marker, which would say how its colours are stored: convert it to RGB");
   BRAID_CHECK(scans <= kMostScans, DataError, name, ": corrupt JPEG: more than ", kMostScans, " scans");
   BRAID_CHECK(valid, DataError, name, ": corrupt JPEG: Huffman tables are missing or invalid");
   BRAID_CHECK(complete, DataError, name, ": byte ", content.size(), ": truncated JPEG");

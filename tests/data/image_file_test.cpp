@@ -100,6 +100,7 @@ TEST_CASE("the orientation of EXIF turns a JPEG upright") {
     CAPTURE(int{orientation});
     for (const bool little_endian : {true, false}) {
       const Bytes turned = with_orientation(file, orientation, little_endian);
+      CHECK(decode(with_orientation(file, orientation, little_endian, true)) == decode(turned));
       const Image image = decode_image(text_of(turned), "x", 3);
       const ImageHeader header = read_image_header(text_of(turned), "x");
       const std::int64_t height = wide ? 16 : 32, width = wide ? 32 : 16;
@@ -127,6 +128,18 @@ TEST_CASE("a damaged image is a DataError that names the file and says why") {
   Bytes flipped = good_png;
   flipped[60] ^= 1;
   CHECK(contains(decode_error(flipped), "the checksum of a chunk does not match"));
+}
+
+TEST_CASE("a JPEG of four colours that does not say how they are stored is refused") {
+  Bytes file = jpeg(8, 8, 3, random_bytes(192, 5));
+  const Bytes start_of_frame = {0xff, 0xc0};
+  const auto frame = std::search(file.begin(), file.end(), start_of_frame.begin(), start_of_frame.end());
+  REQUIRE(frame != file.end());
+  frame[9] = 4;
+  CHECK(contains(decode_error(file), "a CMYK image without Adobe's marker"));
+  const Bytes marker = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};
+  file.insert(file.begin() + 2, marker.begin(), marker.end());
+  CHECK(!contains(decode_error(file), "CMYK"));  // but this frame has no fourth colour
 }
 
 TEST_CASE("a size that the file cannot hold is refused before anything is allocated") {

@@ -58,11 +58,14 @@ inline Bytes png(int height, int width, int bits, int color, const Bytes& rows, 
   return file;
 }
 
-/// The JPEG file with an EXIF segment that states the orientation.
-inline Bytes with_orientation(const Bytes& jpeg, std::uint8_t orientation, bool little_endian = true) {
+/// The JPEG file with an EXIF segment that states the orientation, as a number of 16 bits or of 32.
+inline Bytes with_orientation(const Bytes& jpeg, std::uint8_t orientation, bool little_endian = true,
+                              bool is_long = false) {
+  const std::uint8_t type = is_long ? 4 : 3;
   Bytes tiff = little_endian
-                   ? Bytes{'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0}
-                   : Bytes{'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0};
+                   ? Bytes{'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, type, 0, 1, 0, 0, 0, orientation, 0, 0, 0}
+                   : Bytes{'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, type, 0, 0, 0, 1, 0, 0, 0, 0};
+  if (!little_endian) tiff[is_long ? 21 : 19] = orientation;
   Bytes segment = {0xff, 0xe1, 0, static_cast<std::uint8_t>(tiff.size() + 8), 'E', 'x', 'i', 'f', 0, 0};
   segment.insert(segment.end(), tiff.begin(), tiff.end());
   Bytes file = jpeg;

@@ -22,6 +22,7 @@ class ClassSubset final : public ImageDataset {
   /// As "fashion_mnist[0,6]".
   std::string name() const override { return name_; }
   Image image(std::int64_t index) const override { return dataset_->image(at(index).index); }
+  Hash fingerprint() const override { return dataset_->fingerprint().add(name()); }
   int label(std::int64_t index) const override { return at(index).label; }
 
  private:

@@ -26,6 +26,19 @@ int ImageDataset::label(std::int64_t) const {
 
 Image ImageDataset::mask(std::int64_t) const { throw Error(message("[", name(), "] there are no masks")); }
 
+Hash ImageDataset::fingerprint() const {
+  Hash hash;
+  hash.add(size());
+  for (const std::string& name : class_names()) hash.add(name);
+  for (std::int64_t i = 0; i < size() && !has_masks(); ++i) hash.add(label(i));
+  try {
+    const Image last = image(size() - 1);
+    hash.add(std::string_view(reinterpret_cast<const char*>(last.pixels.data()), last.pixels.size()));
+  } catch (const DataError&) {  // unreadable, and so for everybody
+  }
+  return hash;
+}
+
 Batch blank_batch(const ImageDataset& dataset, std::int64_t size) {
   const Shape image = dataset.image_shape();
   return {Array(DType::f32, {size, image[0], image[1], image[2]}),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/array.h"
+#include "core/hash.h"
 #include "core/random.h"
 #include "core/shape.h"
 
@@ -82,6 +83,9 @@ class ImageDataset : public Dataset {
     for (std::int64_t i = 0; i < size(); ++i) all.push_back(label(i));
     return all;
   }
+  /// Tells the images of two processes apart, wherever they lie: of the names of classes, all labels and the last
+  /// image; of files also their names and sizes.
+  virtual Hash fingerprint() const;
   /// {image as it is, u8 [H,W,C]; label, i32 scalar, or labels, i32 [H,W]}: what a loader with a collate function
   /// reads.
   Sample sample(std::int64_t index, Generator& random) const override;

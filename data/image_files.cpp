@@ -10,6 +10,7 @@
 
 #include "core/random.h"
 #include "core/read_file.h"
+#include "core/suggestion.h"
 #include "core/text.h"
 #include "data/image_file.h"
 
@@ -47,6 +48,16 @@ class ImageFiles final : public ImageDataset {
   }
   int label(std::int64_t index) const override { return has_masks() ? ImageDataset::label(index) : at(index).label; }
   bool has_masks() const override { return listing_.has_masks; }
+  Hash fingerprint() const override {
+    Hash hash = ImageDataset::fingerprint();
+    for (const LabelledFile& file : listing_.files) {
+      for (const fs::path path : {file.path, file.mask}) {
+        std::error_code missing;
+        hash.add(path.filename().string()).add(static_cast<std::uint64_t>(fs::file_size(path, missing)));
+      }
+    }
+    return hash;
+  }
   Image mask(std::int64_t index) const override {
     if (!has_masks()) return ImageDataset::mask(index);
     const std::string& path = at(index).mask;
@@ -113,11 +124,27 @@ std::shared_ptr<const ImageDataset> make(Listing listing, const std::string& sou
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-bool is_image(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
+std::string lowercase(std::string text) {
+  std::ranges::transform(text, text.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
+}
+
+bool is_image(const fs::path& path) {
+  const std::string ending = lowercase(path.extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+/// Throws DataError at a link that leads nowhere, or to a folder that it lies in, whose files would never end.
+void check_link(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (!entry.is_symlink(error)) return;
+  const fs::path target = fs::canonical(entry.path(), error);
+  BRAID_CHECK(!error, DataError, entry.path().string(), ": this link leads nowhere: ", error.message());
+  const fs::path around = fs::canonical(entry.path().parent_path(), error);
+  const bool is_loop = std::ranges::mismatch(target, around).in1 == target.end();
+  BRAID_CHECK(!is_loop, DataError, entry.path().string(), ": this link leads to a folder that it lies in, ",
+              target.string());
 }
 
 /// The folders in a folder, sorted by name.
@@ -125,7 +152,9 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> folders;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_directory() && !is_hidden(it->path())) folders.push_back(it->path());
+    if (is_hidden(it->path())) continue;
+    check_link(*it);
+    if (it->is_directory()) folders.push_back(it->path());
   }
   BRAID_CHECK(!error, DataError, folder.string(), ": cannot read the folder: ", error.message());
   std::ranges::sort(folders);
@@ -140,7 +169,10 @@ std::vector<std::string> images_in(const fs::path& folder) {
   for (fs::recursive_directory_iterator it(folder, follow, error), end; !error && it != end; it.increment(error)) {
     if (is_hidden(it->path())) {
       it.disable_recursion_pending();
-    } else if (is_image(it->path()) && !it->is_directory()) {
+      continue;
+    }
+    if (!is_image(it->path())) check_link(*it);  // a file that is gone is passed over later
+    if (is_image(it->path()) && !it->is_directory()) {
       images.push_back(it->path().string());
     }
   }
@@ -149,13 +181,17 @@ std::vector<std::string> images_in(const fs::path& folder) {
   return images;
 }
 
-/// The folder of the split; none if the folders in root are classes.
-fs::path split_folder(const fs::path& root, Split split) {
-  const std::vector<std::string> names = split == Split::train ? std::vector<std::string>{"train", "training"}
-                                                               : std::vector<std::string>{"test", "val", "validation"};
-  std::error_code ignored;
+/// What people call the folders of a split, in any case.
+const std::vector<std::string> kTrainingNames = {"train", "training", "train_set", "training_set"};
+const std::vector<std::string> kTestNames = {"test",  "testing",    "test_set", "testing_set", "val",
+                                             "valid", "validation", "eval",     "evaluation",  "dev"};
+
+/// The first of these folders that there is; none if there is none.
+fs::path first_of(const std::vector<fs::path>& folders, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (fs::is_directory(root / name, ignored)) return root / name;
+    for (const fs::path& folder : folders) {
+      if (lowercase(folder.filename().string()) == name) return folder;
+    }
   }
   return {};
 }
@@ -168,7 +204,11 @@ struct Folders {
 };
 
 Folders folders_of(const std::string& root, Split split) {
-  const fs::path train = split_folder(root, Split::train), test = split_folder(root, Split::test);
+  const std::vector<fs::path> folders = folders_in(root);
+  const fs::path train = first_of(folders, kTrainingNames), test = first_of(folders, kTestNames);
+  BRAID_CHECK(train.empty() || !test.empty() || folders.size() == 1, DataError, root, ": beside '",
+              train.filename().string(), "' expected the test set in a folder named as ", comma_list(kTestNames),
+              "; found '", (folders[0] == train ? folders[1] : folders[0]).filename().string(), "'");
   const fs::path training = train.empty() ? fs::path(root) : train;
   const bool has_test_set = !train.empty() && !test.empty();
   return {training, has_test_set && split == Split::test ? test : training, has_test_set};
@@ -197,6 +237,12 @@ bool split_line(std::string_view line, std::vector<std::string>& fields) {
   }
 }
 
+/// Without blanks at its ends: labels that differ in these are no different classes.
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
 struct ListedImage {
   std::string path, label;
   std::size_t line;
@@ -216,8 +262,10 @@ std::vector<ListedImage> read_list(const std::string& file, const std::string& r
     at = end + 1;
     ++number;
     if (line.empty()) continue;
-    BRAID_CHECK(split_line(line, fields) && fields.size() == 2 && !fields[0].empty() && !fields[1].empty(), DataError,
-                file, ':', number, ": expected path,label, got '", shortened(line, 80), "'");
+    const bool is_split = split_line(line, fields) && fields.size() == 2;
+    if (is_split) fields[1] = trimmed(fields[1]);
+    BRAID_CHECK(is_split && !fields[0].empty() && !fields[1].empty(), DataError, file, ':', number,
+                ": expected path,label, got '", shortened(line, 80), "'");
     if (number == 1 && !is_image(fields[0])) continue;  // names of columns
     images.push_back({(folder / fields[0]).string(), fields[1], number});
   }

@@ -16,11 +16,11 @@ struct ImageFilesOptions {
   std::uint64_t split_seed = 0;
 };
 
-/// The images in the folders of `root`, or in those of root/train and root/test (or root/val): a folder is a class, and
-/// may have subfolders. Classes and images are sorted by name, as in torchvision's ImageFolder. Names that begin with a
-/// dot are left out, and so are files that do not end with .jpg, .jpeg or .png.
-/// Throws DataError if there are fewer than two classes, a class or the split is empty, or the test set has a class
-/// that the training set lacks.
+/// The images in the folders of `root`, or in those of root/train and root/test (or root/val, or whatever else these
+/// are called, in any case): a folder is a class, and may have subfolders. Classes and images are sorted by name, as in
+/// torchvision's ImageFolder. Names that begin with a dot are left out, and so are files that do not end with .jpg,
+/// .jpeg or .png. Throws DataError if there are fewer than two classes, a class or the split is empty, or the test set
+/// has a class that the training set lacks.
 std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
                                                  const ImageFilesOptions& options);
 

@@ -25,6 +25,7 @@ class Pairs final : public ImageDataset {
   std::string name() const override { return "pairs of " + dataset_->name(); }
   /// Throws DataError as the dataset, or if an image has not the dataset's shape.
   Image image(std::int64_t index) const override;
+  Hash fingerprint() const override { return dataset_->fingerprint().add(name()); }
   int label(std::int64_t index) const override;
 
  private:

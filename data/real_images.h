@@ -21,6 +21,7 @@ class RealImages final : public ImageDataset {
   std::vector<std::string> class_names() const override { return {"generated", "real"}; }
   std::string name() const override { return dataset_->name(); }
   Image image(std::int64_t index) const override { return dataset_->image(index); }
+  Hash fingerprint() const override { return dataset_->fingerprint().add(name()); }
   int label(std::int64_t) const override { return 1; }
 
  private:

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "core/error.h"
+#include "data/class_subset.h"
 #include "data/loader.h"
 #include "tests/data/images.h"
 
@@ -99,6 +101,47 @@ TEST_CASE("without a test folder, a share of each class becomes the test set, an
   }
 }
 
+TEST_CASE("the folders of training and test set have the names that people give them, in any case") {
+  for (const auto& [train, test] : {std::pair{"Train/", "Test/"},
+                                    {"Training/", "Testing/"},
+                                    {"TRAIN/", "VAL/"},
+                                    {"training_set/", "test_set/"},
+                                    {"train/", "valid/"},
+                                    {"train/", "dev/"}}) {
+    CAPTURE(train);
+    const TemporaryFolder folder;
+    write_two_classes(folder, train);
+    write_image(folder, std::string(test) + "dog/9.png", 3, 9);
+    CHECK(image_folder(folder.path(), Split::train, kSmall)->size() == 20);
+    CHECK(content(*image_folder(folder.path(), Split::test, kSmall)) == Content{{9, "dog"}});
+  }
+  const TemporaryFolder folder;
+  write_two_classes(folder, "train/");
+  write_two_classes(folder, "holdout/");
+  CHECK(contains(folder_error(folder), "beside 'train' expected the test set in a folder named as test, testing,"));
+  CHECK(contains(folder_error(folder), "found 'holdout'"));
+}
+
+TEST_CASE("a fingerprint tells images from others, wherever they lie") {
+  const auto fingerprint = [](auto change) {
+    const TemporaryFolder folder;
+    write_two_classes(folder);
+    change(folder);
+    const auto images = image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 3}, .test_share = 0});
+    CHECK(ClassSubset(images, {1, 0}).fingerprint() != images->fingerprint());
+    return images->fingerprint();
+  };
+  const auto rename = [](const char* from, const char* to) {
+    return [from, to](const TemporaryFolder& folder) { fs::rename(folder.path() + from, folder.path() + to); };
+  };
+  const Hash first = fingerprint([](const TemporaryFolder&) {});
+  CHECK(fingerprint([](const TemporaryFolder&) {}) == first);
+  CHECK(fingerprint(rename("/cat", "/cats")) != first);
+  CHECK(fingerprint(rename("/cat/3.png", "/cat/33.png")) != first);
+  CHECK(fingerprint(rename("/cat/3.png", "/dog/33.png")) != first);
+  CHECK(fingerprint([](const TemporaryFolder& folder) { write_image(folder, "cat/3.png", 200, 103); }) != first);
+}
+
 TEST_CASE("folders that cannot be trained with are errors that say what is missing") {
   const TemporaryFolder folder;
   CHECK(contains(folder_error(folder), folder.path() + ": expected at least two classes, got none"));
@@ -123,13 +166,26 @@ TEST_CASE("folders that cannot be trained with are errors that say what is missi
   CHECK(contains(folder_error(split, Split::test), "bird: the training set in " + split.path() + "/train has no such"));
 }
 
+TEST_CASE("links to folders are followed; one that leads nowhere, or in a circle, is an error") {
+  const TemporaryFolder folder, elsewhere;
+  write_two_classes(folder);
+  write_image(elsewhere, "1.png", 3, 50);
+  fs::create_directory_symlink(elsewhere.path(), folder.path() + "/dog/more");
+  CHECK(image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 3}, .test_share = 0})->size() == 21);
+  fs::create_directory_symlink(folder.path() + "/dog", folder.path() + "/dog/again");
+  CHECK(contains(folder_error(folder), "/dog/again: this link leads to a folder that it lies in, "));
+  fs::remove(folder.path() + "/dog/again");
+  fs::create_directory_symlink(elsewhere.path() + "/none", folder.path() + "/bird");
+  CHECK(contains(folder_error(folder), "/bird: this link leads nowhere: No such file or directory"));
+}
+
 TEST_CASE("a list names files and classes") {
   const TemporaryFolder folder;
   write_image(folder, "images/a,b.png", 3, 1);
   write_image(folder, "images/q\"q.png", 3, 2);
   write_image(folder, "images/ü.png", 3, 3);
   write_text(folder, "train.csv",
-             "\xef\xbb\xbfpath,label\r\n\"images/a,b.png\",dog\r\n\"images/q\"\"q.png\",\"big, cat\"\r\n\r\n" +
+             "\xef\xbb\xbfpath,label\r\n\"images/a,b.png\", dog\t\r\n\"images/q\"\"q.png\",\"big, cat\"\r\n\r\n" +
                  folder.path() + "/images/ü.png,dog");
   write_text(folder, "test.csv", "ü.png,dog\n");
   const std::string train = folder.path() + "/train.csv", test = folder.path() + "/test.csv";

@@ -35,7 +35,7 @@ void add_eval(Command& app) {
   Command& command = app.add_command("eval", "Evaluate a trained model on the test set");
   arguments->config.add_to(command, "Folder of a run, or a config file");
   command.add_option("--checkpoint", "FILE", &arguments->checkpoint,
-                     "Checkpoint file; default: model.safetensors in the run's folder");
+                     "Which model of the run: best, last (the default), or a checkpoint file");
   command.add_flag("--json", &arguments->json, "Print one line of JSON for each job");
   command.footer = "Example:\n  braid eval runs/lenet5-1";
   command.run = [arguments] {
@@ -43,16 +43,16 @@ void add_eval(Command& app) {
     const bool is_folder = fs::is_directory(path);
     const fs::path folder = is_folder ? path : path.parent_path();
     const RunConfig config = read_run_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);
-    BRAID_CHECK(!config.together || arguments->checkpoint.empty(), ConfigError,
-                "--checkpoint expects a single job: give the folder of one job instead of that of the run");
+    const std::string& wanted = arguments->checkpoint;
+    const bool is_file = !wanted.empty() && wanted != "best" && wanted != "last";
+    BRAID_CHECK(!config.together || !is_file, ConfigError,
+                "--checkpoint FILE expects a single job: give the folder of one job instead of that of the run");
     warn_about(config);
     for (const JobConfig& job : config.jobs) {
       const fs::path job_folder = config.together ? folder / job.training.name : folder;
-      const fs::path checkpoint =
-          arguments->checkpoint.empty() ? job_folder / RunFolder::kModel : fs::path(arguments->checkpoint);
-      BRAID_CHECK(is_folder || !arguments->checkpoint.empty() || fs::exists(checkpoint), ConfigError, path.string(),
-                  ": there is no ", checkpoint.string(),
-                  " for this config: expected the folder of a run, or --checkpoint FILE");
+      const fs::path checkpoint = RunFolder::checkpoint(job_folder, wanted);
+      BRAID_CHECK(is_folder || is_file || fs::exists(checkpoint), ConfigError, path.string(), ": there is no ",
+                  checkpoint.string(), " for this config: expected the folder of a run, or --checkpoint FILE");
       const Evaluation result = evaluate_checkpoint(job.training, checkpoint);
       if (arguments->json) {
         std::cout << to_json(job.training.name, result) << std::endl;

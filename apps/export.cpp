@@ -5,10 +5,10 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "core/json.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/export/onnx.h"
 #include "train/export/weights.h"
 #include "train/run/factories.h"
+#include "train/run/predictor.h"
 #include "train/run/run_folder.h"
 
 namespace braid::apps {
@@ -38,10 +38,10 @@ void export_model(const ExportArguments& arguments) {
   const auto dataset = datasets.get(config, Split::test);
   const auto model = make_model(config.model, session, *dataset);
   const std::string checkpoint =
-      arguments.checkpoint.empty() && is_folder ? folder / RunFolder::kModel : fs::path(arguments.checkpoint);
+      is_folder ? RunFolder::checkpoint(folder, arguments.checkpoint) : fs::path(arguments.checkpoint);
   const std::string& weights = checkpoint.empty() ? config.model.weights : checkpoint;
   if (!checkpoint.empty()) {
-    load_checkpoint(checkpoint, session, model->tensors());
+    load_model(checkpoint, session, *model, *dataset);
   } else if (!weights.empty()) {
     load_weights(weights, *model, dataset->image_shape());
   }
@@ -72,7 +72,7 @@ void add_export(Command& app) {
                      "Write its weights as a safetensors file for torchvision's network of that name");
   command.add_option(
       "--checkpoint", "FILE", &arguments->checkpoint,
-      "Checkpoint file; default: model.safetensors in the run's folder; without a folder, initial weights");
+      "Which model of the run: best, last (the default), or a checkpoint file; without a folder, initial weights");
   command.footer = "Example:\n  braid export runs/lenet5-1 --onnx lenet5.onnx";
   command.run = [arguments] {
     if (arguments->onnx.empty() && arguments->torchvision.empty()) {

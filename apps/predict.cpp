@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct PredictArguments {
-  std::string run;
+  std::string run, checkpoint;
   std::vector<std::string> images, overrides;
   std::size_t top = 5;
   bool json = false;
@@ -32,58 +32,73 @@ struct Prediction {
   std::vector<std::pair<std::string, double>> classes;
 };
 
-std::vector<Prediction> predict(const PredictArguments& arguments) {
+/// The most probable classes, with their probabilities.
+std::vector<std::pair<std::string, double>> best_of(const std::vector<double>& probabilities,
+                                                    const std::vector<std::string>& names, std::size_t count) {
+  std::vector<std::size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return probabilities[a] > probabilities[b]; });
+  order.resize(std::min(order.size(), count));
+  std::vector<std::pair<std::string, double>> best;
+  for (const std::size_t c : order) best.emplace_back(names[c], probabilities[c]);
+  return best;
+}
+
+/// Calls give(prediction) for every image, in their order. Of decoded photos, which are large, it keeps few at a time.
+template <class F>
+void predict(const PredictArguments& arguments, const F& give) {
+  constexpr std::size_t kMostPixels = std::size_t{1} << 27;  // bytes
   const fs::path folder = arguments.run;
   const RunConfig run = read_run_config(folder / RunFolder::kConfig, arguments.overrides);
   BRAID_CHECK(!run.together, ConfigError, arguments.run,
               ": expected the run of a single job: give the folder of one job instead of that of the run");
-  Predictor predictor(run.jobs.front().training, folder / RunFolder::kModel);
+  const TrainConfig& config = run.jobs.front().training;
+  Predictor predictor(config, RunFolder::checkpoint(folder, arguments.checkpoint));
   std::vector<Prediction> predictions;
   std::vector<Image> images;
+  std::size_t pixels = 0;
+  const auto give_all = [&] {
+    const std::vector<std::vector<double>> all = predictor(images);
+    auto next = all.begin();
+    for (Prediction& prediction : predictions) {
+      if (prediction.error.empty()) prediction.classes = best_of(*next++, predictor.classes(), arguments.top);
+      give(prediction);
+    }
+    predictions.clear();
+    images.clear();
+    pixels = 0;
+  };
   for (const std::string& file : arguments.images) {
     Prediction& prediction = predictions.emplace_back(Prediction{file, {}, {}});
     try {
       const std::string content = read_file(file, "the image", kMaxImageBytes);
       images.push_back(decode_image(content, file, static_cast<int>(predictor.image_shape()[2])));
+      pixels += images.back().pixels.size();
     } catch (const DataError& error) {
       prediction.error = error.what();
     }
+    if (std::ssize(images) == config.eval_batch_size || pixels > kMostPixels) give_all();
   }
-  const std::vector<std::vector<double>> all = predictor(images);
-  auto next = all.begin();
-  for (Prediction& prediction : predictions) {
-    if (!prediction.error.empty()) continue;
-    const std::vector<double>& probabilities = *next++;
-    std::vector<std::size_t> order(probabilities.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return probabilities[a] > probabilities[b]; });
-    order.resize(std::min(order.size(), arguments.top));
-    for (const std::size_t c : order) prediction.classes.emplace_back(predictor.classes()[c], probabilities[c]);
-  }
-  return predictions;
+  give_all();
 }
 
 /// "cat.jpg: tabby 92.31 %, tiger 4.20 %"
-void print(const std::vector<Prediction>& predictions) {
-  for (const auto& [file, error, classes] : predictions) {
-    if (!error.empty()) continue;
-    std::string line = file + ':';
-    for (const auto& [name, probability] : classes) {
-      line += message(line.back() == ':' ? " " : ", ", name, ' ', fixed(100 * probability, 2), " %");
-    }
-    std::cout << line << '\n';
+void print(const Prediction& prediction) {
+  if (!prediction.error.empty()) return;
+  std::string line = prediction.file + ':';
+  for (const auto& [name, probability] : prediction.classes) {
+    line += message(line.back() == ':' ? " " : ", ", name, ' ', fixed(100 * probability, 2), " %");
   }
+  std::cout << line << std::endl;  // before the next ones are decoded
 }
 
-void print_json(const std::vector<Prediction>& predictions) {
-  Json list = Json::array();
-  for (const auto& [file, error, classes] : predictions) {
-    Json& entry = list.push_back({{"image", file}});
-    if (!error.empty()) entry["error"] = error;
-    for (const auto& [name, probability] : classes)
-      entry["classes"].push_back({{"class", name}, {"probability", probability}});
+Json json_of(const Prediction& prediction) {
+  Json entry{{"image", prediction.file}};
+  if (!prediction.error.empty()) entry["error"] = prediction.error;
+  for (const auto& [name, probability] : prediction.classes) {
+    entry["classes"].push_back({{"class", name}, {"probability", probability}});
   }
-  std::cout << list.dump() << '\n';
+  return entry;
 }
 
 }  // namespace
@@ -95,18 +110,25 @@ void add_predict(Command& app, int& exit_code) {
   command.add_option("images", "IMAGE...", &arguments->images, "PNG or JPEG files", {.required = true});
   command.add_option("--top", "K", &arguments->top, "Number of classes to name",
                      {.check = in_range(1, 1 << 24), .shown_default = std::to_string(arguments->top)});
+  command.add_option("--checkpoint", "FILE", &arguments->checkpoint,
+                     "Which model of the run: best, last (the default), or a checkpoint file");
   command.add_flag("--json", &arguments->json, "Print one line of JSON");
   command.add_option("--set", "KEY=VALUE", &arguments->overrides,
                      "Override a key of the run's config, for example device=cpu");
   command.footer = "Example:\n  braid predict runs/flowers-1 rose.jpg tulip.jpg";
   command.run = [arguments, &exit_code] {
-    const std::vector<Prediction> predictions = predict(*arguments);
-    arguments->json ? print_json(predictions) : print(predictions);
-    for (const Prediction& prediction : predictions) {
-      if (prediction.error.empty()) continue;
+    Json list = Json::array();
+    predict(*arguments, [&](const Prediction& prediction) {
+      if (arguments->json) {
+        list.push_back(json_of(prediction));
+      } else {
+        print(prediction);
+      }
+      if (prediction.error.empty()) return;
       print_error(prediction.error);
       exit_code = kFailed;
-    }
+    });
+    if (arguments->json) std::cout << list.dump() << '\n';
   };
 }
 

@@ -4,12 +4,14 @@
 Usage: own_images_test.py PATH_OF_BRAID"""
 
 import json
+import os
 import re
 import shutil
 import struct
+import subprocess
 import unittest
 
-from command import CONFIGS, CommandTest, png
+from command import BRAID, CONFIGS, CommandTest, png
 
 
 class OwnImages(CommandTest):
@@ -124,6 +126,25 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(result.stderr.splitlines(),
                          ["braid: error: damaged.jpg: not a PNG or JPEG image",
                           "braid: error: none.png: cannot read the image: No such file or directory"])
+
+        # All photos at once would take 576 MB.
+        (self.folder / "photo.png").write_bytes(png(3000, 4000, [255, 0, 0]))
+        process = subprocess.Popen([BRAID, "predict", "runs/own-1", *16 * ["photo.png"]], cwd=self.folder, stdout=subprocess.PIPE)
+        with process.stdout as output:
+            self.assertEqual(len(output.read().splitlines()), 16)
+        _, process.returncode, usage = os.wait4(process.pid, 0)
+        self.assertEqual(process.returncode, 0)
+        self.assertLess(usage.ru_maxrss, 450 << 10)
+
+    def test_classes_of_other_names_are_others(self):
+        config = self.own_images()
+        self.assertEqual(self.braid("train", config, "-q").returncode, 0)
+        (self.folder / "images/winter").rename(self.folder / "images/autumn")
+        for command in (("eval", "runs/own-1"), ("train", "--resume", "runs/own-1"), ("export", "runs/own-1", "--onnx", "net.onnx")):
+            with self.subTest(command):
+                result = self.braid(*command)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn('the model\'s classes are ["winter","été"], those of image_folder are ["autumn","été"]', result.stderr)
 
     def test_a_folder_of_one_class_is_an_error(self):
         config = self.own_images()

@@ -148,6 +148,24 @@ class Resume(CommandTest):
         prediction, = json.loads(self.braid("predict", "runs/own0-2", "photos/nein/3.png", "--json").stdout)
         self.assertEqual(prediction["classes"][0]["class"], "nein")
 
+    def test_a_start_that_is_refused_changes_nothing(self):
+        (self.folder / "paths.yaml").write_text(PATHNET)
+        self.assertEqual(self.braid("train", "tiny.yaml", "-q").returncode, 0)
+        self.assertEqual(self.braid("train", "jobs.yaml", "-q").returncode, 0)
+        self.assertEqual(self.braid("train", "paths.yaml", "-q").returncode, 0)
+        files = lambda: {path: path.read_bytes() for path in self.runs.rglob("*") if path.is_file()}
+        before = files()
+        for arguments in (("--resume", "runs/tiny-1", "--set", "train.batch_size=5"),
+                          ("--resume", "runs/jobs-1", "--set", "train.batch_size=5"),
+                          ("--resume", "runs/paths-1", "--set", "evolution.population=3"),
+                          ("tiny.yaml", "--set", "model.weights=none.safetensors")):
+            with self.subTest(arguments):
+                result = self.braid("train", *arguments)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertEqual(files(), before)
+        for run in ("tiny-1", "jobs-1", "paths-1"):
+            self.assertEqual(self.braid("train", "-q", "--resume", f"runs/{run}").returncode, 0)
+
     def test_sigusr1_saves_and_goes_on(self):
         # One epoch, after which there is a checkpoint anyway.
         status, output = self.train_until(f"step 2/{STEPS}", signal.SIGUSR1, "tiny.yaml", "--set", "train.epochs=1",

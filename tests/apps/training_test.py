@@ -27,13 +27,16 @@ class Training(CommandTest):
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
         self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
-                         ["checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors"])
+                         ["best.safetensors", "checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors"])
         expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
         checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
             result = self.braid("eval", *arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(expected, result.stdout)
+        best = max(records[3], records[-1], key=lambda record: record["test_accuracy"])
+        expected = f"test loss {best['test_loss']:.4f}, accuracy {100 * best['test_accuracy']:.2f} %"
+        self.assertIn(expected, self.braid("eval", "runs/tiny-1", "--checkpoint", "best").stdout)
         tested = {key: value for key, value in records[-1].items() if key.startswith("test_")}
         self.assertEqual(json.loads(self.braid("eval", "runs/tiny-1", "--json").stdout), {"name": "tiny", "images": 40, **tested})
 

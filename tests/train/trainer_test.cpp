@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/hash.h"
 #include "core/json.h"
 #include "core/read_file.h"
 #include "runtime/planner.h"
@@ -16,6 +17,7 @@
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/export/weights.h"
 #include "train/inspect/bench.h"
 #include "train/inspect/profiling.h"
 #include "train/units.h"
@@ -151,6 +153,43 @@ TEST_CASE("a memory limit too small for evaluation is reported before training s
             [&] { evaluate_checkpoint(with("eval.batch_size=512"), small.folder / "model.safetensors"); }) == error);
 }
 
+TEST_CASE("checkpoints of averaged weights are evaluated, and used as weights, as training tested them") {
+  const TemporaryFolder folder;
+  const TrainConfig config = tiny(folder, {"train.ema_decay=0.99", "checkpoint.keep_last=3"});
+  const TrainResult result = train(config);
+  const auto load = [&](const std::filesystem::path& file) {
+    Session session(config.session);
+    const auto model = models::make_model("lenet5", session, {.classes = 4, .image_shape = {16, 16, 1}});
+    load_weights(file, *model, {16, 16, 1});
+    Hash hash;
+    for (Parameter* tensor : model->tensors()) {
+      const Array array = session.read(*tensor);
+      for (const float value : array.as<float>()) hash.add(double{value});
+    }
+    return hash;
+  };
+  int checkpoints = 0;
+  Evaluation best;
+  for (const Json& record : metrics_of(result.folder)) {
+    if (record["event"] != "epoch") continue;
+    const auto file = result.folder / "checkpoints" / message("step-", record["step"].as_int64(), ".safetensors");
+    CAPTURE(file);
+    const Evaluation again = evaluate_checkpoint(config, file);
+    CHECK(record["test_accuracy"] == again.top1);
+    CHECK(record["test_loss"] == again.loss);
+    CHECK((load(file) == load(result.folder / "model.safetensors")) == (record["step"] == 15));
+    ++checkpoints;
+    if (again.top1 <= best.top1) continue;
+    best = again;
+    CHECK((result.best_step >= record["step"].as_int64()));
+  }
+  CHECK(checkpoints == 3);
+  const Evaluation kept = evaluate_checkpoint(config, RunFolder::checkpoint(result.folder, "best"));
+  CHECK((kept.top1 == best.top1 && kept.loss == best.loss));
+  CHECK(RunFolder::checkpoint(result.folder, "last") == result.folder / "model.safetensors");
+  CHECK(RunFolder::checkpoint(result.folder, "other") == "other");
+}
+
 TEST_CASE("a model that is not finite is not evaluated, and the first bad tensor is named") {
   const TemporaryFolder folder;
   const TrainConfig config = tiny(folder, {"train.max_steps=1"});
@@ -185,6 +224,22 @@ TEST_CASE("training data without a complete batch is an error before anything is
   });
   CHECK(contains(error, "train.batch_size = 1000"));
   CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a last batch that is too small for the network is an error before training starts") {
+  const TemporaryFolder folder;
+  const auto error_with = [&](const std::string& setting) {
+    return error_of<ConfigError>([&] {
+      train(tiny(folder, {"model.name=resnet20", "data.image_size=4", "data.size=9", "train.batch_size=8",
+                          "train.epochs=1", setting}));
+    });
+  };
+  CHECK(contains(error_with("seed=1"),
+                 "[train] the last batch of an epoch has 1 image: [batch_norm] expected more than"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() + "/tiny-1"));
+  CHECK(error_with("train.drop_last=true").empty());
+  CHECK(error_with("train.max_steps=1").empty());
+  CHECK(error_with("data.image_size=8").empty());
 }
 
 TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics and model saved") {

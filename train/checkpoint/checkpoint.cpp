@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "train/weight_average.h"
 
 namespace braid {
 
@@ -62,6 +63,18 @@ void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter
           "' that the model does not have: it belongs to another model");
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
+}
+
+std::string trained_name(const SafeTensors& file, const std::string& tensor) {
+  const std::string average = message(kTrainingPrefix, WeightAverage::kPrefix, tensor);
+  return file.contains(average) ? average : tensor;
+}
+
+void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors) {
+  load_tensors(file, context, tensors);
+  for (Parameter* tensor : tensors) {
+    context.write(*tensor, array_for(file, trained_name(file, tensor->name()), *tensor));
+  }
 }
 
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors) {

@@ -24,10 +24,15 @@ void save_checkpoint(const std::filesystem::path& path, Context& context, std::s
 /// changes no tensor.
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
+/// The same of a checkpoint of a run: of weights that training averages, their averages, which are what it tests.
+void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors);
+
 // The parts of it.
 
 inline constexpr std::string_view kTrainingPrefix = "training.";
 
+/// The name of a tensor's average in the file, or its own if there is none.
+std::string trained_name(const SafeTensors& file, const std::string& tensor);
 /// The layouts, for the metadata of a file.
 std::map<std::string, std::string> layout_metadata();
 /// Copies of the tensors, under the prefix and their names. Waits for the running step.

@@ -1,5 +1,7 @@
 #include "train/checkpoint/checkpoint_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -66,6 +68,17 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
       });
   written_ = writing.get_future();
   writer_ = start_thread<std::jthread>("writing a checkpoint", std::move(writing));
+}
+
+void CheckpointFolder::keep_model(const fs::path& model_path, const fs::path& name) {
+  finish();
+  const fs::path temporary = message(name.string(), ".tmp", getpid());
+  std::error_code error;
+  fs::remove(temporary, error);
+  fs::create_hard_link(model_path, temporary, error);  // a later model is another file of that name
+  if (error) fs::copy_file(model_path, temporary, error);
+  if (!error) fs::rename(temporary, name, error);
+  BRAID_CHECK(!error, Error, name.string(), ": cannot be written: ", error.message());
 }
 
 bool CheckpointFolder::busy() const {

@@ -38,6 +38,9 @@ class CheckpointFolder {
   /// Begins to write a checkpoint, and after it the model, if there is one, in another file; then removes checkpoints
   /// that need not be kept. Waits first until the one before is written, and throws Error if that failed.
   void save(Checkpoint checkpoint, std::filesystem::path model_path = {}, Checkpoint model = {});
+  /// Gives the model that was saved last a second name, which later ones do not take. Waits until it is written. Throws
+  /// Error if that failed, or if this fails.
+  void keep_model(const std::filesystem::path& model_path, const std::filesystem::path& name);
   /// Whether save() would have to wait.
   bool busy() const;
   /// Waits until the last checkpoint is written. Throws Error if that failed.

@@ -52,7 +52,7 @@ class WeightReader {
     for (Parameter* tensor : model_.tensors()) {
       names.insert(tensor->name());
       check(file_.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
-      const Array value = file_.array(tensor->name());
+      const Array value = file_.array(trained_name(file_, tensor->name()));
       const Shape& expected = own_ ? tensor->shape() : torch_shape(tensor->shape());
       if (value.dtype() == DType::f32 && value.shape() == expected) {
         const auto found = pixels_.find(tensor->slot());

@@ -67,7 +67,7 @@ void find_checkpoint(Experiment& experiment) {
       CheckpointFolder::restore_newest(experiment.folder.checkpoints_path(), std::numeric_limits<std::int64_t>::max(),
                                        read, [&](const std::string& problem) { experiment.progress.warn(problem); });
   if (generation) experiment.progress.print(message("resumed after generation ", *generation));
-  experiment.folder.truncate_metrics(experiment.state.metrics_bytes);
+  experiment.folder.go_on(to_yaml(experiment.config), experiment.state.metrics_bytes);
 }
 
 /// A net in which paths evolve, one task after the other.
@@ -250,7 +250,7 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress, const
   const auto task_a = make_task(dataset, config.task_a, config.batch_size);
   const auto task_b = make_task(dataset, config.task_b, config.batch_size);
   const auto opened = resumed.empty() ? std::make_unique<RunFolder>(config.output_root, config.name, to_yaml(config))
-                                      : RunFolder::reopen(resumed, to_yaml(config));
+                                      : RunFolder::reopen(resumed);
   RunFolder& folder = *opened;
   PathNetResult result{.seeds = {}, .folder = folder.path()};
   Experiment experiment{

@@ -88,7 +88,8 @@ std::string text_of(const Json& data) { return data.dump_sorted(); }
 
 }  // namespace
 
-std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides) {
+std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides,
+                        const std::string& checkpoint) {
   Json runs = Json::array(), plans = Json::array();
   for (const fs::path& folder : folders) {
     const RunConfig config = config_in(folder, overrides);
@@ -96,7 +97,7 @@ std::string report_page(std::span<const fs::path> folders, const std::vector<std
     std::vector<Json> jobs = jobs_in(folder, config);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i]["device"] = step.device;
-      const fs::path model = folder_of(config.jobs[i], config, folder) / RunFolder::kModel;
+      const fs::path model = RunFolder::checkpoint(folder_of(config.jobs[i], config, folder), checkpoint);
       if (exists(model)) {
         jobs[i]["test"] = json_of(look_at_test_images(config.jobs[i].training, model, kMistakes));
       }

@@ -41,6 +41,7 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
       learner_(config, session, *train_set_),
       inference_(learner_.model()) {
   result_.name = config.name;
+  check_last_batch();
   if (config.session.memory_limit == 0) return;
   // Detect an evaluation that does not fit now and not after an epoch.
   plan_evaluation(session, inference_, *test_set_, config.eval_batch_size, config.dtype);
@@ -57,17 +58,25 @@ std::string Job::description() const {
 std::string Job::data_summary() const {
   std::string text;
   for (const auto& set : {train_set_, test_set_}) {
-    Hash pixels;
-    try {
-      const Image last = set->image(set->size() - 1);
-      pixels.add(std::string_view(reinterpret_cast<const char*>(last.pixels.data()), last.pixels.size()));
-    } catch (const DataError&) {  // unreadable, and so on all ranks
-    }
-    text +=
-        message(set == train_set_ ? "training" : "test", " set: ", set->name(), ", ", plural(set->size(), "image"), ' ',
-                set->image_shape(), ", ", plural(set->classes(), "class", "es"), ", last image ", pixels.low, '\n');
+    text += message(set == train_set_ ? "training" : "test", " set: ", set->name(), ", ", plural(set->size(), "image"),
+                    ' ', set->image_shape(), ", ", plural(set->classes(), "class", "es"), ", fingerprint ",
+                    set->fingerprint().low, '\n');
   }
   return text;
+}
+
+void Job::check_last_batch() {
+  const std::int64_t size = train_set_->size() % config_.batch_size;
+  if (size == 0 || config_.drop_last || total_steps_ < train_loader_.batches() ||
+      session_.parallel().shard_count() > 1) {
+    return;
+  }
+  try {
+    learner_.check(blank_batch(*train_set_, size));
+  } catch (const ShapeError& error) {
+    throw ConfigError(message("[train] the last batch of an epoch has ", plural(size, "image"), ": ", error.what(),
+                              "; set train.drop_last, or another train.batch_size"));
+  }
 }
 
 void Job::begin_epoch() {
@@ -154,16 +163,11 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool a
 bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop) {
   const double seconds = epoch_.seconds();
   save(folder);
-  if (session_.parallel().ranks() > 1) {  // ranks that had come apart would go on unnoticed
-    std::vector<Parameter*> tensors = learner_.training_states();
-    const std::vector<Parameter*> of_model = learner_.model().tensors();
-    tensors.insert(tensors.end(), of_model.begin(), of_model.end());
-    require_same_bits(session_, tensors, message("the model after epoch ", epoch_.number));
-  }
   in_epoch_ = false;
   progress.update(row, state(), false);
   const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
   if (tested && !test(stop)) return false;
+  if (tested && result_.best_step == result_.steps) checkpoints_->keep_model(folder.model_path(), folder.best_path());
   report_epoch(seconds, tested, folder, progress, row);
   warn_of_bad_images(progress);
   return true;
@@ -196,6 +200,7 @@ void Job::judge(const Evaluation& test) {
   stopped_early_ = config_.early_stop > 0 && worse_tests_ >= config_.early_stop;
   schedule_.note_test(best);
   if (std::isfinite(score) && checkpoints_) checkpoints_->rate(result_.steps, score);
+  if (best && checkpoints_) result_.best_step = result_.steps;
   result_.test = test;
   result_.losses.tests.emplace_back(result_.steps, test.loss);
 }
@@ -205,8 +210,17 @@ bool Job::save_due() const {
   return interval > 0 && learner_.steps() / interval > std::max<std::int64_t>(saved_step_, 0) / interval;
 }
 
+void Job::compare_ranks() {
+  if (session_.parallel().ranks() == 1) return;
+  std::vector<Parameter*> tensors = learner_.training_states();
+  const std::vector<Parameter*> of_model = learner_.model().tensors();
+  tensors.insert(tensors.end(), of_model.begin(), of_model.end());
+  require_same_bits(session_, tensors, message("the model after step ", result_.steps));
+}
+
 void Job::save(RunFolder& folder) {
   if (saved_step_ == result_.steps) return;
+  compare_ranks();
   if (!checkpoints_) {  // rank 0 needs the pieces of all
     if (session_.parallel().shards_tensors()) static_cast<void>(checkpoint_tensors());
     saved_step_ = result_.steps;

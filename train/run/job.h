@@ -33,6 +33,7 @@ struct TrainResult {
   double train_loss = 0;         ///< mean over the last epoch
   scheduler::LossCurve losses;   ///< so far
   Evaluation test;               ///< after the last epoch
+  std::int64_t best_step = 0;    ///< after which the best test was; 0 if there was none, or another rank knows
   bool interrupted = false;      ///< ended by a signal, for example Ctrl-C
   std::exception_ptr failure;    ///< why the job stopped early; null if it did not
   std::filesystem::path folder;  ///< of the run
@@ -55,7 +56,8 @@ class Job {
 
   /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
-  /// What tells the data of two jobs apart, in lines: name, size, shape and an image of the training and the test set.
+  /// What tells the data of two jobs apart, in lines: name, size, shape and fingerprint of the training and the test
+  /// set.
   std::string data_summary() const;
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
@@ -130,6 +132,8 @@ class Job {
     std::optional<Fetched> stop, save;  // how many ranks ask for it; none if there is one rank
   };
 
+  /// Before an epoch is lost: batch norm, for one, needs several elements. Throws ConfigError.
+  void check_last_batch();
   void begin_epoch();
   /// Records how many ranks ask for something.
   Fetched count_requests(bool own) const;
@@ -137,6 +141,8 @@ class Job {
   Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
   std::vector<NamedArray> checkpoint_tensors();
+  /// Ranks that had come apart would go on unnoticed, and save what rank 0 has. Throws CommunicationError.
+  void compare_ranks();
   /// Continues from the newest readable checkpoint with at most `most_steps` steps, or begins. Returns the size of the
   /// metrics that belong to it.
   std::uint64_t begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,

@@ -7,6 +7,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/weights.h"
 #include "train/run/job.h"
+#include "train/run/predictor.h"
 
 namespace braid {
 
@@ -41,8 +42,10 @@ void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
   if (rank(session_.parallel()) == 0) {
     checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
   }
-  folder.truncate_metrics(begin(folder.checkpoints_path(), kMost, progress, row));
+  const std::uint64_t metrics_bytes = begin(folder.checkpoints_path(), kMost, progress, row);
   require_same_text(session_.parallel(), message("step ", result_.steps), "the newest checkpoint");
+  compare_ranks();
+  folder.go_on(to_yaml(config_), metrics_bytes);
 }
 
 std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
@@ -66,7 +69,8 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
 }
 
 Checkpoint Job::checkpoint(const RunFolder& folder) {
-  Checkpoint checkpoint{.step = result_.steps, .tensors = checkpoint_tensors(), .metadata = layout_metadata()};
+  Checkpoint checkpoint{
+      .step = result_.steps, .tensors = checkpoint_tensors(), .metadata = model_metadata(*train_set_)};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
   checkpoint.metadata[kState] = Json{
       {"step", result_.steps},
@@ -92,6 +96,7 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
 std::uint64_t Job::restore(const SafeTensors& file) {
   const auto text = file.metadata().find(kState);
   BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
+  check_classes(file, *train_set_);
   try {
     const Json parsed = parse_json(text->second);
     return restore({parsed, kState}, file);
@@ -142,8 +147,9 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   if (step > 0) learner_.optimizer().set_lr(schedule_.at(step - 1));
   result_.steps = saved_step_ = step;
   result_.losses = std::move(losses);
-  for (const auto& [at, score] : scores) {
-    if (checkpoints_) checkpoints_->rate(at, score);
+  if (checkpoints_ && !scores.empty()) {
+    for (const auto& [at, score] : scores) checkpoints_->rate(at, score);
+    result_.best_step = std::ranges::max_element(scores, {}, [](const auto& of) { return of.second; })->first;
   }
   epoch_ = epoch;
   in_epoch_ = in_epoch;

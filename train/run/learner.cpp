@@ -59,6 +59,13 @@ void Learner::restore(std::int32_t steps, std::int32_t updates, bool accumulated
   if (accumulated) optimizer_->set_accumulated();
 }
 
+void Learner::check(const Batch& batch) {
+  const Step step = session_.step();
+  RandomState random = random_;
+  const Context::RandomScope scope(session_, random);
+  static_cast<void>(model_->training_step(cast(Tensor(batch.images), dtype_), batch.labels, batch.labels));
+}
+
 Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share) {
   const Context::RandomScope scope(session_, random_);
   const TrainingStep training = model_->training_step(cast(images, dtype_), labels, truth, label_smoothing_);

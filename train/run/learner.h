@@ -33,6 +33,9 @@ class Learner {
   }
   Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels, {0, 1}); }
 
+  /// Throws what the forward pass of such a batch would, for instance for its size. Not while a step is recorded.
+  void check(const Batch& batch);
+
   /// Training steps recorded so far.
   std::int64_t steps() const { return random_.step; }
   /// The tensors that training needs beside the model's. With them, the model's, and the numbers of steps and of

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/json.h"
+#include "core/text.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/factories.h"
 
@@ -33,6 +34,21 @@ std::map<std::string, std::string> model_metadata(const ImageDataset& dataset) {
   return metadata;
 }
 
+void check_classes(const SafeTensors& file, const ImageDataset& dataset) {
+  constexpr std::size_t kShown = 300;
+  const auto of_model = file.metadata().find(kClasses);
+  const std::string of_data = Json(dataset.class_names()).dump();
+  BRAID_CHECK(of_model == file.metadata().end() || of_model->second == of_data, DataError, file.path(),
+              ": the model's classes are ", shortened(of_model->second, kShown), ", those of ", dataset.name(), " are ",
+              shortened(of_data, kShown));
+}
+
+void load_model(const std::filesystem::path& path, Session& session, Module& model, const ImageDataset& dataset) {
+  const SafeTensors file(path);
+  check_classes(file, dataset);
+  load_trained(file, session, model.tensors());
+}
+
 Predictor::Predictor(const TrainConfig& config, const std::filesystem::path& path)
     : batch_size_(config.eval_batch_size), dtype_(config.dtype), session_(config.session) {
   const SafeTensors file(path);
@@ -56,7 +72,7 @@ Predictor::Predictor(const TrainConfig& config, const std::filesystem::path& pat
     throw DataError(message(file.path(), ": damaged metadata: ", error.what()));
   }
   model_ = make_model(config.model, session_, std::ssize(classes_), image_shape_);
-  load_tensors(file, session_, model_->tensors());
+  load_trained(file, session_, model_->tensors());
   inference_ = std::make_unique<Inference>(*model_);
   transform_ = std::make_unique<Transform>(loader_options(config, Split::test).transform, image_shape_);
 }

@@ -10,12 +10,18 @@
 #include "data/transform.h"
 #include "models/inference.h"
 #include "runtime/session.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/config/config.h"
 
 namespace braid {
 
 /// The metadata of a model's file, for predictions: the names of the classes, and the shape of an image.
 std::map<std::string, std::string> model_metadata(const ImageDataset& dataset);
+
+/// Throws DataError if the file's model has other classes than the dataset, by name and order: its labels mean others.
+void check_classes(const SafeTensors& file, const ImageDataset& dataset);
+/// Reads a model that was trained on the dataset's classes. Throws as load_checkpoint() and check_classes().
+void load_model(const std::filesystem::path& path, Session& session, Module& model, const ImageDataset& dataset);
 
 /// Use it from one thread at a time.
 class Predictor {

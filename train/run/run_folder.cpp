@@ -87,24 +87,40 @@ const fs::path& with_config(const fs::path& folder, const std::string& config_ya
 }  // namespace
 
 RunFolder::RunFolder(const fs::path& root, const std::string& name, const std::string& config_yaml)
-    : RunFolder(make_next_folder(root, name), config_yaml, Use::made) {}
+    : RunFolder(make_next_folder(root, name), config_yaml) {}
 
 RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml)
-    : RunFolder(make_inner_folder(run.path(), name), config_yaml, Use::made) {}
+    : RunFolder(make_inner_folder(run.path(), name), config_yaml) {}
 
-RunFolder::RunFolder(fs::path folder, const std::string& config_yaml, Use use) : path_(std::move(folder)) {
-  lock_.emplace(path_, use == Use::made);
-  metrics_.emplace(use == Use::made ? with_config(path_, config_yaml) : path_);
-  if (use == Use::found && read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
+RunFolder::RunFolder(fs::path folder, const std::string& config_yaml) : path_(std::move(folder)) {
+  lock_.emplace(path_, true);
+  metrics_.emplace(with_config(path_, config_yaml));
 }
 
 std::unique_ptr<RunFolder> RunFolder::of_other_rank(const fs::path& folder) {
   return std::unique_ptr<RunFolder>(new RunFolder(folder));
 }
 
-std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder, const std::string& config_yaml) {
+std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder) {
   clean(folder);
-  return std::unique_ptr<RunFolder>(new RunFolder(folder, config_yaml, Use::found));
+  std::unique_ptr<RunFolder> opened(new RunFolder(folder));
+  opened->lock_.emplace(folder, false);
+  return opened;
+}
+
+fs::path RunFolder::checkpoint(const fs::path& folder, const std::string& name) {
+  if (name.empty() || name == "last") return folder / kModel;
+  if (name != "best") return name;
+  BRAID_CHECK(exists(folder / kBest), DataError, folder.string(), ": there is no ", kBest,
+              ": no test of this run has had a finite result so far");
+  return folder / kBest;
+}
+
+void RunFolder::go_on(const std::string& config_yaml, std::optional<std::uint64_t> metrics_bytes) {
+  if (!lock_) return;
+  if (!metrics_) metrics_.emplace(path_);
+  if (read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
+  if (metrics_bytes) metrics_->truncate(*metrics_bytes);
 }
 
 void RunFolder::append_last_words(std::string_view json) {

@@ -17,7 +17,8 @@ class RunFolder {
  public:
   static constexpr const char* kConfig = "config.yaml";
   static constexpr const char* kCheckpoints = "checkpoints";
-  static constexpr const char* kModel = "model.safetensors";
+  static constexpr const char* kModel = "model.safetensors";  ///< after the last step
+  static constexpr const char* kBest = "best.safetensors";    ///< after the best test
 
   /// Makes root/name-n with the next free number n, even if several processes do so at once, and writes config.yaml.
   /// Removes temporary files that killed runs of this name have left in their folders. Throws Error with path and
@@ -30,18 +31,23 @@ class RunFolder {
   /// The folder of a run that another rank writes: nothing is written here.
   static std::unique_ptr<RunFolder> of_other_rank(const std::filesystem::path& folder);
 
-  /// Opens the folder of a run or of one of its jobs again, to go on; replaces config.yaml if it has changed. Throws
-  /// Error if that cannot be done, or if another process uses the folder.
-  static std::unique_ptr<RunFolder> reopen(const std::filesystem::path& folder, const std::string& config_yaml);
+  /// Opens the folder of a run or of one of its jobs again. Until go_on() nothing is recorded in it. Throws Error if
+  /// that cannot be done, or if another process uses the folder.
+  static std::unique_ptr<RunFolder> reopen(const std::filesystem::path& folder);
+
+  /// Goes on with this config, once everything else has been restored: replaces config.yaml if it differs, and forgets
+  /// the metrics after these bytes; none are forgotten without.
+  void go_on(const std::string& config_yaml, std::optional<std::uint64_t> metrics_bytes = {});
+
+  /// The file of a checkpoint: "last" is that of the model in the folder of a run, and so is "", "best" the best one,
+  /// and any other text a path. Throws DataError if there is no best one.
+  static std::filesystem::path checkpoint(const std::filesystem::path& folder, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model_path() const { return path_ / kModel; }
+  std::filesystem::path best_path() const { return path_ / kBest; }
   std::filesystem::path checkpoints_path() const { return path_ / kCheckpoints; }
   std::uint64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : 0; }
-  /// See MetricsLog.
-  void truncate_metrics(std::uint64_t bytes) {
-    if (metrics_) metrics_->truncate(bytes);
-  }
   void append_metrics(std::string_view json) {
     if (metrics_) metrics_->append(json);
   }
@@ -50,15 +56,14 @@ class RunFolder {
   void append_last_words(std::string_view json);
 
  private:
-  enum class Use { made, found };
-  /// Fills a new folder, or opens one again.
-  RunFolder(std::filesystem::path folder, const std::string& config_yaml, Use use);
+  /// Fills a new folder.
+  RunFolder(std::filesystem::path folder, const std::string& config_yaml);
 
   explicit RunFolder(std::filesystem::path folder) : path_(std::move(folder)) {}
 
   std::filesystem::path path_;
   std::optional<FolderLock> lock_;     // none if another rank has it
-  std::optional<MetricsLog> metrics_;  // likewise
+  std::optional<MetricsLog> metrics_;  // likewise, or before go_on()
 };
 
 }  // namespace braid

@@ -12,9 +12,9 @@
 #include "core/text_table.h"
 #include "runtime/agreement.h"
 #include "runtime/trace.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/run/balance.h"
 #include "train/run/interrupt.h"
+#include "train/run/predictor.h"
 #include "train/units.h"
 
 namespace braid {
@@ -105,6 +105,10 @@ void Trainer::report_results(const RunResult& result, Progress& progress) const 
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const TrainResult& job = result.jobs[i];
     const std::string tested = job.test.samples > 0 ? "; " + to_string(job.test) : "";
+    if (job.best_step > 0 && job.best_step < job.steps) {
+      progress.print(i,
+                     message("the best test was after step ", job.best_step, ": ", RunFolder::kBest, " is its model"));
+    }
     if (job.interrupted) {
       progress.print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
     } else if (config_.together) {
@@ -118,9 +122,8 @@ void Trainer::report_results(const RunResult& result, Progress& progress) const 
 void Trainer::open_folders(Progress& progress) {
   std::vector<std::string> rows;
   if (config_.together) {
-    const std::string yaml = to_yaml(config_);
-    folder_ = resumed_.empty() ? std::make_unique<RunFolder>(config_.output_root, config_.name, yaml)
-                               : RunFolder::reopen(resumed_, yaml);
+    folder_ = resumed_.empty() ? std::make_unique<RunFolder>(config_.output_root, config_.name, to_yaml(config_))
+                               : RunFolder::reopen(resumed_);
     for (const Entry& entry : entries_) rows.push_back(entry.result.name);
     progress.set_rows(rows);
   }
@@ -133,6 +136,11 @@ void Trainer::open_folders(Progress& progress) {
       progress.print(row(entry), message(entry.job->description(), "; results in ", entry.folder->path().string()));
       attempt(entry, progress, [&] { entry.job->open(*entry.folder, progress, row(entry)); });
     }
+  }
+  if (folder_ != nullptr && running().size() == entries_.size()) folder_->go_on(to_yaml(config_));
+  if (folder_ == nullptr && running().empty() && resumed_.empty() && rank(session_.parallel()) == 0) {
+    std::error_code ignored;  // the failure is what counts
+    remove_all(entries_.front().folder->path(), ignored);
   }
 }
 
@@ -149,7 +157,7 @@ std::unique_ptr<RunFolder> Trainer::make_folder(const Entry& entry) const {
   const std::string& name = entry.result.name;
   const std::filesystem::path folder = folder_ == nullptr ? resumed_ : folder_->path() / name;
   // A run that ended early may have made no folder for its last jobs.
-  if (!resumed_.empty() && (folder_ == nullptr || exists(folder))) return RunFolder::reopen(folder, yaml);
+  if (!resumed_.empty() && (folder_ == nullptr || exists(folder))) return RunFolder::reopen(folder);
   if (folder_ != nullptr) return std::make_unique<RunFolder>(*folder_, name, yaml);
   return std::make_unique<RunFolder>(config_.output_root, config_.name, yaml);
 }
@@ -490,7 +498,7 @@ Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& 
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
   const auto tensors = model->tensors();
-  load_checkpoint(checkpoint, session, tensors);
+  load_model(checkpoint, session, *model, *dataset);
   check_finite(session, tensors, checkpoint);
   Loader loader(dataset, loader_options(config, Split::test));
   Inference inference(*model);

@@ -44,13 +44,13 @@ void add_eval(Command& app) {
     const fs::path folder = is_folder ? path : path.parent_path();
     const RunConfig config = read_run_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);
     const std::string& wanted = arguments->checkpoint;
-    const bool is_file = !wanted.empty() && wanted != "best" && wanted != "last";
-    BRAID_CHECK(!config.together || !is_file, ConfigError,
-                "--checkpoint FILE expects a single job: give the folder of one job instead of that of the run");
     warn_about(config);
     for (const JobConfig& job : config.jobs) {
       const fs::path job_folder = config.together ? folder / job.training.name : folder;
       const fs::path checkpoint = RunFolder::checkpoint(job_folder, wanted);
+      const bool is_file = checkpoint == wanted;
+      BRAID_CHECK(!config.together || !is_file, ConfigError, path.string(),
+                  ": --checkpoint FILE is for a single job: give the folder of one of its jobs");
       BRAID_CHECK(is_folder || is_file || fs::exists(checkpoint), ConfigError, path.string(), ": there is no ",
                   checkpoint.string(), " for this config: expected the folder of a run, or --checkpoint FILE");
       const Evaluation result = evaluate_checkpoint(job.training, checkpoint);

@@ -28,8 +28,7 @@ void export_model(const ExportArguments& arguments) {
   const bool is_folder = fs::is_directory(folder);
   if (is_folder) source.path = folder / RunFolder::kConfig;
   const RunConfig run = read_config_or_model(source);
-  BRAID_CHECK(!run.together, ConfigError, source.path,
-              ": expected a single job: give the folder of one job instead of that of the run");
+  BRAID_CHECK(!run.together, ConfigError, source.path, ": expected a single job: give the folder of one of its jobs");
   TrainConfig config = run.jobs.front().training;
   config.session.device = "cpu";
   config.session.costs.clear();

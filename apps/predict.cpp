@@ -51,7 +51,7 @@ void predict(const PredictArguments& arguments, const F& give) {
   const fs::path folder = arguments.run;
   const RunConfig run = read_run_config(folder / RunFolder::kConfig, arguments.overrides);
   BRAID_CHECK(!run.together, ConfigError, arguments.run,
-              ": expected the run of a single job: give the folder of one job instead of that of the run");
+              ": expected the run of a single job: give the folder of one of its jobs");
   const TrainConfig& config = run.jobs.front().training;
   Predictor predictor(config, RunFolder::checkpoint(folder, arguments.checkpoint));
   std::vector<Prediction> predictions;

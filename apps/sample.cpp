@@ -27,8 +27,7 @@ struct SampleArguments {
 void sample(const SampleArguments& arguments) {
   const fs::path folder = arguments.run;
   const RunConfig run = read_run_config(folder / RunFolder::kConfig);
-  BRAID_CHECK(!run.together, ConfigError, arguments.run,
-              ": expected a single job: give the folder of one job instead of that of the run");
+  BRAID_CHECK(!run.together, ConfigError, arguments.run, ": expected a single job: give the folder of one of its jobs");
   TrainConfig config = run.jobs.front().training;
   config.session.costs.clear();
   config.session.seed = arguments.seed;

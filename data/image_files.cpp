@@ -207,7 +207,7 @@ Folders folders_of(const std::string& root, Split split) {
   const std::vector<fs::path> folders = folders_in(root);
   const fs::path train = first_of(folders, kTrainingNames), test = first_of(folders, kTestNames);
   BRAID_CHECK(train.empty() || !test.empty() || folders.size() == 1, DataError, root, ": beside '",
-              train.filename().string(), "' expected the test set in a folder named as ", comma_list(kTestNames),
+              train.filename().string(), "' expected a folder with the test set, called ", comma_list(kTestNames),
               "; found '", (folders[0] == train ? folders[1] : folders[0]).filename().string(), "'");
   const fs::path training = train.empty() ? fs::path(root) : train;
   const bool has_test_set = !train.empty() && !test.empty();

@@ -118,7 +118,7 @@ TEST_CASE("the folders of training and test set have the names that people give 
   const TemporaryFolder folder;
   write_two_classes(folder, "train/");
   write_two_classes(folder, "holdout/");
-  CHECK(contains(folder_error(folder), "beside 'train' expected the test set in a folder named as test, testing,"));
+  CHECK(contains(folder_error(folder), "beside 'train' expected a folder with the test set, called test, testing,"));
   CHECK(contains(folder_error(folder), "found 'holdout'"));
 }
 

@@ -98,7 +98,7 @@ std::string report_page(std::span<const fs::path> folders, const std::vector<std
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i]["device"] = step.device;
       const fs::path model = RunFolder::checkpoint(folder_of(config.jobs[i], config, folder), checkpoint);
-      if (exists(model)) {
+      if (exists(model) || !checkpoint.empty()) {
         jobs[i]["test"] = json_of(look_at_test_images(config.jobs[i].training, model, kMistakes));
       }
       runs.push_back(std::move(jobs[i]));

@@ -14,7 +14,7 @@ namespace braid {
 /// folder's config. A model that is not saved yet is left out. Throws ConfigError or DataError if a folder is not that
 /// of a run, and what look_at_test_images() and measured_step() throw.
 std::string report_page(std::span<const std::filesystem::path> folders, const std::vector<std::string>& overrides = {},
-                        const std::string& checkpoint = "last");
+                        const std::string& checkpoint = "");
 
 /// The same page for runs that still train: their curves only, since all else would take time from the training. It
 /// only reads, so it needs no lock of a folder.

@@ -39,8 +39,8 @@ class RunFolder {
   /// the metrics after these bytes; none are forgotten without.
   void go_on(const std::string& config_yaml, std::optional<std::uint64_t> metrics_bytes = {});
 
-  /// The file of a checkpoint: "last" is that of the model in the folder of a run, and so is "", "best" the best one,
-  /// and any other text a path. Throws DataError if there is no best one.
+  /// The file that a user means: of a run in this folder the "last" model, also if the name is empty, or the "best"
+  /// one; any other name is a path. Throws DataError if the run has no best one.
   static std::filesystem::path checkpoint(const std::filesystem::path& folder, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }

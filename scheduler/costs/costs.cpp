@@ -88,9 +88,12 @@ Cost occupying_cost(std::string_view op, const Work& work, std::span<const Value
   return {.width = static_cast<int>(width), .duration = microseconds};
 }
 
-/// The one implementation of a node that communicates.
-Cost communication_cost(const Work& work, const Communication& communication, const DeviceInfo& device) {
-  const double own = roofline_microseconds(work, device, 1, device.flops_per_unit);
+/// The one implementation of a node that communicates. A GPU copies to and from buckets at the whole device's bandwidth,
+/// and the library adds while it sends; on a CPU the core that sends does both.
+Cost communication_cost(Work work, const Communication& communication, const DeviceInfo& device) {
+  if (device.oversubscribes) work.flops = 0;
+  const int units = device.oversubscribes ? device.capacity : 1;
+  const double own = roofline_microseconds(work, device, units, device.flops_per_unit);
   return {.width = std::min(device.link.units, device.capacity),
           .duration = own + 1e6 * seconds(communication, device.link),
           .link = 0};

@@ -35,6 +35,8 @@ constexpr PublicFigures kDevices[] = {
     // "NVIDIA Tesla P100" whitepaper (WP-08019), table 1: SXM2. Its f16 units do two operations in a lane; there are no
     // tensor cores.
     {"p100", "NVIDIA P100", 56, 16, 732e9, 10.6e12, 21.2e12, true, 2048, 64},
+    // "NVIDIA Quadro P4000" data sheet (2017): 1792 cores. It computes f16 no faster than f32.
+    {"p4000", "NVIDIA Quadro P4000", 14, 8, 243e9, 5.3e12, 5.3e12, true, 2048, 96},
     // "NVIDIA Tesla V100 GPU architecture" whitepaper (WP-08608), table 1: SXM2, 16 GB.
     {"v100", "NVIDIA V100", 80, 16, 900e9, 15.7e12, 125e12, true, 2048, 96},
     // "NVIDIA Turing GPU architecture" whitepaper (WP-09183), table 1: reference clock. An SM holds 1024 threads, half

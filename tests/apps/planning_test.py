@@ -233,7 +233,7 @@ class Planning(CommandTest):
         for command in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
             message = self.fails(*command, "b200")
             self.assertIn("there is no device 'b200' (did you mean 'h200'?)", message)
-            self.assertIn("a known device (p100, v100, rtx2080ti, a100, h100, h200), or a file *.json", message)
+            self.assertIn("a known device (p100, p4000, v100, rtx2080ti, a100, h100, h200), or a file *.json", message)
         self.assertIn("to plan for it: braid plan --device h200", self.fails("train", "tiny.yaml", "--set", "device=h200"))
 
     def test_plan_of_the_forward_pass_has_no_gradients_and_no_update(self):

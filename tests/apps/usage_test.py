@@ -175,7 +175,7 @@ class Usage(CommandTest):
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r"(?m)^cpu: .+, (1 core|\d+ cores), \d+ MiB memory, ")
         self.assertRegex(result.stdout, r"(?m)^cuda")
-        self.assertIn("known to 'braid plan --device': p100, v100, rtx2080ti, a100, h100, h200", result.stdout)
+        self.assertIn("known to 'braid plan --device': p100, p4000, v100, rtx2080ti, a100, h100, h200", result.stdout)
         self.assertEqual(json.loads(self.braid("devices", "--json", "h200").stdout)["name"], "NVIDIA H200")
 
     def test_an_unusable_device_says_why(self):

@@ -38,6 +38,8 @@ class Kernel {
   /// Whether launches use what an input held at the first launch after bind(), in another layout: see
   /// KernelSpec::constant_filter.
   virtual bool keeps_filter() const { return false; }
+  /// Gives back the memory of that until bind() is called again.
+  virtual void release_filter() {}
   /// Whether the next launch may throw UnusableKernel. A plan launches such a kernel once before its first step,
   /// because a step that fails half-way cannot be repeated.
   virtual bool is_untried() const { return false; }

@@ -126,6 +126,14 @@ std::uint64_t Executable::filter_version(const Context& context) const {
   return sum;
 }
 
+void Executable::release_filters() {
+  if (!holds_filters()) return;
+  for (const std::unique_ptr<Kernel>& kernel : kernels_) {
+    if (kernel != nullptr) kernel->release_filter();
+  }
+  bound_ = false;
+}
+
 void Executable::bind(void* arena, const Context& context) {
   const std::uint64_t version = filter_version(context);
   if (bound_ && arena_ == arena && filter_version_ == version) return;

@@ -62,6 +62,10 @@ class Executable {
   /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved, and if no filter that a
   /// kernel keeps has changed.
   void bind(void* arena, const Context& context);
+  /// Gives back the memory of the filters that kernels keep, until bind() is called again.
+  void release_filters();
+  bool keeps_filters() const { return !kept_filters_.empty(); }
+  bool holds_filters() const { return bound_ && keeps_filters(); }
   /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
   void try_kernels(StreamGroup& streams);
   bool tried() const { return tried_; }

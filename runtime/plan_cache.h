@@ -28,6 +28,9 @@ class PlanCache {
     std::int64_t last_use = 0;
   };
 
+  /// Steps without updates keep filters in the layouts of their kernels, each step all of its own: makes room for one.
+  void release_filters();
+
   StreamGroup& streams_;
   Planner& planner_;
   Hash (*const hash_)(const StepGraph&);

@@ -18,6 +18,8 @@ class StepPlans {
   /// replaced. Plans keep to the memory limit (plan_step); throws
   /// OutOfMemory if none does. If the device itself is short of memory, plans that need less take over in the same way.
   Executable& ready(Arena& arena, const Context& context);
+  /// That was ready last; null if none was.
+  Executable* current() const { return plans_[current_].executable.get(); }
   /// Decides when plans are compared, and is told the times.
   PlanChoice& choice() { return choice_; }
 

@@ -17,6 +17,7 @@ class KeptMemory {
     memory_.reset(std::aligned_alloc(kAlignment, align_up(bytes, kAlignment)));
     BRAID_CHECK(memory_ != nullptr, OutOfMemory, "[cpu] no memory for a filter of ", bytes, " bytes");
   }
+  void release() { memory_.reset(); }
   void* data() const { return memory_.get(); }
 
  private:

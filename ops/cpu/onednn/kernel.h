@@ -132,6 +132,7 @@ class PrimitiveKernel final : public Kernel {
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override;
   bool keeps_filter() const override { return kept_steps_ > 0; }
+  void release_filter() override { kept_.release(); }
   void launch(const LaunchContext& context) override;
 
  private:

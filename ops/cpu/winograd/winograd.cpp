@@ -91,6 +91,7 @@ class Convolution final : public Kernel {
            sizeof(float);
   }
   bool keeps_filter() const override { return keeps_filter_; }
+  void release_filter() override { kept_.release(); }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     w_ = static_cast<const float*>(inputs[1]);

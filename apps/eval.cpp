@@ -53,7 +53,9 @@ void add_eval(Command& app) {
                   ": --checkpoint FILE is for a single job: give the folder of one of its jobs");
       BRAID_CHECK(is_folder || is_file || fs::exists(checkpoint), ConfigError, path.string(), ": there is no ",
                   checkpoint.string(), " for this config: expected the folder of a run, or --checkpoint FILE");
-      const Evaluation result = evaluate_checkpoint(job.training, checkpoint);
+      const Evaluation result = evaluate_checkpoint(job.training, checkpoint, [](const std::string& problem) {
+        std::cerr << "braid: warning: " << problem << '\n';
+      });
       if (arguments->json) {
         std::cout << to_json(job.training.name, result) << std::endl;
         continue;

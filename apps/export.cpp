@@ -5,10 +5,11 @@
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
 #include "core/json.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_images.h"
 #include "train/export/onnx.h"
 #include "train/export/weights.h"
 #include "train/run/factories.h"
-#include "train/run/predictor.h"
 #include "train/run/run_folder.h"
 
 namespace braid::apps {
@@ -33,26 +34,32 @@ void export_model(const ExportArguments& arguments) {
   config.session.device = "cpu";
   config.session.costs.clear();
   Session session(config.session);
-  DatasetPool datasets;
-  const auto dataset = datasets.get(config, Split::test);
-  const auto model = make_model(config.model, session, *dataset);
   const std::string checkpoint =
       is_folder ? RunFolder::checkpoint(folder, arguments.checkpoint) : fs::path(arguments.checkpoint);
   const std::string& weights = checkpoint.empty() ? config.model.weights : checkpoint;
+  TrainingImages images;
+  std::unique_ptr<Module> model;
   if (!checkpoint.empty()) {
-    load_model(checkpoint, session, *model, *dataset);
-  } else if (!weights.empty()) {
-    load_weights(weights, *model, dataset->image_shape());
+    const SafeTensors file(checkpoint);
+    images = read_training_images(file, config.data);
+    model = make_model(config.model, session, std::ssize(images.classes), images.image_shape);
+    load_trained(file, session, model->tensors());
+  } else {
+    DatasetPool datasets;
+    compute_normalization(config, datasets);
+    const auto dataset = datasets.get(config, Split::test);
+    images = {dataset->class_names(), dataset->image_shape(), config.data.mean, config.data.std};
+    model = make_model(config.model, session, *dataset);
+    if (!weights.empty()) load_weights(weights, *model, images.image_shape, images.classes);
   }
   const std::pair<std::string, std::string> metadata[] = {
       {"model", config.model.title()},
-      {"mean", Json(config.data.mean).dump()},
-      {"std", Json(config.data.std).dump()},
-      {"classes", Json(dataset->class_names()).dump()},
+      {"mean", Json(images.mean).dump()},
+      {"std", Json(images.std).dump()},
+      {"classes", Json(images.classes).dump()},
       {"input", "pixels on the scale 0 to 1, then (pixel - mean) / std for each channel; an empty list means 0 or 1"}};
-  const Shape image = dataset->image_shape();
-  if (!arguments.onnx.empty()) export_onnx(arguments.onnx, *model, image, metadata);
-  if (!arguments.torchvision.empty()) export_weights(arguments.torchvision, *model, image);
+  if (!arguments.onnx.empty()) export_onnx(arguments.onnx, *model, images.image_shape, metadata);
+  if (!arguments.torchvision.empty()) export_weights(arguments.torchvision, *model, images.image_shape);
   for (const std::string& file : {arguments.onnx, arguments.torchvision}) {
     if (file.empty()) continue;
     std::cout << "wrote " << file << ": " << config.model.title() << " with "

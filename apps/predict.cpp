@@ -72,7 +72,8 @@ void predict(const PredictArguments& arguments, const F& give) {
     Prediction& prediction = predictions.emplace_back(Prediction{file, {}, {}});
     try {
       const std::string content = read_file(file, "the image", kMaxImageBytes);
-      images.push_back(decode_image(content, file, static_cast<int>(predictor.image_shape()[2])));
+      images.push_back(
+          decode_image(content, file, static_cast<int>(predictor.image_shape()[2]), config.data.background));
       pixels += images.back().pixels.size();
     } catch (const DataError& error) {
       prediction.error = error.what();

@@ -26,7 +26,7 @@ Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelO
       parallel_(std::move(parallel)),
       own_random_{seed},
       store_(std::make_shared<TensorStore>()) {
-  check(parallel_);
+  check_parallel(parallel_);
   store_->context = this;
 }
 
@@ -65,6 +65,12 @@ Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKi
   parameter.buffer_ = std::move(buffer);
   parameters_.push_back(&parameter);
   return parameter;
+}
+
+void check_not_null(std::string_view function, std::span<Parameter* const> parameters) {
+  const auto null = std::ranges::find(parameters, nullptr);
+  BRAID_CHECK(null == parameters.end(), Error, "[", function, "] expected parameters, got a null pointer at place ",
+              null - parameters.begin() + 1);
 }
 
 void Context::release(std::span<Parameter* const> parameters) {

@@ -24,6 +24,9 @@ struct RandomState {
   std::int32_t step = 0;     ///< steps taken
 };
 
+/// Throws Error if one of the parameters that a function was given is a null pointer.
+void check_not_null(std::string_view function, std::span<Parameter* const> parameters);
+
 class Context : public AddsByName<Context> {
  public:
   Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel = {});

@@ -17,7 +17,7 @@ struct Link {
 };
 
 /// Throws Error unless its numbers are positive; the latency may be 0.
-inline void check(const Link& link) {
+inline void check_link(const Link& link) {
   BRAID_CHECK(link.latency_seconds >= 0 && link.bytes_per_second > 0 && link.units >= 0, Error,
               "[link] expected a latency of at least 0 s, a bandwidth above 0 bytes/s and units of at least 0, got ",
               link.latency_seconds, " s, ", link.bytes_per_second, " bytes/s and ", link.units);

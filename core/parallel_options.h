@@ -59,7 +59,7 @@ inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 
 
 /// Throws Error unless there are as many ranks as the mesh has places and an equal number of shards for every rank, and
 /// if the bytes of a bucket are negative.
-inline void check(const ParallelOptions& options) {
+inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",
               options.ranks(), ": start the program by 'mpirun -n ", options.mesh.data, "'");

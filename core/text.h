@@ -17,6 +17,9 @@ std::string plural(Count count, std::string_view word, std::string_view ending =
 /// Whether a byte of UTF-8 begins a character.
 constexpr bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
 
+/// Bytes of the UTF-8 character at the start of the text, which is not empty; 0 if there is none.
+std::size_t utf8_character_bytes(std::string_view text);
+
 /// Characters, not bytes, of UTF-8.
 std::size_t utf8_length(std::string_view text);
 

@@ -53,6 +53,7 @@ struct Image {
   std::span<const std::uint8_t> pixels;
   std::shared_ptr<const std::uint8_t> owner = nullptr;  ///< null: the pixels are valid as long as the dataset
   int bits = 8;                                         ///< per channel in its file
+  bool has_alpha = false;                               ///< in its file
 };
 
 /// Labelled images. Each image has a label, or each of its pixels has one, as in segmentation: then has_masks() is

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 // Formats and features that Braid does not need would only add mistakes.
 #define STB_IMAGE_IMPLEMENTATION
@@ -186,7 +188,27 @@ Image upright(const Image& stored, int orientation) {
       std::copy_n(stored.pixels.data() + at * channels, channels, out);
     }
   }
-  return {shape, {pixels.get(), size}, pixels, stored.bits};
+  return {shape, {pixels.get(), size}, pixels, stored.bits, stored.has_alpha};
+}
+
+/// An image over a background: the last of its channels is alpha.
+Image painted(const Image& image, std::span<const double> background) {
+  const std::int64_t channels = image.shape[2] - 1;
+  const Shape shape{image.shape[0], image.shape[1], channels};
+  const auto size = static_cast<std::size_t>(shape.size());
+  const std::shared_ptr<std::uint8_t> pixels(new std::uint8_t[size], std::default_delete<std::uint8_t[]>());
+  std::vector<int> behind;
+  for (const double level : background) behind.push_back(static_cast<int>(std::lround(255 * level)));
+  const std::uint8_t* in = image.pixels.data();
+  std::uint8_t* out = pixels.get();
+  for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i, ++in) {
+    const int alpha = in[channels];
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const int sum = *in++ * alpha + behind[static_cast<std::size_t>(c)] * (255 - alpha);
+      *out++ = static_cast<std::uint8_t>((sum + 127) / 255);
+    }
+  }
+  return {shape, {pixels.get(), size}, pixels, image.bits, image.has_alpha};
 }
 
 }  // namespace
@@ -211,16 +233,22 @@ ImageHeader read_image_header(std::string_view content, const std::string& name)
   return {.height = height, .width = width, .channels = channels, .bits = bits, .orientation = orientation};
 }
 
-Image decode_image(std::string_view content, const std::string& name, int channels) {
+Image decode_image(std::string_view content, const std::string& name, int channels,
+                   std::span<const double> background) {
   const ImageHeader header = read_image_header(content, name);
+  const bool has_alpha = header.channels % 2 == 0, paints = has_alpha && !background.empty();
+  BRAID_CHECK(background.empty() || std::ssize(background) == channels, Error,
+              "[decode_image] expected a background of ", channels, " channels, got ", background.size());
   if (content.starts_with(kPng)) check_png(content, name);
   int width = 0, height = 0, stored = 0;
   const std::shared_ptr<std::uint8_t> pixels(
-      stbi_load_from_memory(start_of(content), static_cast<int>(content.size()), &width, &height, &stored, channels),
+      stbi_load_from_memory(start_of(content), static_cast<int>(content.size()), &width, &height, &stored,
+                            channels + (paints ? 1 : 0)),
       stbi_image_free);
   BRAID_CHECK(pixels != nullptr, DataError, name, ": corrupt image: ", stbi_failure_reason());
-  const Shape shape{height, width, channels};
-  const Image image{shape, {pixels.get(), static_cast<std::size_t>(shape.size())}, pixels, header.bits};
+  const Shape shape{height, width, channels + (paints ? 1 : 0)};
+  Image image{shape, {pixels.get(), static_cast<std::size_t>(shape.size())}, pixels, header.bits, has_alpha};
+  if (paints) image = painted(image, background);
   return header.orientation == 1 ? image : upright(image, header.orientation);
 }
 

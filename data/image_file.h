@@ -1,6 +1,7 @@
 #pragma once
 // PNG and JPEG files as images of 8 bits per channel.
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,10 +26,12 @@ struct ImageHeader {
 /// pixels than the file can hold.
 ImageHeader read_image_header(std::string_view content, const std::string& name);
 
-/// The image with `channels` channels, 1 (grey) or 3 (RGB), the way up that EXIF says. Alpha is dropped, as by Pillow's
+/// The image with `channels` channels, 1 (grey) or 3 (RGB), the way up that EXIF says. `background`, a number on the
+/// scale 0 to 1 for each channel, is what transparent pixels show; without it, alpha is dropped, as by Pillow's
 /// convert("RGB"). Of 16 bits per channel, the upper 8 are kept.
 /// Throws DataError that begins with `name` if the content is not exactly an intact image.
-Image decode_image(std::string_view content, const std::string& name, int channels);
+Image decode_image(std::string_view content, const std::string& name, int channels,
+                   std::span<const double> background = {});
 
 /// The labels [H,W,1] of a mask, the levels of a grey PNG of 8 bits. Throws DataError likewise, and if it is another
 /// kind of image, whose levels would become others.

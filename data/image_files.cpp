@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
 #include "core/read_file.h"
 #include "core/suggestion.h"
 #include "core/text.h"
@@ -20,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct LabelledFile {
-  std::string path;
+  std::string path, name;  // the name does not change when the data set moves
   int label;
   std::string mask = {};  // the file with the labels of the pixels, if they have some
 };
@@ -35,7 +33,8 @@ struct Listing {
 
 class ImageFiles final : public ImageDataset {
  public:
-  ImageFiles(Listing listing, const Shape& image_shape) : listing_(std::move(listing)), image_shape_(image_shape) {}
+  ImageFiles(Listing listing, const ImageFilesOptions& options)
+      : listing_(std::move(listing)), image_shape_(options.image_shape), background_(options.background) {}
 
   std::int64_t size() const override { return std::ssize(listing_.files); }
   Shape image_shape() const override { return image_shape_; }
@@ -44,7 +43,7 @@ class ImageFiles final : public ImageDataset {
   std::string name() const override { return listing_.name; }
   Image image(std::int64_t index) const override {
     const std::string& path = at(index).path;
-    return checked(decode_image(content_of(path), path, static_cast<int>(image_shape_[2])), path);
+    return checked(decode_image(content_of(path), path, static_cast<int>(image_shape_[2]), background_), path);
   }
   int label(std::int64_t index) const override { return has_masks() ? ImageDataset::label(index) : at(index).label; }
   bool has_masks() const override { return listing_.has_masks; }
@@ -85,28 +84,13 @@ class ImageFiles final : public ImageDataset {
 
   Listing listing_;
   Shape image_shape_;
+  std::vector<double> background_;
 };
 
-/// Of the files of each class, the share that the seed makes the test set, or the others; in their order.
-std::vector<LabelledFile> part_of(const std::vector<LabelledFile>& files, Split split,
-                                  const ImageFilesOptions& options) {
-  std::map<int, std::vector<std::size_t>> classes;
-  for (std::size_t i = 0; i < files.size(); ++i) classes[files[i].label].push_back(i);
-  std::vector<bool> tests(files.size());
-  for (auto& [label, members] : classes) {
-    const auto count = std::llround(static_cast<double>(members.size()) * options.test_share);
-    Generator random(options.split_seed, static_cast<std::uint64_t>(label));
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      const std::size_t other = i + random.below(static_cast<std::uint32_t>(members.size() - i));
-      std::swap(members[i], members[other]);
-      tests[members[i]] = true;
-    }
-  }
-  std::vector<LabelledFile> part;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (tests[i] == (split == Split::test)) part.push_back(files[i]);
-  }
-  return part;
+/// A file's name and the seed alone decide which part it belongs to, so that files added later move no other file.
+bool is_test_image(const LabelledFile& file, const ImageFilesOptions& options) {
+  constexpr double kHashes = 0x1p64;
+  return static_cast<double>(Hash().add(options.split_seed).add(file.name).low) < options.test_share * kHashes;
 }
 
 std::shared_ptr<const ImageDataset> make(Listing listing, const std::string& source, Split split, bool has_test_set,
@@ -115,11 +99,14 @@ std::shared_ptr<const ImageDataset> make(Listing listing, const std::string& sou
               ": expected at least two classes, got ",
               listing.classes.empty() ? "none" : "only '" + listing.classes.front() + "'",
               "; each class has a folder, or a label in a list");
-  if (!has_test_set) listing.files = part_of(listing.files, split, options);
-  BRAID_CHECK(
-      !listing.files.empty(), DataError, source, ": the ", split == Split::train ? "training" : "test", " set is empty",
-      has_test_set ? "" : message(": data.test_share = ", options.test_share, " leaves it no image of any class"));
-  return std::make_shared<ImageFiles>(std::move(listing), options.image_shape);
+  if (!has_test_set) {
+    std::erase_if(listing.files,
+                  [&](const LabelledFile& file) { return is_test_image(file, options) != (split == Split::test); });
+  }
+  BRAID_CHECK(!listing.files.empty(), DataError, source, ": the ", split == Split::train ? "training" : "test",
+              " set is empty",
+              has_test_set ? "" : message(": data.test_share = ", options.test_share, " leaves it no image"));
+  return std::make_shared<ImageFiles>(std::move(listing), options);
 }
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
@@ -145,6 +132,16 @@ void check_link(const fs::directory_entry& entry) {
   const bool is_loop = std::ranges::mismatch(target, around).in1 == target.end();
   BRAID_CHECK(!is_loop, DataError, entry.path().string(), ": this link leads to a folder that it lies in, ",
               target.string());
+}
+
+/// JSON, ONNX files and pages could not hold another name. Throws DataError, which says where it comes from.
+void check_class_name(const std::string& name, const std::string& source) {
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t bytes = utf8_character_bytes(std::string_view(name).substr(at));
+    BRAID_CHECK(bytes > 0, DataError, source, ": expected UTF-8 text as the name of a class, found byte ",
+                static_cast<int>(static_cast<unsigned char>(name[at])), " at its position ", at + 1);
+    at += bytes;
+  }
 }
 
 /// The folders in a folder, sorted by name.
@@ -179,6 +176,10 @@ std::vector<std::string> images_in(const fs::path& folder) {
   BRAID_CHECK(!error, DataError, folder.string(), ": cannot read the folder: ", error.message());
   std::ranges::sort(images);
   return images;
+}
+
+std::string name_in(const fs::path& folder, const fs::path& file) {
+  return file.lexically_relative(folder).generic_string();
 }
 
 /// What people call the folders of a split, in any case.
@@ -244,7 +245,7 @@ std::string trimmed(const std::string& text) {
 }
 
 struct ListedImage {
-  std::string path, label;
+  std::string path, name, label;
   std::size_t line;
 };
 
@@ -267,7 +268,8 @@ std::vector<ListedImage> read_list(const std::string& file, const std::string& r
     BRAID_CHECK(is_split && !fields[0].empty() && !fields[1].empty(), DataError, file, ':', number,
                 ": expected path,label, got '", shortened(line, 80), "'");
     if (number == 1 && !is_image(fields[0])) continue;  // names of columns
-    images.push_back({(folder / fields[0]).string(), fields[1], number});
+    check_class_name(fields[1], message(file, ':', number));
+    images.push_back({(folder / fields[0]).string(), fields[0], fields[1], number});
   }
   return images;
 }
@@ -299,6 +301,7 @@ std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split 
   Listing listing{"image_folder", {}, {}};
   std::map<std::string, int> labels;
   for (const fs::path& of_class : folders_in(folder)) {
+    check_class_name(of_class.filename().string(), of_class.string());
     labels[of_class.filename().string()] = static_cast<int>(listing.classes.size());
     listing.classes.push_back(of_class.filename().string());
   }
@@ -309,7 +312,7 @@ std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split 
     const std::vector<std::string> images = images_in(of_class);
     BRAID_CHECK(!images.empty() || is_test_set, DataError, of_class.string(),
                 ": expected images (.jpg, .jpeg, .png), found none");
-    for (const std::string& image : images) listing.files.push_back({image, label->second});
+    for (const std::string& image : images) listing.files.push_back({image, name_in(own, image), label->second});
   }
   return make(std::move(listing), own.string(), split, has_test_set, options);
 }
@@ -320,12 +323,12 @@ std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split s
   Listing listing{.name = "image_masks", .classes = {}, .files = {}, .has_masks = true};
   for (int i = 0; i < classes; ++i) listing.classes.push_back(std::to_string(i));
   for (const std::string& image : images_in(folder / "images")) {
-    const fs::path mask =
-        (folder / "masks" / fs::path(image).lexically_relative(folder / "images")).replace_extension(".png");
+    const std::string name = name_in(folder / "images", image);
+    const fs::path mask = (folder / "masks" / name).replace_extension(".png");
     std::error_code ignored;
     BRAID_CHECK(fs::is_regular_file(mask, ignored), DataError, image, ": expected its mask in ", mask.string(),
                 ", found none");
-    listing.files.push_back({image, 0, mask.string()});
+    listing.files.push_back({image, name, 0, mask.string()});
   }
   return make(std::move(listing), folder.string(), split, has_test_set, options);
 }
@@ -342,7 +345,7 @@ std::shared_ptr<const ImageDataset> image_list(const std::string& file, const st
     const auto label = labels.find(image.label);
     BRAID_CHECK(label != labels.end(), DataError, source, ':', image.line, ": ", file, " has no class '", image.label,
                 "'");
-    listing.files.push_back({image.path, label->second});
+    listing.files.push_back({image.path, image.name, label->second});
   }
   return make(std::move(listing), source, split, !test_file.empty(), options);
 }

@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/dataset.h"
 
 namespace braid {
 
 struct ImageFilesOptions {
-  Shape image_shape = {224, 224, 3};  ///< of the images in a batch; 1 channel makes them grey, 3 RGB
-  /// If there is no test set, this share of each class's images becomes one, chosen by the seed.
+  Shape image_shape = {224, 224, 3};    ///< of the images in a batch; 1 channel makes them grey, 3 RGB
+  std::vector<double> background = {};  ///< behind transparent pixels (decode_image)
+  /// If there is no test set, about this share of the images becomes one. A hash of an image's name and of the seed
+  /// chooses it, so that images added later move no other image.
   double test_share = 0.2;
   std::uint64_t split_seed = 0;
 };
@@ -19,8 +22,8 @@ struct ImageFilesOptions {
 /// The images in the folders of `root`, or in those of root/train and root/test (or root/val, or whatever else these
 /// are called, in any case): a folder is a class, and may have subfolders. Classes and images are sorted by name, as in
 /// torchvision's ImageFolder. Names that begin with a dot are left out, and so are files that do not end with .jpg,
-/// .jpeg or .png. Throws DataError if there are fewer than two classes, a class or the split is empty, or the test set
-/// has a class that the training set lacks.
+/// .jpeg or .png. Throws DataError if there are fewer than two classes, a class or the split is empty, the test set has
+/// a class that the training set lacks, or the name of a class is not UTF-8 text.
 std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
                                                  const ImageFilesOptions& options);
 

@@ -29,6 +29,7 @@ class Scanner {
       if (dataset_.has_masks()) count_classes(dataset_.mask(sample).pixels);
       ++scan.sizes[{image.shape[0], image.shape[1]}];
       scan.deep += image.bits > 8 ? 1 : 0;
+      scan.with_alpha += image.has_alpha ? 1 : 0;
       if (image.shape == shape_ && !crops_) {
         add(image.pixels);
       } else {
@@ -74,6 +75,7 @@ class Scanner {
 void merge(DatasetScan& all, DatasetScan part) {
   all.images += part.images;
   all.deep += part.deep;
+  all.with_alpha += part.with_alpha;
   all.pixels += part.pixels;
   for (const auto& [size, count] : part.sizes) all.sizes[size] += count;
   all.bad.merge(part.bad);

@@ -19,6 +19,7 @@ struct DatasetScan {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sizes = {};  ///< images by height and width
   std::map<std::int64_t, std::string> bad = {};                              ///< by sample, why it cannot be read
   std::int64_t deep = 0;                                                     ///< images of 16 bits per channel
+  std::int64_t with_alpha = 0;                                               ///< images whose files have alpha
 
   /// Of the pixels of all readable images, per channel, on the scale 0 to 1.
   std::vector<double> mean() const;

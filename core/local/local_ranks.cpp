@@ -75,7 +75,7 @@ void add(DType dtype, std::span<const std::byte* const> sources, std::span<std::
     case DType::f16: return add<Half>(sources, targets, count);
     case DType::bf16: return add<BFloat16>(sources, targets, count);
     case DType::i32: return add<std::int32_t>(sources, targets, count);
-    case DType::u8: break;  // CollectiveCall::check() refuses it
+    case DType::u8: break;  // CollectiveCall::validate() refuses it
   }
 }
 
@@ -143,7 +143,7 @@ class LocalRanks::Meeting {
   const Link& link() const { return link_; }
 
   void run(int rank, const CollectiveCall& call, Buffers buffers) {
-    call.check(size());
+    call.validate(size());
     std::unique_lock lock(mutex_);
     failure_.check();
     come(lock, rank, call, buffers);
@@ -281,7 +281,7 @@ LocalRanks::LocalRanks(int size, const Link& link, std::chrono::nanoseconds time
   BRAID_CHECK(size >= 1, Error, "[communicator] expected at least one rank, got ", size);
   BRAID_CHECK(timeout.count() > 0, Error, "[communicator] expected a timeout above 0, got ",
               std::chrono::duration<double>(timeout).count(), " s");
-  check(link);
+  check_link(link);
   meeting_ = std::make_unique<Meeting>(size, link, timeout);
   for (int rank = 0; rank < size; ++rank) ranks_.push_back(std::make_unique<Rank>(*meeting_, rank));
 }

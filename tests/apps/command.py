@@ -74,7 +74,8 @@ def png(height, width, colour, bits=8):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     row = b"\0" + b"".join(value.to_bytes(bits // 8, "big") for value in colour) * width
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)) +
+    kind = 2 if len(colour) == 3 else 6  # RGB, or with alpha
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, kind, 0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(row * height)) + chunk(b"IEND", b""))
 
 

@@ -41,13 +41,13 @@ train: {epochs: 2, batch_size: 8}
         result = self.braid("data", config, "--sheet", "sheet.png")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("image_folder, 2 classes, batches of images [16,16,3]", result.stdout)
-        self.assertRegex(result.stdout, r"\nwinter +9 +2\nété +8 +2\nall +17 +4\n")
+        self.assertRegex(result.stdout, r"\nwinter +7 +4\nété +9 +1\nall +16 +5\n")
         self.assertRegex(result.stdout, "1 image cannot be read:\n    images/winter/damaged.jpg: not a PNG or JPEG image")
         self.assertIn("1 image of 16 bits per channel: the upper 8 are used", result.stdout)
         sheet = (self.folder / "sheet.png").read_bytes()
         self.assertTrue(sheet.startswith(b"\x89PNG\r\n"))
         width, height = struct.unpack(">II", sheet[16:24])
-        self.assertEqual((width, height), (8 + 8 * (112 + 8), 8 + 3 * (112 + 14 + 8)))  # 17 images in rows of eight
+        self.assertEqual((width, height), (8 + 8 * (112 + 8), 8 + 2 * (112 + 14 + 8)))  # 16 images in rows of eight
         report = json.loads(self.braid("data", config, "--json").stdout)
         self.assertEqual((report["name"], report["classes"]), ("own", ["winter", "été"]))
         for part in (report["training"], report["test"]):
@@ -78,7 +78,7 @@ train: {epochs: 2, batch_size: 8}
         result = self.braid("init", "images/")
         self.assertEqual((result.returncode, result.stdout), (0, "wrote images.yaml: train with braid train images.yaml\n"))
         text = (self.folder / "images.yaml").read_text()
-        self.assertIn("# 17 training images and 4 test images of 2 classes: winter, été\n", text)
+        self.assertIn("# 16 training images and 5 test images of 2 classes: winter, été\n", text)
         self.assertIn("image_size: 32", text)
         result = self.braid("train", "images.yaml", "-q", "--set", "train.epochs=1", "--set", "model.width=0.125")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -140,11 +140,48 @@ train: {epochs: 2, batch_size: 8}
         config = self.own_images()
         self.assertEqual(self.braid("train", config, "-q").returncode, 0)
         (self.folder / "images/winter").rename(self.folder / "images/autumn")
-        for command in (("eval", "runs/own-1"), ("train", "--resume", "runs/own-1"), ("export", "runs/own-1", "--onnx", "net.onnx")):
+        for command in (("eval", "runs/own-1"), ("train", "--resume", "runs/own-1")):
             with self.subTest(command):
                 result = self.braid(*command)
                 self.assertEqual(result.returncode, 1)
                 self.assertIn('the model\'s classes are ["winter","été"], those of image_folder are ["autumn","été"]', result.stderr)
+        result = self.braid("train", config, "--set", "model.weights=runs/own-1/model.safetensors")
+        self.assertIn('fc3.weight, fc3.bias at random, as the file has the classes ["winter","été"]\n', result.stdout)
+
+    def test_transparent_pixels_show_the_background(self):
+        config = self.own_images()
+        icon = png(16, 16, [0, 0, 0, 0])  # black, and transparent
+        for name in ("été", "winter"):
+            for i in range(10):
+                (self.folder / "images" / name / f"{i}.png").write_bytes(icon)
+        self.assertRegex(self.braid("data", config).stdout, r"\d images with alpha: it is dropped, unless data.background is set")
+        settings = ("--set", "data.background=[1, 0.5, 0]")
+        self.assertRegex(self.braid("data", config, *settings).stdout, r"\d images with alpha: painted over data.background")
+        part = json.loads(self.braid("data", config, *settings, "--json").stdout)["training"]
+        self.assertEqual([round(level, 2) for level in part["mean"]], [1, 0.5, 0])
+        self.assertGreater(part["with_alpha"], 0)
+        self.assertIn("data.background=[1]: expected one value per channel (3), got 1", self.fails("data", config, "--set", "data.background=[1]"))
+
+    def test_a_model_needs_no_data_to_be_exported(self):
+        config = self.own_images()
+        self.assertEqual(self.braid("train", config, "-q").returncode, 0)
+        shutil.rmtree(self.folder / "images")
+        used = self.runs / "own-1/config.yaml"
+        mean, std = (str([float(number) for number in re.search(rf"{key}: \[(.*)\]", used.read_text())[1].split(",")])
+                     for key in ("mean", "std"))
+        for source in (["runs/own-1"], [config, "--checkpoint", "runs/own-1/model.safetensors"]):
+            self.assertEqual(self.braid("export", *source, "--onnx", "net.onnx").returncode, 0)
+            exported = (self.folder / "net.onnx").read_bytes()
+            for text in ('["winter","été"]', mean, std):
+                self.assertTrue(text.replace(" ", "").encode() in exported, text)
+
+    def test_a_test_set_that_training_has_seen_is_said(self):
+        config = self.own_images()
+        self.assertEqual(self.braid("train", config, "-q").returncode, 0)
+        others = "the test set, {} images of image_folder, is not the one of its training; the model may have been trained on some"
+        self.assertEqual(self.braid("eval", "runs/own-1").stderr, "")
+        self.assertIn(others.format(7), self.braid("eval", "runs/own-1", "--set", "data.split_seed=1").stderr)
+        self.assertIn(others.format(7), self.fails("train", "--resume", "runs/own-1", "--set", "data.split_seed=1"))
 
     def test_a_folder_of_one_class_is_an_error(self):
         config = self.own_images()

@@ -131,7 +131,7 @@ class Resume(CommandTest):
             (self.folder / f"{name}.yaml").write_text(
                 f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
                 "train: {batch_size: 8, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
-            in_epoch, steps = ((4, 120), (7, 126))[number]
+            in_epoch, steps = ((5, 120), (7, 126))[number]
             settings = for_steps(in_epoch)
             self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
             status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *settings)

@@ -53,6 +53,23 @@ TEST_CASE("a PNG gives its pixels, whatever its kind") {
   CHECK(decode(png(1, 8, 1, 0, {0b10100000}), 1) == Bytes{255, 0, 255, 0, 0, 0, 0, 0});
 }
 
+TEST_CASE("transparent pixels show the background, if there is one") {
+  const Bytes file = png(1, 3, 8, 6, {10, 20, 30, 255, 10, 20, 30, 0, 200, 100, 0, 51});
+  const double sky[] = {0, 0.5, 1}, white[] = {1};
+  const auto painted = [](const Bytes& bytes, int channels, std::span<const double> background) {
+    const Image image = decode_image(text_of(bytes), "x", channels, background);
+    CHECK(image.has_alpha);
+    return bytes_of(image);
+  };
+  CHECK(painted(file, 3, {}) == Bytes{10, 20, 30, 10, 20, 30, 200, 100, 0});
+  CHECK(painted(file, 3, sky) == Bytes{10, 20, 30, 0, 128, 255, 40, 122, 204});
+  CHECK(painted(png(1, 2, 8, 4, {9, 255, 9, 0}), 1, white) == Bytes{9, 255});
+  const Bytes opaque = png(1, 1, 8, 2, {1, 2, 3});
+  CHECK(bytes_of(decode_image(text_of(opaque), "x", 3, sky)) == Bytes{1, 2, 3});
+  CHECK_FALSE(decode_image(text_of(opaque), "x", 3, sky).has_alpha);
+  CHECK_THROWS_AS(decode_image(text_of(file), "x", 3, white), Error);
+}
+
 TEST_CASE("of 16 bits per channel the upper 8 are kept, and the header says 16") {
   const Bytes file = png(1, 2, 16, 0, {0x12, 0xff, 0xfe, 0x00});
   CHECK(decode(file, 1) == Bytes{0x12, 0xfe});

@@ -80,24 +80,30 @@ TEST_CASE("folders are classes, sorted by name; subfolders belong to them, and o
   CHECK(image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 1}})->image(0).shape == Shape{3, 3, 1});
 }
 
-TEST_CASE("without a test folder, a share of each class becomes the test set, and the seed decides which") {
+TEST_CASE("without a test folder, names decide which images become the test set, and new ones move no other") {
   for (const std::string inside : {"", "train/"}) {
     const TemporaryFolder folder;
     write_two_classes(folder, inside);
     ImageFilesOptions options = kSmall;
     options.test_share = 0.3;
-    const auto train = image_folder(folder.path(), Split::train, options);
-    const auto test = image_folder(folder.path(), Split::test, options);
-    CHECK(test->size() == 6);
-    Content all = content(*train);
-    const Content tests = content(*test);
-    CHECK(std::ranges::count(tests, std::string("dog"), [](const auto& item) { return item.second; }) == 3);
-    all.insert(tests.begin(), tests.end());
-    CHECK(all.size() == 20);
+    const auto part = [&](Split split) { return content(*image_folder(folder.path(), split, options)); };
+    const Content train = part(Split::train), test = part(Split::test);
+    CHECK(test.size() == 5);
+    Content all = train;
+    all.insert(test.begin(), test.end());
     CHECK(std::set<Content::value_type>(all.begin(), all.end()).size() == 20);
-    CHECK(content(*image_folder(folder.path(), Split::test, options)) == tests);
+
+    for (int i = 10; i < 60; ++i) {
+      write_image(folder, inside + "cat/" + std::to_string(i) + ".png", 3, static_cast<std::uint8_t>(100 + i));
+    }
+    const Content more = part(Split::test);
+    CHECK(std::ranges::includes(more, test));
+    CHECK(std::ranges::includes(part(Split::train), train));
+    CHECK(more.size() > 10);
+    CHECK(more.size() < 35);  // of 70 images, the mean is 21, the standard deviation 4
+
     options.split_seed = 1;
-    CHECK(content(*image_folder(folder.path(), Split::test, options)) != tests);
+    CHECK(part(Split::test) != more);
   }
 }
 
@@ -152,12 +158,17 @@ TEST_CASE("folders that cannot be trained with are errors that say what is missi
   fs::create_directory(folder.path() + "/second");
   CHECK(contains(folder_error(folder), "second: expected images (.jpg, .jpeg, .png), found none"));
   write_image(folder, "second/1.png", 3, 1);
-  CHECK(contains(folder_error(folder, Split::test), "the test set is empty: data.test_share = 0.2"));
   CHECK(folder_error(folder).empty());
+  ImageFilesOptions few = kSmall;
+  few.test_share = 1e-9;
+  CHECK(contains(error_of<DataError>([&] { image_folder(folder.path(), Split::test, few); }),
+                 "the test set is empty: data.test_share = 1e-09"));
   ImageFilesOptions all = kSmall;
   all.test_share = 1;
   CHECK(contains(error_of<DataError>([&] { image_folder(folder.path(), Split::train, all); }),
                  "the training set is empty: data.test_share = 1"));
+  write_image(folder, "caf\xe9/1.png", 3, 1);
+  CHECK(contains(folder_error(folder), "expected UTF-8 text as the name of a class, found byte 233 at its position 4"));
   const TemporaryFolder split;
   write_two_classes(split, "train/");
   fs::create_directories(split.path() + "/test/dog");
@@ -208,8 +219,8 @@ TEST_CASE("labels of a list that are numbers keep their order as numbers") {
   write_text(folder, "all.csv", text);
   const auto train = image_list(folder.path() + "/all.csv", "", "", Split::train, kSmall);
   CHECK(train->class_names() == std::vector<std::string>{"0", "2", "10"});
-  CHECK(train->size() == 12);
-  CHECK(image_list(folder.path() + "/all.csv", "", "", Split::test, kSmall)->size() == 3);
+  CHECK(train->size() == 11);
+  CHECK(image_list(folder.path() + "/all.csv", "", "", Split::test, kSmall)->size() == 4);
 }
 
 TEST_CASE("a malformed list is an error that names the line") {
@@ -227,6 +238,7 @@ TEST_CASE("a malformed list is an error that names the line") {
   CHECK(contains(error("a.png,x\n\"b.png,y\n"), "x.csv:2: expected path,label"));
   CHECK(contains(error("\"a\"b.png,x\n"), "x.csv:1: expected path,label"));
   CHECK(contains(error("a.png,x\n,y\n"), "x.csv:2: expected path,label"));
+  CHECK(contains(error("a.png,x\nb.png,\xff\n"), "x.csv:2: expected UTF-8 text as the name of a class"));
   CHECK(contains(error(""), "expected at least two classes, got none"));
   CHECK(contains(error("a.png,x\nb.png,y\n", "c.png,x\nd.png,z\n"), "y.csv:2: "));
   CHECK(contains(error("a.png,x\nb.png,y\n", "path,label\n"), "y.csv: the test set is empty"));

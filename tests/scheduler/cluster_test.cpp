@@ -38,7 +38,7 @@ TEST_CASE("known clusters have devices and links, and others are an error that l
   for (const std::string& name : known_cluster_names()) {
     const Cluster cluster = known_cluster(name);
     CHECK(!cluster.device.empty());
-    if (cluster.ranks() > 1) CHECK_NOTHROW(check(link_of(cluster, cluster.ranks())));
+    if (cluster.ranks() > 1) CHECK_NOTHROW(check_link(link_of(cluster, cluster.ranks())));
   }
   CHECK_THROWS_WITH_AS(known_cluster("dgx"),
                        "[cluster] expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, got 'dgx'", Error);

@@ -28,14 +28,60 @@ class HalfOfChannels final : public Module {
   }
 };
 
-/// Batch norm of each pixel, whose parameters have an order of pixels that the export would have to change.
-class PixelNorm final : public Module {
+/// A convolution and some functions of the flattened image, drawn by the seed, before a fully connected layer. With
+/// `first`, it flattens channels first, as PyTorch does.
+class FlatNetwork final : public Module {
  public:
-  explicit PixelNorm(Context& context) : Module(context), norm_(add<BatchNormLayer>("norm", 12)) {}
-  Tensor forward(const Tensor& x) override { return norm_(flatten(x)); }
+  static constexpr std::int64_t kPixels = 2 * 3, kChannels = 4, kClasses = 5;
+
+  FlatNetwork(Context& context, std::uint64_t seed, bool first)
+      : Module(context), first_(first), conv_(add<ConvLayer>("conv", 3, kChannels, 3, Conv2dOptions{.padding = 1})) {
+    Generator random(seed);
+    std::int64_t features = kPixels * kChannels;
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = message("layer", i);
+      steps_.push_back(draw(random.below(9), name, features));
+    }
+    linear_ = &add<LinearLayer>("linear", features, kClasses);
+  }
+  Tensor forward(const Tensor& image) override {
+    const Tensor y = conv_(image);
+    Tensor x = flatten(first_ ? permute(y, {0, 3, 1, 2}) : y);
+    for (const auto& step : steps_) x = step(x);
+    return (*linear_)(x);
+  }
 
  private:
-  BatchNormLayer& norm_;
+  using Function = std::function<Tensor(const Tensor&)>;
+
+  Function draw(std::uint32_t kind, const std::string& name, std::int64_t& features) {
+    switch (kind) {
+      case 0: return [](const Tensor& x) { return gelu(x); };
+      case 1: return [](const Tensor& x) { return sigmoid(x) * tanh(x); };
+      case 2: return [](const Tensor& x) { return leaky_relu(relu6(x) - 1.0); };
+      case 3: return [&norm = add<BatchNormLayer>(name, features)](const Tensor& x) { return norm(x); };
+      case 4: return [&norm = add<LayerNormLayer>(name, features)](const Tensor& x) { return norm(x); };
+      case 5: features *= 2; return [](const Tensor& x) { return concat({x, x * 2}); };
+      case 6: return [](const Tensor& x) { return softmax(x) * amax(x, -1, true); };
+      case 7: return [&scale = add_tensor(name, {features})](const Tensor& x) { return x * scale; };
+      default: return [](const Tensor& x) { return x + dropout(x, 0.0, 0); };
+    }
+  }
+
+  bool first_;
+  ConvLayer& conv_;
+  std::vector<Function> steps_;
+  LinearLayer* linear_ = nullptr;
+};
+
+/// Halves what lies before the fully connected layer, so that nobody can say which pixels are left.
+class HalfOfPixels final : public Module {
+ public:
+  explicit HalfOfPixels(Context& context) : Module(context), linear_(add<LinearLayer>("linear", 6, 2)) {}
+  Tensor forward(const Tensor& x) override { return linear_(relu(slice(flatten(x), 1, 0, 6))); }
+
+ private:
+  LinearLayer& linear_;
 };
 
 /// As in a generator.
@@ -68,11 +114,11 @@ TEST_CASE("an op or an order of elements that ONNX export has no translation for
   CHECK(error_of<Error>([&] {
           export_onnx(path, half, {2, 2, 4});
         }) == "[onnx] the layer '' has no translation: channel_slice{begin: 0, count: 2}");
-  PixelNorm norm(session);
-  CHECK(contains(error_of<Error>([&] {
-                   export_onnx(path, norm, {2, 2, 3});
-                 }),
-                 "[onnx] the layer 'norm' has no translation: batch_norm_inference{"));
+  HalfOfPixels pixels(session);
+  const std::string order = "[export] the layer 'linear' reads a flattened image in an order that cannot be followed: ";
+  CHECK(contains(error_of<Error>([&] { export_onnx(path, pixels, {2, 2, 3}); }), order));
+  CHECK(contains(error_of<Error>([&] { export_weights(path, pixels, {2, 2, 3}); }), order));
+  CHECK(contains(error_of<Error>([&] { load_weights(path, pixels, {2, 2, 3}); }), path));
   CHECK(!std::filesystem::exists(path));
 }
 
@@ -90,11 +136,15 @@ TEST_CASE("the weights that hold pixels are filters and what reads flattened ima
   Session session({.device = "cpu", .streams = 1});
   const auto model = models::make_model("alexnet", session, small_model({64, 64, 3}));
   const ForwardPass training(*model, {64, 64, 3}, true);
-  std::map<std::string, Shape> found;
-  for (const auto& [slot, shape] : weights_of_pixels(training.graph())) found[session.parameter(slot).name()] = shape;
+  const FeatureOrders orders(training);
+  std::map<std::string, FeatureOrder> found;
+  for (const Parameter* tensor : model->tensors()) {
+    const FeatureOrder* order = orders.of_weight(tensor->slot());
+    if (order != nullptr && !order->empty()) found[tensor->name()] = *order;
+  }
   CHECK(found.size() == 6);
-  CHECK(found["features.0.weight"] == Shape{8, 5, 5, 3});
-  CHECK(found["classifier.1.weight"] == Shape{128, 2, 2, 32});
+  CHECK(found["features.0.weight"] == order_of_pixels({5, 5, 3}));
+  CHECK(found["classifier.1.weight"] == order_of_pixels({2, 2, 32}));
   CHECK(model->training());
 }
 
@@ -103,21 +153,25 @@ TEST_CASE("a transposed convolution is exported with its filter in ONNX's order 
   Session session({.device = "cpu", .streams = 1});
   Deconvolution model(session);
   const ForwardPass forward(model, {2, 2, 3});
-  CHECK(weights_of_pixels(forward.graph()).begin()->second == Shape{3, 2, 2, 5});
+  const FeatureOrders orders(forward);
+  const FeatureOrder& order = *orders.of_weight(model.parameters()[0]->slot());
+  CHECK(order == order_of_pixels({2, 2, 5}));
   export_onnx(folder.path() + "/net.onnx", model, {2, 2, 3});
   const std::string bytes = read_file(folder.path() + "/net.onnx", "it");
   CHECK(contains(bytes, "ConvTranspose"));
   CHECK(contains(bytes, ProtoMessage().text(1, "output_padding").number(20, 7).number(8, 1).number(8, 1).bytes()));
-  const Array filter = channels_first(session.read(*model.parameters()[0]), {3, 2, 2, 5});
+  const Array filter = channels_first(session.read(*model.parameters()[0]), order);
   CHECK(contains(bytes, std::string(reinterpret_cast<const char*>(filter.data()), filter.bytes())));
 }
 
 TEST_CASE("channels move before pixels and back") {
   const Array krsc = noise({2, 3, 1, 4});
-  const Array kcrs = channels_first(krsc, krsc.shape());
+  const FeatureOrder order = order_of_pixels({3, 1, 4});
+  const Array kcrs = channels_first(krsc, order);
+  CHECK(kcrs.shape() == Shape{2, 4, 3, 1});
   CHECK(kcrs.as<float>()[1] == krsc.as<float>()[4]);
   CHECK(kcrs.as<float>()[3] == krsc.as<float>()[1]);
-  CHECK(std::ranges::equal(channels_last(kcrs, krsc.shape()).as<float>(), krsc.as<float>()));
+  CHECK(std::ranges::equal(channels_last(kcrs, order, krsc.shape()).as<float>(), krsc.as<float>()));
 }
 
 namespace {
@@ -172,6 +226,46 @@ TEST_CASE("weights in torchvision's layouts come back as they were") {
   CHECK(file.entries().at("features.1.num_batches_tracked").shape.empty());
 }
 
+TEST_CASE("weights behind a flatten and any functions give the same outputs where channels come first") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  const Shape image{2, 3, 3};
+  const Array x = noise({4, 2, 3, 3});
+  const auto outputs = [&](Session& session, Module& model) {
+    const ModuleMode mode(model, false);
+    Step step = session.step();
+    const Tensor y = model(x).keep();
+    step.run();
+    return y.array();
+  };
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Session session({.device = "cpu", .streams = 1, .seed = 1}), theirs({.device = "cpu", .streams = 1, .seed = 2});
+    Session empty({.device = "cpu", .streams = 1, .seed = 3});
+    FlatNetwork net(session, seed, false), first(theirs, seed, true), back(empty, seed, false);
+    for (Parameter* tensor : net.tensors()) {
+      Array values = noise(tensor->shape(), static_cast<std::uint64_t>(tensor->slot()));
+      if (tensor->name().ends_with("running_var")) {
+        for (float& value : values.as<float>()) value = std::abs(value) + 0.5f;
+      }
+      session.write(*tensor, values);
+    }
+    export_weights(path, net, image);
+    const SafeTensors file(path);
+    for (Parameter* tensor : first.tensors()) {
+      const Array array = file.array(tensor->name());
+      const bool filter = tensor->shape().rank() == 4;
+      theirs.write(*tensor, filter ? channels_last(array, order_of_pixels({3, 3, 3}), tensor->shape()) : array);
+    }
+    load_weights(path, back, image);
+    const Array own = outputs(session, net), other = outputs(theirs, first);
+    for (std::size_t i = 0; i < own.as<float>().size(); ++i) {
+      CHECK(own.as<float>()[i] == doctest::Approx(other.as<float>()[i]).epsilon(1e-4));
+    }
+    CHECK(std::ranges::equal(outputs(empty, back).as<float>(), own.as<float>()));
+  }
+}
+
 TEST_CASE("the model file of a run gives the same weights") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/net.safetensors";
@@ -195,6 +289,22 @@ TEST_CASE("with another number of classes the classifiers stay as they are, and 
     const std::string first = from.model->parameters().front()->name();
     CHECK(to.elements(first) == from.elements(first));
   }
+}
+
+TEST_CASE("the model of a run with classes of other names gives no classifier") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/net.safetensors";
+  Net from("resnet18", 1), same("resnet18", 2), other("resnet18", 2);
+  std::map<std::string, std::string> metadata = layout_metadata();
+  metadata["classes"] = R"(["a","b","c","d","e","f","g"])";
+  write_safetensors(path, copies_of(from.session, from.model->tensors()), metadata);
+  const std::vector<float> before = other.elements("fc.weight");
+  load_weights(path, *same.model, kPicture, {"a", "b", "c", "d", "e", "f", "g"});
+  CHECK(same.elements() == from.elements());
+  CHECK(contains(load_weights(path, *other.model, kPicture, {"b", "a", "c", "d", "e", "f", "g"}),
+                 R"(; fc.weight, fc.bias at random, as the file has the classes ["a","b","c","d","e","f","g"])"));
+  CHECK(other.elements("fc.weight") == before);
+  CHECK(other.elements("conv1.weight") == from.elements("conv1.weight"));
 }
 
 TEST_CASE("auxiliary classifiers in a file are left out of a network without them, but not the other way round") {

@@ -60,7 +60,7 @@ struct DataConfig {
   std::vector<std::int64_t> only_classes;
   bool pairs = false;
   AugmentConfig augment;
-  std::vector<double> mean, std;
+  std::vector<double> mean, std, background;
   bool compute_normalization = false;
   std::int64_t size = 1024, test_size = 256, image_size = 0, channels = 3;  ///< image_size 0: the dataset's default
   int classes = 10;

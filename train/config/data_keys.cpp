@@ -84,8 +84,15 @@ void DataConfig::declare(const Keys& keys) {
   if (has_files()) {
     keys("test_share", test_share,
          {.above = 0, .below = 1, .synonyms = {"val_split", "validation_split", "test_ratio", "val_ratio", "split"}},
-         "share of each class's images that becomes the test set if there is none");
-    keys("split_seed", split_seed, {}, "decides which images those are");
+         "share of the images that becomes the test set if there is none; the names of the files decide which images, "
+         "and new images move no other");
+    keys("split_seed", split_seed, {}, "another seed chooses other images");
+    keys("background", background, {.min = 0, .max = 1, .synonyms = {"bg_color", "fill", "fillcolor"}},
+         "what transparent pixels show, a number on the scale 0 to 1 per channel; empty: alpha is dropped, and they "
+         "show "
+         "the colour that the file has there, often black. `braid data` counts images with alpha");
+    keys.check("background", background.empty() || std::ssize(background) == channels,
+               message("expected one value per channel (", channels, "), got ", background.size()));
     keys("max_bad", max_bad, {.min = 0, .max = 1e6, .synonyms = {"max_errors"}},
          "number of unreadable images that a run passes over, each replaced by the next one of the epoch; one more "
          "ends the run with an error that names them. `braid data` finds them all");

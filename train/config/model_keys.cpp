@@ -101,7 +101,7 @@ void ModelConfig::declare(const Keys& keys) {
   option("hidden", options.hidden, {.min = 1, .max = 1e6, .synonyms = {"hidden_sizes"}}, "sizes of the hidden layers");
   keys("weights", weights, {.path = true, .synonyms = {"pretrained", "finetune", "initial_checkpoint"}},
        "safetensors file to start from, of a run or in torchvision's names and layouts ([export.md](export.md)); if it "
-       "has another number of classes, the classifier starts at random; empty: all random");
+       "has other classes, the classifier starts at random; empty: all random");
 }
 
 }  // namespace braid

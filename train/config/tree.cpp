@@ -36,27 +36,12 @@ class Locator {
   bool lines_;
 };
 
-/// Bytes of the UTF-8 character at the start of the text; 0 if there is none.
-std::size_t character_bytes(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0x80                    ? 1
-                             : lead >= 0xc2 && lead <= 0xdf ? 2
-                             : (lead & 0xf0) == 0xe0        ? 3
-                             : lead >= 0xf0 && lead <= 0xf4 ? 4
-                                                            : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
-  }
-  return length;
-}
-
 /// Characters that yaml-cpp would swallow or misread.
 void check_characters(std::string_view text, const Locator& locate) {
   int line = 0, column = 0;
   bool indenting = true;
   for (std::size_t i = 0; i < text.size(); ++column) {
-    const std::size_t length = character_bytes(text.substr(i));
+    const std::size_t length = utf8_character_bytes(text.substr(i));
     BRAID_CHECK(length > 0, ConfigError, locate(line, column), ": this is not UTF-8 text");
     const auto c = static_cast<unsigned char>(text[i]);
     i += length;

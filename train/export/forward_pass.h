@@ -1,8 +1,9 @@
 #pragma once
 // The forward pass of a model as a graph that is read and not run, and the order of its weights' elements in formats
-// that put channels before pixels.
+// that put channels before pixels, where a flattened image has its features in another order.
 
 #include <map>
+#include <vector>
 
 #include "models/module.h"
 
@@ -20,22 +21,51 @@ class ForwardPass {
   const StepGraph& graph() const { return tape.graph(); }
 };
 
-/// Whether the op gives each element of its first input, changed by itself, the same place in its output.
-bool is_elementwise(const Op& op);
+/// Feature i, of the last axis, is feature order[i] in a format that puts channels before pixels. Empty: they agree.
+using FeatureOrder = std::vector<std::int64_t>;
 
-/// [H,W,C] of the images that a value holds one after the other, as a fully connected layer reads them after a flatten;
-/// else a scalar's shape.
-Shape flattened_image(const StepGraph& graph, ValueId value);
+/// Of the pixels [H,W,C] that a filter holds, or an image once it is flattened.
+FeatureOrder order_of_pixels(const Shape& hwc);
 
-/// The weights that hold pixels, by slot: filters [K,R,S,C], and as [K,H,W,C] those of fully connected layers that read
-/// flattened images.
-std::map<std::int32_t, Shape> weights_of_pixels(const StepGraph& graph);
+/// The order of features behind each flatten, followed through the ops of a forward pass.
+class FeatureOrders {
+ public:
+  /// Throws Error if a weight reads features whose order is not known, or features of two orders.
+  explicit FeatureOrders(const ForwardPass& pass);
 
-/// f32 elements [n,a,b] → [n,b,a], called an array of `shape`.
-Array swap_last_axes(const Array& array, std::int64_t n, std::int64_t a, std::int64_t b, const Shape& shape);
-/// [K,R,S,C], or the same with fewer axes → [K,C,R,S]
-Array channels_first(const Array& array, const Shape& krsc);
-/// [K,C,R,S] → [K,R,S,C], likewise
-Array channels_last(const Array& array, const Shape& krsc);
+  /// Whether the features of a value have another order, or an unknown one.
+  bool differ(ValueId value) const { return unknown(value) || !of(value).empty(); }
+  /// Whether they were lost in an op that is not followed.
+  bool unknown(ValueId value) const { return unknown_[static_cast<std::size_t>(value)]; }
+  /// Of a weight of pixels or of features, by its slot; null if it is another one, which looks the same in both
+  /// formats.
+  const FeatureOrder* of_weight(std::int32_t slot) const;
+
+ private:
+  const FeatureOrder& of(ValueId value) const { return orders_[static_cast<std::size_t>(value)]; }
+  void follow(NodeId node);
+  /// Of an op on images, which may read weights of pixels.
+  void follow_images(NodeId node);
+  /// Of features that an op changes without mixing them.
+  void follow_features(NodeId node, std::size_t first_input);
+  void follow_reshape(NodeId node);
+  void follow_concat(NodeId node);
+  void set(ValueId value, const FeatureOrder& order) { orders_[static_cast<std::size_t>(value)] = order; }
+  void set_unknown(ValueId value) { unknown_[static_cast<std::size_t>(value)] = true; }
+  void set_weight(NodeId node, ValueId weight, const FeatureOrder& order);
+
+  const ForwardPass& pass_;
+  const StepGraph& graph_;
+  std::vector<FeatureOrder> orders_;  // of values
+  std::vector<bool> unknown_;         // likewise
+  std::map<std::int32_t, FeatureOrder> weights_;
+};
+
+/// The shape of such a weight in the other format: [K,R,S,C] → [K,C,R,S], [H,W,C] → [C,H,W]. Others stay.
+Shape channels_first(const Shape& shape);
+/// The same elements, each at its feature's place in the other format.
+Array channels_first(const Array& array, const FeatureOrder& order);
+/// And back, as an array of this shape.
+Array channels_last(const Array& array, const FeatureOrder& order, const Shape& shape);
 
 }  // namespace braid

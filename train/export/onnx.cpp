@@ -130,13 +130,14 @@ std::vector<std::int64_t> sample_extents(const Shape& shape) {
   return extents;
 }
 
-/// The rows of the matrix that averages `in` pixels down or up to `out` (ops/pool.h, AdaptiveAvgPool2d).
-Array averages(std::int64_t in, std::int64_t out) {
-  Array matrix(DType::f32, {out, in});
+/// The rows, or columns, of the matrix that averages `in` pixels down or up to `out` (ops/pool.h, AdaptiveAvgPool2d).
+Array averages(std::int64_t in, std::int64_t out, bool transposed = false) {
+  Array matrix(DType::f32, transposed ? Shape{in, out} : Shape{out, in});
   for (std::int64_t row = 0; row < out; ++row) {
     const std::int64_t begin = row * in / out, end = ((row + 1) * in + out - 1) / out;
     for (std::int64_t i = begin; i < end; ++i) {
-      matrix.as<float>()[static_cast<std::size_t>(row * in + i)] = 1 / static_cast<float>(end - begin);
+      const std::int64_t place = transposed ? i * out + row : row * in + i;
+      matrix.as<float>()[static_cast<std::size_t>(place)] = 1 / static_cast<float>(end - begin);
     }
   }
   return matrix;
@@ -148,11 +149,11 @@ class OnnxWriter {
       : context_(model.context()),
         forward_(model, image),
         graph_(forward_.graph()),
-        pixels_(weights_of_pixels(graph_)),
+        orders_(forward_),
         names_(static_cast<std::size_t>(graph_.value_count())) {
     name_of(forward_.images) = "images";
     for (node_ = 0; node_ < graph_.node_count(); ++node_) translate();
-    check(flattened_image(graph_, logits()).rank() == 0);
+    check(!orders_.differ(logits()));
     nodes_.message(field::node, ProtoMessage()
                                     .text(field::node_input, name_of(logits()))
                                     .text(field::node_output, "logits")
@@ -210,14 +211,12 @@ class OnnxWriter {
     const Value& value = graph_.value(input(i));
     check(value.slot >= 0);
     const Parameter& parameter = context_.parameter(value.slot);
-    const auto found = pixels_.find(value.slot);
-    const Shape order = found == pixels_.end() ? Shape{} : found->second;
-    const Shape& own = parameter.shape();
+    const FeatureOrder* order = orders_.of_weight(value.slot);
     initializers_.push_back({.name = parameter.name(),
-                             .shape = own.rank() == 4 ? Shape{own[0], own[3], own[1], own[2]} : own,
+                             .shape = order != nullptr ? channels_first(parameter.shape()) : parameter.shape(),
                              .elements = [this, &parameter, order] {
                                const Array array = context_.read(parameter);
-                               return order.rank() == 0 ? array : channels_first(array, order);
+                               return order != nullptr ? channels_first(array, *order) : array;
                              }});
     return name = parameter.name();
   }
@@ -273,11 +272,7 @@ class OnnxWriter {
   }
 
   void translate() {
-    // Channels come before pixels in ONNX, so images flattened there have another order of elements.
-    const bool any_order = is_elementwise(*graph_.node(node_).op) || as<ops::Linear>() != nullptr;
-    for (std::size_t i = 0; i < input_count() && !any_order; ++i) {
-      check(flattened_image(graph_, input(i)).rank() == 0);
-    }
+    check(!orders_.unknown(graph_.output(node_, 0)));
     std::string& y = name_of(graph_.output(node_, 0));
     if (const auto* conv = as<ops::Conv2d>()) {
       y = convolution(conv->attributes());
@@ -377,8 +372,7 @@ class OnnxWriter {
     std::string image = operand(0);
     if (y[1] != x[1]) image = emit("MatMul", {constant(averages(x[1], y[1])), image});
     if (y[2] == x[2]) return image;
-    const Array columns = swap_last_axes(averages(x[2], y[2]), 1, y[2], x[2], {x[2], y[2]});
-    return emit("MatMul", {image, constant(columns)});
+    return emit("MatMul", {image, constant(averages(x[2], y[2], true))});
   }
 
   /// A node for each instruction, or a few.
@@ -492,7 +486,7 @@ class OnnxWriter {
   Context& context_;
   ForwardPass forward_;
   const StepGraph& graph_;
-  const std::map<std::int32_t, Shape> pixels_;
+  const FeatureOrders orders_;
   Names names_;  // of values
   NodeId node_ = 0;
   std::map<std::string, int> uses_;  // of names of nodes

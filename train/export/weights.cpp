@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "core/json.h"
 #include "core/suggestion.h"
 #include "core/text.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_images.h"
 #include "train/export/forward_pass.h"
 
 namespace braid {
@@ -13,8 +15,6 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kCounter = "num_batches_tracked", kVariance = "running_var";
-
-Shape torch_shape(const Shape& own) { return own.rank() == 4 ? Shape{own[0], own[3], own[1], own[2]} : own; }
 
 /// The tensors whose first extent is the number of classes: those of the layers that compute the logits.
 std::set<std::int32_t> classifier_slots(const ForwardPass& pass) {
@@ -41,11 +41,13 @@ class WeightReader {
       : file_(path),
         model_(model),
         pass_(model, image, true),
-        pixels_(weights_of_pixels(pass_.graph())),
+        orders_(pass_),
         own_(file_.metadata().contains("layout")) {}
 
-  std::string read() {
+  std::string read(const std::vector<std::string>& classes) {
     const std::set<std::int32_t> classifiers = classifier_slots(pass_);
+    const std::string of_file = classes_in(file_);
+    const bool same_names = classes.empty() || of_file.empty() || of_file == Json(classes).dump();
     std::vector<std::pair<Parameter*, Array>> values;
     std::vector<std::string> kept;
     std::set<std::string> names;
@@ -53,13 +55,14 @@ class WeightReader {
       names.insert(tensor->name());
       check(file_.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
       const Array value = file_.array(trained_name(file_, tensor->name()));
-      const Shape& expected = own_ ? tensor->shape() : torch_shape(tensor->shape());
-      if (value.dtype() == DType::f32 && value.shape() == expected) {
-        const auto found = pixels_.find(tensor->slot());
-        values.emplace_back(tensor, own_ || found == pixels_.end() ? value : channels_last(value, found->second));
+      const FeatureOrder* order = own_ ? nullptr : orders_.of_weight(tensor->slot());
+      const Shape expected = order != nullptr ? channels_first(tensor->shape()) : tensor->shape();
+      const bool of_classes = classifiers.contains(tensor->slot());
+      if (value.dtype() == DType::f32 && value.shape() == expected && (same_names || !of_classes)) {
+        values.emplace_back(tensor, order != nullptr ? channels_last(value, *order, tensor->shape()) : value);
         continue;
       }
-      const bool other_classes = classifiers.contains(tensor->slot()) && value.shape().rank() == expected.rank() &&
+      const bool other_classes = of_classes && value.shape().rank() == expected.rank() &&
                                  std::ranges::equal(value.shape().extents().subspan(1), expected.extents().subspan(1));
       check(other_classes && value.dtype() == DType::f32, "tensor '", tensor->name(), "': expected f32 ", expected,
             ", found ", value.dtype(), ' ', value.shape());
@@ -76,7 +79,8 @@ class WeightReader {
     for (const auto& [tensor, value] : values) model_.context().write(*tensor, value);
     std::string report = message("starts from the weights in ", file_.path());
     if (!kept.empty()) {
-      report += message("; ", comma_list(kept), " at random, as the file has ", plural(classes_, "class", "es"));
+      report += message("; ", comma_list(kept), " at random, as the file has ",
+                        same_names ? plural(classes_, "class", "es") : "the classes " + shortened(of_file, 300));
     }
     if (auxiliary > 0) report += message("; leaves out ", plural(auxiliary, "tensor"), " of auxiliary classifiers");
     return report;
@@ -91,7 +95,7 @@ class WeightReader {
   SafeTensors file_;
   Module& model_;
   ForwardPass pass_;
-  std::map<std::int32_t, Shape> pixels_;
+  FeatureOrders orders_;
   bool own_;  // whether it is in Braid's layouts
   std::int64_t classes_ = 0;
 };
@@ -100,13 +104,13 @@ class WeightReader {
 
 void export_weights(const std::filesystem::path& path, Module& model, const Shape& image) {
   const ForwardPass pass(model, image, true);
-  const std::map<std::int32_t, Shape> pixels = weights_of_pixels(pass.graph());
+  const FeatureOrders orders(pass);
   std::vector<NamedArray> tensors;
   for (const Parameter* tensor : model.tensors()) {
     const std::string& name = tensor->name();
     const Array value = model.context().read(*tensor);
-    const auto found = pixels.find(tensor->slot());
-    tensors.push_back({name, found == pixels.end() ? value : channels_first(value, found->second)});
+    const FeatureOrder* order = orders.of_weight(tensor->slot());
+    tensors.push_back({name, order != nullptr ? channels_first(value, *order) : value});
     if (!name.ends_with(kVariance)) continue;
     // A zero of f64 has the bytes of a zero of int64.
     const std::string counter = name.substr(0, name.size() - kVariance.size()).append(kCounter);
@@ -115,8 +119,9 @@ void export_weights(const std::filesystem::path& path, Module& model, const Shap
   write_safetensors(path, tensors, {{"format", "pt"}});
 }
 
-std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image) {
-  return WeightReader(path, model, image).read();
+std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image,
+                         const std::vector<std::string>& classes) {
+  return WeightReader(path, model, image).read(classes);
 }
 
 }  // namespace braid

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "models/module.h"
 
@@ -11,12 +12,14 @@ namespace braid {
 
 /// Writes the network's tensors as a safetensors file whose content torchvision's load_state_dict accepts if it has the
 /// network. `image` [H,W,C] is what the network takes. Waits for the running step. The file appears atomically. Throws
-/// Error if it cannot be written.
+/// Error if it cannot be written, or if a weight reads a flattened image whose features cannot be followed.
 void export_weights(const std::filesystem::path& path, Module& model, const Shape& image);
 
 /// Reads the network's tensors from such a file, or from a model file of a run. If the file has another number of
-/// classes, the classifiers stay as they are; it may have auxiliary classifiers that the network lacks. Returns a line
-/// that says what was read. Otherwise throws DataError, which names the file and the problem, and changes no tensor.
-std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image);
+/// classes, or says that they are not `classes`, the names of the network's, the classifiers stay as they are; it may
+/// have auxiliary classifiers that the network lacks. Returns a line that says what was read. Otherwise throws
+/// DataError, which names the file and the problem, and changes no tensor.
+std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image,
+                         const std::vector<std::string>& classes = {});
 
 }  // namespace braid

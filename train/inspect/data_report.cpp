@@ -37,12 +37,16 @@ std::string sizes_text(const DatasetScan& scan) {
   return sizes.size() > kShown ? message(text, " and ", plural(sizes.size() - kShown, "other size")) : text;
 }
 
-std::string part_text(const DataReport::Part& part) {
+std::string part_text(const DataReport::Part& part, bool paints) {
   const DatasetScan& scan = part.scan;
   std::string text = message('\n', part.name, " images\n  sizes  ", sizes_text(scan), "\n  mean   ",
                              numbers(scan.mean()), "\n  std    ", numbers(scan.deviation()), '\n');
   if (scan.deep > 0) {
     text += message("  ", plural(scan.deep, "image"), " of 16 bits per channel: the upper 8 are used\n");
+  }
+  if (scan.with_alpha > 0) {
+    text += message("  ", plural(scan.with_alpha, "image"), " with alpha: ",
+                    paints ? "painted over data.background\n" : "it is dropped, unless data.background is set\n");
   }
   if (!scan.bad.empty()) text += message("  ", plural(scan.bad.size(), "image"), " cannot be read:\n");
   for (const auto& [sample, why] : scan.bad) text += message("    ", why, '\n');
@@ -55,6 +59,7 @@ DataReport inspect_data(const TrainConfig& config, int threads) {
   DatasetPool datasets;
   DataReport report;
   report.name = config.name;
+  report.paints = !config.data.background.empty();
   for (const Split split : {Split::train, Split::test}) {
     const auto dataset = datasets.get(config, split);
     report.dataset = dataset->name();
@@ -78,7 +83,7 @@ std::string to_text(const DataReport& report) {
   for (const auto& part : report.parts) total.push_back(std::to_string(part.images));
   std::string text = message(report.dataset, ", ", plural(report.classes.size(), "class", "es"), ", batches of images ",
                              report.image_shape, "\n\n", text_table(cells, "lrr"));
-  for (const auto& part : report.parts) text += part_text(part);
+  for (const auto& part : report.parts) text += part_text(part, report.paints);
   return text;
 }
 
@@ -91,8 +96,13 @@ std::string to_json(const DataReport& report) {
     Json sizes = Json::object(), unreadable = Json::array();
     for (const auto& [size, count] : part.scan.sizes) sizes[size_text(size)] = count;
     for (const auto& [sample, why] : part.scan.bad) unreadable.push_back(why);
-    json[part.name] = {{"images", part.images},    {"per_class", part.scan.per_class}, {"sizes", sizes},
-                       {"mean", part.scan.mean()}, {"std", part.scan.deviation()},     {"sixteen_bits", part.scan.deep},
+    json[part.name] = {{"images", part.images},
+                       {"per_class", part.scan.per_class},
+                       {"sizes", sizes},
+                       {"mean", part.scan.mean()},
+                       {"std", part.scan.deviation()},
+                       {"sixteen_bits", part.scan.deep},
+                       {"with_alpha", part.scan.with_alpha},
                        {"unreadable", unreadable}};
   }
   return json.dump() + '\n';

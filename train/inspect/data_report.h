@@ -18,6 +18,7 @@ struct DataReport {
   std::string dataset;
   Shape image_shape;
   std::vector<std::string> classes;
+  bool paints = false;  ///< transparent pixels, in the colour of data.background
   std::vector<Part> parts;
 };
 

@@ -8,8 +8,9 @@
 
 #include "data/image_file.h"
 #include "models/inference.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_images.h"
 #include "train/run/factories.h"
-#include "train/run/predictor.h"
 
 namespace braid {
 
@@ -78,7 +79,9 @@ TestImages look_at_test_images(TrainConfig config, const std::filesystem::path& 
   const auto dataset = datasets.get(config, Split::test);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
-  load_model(model_file, session, *model, *dataset);
+  const SafeTensors file(model_file);
+  check_classes(file, *dataset);
+  load_trained(file, session, model->tensors());
   Inference inference(*model);
   Loader loader(dataset, loader_options(config, Split::test));
   TestImages result;

@@ -26,7 +26,9 @@ std::string key_of(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const char* part = split == Split::train ? "train" : "test";
   if (data.has_files()) {
-    return message(data.name, ' ', part, ' ', data.image_size, ' ', data.channels, ' ', data.classes, ' ',
+    std::string background;
+    for (const double level : data.background) background += message(level, ' ');
+    return message(data.name, ' ', part, ' ', background, data.image_size, ' ', data.channels, ' ', data.classes, ' ',
                    data.test_share, ' ', data.split_seed, ' ', data.root, '\n', data.file, '\n', data.test_file);
   }
   if (!data.is_synthetic()) return message(data.name, ' ', part, ' ', data.root);
@@ -36,6 +38,7 @@ std::string key_of(const TrainConfig& config, Split split) {
 
 ImageFilesOptions files_options(const DataConfig& data) {
   return {.image_shape = {data.image_size, data.image_size, data.channels},
+          .background = data.background,
           .test_share = data.test_share,
           .split_seed = data.split_seed};
 }
@@ -164,7 +167,7 @@ void join_ranks(RunConfig& config) {
     communicator = make_communicator(launch, rank_device(session.device, launch), session.parallel.timeout);
   for (JobConfig& job : config.jobs) {
     job.training.session.parallel.communicator = communicator;
-    check(job.training.session.parallel);
+    check_parallel(job.training.session.parallel);
   }
 }
 

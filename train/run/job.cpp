@@ -9,7 +9,7 @@
 #include "core/text_table.h"
 #include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/predictor.h"
+#include "train/checkpoint/training_images.h"
 #include "train/units.h"
 
 namespace braid {
@@ -229,7 +229,8 @@ void Job::save(RunFolder& folder) {
   Checkpoint state = checkpoint(folder);
   std::map<std::string, Array> copies;
   for (const NamedArray& tensor : state.tensors) copies[tensor.name] = tensor.value;
-  Checkpoint model{.step = result_.steps, .tensors = {}, .metadata = model_metadata(*train_set_)};
+  Checkpoint model{
+      .step = result_.steps, .tensors = {}, .metadata = model_metadata(config_.data, *train_set_, *test_set_)};
   for (const Parameter* tensor : learner_.model().tensors()) {
     const auto average = copies.find(message(kTrainingPrefix, WeightAverage::kPrefix, tensor->name()));
     model.tensors.push_back({tensor->name(), average != copies.end() ? average->second : copies.at(tensor->name())});

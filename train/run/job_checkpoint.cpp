@@ -5,9 +5,9 @@
 #include "core/text.h"
 #include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_images.h"
 #include "train/export/weights.h"
 #include "train/run/job.h"
-#include "train/run/predictor.h"
 
 namespace braid {
 
@@ -59,7 +59,8 @@ std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t 
     return metrics_bytes;
   }
   if (!config_.model.weights.empty()) {
-    progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape()));
+    progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape(),
+                                     train_set_->class_names()));
   }
   return 0;
 }
@@ -69,8 +70,9 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
 }
 
 Checkpoint Job::checkpoint(const RunFolder& folder) {
-  Checkpoint checkpoint{
-      .step = result_.steps, .tensors = checkpoint_tensors(), .metadata = model_metadata(*train_set_)};
+  Checkpoint checkpoint{.step = result_.steps,
+                        .tensors = checkpoint_tensors(),
+                        .metadata = model_metadata(config_.data, *train_set_, *test_set_)};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
   checkpoint.metadata[kState] = Json{
       {"step", result_.steps},
@@ -97,6 +99,8 @@ std::uint64_t Job::restore(const SafeTensors& file) {
   const auto text = file.metadata().find(kState);
   BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
   check_classes(file, *train_set_);
+  const std::string problem = other_test_set(file, *test_set_);
+  BRAID_CHECK(problem.empty(), DataError, problem, ": train a new run");
   try {
     const Json parsed = parse_json(text->second);
     return restore({parsed, kState}, file);

@@ -12,9 +12,10 @@
 #include "core/text_table.h"
 #include "runtime/agreement.h"
 #include "runtime/trace.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_images.h"
 #include "train/run/balance.h"
 #include "train/run/interrupt.h"
-#include "train/run/predictor.h"
 #include "train/units.h"
 
 namespace braid {
@@ -491,14 +492,19 @@ void check_finite(Session& session, std::span<Parameter* const> tensors, const s
 
 }  // namespace
 
-Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint) {
+Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint,
+                               const std::function<void(const std::string&)>& warn) {
   DatasetPool datasets;
   compute_normalization(config, datasets);
   const auto dataset = datasets.get(config, Split::test);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
   const auto tensors = model->tensors();
-  load_model(checkpoint, session, *model, *dataset);
+  const SafeTensors file(checkpoint);
+  check_classes(file, *dataset);
+  load_trained(file, session, tensors);
+  const std::string other_images = other_test_set(file, *dataset);
+  if (warn && !other_images.empty()) warn(other_images);
   check_finite(session, tensors, checkpoint);
   Loader loader(dataset, loader_options(config, Split::test));
   Inference inference(*model);

@@ -121,8 +121,10 @@ class Trainer {
   int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 
-/// Evaluates a checkpoint on the test set of the config. Throws DataError if it does not fit the config's model or if a
-/// tensor is not finite, Error if the loss is not finite.
-Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint);
+/// Evaluates a checkpoint on the test set of the config. Calls `warn` if that is not the test set of its training.
+/// Throws DataError if it does not fit the config's model or classes, or if a tensor is not finite, Error if the loss
+/// is not finite.
+Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint,
+                               const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace braid

@@ -1,0 +1,36 @@
+#pragma once
+// What a model's file says about the images that the model was trained on. Predictions and exports need no data set.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "train/checkpoint/safetensors.h"
+#include "train/config/config.h"
+
+namespace braid {
+
+struct TrainingImages {
+  std::vector<std::string> classes;  ///< their names
+  Shape image_shape;                 ///< [H,W,C]
+  std::vector<double> mean, std;     ///< of each channel, on the scale 0 to 1; empty: 0 and 1
+};
+
+/// The metadata of a model's file: the layouts of tensors, what read_training_images() reads, and what tells the test
+/// set from others.
+std::map<std::string, std::string> model_metadata(const DataConfig& data, const ImageDataset& training,
+                                                  const ImageDataset& test);
+/// Throws DataError if 'braid train' has not saved the file, or its metadata is damaged. Mean and deviation are those
+/// of `data` if the file has none.
+TrainingImages read_training_images(const SafeTensors& file, const DataConfig& data);
+
+/// The names of the classes that the file's model tells apart, as JSON; empty if the file does not say.
+std::string classes_in(const SafeTensors& file);
+/// Throws DataError if the file's model has other classes than the dataset, by name and order: its labels mean others.
+void check_classes(const SafeTensors& file, const ImageDataset& dataset);
+/// A sentence if the model was tested on other images than these while it was trained: some of these may be among those
+/// that it was trained on. Empty if not, or if the file does not say.
+std::string other_test_set(const SafeTensors& file, const ImageDataset& test);
+
+}  // namespace braid

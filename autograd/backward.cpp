@@ -21,7 +21,7 @@ class BackwardPass final : public GradientContext {
 
   void run(ValueId loss) {
     const ValueDesc desc = graph().value(loss).desc;
-    contribute(loss, emit(std::make_shared<ops::Fill>(desc, 1.0), {}));
+    contribute(loss, record(std::make_shared<ops::Fill>(desc, 1.0), {}));
     // Ends early where everything that is left was recorded for other losses.
     for (NodeId id = last_ - 1; id >= 0 && pending_ > 0; --id) {
       tape_.layer_ = tape_.layers_[static_cast<std::size_t>(id)];
@@ -37,8 +37,8 @@ class BackwardPass final : public GradientContext {
   ValueDesc desc(ValueId value) const override { return graph().value(value).desc; }
   ValueId output_gradient(int i) const override { return output_gradients_[static_cast<std::size_t>(i)]; }
   bool needs(int i) const override { return is_needed(input(i)); }
-  using GradientContext::emit;
-  ValueId emit(OpPtr op, std::span<const ValueId> inputs) override {
+  using GradientContext::record;
+  ValueId record(OpPtr op, std::span<const ValueId> inputs) override {
     return tape_.record(std::move(op), inputs, ValueKind::gradient);
   }
   void set_input_gradient(int i, ValueId gradient) override { contribute(input(i), gradient); }
@@ -90,14 +90,14 @@ class BackwardPass final : public GradientContext {
     }
     if (slices) return sum_of_slices(terms, begins, graph().value(value).desc.shape);
     if (terms.size() <= 1) return terms.empty() ? kNoValue : terms[0];
-    return emit(std::make_shared<ops::Sum>(), terms);
+    return record(std::make_shared<ops::Sum>(), terms);
   }
 
   ValueId sum_of_slices(const std::vector<ValueId>& terms, const std::vector<std::int64_t>& begins,
                         const Shape& shape) {
     const std::int64_t count = shape[shape.rank() - 1];
-    if (terms.size() == 1) return emit(std::make_shared<ops::ChannelSlice>(begins[0], count), terms);
-    return emit(std::make_shared<ops::SliceSum>(begins, count), terms);
+    if (terms.size() == 1) return record(std::make_shared<ops::ChannelSlice>(begins[0], count), terms);
+    return record(std::make_shared<ops::SliceSum>(begins, count), terms);
   }
 
   void differentiate(NodeId id) {
@@ -138,13 +138,13 @@ class BackwardPass final : public GradientContext {
       ValueId gradient = gradient_of(id), earlier = tape_.gradient(parameter);
       if (earlier != kNoValue) {
         const DType dtype = desc(earlier).dtype == desc(gradient).dtype ? desc(gradient).dtype : parameter.desc().dtype;
-        gradient = emit(std::make_shared<ops::Sum>(), {as(earlier, dtype), as(gradient, dtype)});
+        gradient = record(std::make_shared<ops::Sum>(), {as(earlier, dtype), as(gradient, dtype)});
       }
       tape_.set_gradient(parameter, gradient, of);
     }
   }
   ValueId as(ValueId value, DType dtype) {
-    return desc(value).dtype == dtype ? value : emit(std::make_shared<ops::Cast>(dtype), {value});
+    return desc(value).dtype == dtype ? value : record(std::make_shared<ops::Cast>(dtype), {value});
   }
 
   Tape& tape_;
@@ -196,7 +196,6 @@ void backward_to(Tape& tape, ValueId loss, std::span<const ValueId> targets) {
 
 void Tape::backward(ValueId loss, std::vector<bool> needed) {
   const Guard guard(*this);
-  const NoGrad no_grad(*this);
   Transaction transaction(*this);
   BackwardPass(*this, std::move(needed)).run(loss);
   transaction.commit();
@@ -222,6 +221,7 @@ void backward(const Tensor& loss, std::span<const Tensor> tensors) {
 
 void backward(const Tensor& loss, std::span<Parameter* const> parameters) {
   Tape& tape = checked_tape(loss);
+  check_not_null("backward", parameters);
   std::vector<bool> wanted(tape.context().parameters().size());
   for (const Parameter* parameter : parameters) {
     BRAID_CHECK(tape.context().owns(*parameter), Error, "[backward] the parameter '", parameter->name(),

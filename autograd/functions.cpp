@@ -21,6 +21,7 @@
 namespace braid {
 
 Tensor apply_op(OpPtr op, std::span<const Tensor> inputs) {
+  BRAID_CHECK(op != nullptr, Error, "[apply_op] expected an op, got a null pointer");
   BRAID_CHECK(!inputs.empty(), ShapeError, "[", op->name(), "] expected at least one input");
   Tape& tape = inputs[0].tape();
   std::vector<ValueId> ids;
@@ -55,7 +56,7 @@ void assign(Parameter& parameter, const Tensor& value) {
               parameter.name(), "' is ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(), ' ',
               value.shape());
   const ValueId before = tape.record_parameter(parameter);
-  const ValueId coefficients = tape.record_input(Array::from<float>({0, 1}, {2}));
+  const ValueId coefficients = tape.record_input(Array::from<double>({0, 1}, {2}));
   tape.record(std::make_shared<ops::Blend>(), std::array{coefficients, before, value.id()});
 }
 
@@ -83,11 +84,11 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const ConvTranspose2dO
                          std::int64_t added, std::int64_t spread) {
     return (x_extent - 1) * step - 2 * cut + spread * (taps - 1) + added + 1;
   };
+  const ops::Conv2d conv({.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
   const std::int64_t h = extent(in[1], filter[1], stride.h, padding.h, output_padding.h, dilation.h);
   const std::int64_t w_extent = extent(in[2], filter[2], stride.w, padding.w, output_padding.w, dilation.w);
   BRAID_CHECK(h >= 1 && w_extent >= 1, ShapeError, "[conv_transpose2d] the padding ", padding,
               " leaves no pixel of the output (input is ", in, ", filter ", filter, ")");
-  const ops::Conv2d conv({.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
   return apply_op(
       std::make_shared<ops::Conv2dBackwardData>(conv.attributes(), Shape{in[0], h, w_extent, filter[3] * groups}),
       {x, w});
@@ -263,7 +264,8 @@ std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> sizes, 
   std::vector<Tensor> parts;
   std::int64_t begin = 0;
   for (const std::int64_t size : sizes) {
-    BRAID_CHECK(size >= 0, ShapeError, "[split] expected sizes of at least 0, got ", size);
+    BRAID_CHECK(size >= 0 && size <= Shape::kMaxExtent, ShapeError, "[split] expected sizes from 0 to ",
+                Shape::kMaxExtent, ", got ", size);
     parts.push_back(slice(x, axis, begin, begin + size));
     begin += size;
   }
@@ -274,8 +276,9 @@ std::vector<Tensor> split(const Tensor& x, std::span<const std::int64_t> sizes, 
 
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int axis) {
   const std::int64_t extent = x.shape()[axis_of("chunk", x, axis)];
-  BRAID_CHECK(count >= 1 && extent % count == 0, ShapeError, "[chunk] ", extent, " elements do not divide into ", count,
-              " equal parts (input is ", x.shape(), ", axis ", axis, ")");
+  constexpr std::int64_t kMost = 1 << 22;
+  BRAID_CHECK(count >= 1 && count <= kMost && extent % count == 0, ShapeError, "[chunk] ", extent,
+              " elements do not divide into ", count, " equal parts (input is ", x.shape(), ", axis ", axis, ")");
   return split(x, std::vector(static_cast<std::size_t>(count), extent / count), axis);
 }
 
@@ -283,7 +286,12 @@ Tensor pad(const Tensor& x, std::span<const Padding> paddings, double value) {
   BRAID_CHECK(std::ssize(paddings) == x.shape().rank(), ShapeError, "[pad] expected paddings for ", x.shape().rank(),
               " axes (input is ", x.shape(), "), got ", paddings.size());
   std::vector<std::int64_t> begin, extents = extents_of(x);
+  constexpr std::int64_t kMost = Shape::kMaxExtent;
   for (std::size_t i = 0; i < extents.size(); ++i) {
+    for (const std::int64_t padding : {paddings[i].before, paddings[i].after}) {
+      BRAID_CHECK(padding >= -kMost && padding <= kMost, ShapeError, "[pad] expected paddings of at most ", kMost,
+                  ", got ", padding);
+    }
     begin.push_back(-paddings[i].before);
     extents[i] += paddings[i].before + paddings[i].after;
   }
@@ -368,6 +376,18 @@ Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return apply_op(std::make_shared<ops::Reshape>(shape), {x}); }
+
+Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> extents) {
+  if (std::ranges::find(extents, -1) == extents.end()) return reshape(x, Shape(extents));
+  std::vector<std::int64_t> list(extents);
+  std::int64_t& open = *std::ranges::find(list, -1);
+  open = 1;
+  const std::int64_t others = Shape(list).size(), size = x.shape().size();
+  BRAID_CHECK(others > 0 && size % others == 0, ShapeError, "[reshape] expected extents that divide ", size,
+              " elements (input is ", x.shape(), "), got ", others, " without the one that is -1");
+  open = size / others;
+  return reshape(x, Shape(list));
+}
 
 Tensor flatten(const Tensor& x) {
   const Shape shape = x.shape();

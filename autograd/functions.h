@@ -112,6 +112,8 @@ inline Tensor concat(std::initializer_list<Tensor> inputs, int axis = -1) {
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
 /// The same elements in another shape; no copy.
 Tensor reshape(const Tensor& x, const Shape& shape);
+/// One of the extents may be -1: whatever is left, as in PyTorch.
+Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> extents);
 /// [N,...] → [N,rest]
 Tensor flatten(const Tensor& x);
 

@@ -99,9 +99,11 @@ void Tape::start_step(ValueReader* reader) {
   inputs_.clear();
 }
 
-void Tape::undo() {
-  for (auto call = undo_.rbegin(); call != undo_.rend(); ++call) (*call)();
-  undo_.clear();
+void Tape::Undo::operator()() {
+  while (!calls_.empty()) {
+    calls_.back()();
+    calls_.pop_back();
+  }
 }
 
 std::size_t Tape::slot_of(const Parameter& parameter) const {
@@ -272,7 +274,6 @@ ValueId Tape::gradient(ValueId value) {
   BRAID_CHECK(!closed_, Error,
               "[gradient] this step has run: the gradients of several losses are added when gradient() "
               "is called, so call it before step.run()");
-  const NoGrad no_grad(*this);
   return record(std::make_shared<ops::Sum>(), terms, ValueKind::gradient);
 }
 

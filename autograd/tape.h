@@ -78,10 +78,18 @@ class Tape {
   void set_reader(ValueReader* reader) { reader_ = reader; }
   /// From here on nothing can be recorded: the step runs.
   void close() { closed_ = true; }
-  /// For what recording changes on the host: what is to be called if the step never runs, the last one first.
-  void undo_unless_run(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
-  void note_run() { undo_.clear(); }
-  void undo();
+  /// Calls that take back what recording a step has changed on the host, the last one first.
+  class Undo {
+   public:
+    void add(std::function<void()> call) { calls_.push_back(std::move(call)); }
+    bool empty() const { return calls_.empty(); }
+    void operator()();
+
+   private:
+    std::vector<std::function<void()>> calls_;
+  };
+  /// For a step that never runs, or fails.
+  Undo& undo() { return undo_; }
   bool closed() const { return closed_; }
 
   Context& context() const { return context_; }
@@ -193,7 +201,7 @@ class Tape {
   bool differentiated_ = false;                               // by a backward() of this step
   std::vector<StepNumber> step_numbers_;
   std::vector<std::pair<ValueId, Array>> inputs_;
-  std::vector<std::function<void()>> undo_;
+  Undo undo_;
 };
 
 /// While it lives, ops on the current tape record no gradient.
@@ -215,8 +223,10 @@ class NoGrad {
 
 /// Records the gradients of a scalar loss with respect to all that it depends on and that requires one: trainable
 /// parameters, and inputs with Tensor::require_gradient. Contributions to one gradient are added in a fixed order.
-/// Called for several losses, the gradients of shared parameters add up. Throws ShapeError if the loss is not a single
-/// element, Error if it depends on nothing that requires a gradient; then nothing is recorded.
+/// Called for several losses, the gradients of shared parameters add up. A loss may contain gradients of an earlier
+/// backward(), as a penalty of their norm does: they are differentiated too, with respect to the same. Throws
+/// ShapeError if the loss is not a single element, Error if it depends on nothing that requires a gradient; then
+/// nothing is recorded.
 void backward(const Tensor& loss);
 /// The same, with respect to these parameters alone: nothing is computed that only others would need. Parameters that
 /// the loss does not depend on get no gradient; Error if it depends on none of them.

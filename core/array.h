@@ -15,7 +15,7 @@ namespace braid {
 class Array {
  public:
   Array() = default;
-  /// Elements are zero.
+  /// Elements are zero. Throws OutOfMemory if there is no room for them.
   Array(DType dtype, const Shape& shape);
 
   /// Throws ShapeError unless the shape holds as many elements as given.

@@ -38,7 +38,7 @@ struct CollectiveCall {
   }
 
   /// Throws Error if no number of ranks could make this call.
-  void check(int size) const {
+  void validate(int size) const {
     BRAID_CHECK(count >= 0, Error, "[communicator] ", text(), ": expected a count of at least 0");
     BRAID_CHECK(kind != Kind::broadcast || (root >= 0 && root < size), Error, "[communicator] ", text(), ": there ",
                 size == 1 ? "is 1 rank" : message("are ", size, " ranks"));

@@ -43,7 +43,7 @@ class LoneRank final : public Communicator {
 
  private:
   void check(const CollectiveCall& call) const {
-    call.check(1);
+    call.validate(1);
     failure_.check();
   }
   static void copy(void* target, const void* source, std::int64_t bytes) {

@@ -145,14 +145,14 @@ class GradientContext {
   /// Whether the gradient with respect to input i is needed. Rules skip the others.
   virtual bool needs(int i) const = 0;
   /// Records a node and returns its first output; further outputs follow with consecutive ids.
-  virtual ValueId emit(OpPtr op, std::span<const ValueId> inputs) = 0;
+  virtual ValueId record(OpPtr op, std::span<const ValueId> inputs) = 0;
   virtual void set_input_gradient(int i, ValueId gradient) = 0;
   /// The same for a gradient that is part of a wider value: its channels (last axis) from `first` on, as many as input
   /// i has.
   virtual void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) = 0;
 
-  ValueId emit(OpPtr op, std::initializer_list<ValueId> inputs) {
-    return emit(std::move(op), std::span(inputs.begin(), inputs.size()));
+  ValueId record(OpPtr op, std::initializer_list<ValueId> inputs) {
+    return record(std::move(op), std::span(inputs.begin(), inputs.size()));
   }
 };
 

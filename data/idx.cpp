@@ -1,6 +1,5 @@
 #include "data/idx.h"
 
-#include <limits>
 #include <utility>
 
 #include "core/text.h"
@@ -9,7 +8,6 @@ namespace braid {
 namespace {
 
 constexpr int kUnsignedByte = 0x08;
-constexpr std::int64_t kMaxValues = std::numeric_limits<std::int64_t>::max() / 2;  // leaves room for the header
 
 std::int64_t big_endian(const std::uint8_t* bytes) {
   return std::int64_t{bytes[0]} << 24 | std::int64_t{bytes[1]} << 16 | std::int64_t{bytes[2]} << 8 | bytes[3];
@@ -32,13 +30,14 @@ Idx parse_idx(std::vector<std::uint8_t> content, const std::string& name) {
               header, " bytes for ", plural(rank, "dimension"));
 
   std::vector<std::int64_t> extents;
-  std::int64_t values = 1;
+  std::int64_t values = 1, product = 1;  // the product without zeros
   for (std::size_t byte = 4; byte < header; byte += 4) {
     const std::int64_t extent = big_endian(&content[byte]);
-    BRAID_CHECK(extent == 0 || values <= kMaxValues / extent, DataError, name, ": byte ", byte, ": dimension ", extent,
-                " makes more elements than any file can hold");
+    BRAID_CHECK(extent == 0 || product <= Shape::kMaxSize / extent, DataError, name, ": byte ", byte, ": dimension ",
+                extent, " makes more elements than any file can hold");
     extents.push_back(extent);
     values *= extent;
+    if (extent > 0) product *= extent;
   }
   const Shape shape(extents);
   const std::size_t expected = header + static_cast<std::size_t>(values);

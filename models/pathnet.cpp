@@ -94,7 +94,7 @@ int PathNet::add_task(std::string_view name, std::int64_t classes) {
   return static_cast<int>(last_layers_.size()) - 1;
 }
 
-void PathNet::check(const Genotype& path) const {
+void PathNet::check_path(const Genotype& path) const {
   check_grid(path, options_.grid);
   for (std::size_t layer = 0; layer < path.layers.size(); ++layer) {
     for (const int module : path.layers[layer]) {
@@ -105,7 +105,7 @@ void PathNet::check(const Genotype& path) const {
 }
 
 Tensor PathNet::forward(const Tensor& x, const Genotype& path, int task) {
-  check(path);
+  check_path(path);
   BRAID_CHECK(task >= 0 && task < static_cast<int>(last_layers_.size()), Error, "[pathnet] there is no task ", task,
               ": there are ", last_layers_.size());
   const bool linear = options_.form == PathNetOptions::Form::linear;
@@ -122,7 +122,7 @@ Tensor PathNet::forward(const Tensor& x, const Genotype& path, int task) {
 }
 
 void PathNet::use(const Genotype& path, int task) {
-  check(path);
+  check_path(path);
   path_ = path;
   task_ = task;
 }
@@ -132,12 +132,12 @@ PathModule& PathNet::module(int layer, int module) const {
 }
 
 void PathNet::keep_active(const Genotype& path) {
-  check(path);
+  check_path(path);
   always_ = path;
 }
 
 void PathNet::freeze(const Genotype& path) {
-  check(path);
+  check_path(path);
   for (int layer = 0; layer < options_.grid.layers; ++layer) {
     for (const int i : path.modules(layer)) module(layer, i).freeze();
   }

@@ -1,10 +1,14 @@
 #include "ops/batch_norm.h"
 
 #include <array>
+#include <numeric>
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
 #include "ops/elementwise.h"
+#include "ops/expression.h"
+#include "ops/linear.h"
+#include "ops/normalization_gradient.h"
 
 namespace braid::ops {
 
@@ -53,7 +57,7 @@ void BatchNorm::gradient(GradientContext& context) const {
   const ValueId dy = context.output_gradient(0);
   std::vector<ValueId> inputs{dy, context.input(0), context.input(1), context.output(1), context.output(2)};
   if (activates(attributes_)) inputs.push_back(attributes_.add ? context.output(0) : context.input(2));
-  const ValueId dx = context.emit(std::make_shared<BatchNormBackward>(attributes()), inputs);
+  const ValueId dx = context.record(std::make_shared<BatchNormBackward>(attributes()), inputs);
   for (int i = 0; i < 3; ++i) {
     if (context.needs(i)) context.set_input_gradient(i, dx + i);
   }
@@ -72,19 +76,29 @@ void BatchNormInference::infer(std::span<const ValueDesc> inputs, std::vector<Ou
 }
 
 void BatchNormInference::gradient(GradientContext& context) const {
-  BRAID_CHECK(!context.needs(1) && !context.needs(2), Error,
-              "[batch_norm_inference] has no gradient for scale and shift: freeze them, or put the layer into training "
-              "mode");
   const ValueId dy = before_activation(context, attributes_.activation, context.output_gradient(0), context.output(0));
   if (attributes_.add && context.needs(5)) context.set_input_gradient(5, dy);
-  if (!context.needs(0)) return;
-  // y is linear in x, so dx is the same map applied to dy, without its constant part.
-  const ValueId scale = context.input(1), variance = context.input(4);
-  const ValueId zero = context.emit(std::make_shared<Fill>(context.desc(scale), 0.0), {});
+  const ValueId scale = context.input(1), mean = context.input(3), variance = context.input(4);
+  const auto filled = [&](double value) {
+    return context.record(std::make_shared<Fill>(context.desc(scale), value), {});
+  };
   BatchNormOptions linear;
   linear.epsilon = attributes_.epsilon;
-  context.set_input_gradient(
-      0, context.emit(std::make_shared<BatchNormInference>(linear), {dy, scale, zero, zero, variance}));
+  const auto map = std::make_shared<BatchNormInference>(linear);
+  const auto channel_sum = [&](ValueId value) {
+    const ValueId sum = context.record(std::make_shared<ChannelSum>(), {value});
+    const DType dtype = context.desc(scale).dtype;
+    return context.desc(sum).dtype == dtype ? sum : context.record(std::make_shared<Cast>(dtype), {sum});
+  };
+  if (context.needs(1)) {
+    const ValueId normalised = context.record(map, {context.input(0), filled(1), filled(0), mean, variance});
+    context.set_input_gradient(1, channel_sum(context.record(elementwise(Function::mul), {dy, normalised})));
+  }
+  if (context.needs(2)) context.set_input_gradient(2, channel_sum(dy));
+  if (!context.needs(0)) return;
+  // y is linear in x, so dx is the same map applied to dy, without its constant part.
+  const ValueId zero = filled(0);
+  context.set_input_gradient(0, context.record(map, {dy, scale, zero, zero, variance}));
 }
 
 void BatchNormApply::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -128,6 +142,40 @@ std::vector<Layout> forward_layouts(bool add) {
 
 /// Every shard normalises with the statistics of its own samples, as a process of PyTorch's DistributedDataParallel
 /// does; the running statistics become the mean of what they become for each.
+void BatchNormBackward::gradient(GradientContext& context) const {
+  const ValueId dy = context.input(0), x = context.input(1), scale = context.input(2), mean = context.input(3),
+                inverse_deviation = context.input(4);
+  const bool has_activation = activates(attributes_);
+  ValueId y = has_activation && attributes_.add ? context.input(5) : kNoValue;
+  if (has_activation && !attributes_.add) {
+    const BatchNormOptions plain{.epsilon = attributes_.epsilon, .activation = attributes_.activation};
+    y = context.record(std::make_shared<BatchNormApply>(plain), {x, scale, context.input(5), mean, inverse_deviation});
+  }
+  const auto passed = [&](ValueId value) {
+    return has_activation ? before_activation(context, attributes_.activation, value, y) : value;
+  };
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(context.desc(x).shape.rank() - 1));
+  std::iota(axes.begin(), axes.end(), 0);
+  const NormalizationSecond second = differentiate(context, {.dy = passed(dy),
+                                                             .x = x,
+                                                             .scale = scale,
+                                                             .mean = mean,
+                                                             .inverse_deviation = inverse_deviation,
+                                                             .group_axes = Shape(axes),
+                                                             .scale_axes = Shape(axes),
+                                                             .of_dx = context.output_gradient(0),
+                                                             .of_scale = context.output_gradient(1),
+                                                             .of_shift = context.output_gradient(2)});
+  ValueId of_dy = second.dy;
+  const bool has_residual = has_activation && attributes_.add;
+  if (const ValueId of_residual = has_residual ? context.output_gradient(3) : kNoValue; of_residual != kNoValue) {
+    of_dy = of_dy == kNoValue ? of_residual : context.record(std::make_shared<Sum>(), {of_dy, of_residual});
+  }
+  if (context.needs(0) && of_dy != kNoValue) context.set_input_gradient(0, passed(of_dy));
+  if (context.needs(1) && second.x != kNoValue) context.set_input_gradient(1, second.x);
+  if (context.needs(2) && second.scale != kNoValue) context.set_input_gradient(2, second.scale);
+}
+
 std::optional<Divided> BatchNorm::divide(const Division& node) const {
   return divided(node, forward_layouts(attributes_.add), {Layout::split, Layout::partial_mean},
                  std::make_shared<ShardBatchNorm>(attributes()));

@@ -52,8 +52,7 @@ inline const BatchNormOptions& training_options(const Op& op) {
   return whole != nullptr ? whole->attributes() : static_cast<const ShardBatchNorm&>(op).attributes();
 }
 
-/// Inference: the same inputs → y like x, with the running statistics in place of the batch's. Gradients go to x and
-/// the residual only, as a frozen layer needs; gradient() throws Error if γ or β need one.
+/// Inference: the same inputs → y like x, with the running statistics in place of the batch's.
 class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOptions> {
  public:
   using OpWith::OpWith;
@@ -81,6 +80,7 @@ class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOption
   using OpWith::OpWith;
   std::string_view name() const override { return "batch_norm_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };

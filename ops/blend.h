@@ -5,7 +5,7 @@
 
 namespace braid::ops {
 
-/// Coefficients (a, b), f32 [2]; then pairs of a tensor y of any type that is computed in and an x of the same shape,
+/// Coefficients (a, b), f64 [2]; then pairs of a tensor y of any type that is computed in and an x of the same shape,
 /// which may be of a type that is computed in y's → the next version of every y: a·y + b·x, or b·x if a is 0, whatever
 /// y is.
 class Blend final : public OpWith<Blend> {

@@ -14,9 +14,9 @@ ClipFactor::ClipFactor(const ClipOptions& options) : OpWith(options) {
 void ClipFactor::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   BRAID_CHECK(inputs.size() > scalars(), ShapeError, "[", name(), "] expected ", scalars(),
               " scalars and at least one gradient, got ", inputs.size(), " inputs");
-  if (attributes_.scaled) check_value(name(), "a gradient's factor", inputs[0], {DType::f32, {}});
+  if (attributes_.scaled) check_value(name(), "a gradient's factor", inputs[0], {DType::f64, {}});
   for (const ValueDesc& gradient : inputs.subspan(scalars())) check_floating(name(), "a gradient", gradient);
-  outputs.assign(2, {.dtype = DType::f32, .shape = {}});
+  outputs.assign(2, {.dtype = DType::f64, .shape = {}});
 }
 
 }  // namespace braid::ops

@@ -15,9 +15,9 @@ struct ClipOptions {
 
 namespace ops {
 
-/// If scaled, the factor of the scaled loss's gradients (f32 scalar); then one or more gradients, each of any floating
-/// type → the factor to multiply them by (f32 scalar), with which their norm is at most max_norm, or 0 if the norm is
-/// not finite; then optimizers skip the update; and the norm before clipping, without the scale (f32 scalar).
+/// If scaled, the factor of the scaled loss's gradients (f64 scalar); then one or more gradients, each of any floating
+/// type → the factor to multiply them by (f64 scalar), with which their norm is at most max_norm, or 0 if the norm is
+/// not finite; then optimizers skip the update; and the norm before clipping, without the scale (f64 scalar).
 class ClipFactor final : public OpWith<ClipFactor, ClipOptions> {
  public:
   /// Throws Error if an option is out of range.

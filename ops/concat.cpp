@@ -2,6 +2,7 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/strided_copy.h"
 
 namespace braid::ops {
 
@@ -21,6 +22,14 @@ void check_agreement(std::string_view op, const Shape& a, const Shape& b) {
 void check_slice(std::string_view op, const Shape& x, std::int64_t begin, std::int64_t count) {
   BRAID_CHECK(x.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= x[x.rank() - 1], ShapeError, "[", op,
               "] channels ", begin, " to ", begin + count, " are not all in an input of shape ", x);
+}
+
+/// Zeros like `like`, with the slice at its place.
+ValueId placed(GradientContext& context, ValueId slice, std::int64_t begin, ValueId like) {
+  const Shape shape = context.desc(like).shape;
+  std::vector<std::int64_t> places(static_cast<std::size_t>(shape.rank()));
+  places.back() = -begin;
+  return context.record(std::make_shared<Window>(std::move(places), shape, 0.0), {slice});
 }
 
 }  // namespace
@@ -54,6 +63,19 @@ void ChannelSlice::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
   const Shape& x = inputs[0].shape;
   check_slice(name(), x, attributes_.begin, attributes_.count);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(x, attributes_.count)});
+}
+
+void ChannelSlice::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, placed(context, context.output_gradient(0), attributes_.begin, context.input(0)));
+}
+
+void SliceSum::gradient(GradientContext& context) const {
+  for (int i = 0; i < context.input_count(); ++i) {
+    const std::int64_t begin = attributes_.begins[static_cast<std::size_t>(i)];
+    if (context.needs(i)) {
+      context.set_input_gradient(i, placed(context, context.output_gradient(0), begin, context.input(i)));
+    }
+  }
 }
 
 void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

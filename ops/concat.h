@@ -27,6 +27,7 @@ class ChannelSlice final : public OpWith<ChannelSlice, ChannelRange> {
   using OpWith::OpWith;
   std::string_view name() const override { return "channel_slice"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 
@@ -48,6 +49,7 @@ class SliceSum final : public OpWith<SliceSum, SliceSumAttributes> {
   using OpWith::OpWith;
   std::string_view name() const override { return "slice_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };

@@ -52,6 +52,10 @@ Conv2d::Conv2d(const Conv2dOptions& options) : OpWith(options) {
           options.padding.h >= 0 && options.padding.w >= 0 && options.groups >= 1,
       ShapeError, "[conv2d] expected stride, dilation and groups of at least 1 and padding of at least 0, got stride ",
       options.stride, ", dilation ", options.dilation, ", groups ", options.groups, ", padding ", options.padding);
+  check_option("conv2d", "a stride", options.stride);
+  check_option("conv2d", "a dilation", options.dilation);
+  check_option("conv2d", "a padding", options.padding);
+  check_option("conv2d", "a number of groups", options.groups);
 }
 
 void Conv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -77,15 +81,15 @@ void Conv2d::gradient(GradientContext& context) const {
   const Conv2dOptions linear = without_activation(attributes());
   // The bias first, while dy is in the caches; then backward-data, which the rest of the backward pass waits for.
   if (context.input_count() == 3 && context.needs(2)) {
-    context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
+    context.set_input_gradient(2, context.record(std::make_shared<ChannelSum>(), {dy}));
   }
   if (context.needs(0)) {
     context.set_input_gradient(
-        0, context.emit(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, w}));
+        0, context.record(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, w}));
   }
   if (context.needs(1)) {
     context.set_input_gradient(
-        1, context.emit(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {x, dy}));
+        1, context.record(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {x, dy}));
   }
 }
 
@@ -109,10 +113,10 @@ Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const
 void Conv2dBackwardData::gradient(GradientContext& context) const {
   const Conv2dOptions linear = without_activation(attributes_.options);
   const ValueId dy = context.input(0), w = context.input(1), ddx = context.output_gradient(0);
-  if (context.needs(0)) context.set_input_gradient(0, context.emit(std::make_shared<Conv2d>(linear), {ddx, w}));
+  if (context.needs(0)) context.set_input_gradient(0, context.record(std::make_shared<Conv2d>(linear), {ddx, w}));
   if (context.needs(1)) {
     context.set_input_gradient(
-        1, context.emit(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {ddx, dy}));
+        1, context.record(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {ddx, dy}));
   }
 }
 
@@ -130,9 +134,9 @@ void Conv2dBackwardFilter::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), dy = context.input(1), ddw = context.output_gradient(0);
   if (context.needs(0)) {
     context.set_input_gradient(
-        0, context.emit(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, ddw}));
+        0, context.record(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, ddw}));
   }
-  if (context.needs(1)) context.set_input_gradient(1, context.emit(std::make_shared<Conv2d>(linear), {x, ddw}));
+  if (context.needs(1)) context.set_input_gradient(1, context.record(std::make_shared<Conv2d>(linear), {x, ddw}));
 }
 
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {

@@ -2,6 +2,10 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/elementwise.h"
+#include "ops/expression.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
 
 namespace braid::ops {
 
@@ -35,9 +39,37 @@ void CrossEntropy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
+/// The probabilities have a gradient where that of the loss is differentiated again.
 void CrossEntropy::gradient(GradientContext& context) const {
-  context.set_input_gradient(0, context.emit(std::make_shared<CrossEntropyBackward>(attributes()),
-                                             {context.output_gradient(0), context.output(1), context.input(1)}));
+  if (const ValueId dloss = context.output_gradient(0); dloss != kNoValue) {
+    context.set_input_gradient(0, context.record(std::make_shared<CrossEntropyBackward>(attributes()),
+                                                 {dloss, context.output(1), context.input(1)}));
+  }
+  if (const ValueId dp = context.output_gradient(1); dp != kNoValue) {
+    context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(1, false), {dp, context.output(1)}));
+  }
+}
+
+/// dlogits is linear in dloss and, as targets add up to 1, in the probabilities.
+void CrossEntropyBackward::gradient(GradientContext& context) const {
+  const ValueId dloss = context.input(0), probabilities = context.input(1), labels = context.input(2);
+  BRAID_CHECK(!is_floating(context.desc(labels).dtype), Error,
+              "[cross_entropy_backward] has a gradient for labels only, not for probabilities as targets");
+  const ValueId u = context.output_gradient(0);
+  if (context.needs(0)) {
+    const ValueDesc scalar = context.desc(dloss);
+    const ValueId one = context.record(std::make_shared<Fill>(scalar, 1.0), {});
+    const ValueId of_one =
+        context.record(std::make_shared<CrossEntropyBackward>(attributes()), {one, probabilities, labels});
+    const ValueId product = context.record(elementwise(Function::mul), {u, of_one});
+    context.set_input_gradient(
+        0, context.record(std::make_shared<Reduce>(ReduceKind::sum, Shape{0, 1}, false), {product}));
+  }
+  if (context.needs(1)) {
+    const auto rows = static_cast<double>(context.desc(probabilities).shape[0]);
+    const ValueId product = context.record(elementwise(Function::mul), {u, dloss});
+    context.set_input_gradient(1, context.record(std::make_shared<Scale>(1 / rows), {product}));
+  }
 }
 
 void CrossEntropyBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

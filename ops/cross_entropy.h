@@ -35,6 +35,7 @@ class CrossEntropyBackward final : public OpWith<CrossEntropyBackward, LabelSmoo
   using OpWith::OpWith;
   std::string_view name() const override { return "cross_entropy_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 

@@ -17,9 +17,9 @@ void Dropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 }
 
 void Dropout::gradient(GradientContext& context) const {
-  context.set_input_gradient(0,
-                             context.emit(std::make_shared<Dropout>(attributes_.p, attributes_.seed, attributes_.layer),
-                                          {context.output_gradient(0), context.input(1)}));
+  context.set_input_gradient(
+      0, context.record(std::make_shared<Dropout>(attributes_.p, attributes_.seed, attributes_.layer),
+                        {context.output_gradient(0), context.input(1)}));
 }
 
 std::optional<Divided> Dropout::divide(const Division& node) const {

@@ -36,6 +36,11 @@ void ReluBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
   infer_activation_gradient(name(), inputs, outputs);
 }
 
+void ReluBackward::gradient(GradientContext& context) const {
+  context.set_input_gradient(
+      0, before_activation(context, Activation::relu, context.output_gradient(0), context.input(1)));
+}
+
 void Relu6::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   infer_unary(name(), inputs, outputs);
 }
@@ -49,10 +54,15 @@ void Relu6Backward::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
   infer_activation_gradient(name(), inputs, outputs);
 }
 
+void Relu6Backward::gradient(GradientContext& context) const {
+  context.set_input_gradient(
+      0, before_activation(context, Activation::relu6, context.output_gradient(0), context.input(1)));
+}
+
 ValueId before_activation(GradientContext& context, Activation activation, ValueId dy, ValueId y) {
   switch (activation) {
-    case Activation::relu: return context.emit(std::make_shared<ReluBackward>(), {dy, y});
-    case Activation::relu6: return context.emit(std::make_shared<Relu6Backward>(), {dy, y});
+    case Activation::relu: return context.record(std::make_shared<ReluBackward>(), {dy, y});
+    case Activation::relu6: return context.record(std::make_shared<Relu6Backward>(), {dy, y});
     default: return dy;
   }
 }
@@ -62,7 +72,7 @@ void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 }
 
 void Scale::gradient(GradientContext& context) const {
-  context.set_input_gradient(0, context.emit(std::make_shared<Scale>(attributes()), {context.output_gradient(0)}));
+  context.set_input_gradient(0, context.record(std::make_shared<Scale>(attributes()), {context.output_gradient(0)}));
 }
 
 void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -73,8 +83,8 @@ void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 
 void ScaleBy::gradient(GradientContext& context) const {
   BRAID_CHECK(!context.needs(1), Error, "[scale_by] has no gradient for its factor: use a state, which is not trained");
-  context.set_input_gradient(0,
-                             context.emit(std::make_shared<ScaleBy>(), {context.output_gradient(0), context.input(1)}));
+  context.set_input_gradient(
+      0, context.record(std::make_shared<ScaleBy>(), {context.output_gradient(0), context.input(1)}));
 }
 
 void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -102,7 +112,7 @@ void Cast::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 
 void Cast::gradient(GradientContext& context) const {
   const DType from = context.desc(context.input(0)).dtype;
-  context.set_input_gradient(0, context.emit(std::make_shared<Cast>(from), {context.output_gradient(0)}));
+  context.set_input_gradient(0, context.record(std::make_shared<Cast>(from), {context.output_gradient(0)}));
 }
 
 void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

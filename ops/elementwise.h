@@ -22,6 +22,7 @@ class ReluBackward final : public OpWith<ReluBackward> {
  public:
   std::string_view name() const override { return "relu_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
@@ -40,6 +41,7 @@ class Relu6Backward final : public OpWith<Relu6Backward> {
  public:
   std::string_view name() const override { return "relu6_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 

@@ -2,6 +2,7 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/common/expression_program.h"
 #include "ops/reduce.h"
 #include "ops/reshape.h"
 
@@ -28,6 +29,27 @@ Term gated(Function function, Term dy, Term a, Term b) {
   return dy.builder->apply(Function::gate, dy, dy.builder->apply(function, a, b));
 }
 
+/// σ(1 − σ)(2 + a(1 − 2σ))
+Term silu_curvature(Term dy, Term a) {
+  const Term s = dy.builder->apply(Function::sigmoid, a), other = 1 - s;
+  return dy * (s * other * (a * (other - s) + dy.builder->constant(2)));
+}
+
+/// φ(a)(2 − a²), φ being the density of the normal distribution
+Term gelu_curvature(Term dy, Term a) {
+  const Term square = a * a, density = 0.39894228040143267794 * dy.builder->apply(Function::exp, -0.5 * square);
+  return dy * (density * (2 - square));
+}
+
+/// (1 − t²)(u' + a(u''/2 − t·u'²)), t being the hyperbolic tangent of u = √(2/π)(a + 0.044715a³)
+Term gelu_tanh_curvature(Term dy, Term a) {
+  constexpr double kRoot = 0.79788456080286535588, kCube = 0.044715;
+  const Term square = a * a, one = dy.builder->constant(1);
+  const Term t = dy.builder->apply(Function::tanh, kRoot * a * (one + kCube * square));
+  const Term slope = kRoot * (one + 3 * kCube * square), half_curvature = 3 * kRoot * kCube * a;
+  return dy * ((one - t * t) * (slope + a * (half_curvature - t * slope * slope)));
+}
+
 FunctionRule rule_of(Function function) {
   using enum Function;
   switch (function) {
@@ -40,11 +62,10 @@ FunctionRule rule_of(Function function) {
     case maximum:
       return {1, BRAID_DERIVATIVE(gated(maximum_share, dy, a, b)), BRAID_DERIVATIVE(gated(maximum_share, dy, b, a))};
     case clamp_min:
-      return {1, BRAID_DERIVATIVE(gated(at_least, dy, a, b)),
-              BRAID_DERIVATIVE(dy * (1 - a.builder->apply(at_least, a, b)))};
+      return {1, BRAID_DERIVATIVE(gated(greater, dy, a, b)),
+              BRAID_DERIVATIVE(dy * (1 - a.builder->apply(greater, a, b)))};
     case clamp_max:
-      return {1, BRAID_DERIVATIVE(gated(at_most, dy, a, b)),
-              BRAID_DERIVATIVE(dy * (1 - a.builder->apply(at_most, a, b)))};
+      return {1, BRAID_DERIVATIVE(gated(less, dy, a, b)), BRAID_DERIVATIVE(dy * (1 - a.builder->apply(less, a, b)))};
     case pow:
       return {40, BRAID_DERIVATIVE(dy.builder->apply(gate, dy * dy.builder->apply(pow, a, b - 1), b)),
               BRAID_DERIVATIVE(dy.builder->apply(gate, dy * dy.builder->apply(log, a), r))};
@@ -64,10 +85,11 @@ FunctionRule rule_of(Function function) {
     case softplus: return {36, BRAID_DERIVATIVE(slope(sigmoid, dy, a))};
     case bce_with_logits:
       return {38, BRAID_DERIVATIVE(dy * (dy.builder->apply(sigmoid, a) - b)), BRAID_DERIVATIVE(-dy * a)};
-    case gelu_slope: return {36};
-    case gelu_tanh_slope: return {36};
-    case silu_slope: return {20};
-    default: return {};  // steps: their derivative is 0, or they are parts of derivatives
+    case gate: return {1, BRAID_DERIVATIVE(dy.builder->apply(gate, dy, b)), BRAID_DERIVATIVE(dy * a)};
+    case gelu_slope: return {36, BRAID_DERIVATIVE(gelu_curvature(dy, a))};
+    case gelu_tanh_slope: return {36, BRAID_DERIVATIVE(gelu_tanh_curvature(dy, a))};
+    case silu_slope: return {20, BRAID_DERIVATIVE(silu_curvature(dy, a))};
+    default: return {};  // steps: their derivative is 0
   }
 }
 
@@ -96,8 +118,29 @@ Shape repeated_axes(const Shape& shape, const Shape& full) {
   return Shape(std::span(axes).first(count));
 }
 
+/// A node for each instruction, where a kernel would need more results at a time than it has room for.
+ValueId record_one_by_one(GradientContext& context, const Expression& expression, std::span<const ValueId> inputs) {
+  std::vector<ValueId> results;
+  for (const Instruction& at : expression.instructions) {
+    ExpressionBuilder builder;
+    std::vector<ValueId> values;
+    const auto term = [&](std::uint8_t operand) {
+      if (operand >= Expression::kFirstConstant && operand < Expression::kFirstResult) {
+        return builder.constant(expression.constants[operand - Expression::kFirstConstant]);
+      }
+      values.push_back(operand < Expression::kFirstConstant ? inputs[operand]
+                                                            : results[operand - Expression::kFirstResult]);
+      return builder.input(values.size() - 1);
+    };
+    const Term a = term(at.a), b = arity_of(at.function) == 2 ? term(at.b) : a;
+    results.push_back(
+        context.record(std::make_shared<Elementwise>(builder.finish(builder.apply(at.function, a, b))), values));
+  }
+  return results.back();
+}
+
 ValueId sum_along(GradientContext& context, ValueId value, const Shape& axes) {
-  return context.emit(std::make_shared<Reduce>(ReduceKind::sum, axes, true), {value});
+  return context.record(std::make_shared<Reduce>(ReduceKind::sum, axes, true), {value});
 }
 
 }  // namespace
@@ -264,10 +307,12 @@ void Elementwise::gradient(GradientContext& context) const {
     if (sum_first) operands[0] = sum_along(context, dy, axes);
     ValueId gradient = operands[0];
     if (!expression.instructions.empty()) {
-      gradient = context.emit(std::make_shared<Elementwise>(expression), std::span(operands).first(used.size()));
+      const auto values = std::span(operands).first(used.size());
+      gradient = ExpressionProgram::fits(expression) ? context.record(std::make_shared<Elementwise>(expression), values)
+                                                     : record_one_by_one(context, expression, values);
     }
     if (axes.rank() > 0 && !sum_first) gradient = sum_along(context, gradient, axes);
-    if (context.desc(gradient).shape != shape) gradient = context.emit(std::make_shared<Reshape>(shape), {gradient});
+    if (context.desc(gradient).shape != shape) gradient = context.record(std::make_shared<Reshape>(shape), {gradient});
     context.set_input_gradient(static_cast<int>(i), gradient);
   }
 }

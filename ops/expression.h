@@ -76,8 +76,8 @@ struct ElementwiseAttributes {
 };
 
 /// One to kMaxInputs inputs of one floating type, whose shapes broadcast → the expression's value.
-/// Derivatives are PyTorch's: |x|' = 0 at 0, equal operands of a minimum or maximum share its gradient evenly, and the
-/// bounds of a clamp belong to the range that passes gradients.
+/// Derivatives are PyTorch's: |x|' = 0 at 0, equal operands of a minimum or maximum share its gradient evenly, and a
+/// clamp passes none at its bounds.
 class Elementwise final : public OpWith<Elementwise, ElementwiseAttributes> {
  public:
   using OpWith::OpWith;

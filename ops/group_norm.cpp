@@ -2,6 +2,8 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/normalization_gradient.h"
+#include "ops/reshape.h"
 
 namespace braid::ops {
 
@@ -22,7 +24,7 @@ void GroupNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 void GroupNorm::gradient(GradientContext& context) const {
-  const ValueId dx = context.emit(
+  const ValueId dx = context.record(
       std::make_shared<GroupNormBackward>(),
       {context.output_gradient(0), context.input(0), context.input(1), context.output(1), context.output(2)});
   for (int i = 0; i < 3; ++i) {
@@ -47,6 +49,32 @@ void GroupNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
   outputs.push_back({.dtype = dtype, .shape = x});
   outputs.push_back({.dtype = channels.dtype, .shape = channels.shape});
   outputs.push_back({.dtype = channels.dtype, .shape = channels.shape});
+}
+
+/// On [N,S,G,C/G], where a group has axes of its own.
+void GroupNormBackward::gradient(GradientContext& context) const {
+  const Shape x = context.desc(context.input(1)).shape, statistics = context.desc(context.input(3)).shape;
+  const std::int64_t groups = statistics[1], channels = groups == 0 ? 0 : x[2] / groups;
+  const Shape split{x[0], x[1], groups, channels}, per_group{x[0], 1, groups, 1}, per_channel{groups, channels};
+  const auto view = [&](ValueId value, const Shape& shape) {
+    return value == kNoValue ? value : context.record(std::make_shared<Reshape>(shape), {value});
+  };
+  const NormalizationSecond second =
+      differentiate(context, {.dy = view(context.input(0), split),
+                              .x = view(context.input(1), split),
+                              .scale = view(context.input(2), per_channel),
+                              .mean = view(context.input(3), per_group),
+                              .inverse_deviation = view(context.input(4), per_group),
+                              .group_axes = {1, 3},
+                              .scale_axes = {0, 1},
+                              .of_dx = view(context.output_gradient(0), split),
+                              .of_scale = view(context.output_gradient(1), per_channel),
+                              .of_shift = view(context.output_gradient(2), per_channel)});
+  const ValueId gradients[] = {view(second.dy, x), view(second.x, x), view(second.scale, {x[2]})};
+  for (int i = 0; i < 3; ++i) {
+    const ValueId gradient = gradients[i];
+    if (context.needs(i) && gradient != kNoValue) context.set_input_gradient(i, gradient);
+  }
 }
 
 std::optional<Divided> GroupNormBackward::divide(const Division& node) const {

@@ -35,6 +35,7 @@ class GroupNormBackward final : public OpWith<GroupNormBackward> {
  public:
   std::string_view name() const override { return "group_norm_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 

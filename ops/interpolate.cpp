@@ -11,6 +11,7 @@ Shape resampled(std::string_view op, const InterpolateAttributes& options, const
   const auto& [output, step_h, step_w, mode] = options;
   BRAID_CHECK(output.h >= 1 && output.w >= 1 && x[1] >= 1 && x[2] >= 1, ShapeError, "[", op,
               "] expected images of at least one pixel, got ", x, " to become ", output);
+  check_option(op, "an output", output);
   BRAID_CHECK(step_h > 0 && step_w > 0, ShapeError, "[", op, "] expected steps above 0, got ", step_h, " and ", step_w);
   return {x[0], output.h, output.w, x[3]};
 }
@@ -39,7 +40,12 @@ Work Interpolate::work(std::span<const ValueDesc> inputs, std::span<const ValueD
 void Interpolate::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<InterpolateBackward>(attributes(), x), {context.output_gradient(0)}));
+      0, context.record(std::make_shared<InterpolateBackward>(attributes(), x), {context.output_gradient(0)}));
+}
+
+void InterpolateBackward::gradient(GradientContext& context) const {
+  context.set_input_gradient(
+      0, context.record(std::make_shared<Interpolate>(attributes_.options), {context.output_gradient(0)}));
 }
 
 void InterpolateBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

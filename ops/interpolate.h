@@ -49,6 +49,7 @@ class InterpolateBackward final : public OpWith<InterpolateBackward, GradientOf<
   using OpWith::OpWith;
   std::string_view name() const override { return "interpolate_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };

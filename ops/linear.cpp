@@ -4,6 +4,7 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/expression.h"
 #include "ops/reshape.h"
 
 namespace braid::ops {
@@ -68,13 +69,13 @@ void Matmul::gradient(GradientContext& context) const {
   const auto [ta, tb] = static_cast<const MatmulOptions&>(attributes());
   const auto set = [&](int i, ValueId first, ValueId second, MatmulOptions options) {
     if (!context.needs(i)) return;
-    ValueId gradient = context.emit(std::make_shared<Matmul>(options), {first, second});
+    ValueId gradient = context.record(std::make_shared<Matmul>(options), {first, second});
     const Shape shape = context.desc(context.input(i)).shape, batched = context.desc(gradient).shape;
     if (batched != shape) {  // a single matrix, used in every product
       const Shape rows{shape.size() == 0 ? 0 : batched.size() / shape.size(), shape.size()};
-      gradient = context.emit(std::make_shared<Reshape>(rows), {gradient});
-      gradient = context.emit(std::make_shared<ChannelSum>(), {gradient});
-      gradient = context.emit(std::make_shared<Reshape>(shape), {gradient});
+      gradient = context.record(std::make_shared<Reshape>(rows), {gradient});
+      gradient = context.record(std::make_shared<ChannelSum>(), {gradient});
+      gradient = context.record(std::make_shared<Reshape>(shape), {gradient});
     }
     context.set_input_gradient(i, gradient);
   };
@@ -102,10 +103,11 @@ Work Linear::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> 
 
 void Linear::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), w = context.input(1), dy = context.output_gradient(0);
-  if (context.needs(0)) context.set_input_gradient(0, context.emit(std::make_shared<LinearBackwardData>(), {dy, w}));
-  if (context.needs(1)) context.set_input_gradient(1, context.emit(std::make_shared<LinearBackwardFilter>(), {x, dy}));
+  if (context.needs(0)) context.set_input_gradient(0, context.record(std::make_shared<LinearBackwardData>(), {dy, w}));
+  if (context.needs(1))
+    context.set_input_gradient(1, context.record(std::make_shared<LinearBackwardFilter>(), {x, dy}));
   if (context.input_count() == 3 && context.needs(2)) {
-    context.set_input_gradient(2, context.emit(std::make_shared<ChannelSum>(), {dy}));
+    context.set_input_gradient(2, context.record(std::make_shared<ChannelSum>(), {dy}));
   }
 }
 
@@ -135,6 +137,27 @@ void LinearBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
 
 Work LinearBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   return matmul_work(inputs[1].shape[1], inputs[0].shape[1], inputs[0].shape[0], *this, inputs, outputs);
+}
+
+// Each of the three products is the gradient of the two others.
+
+void LinearBackwardData::gradient(GradientContext& context) const {
+  const ValueId dy = context.input(0), w = context.input(1), ddx = context.output_gradient(0);
+  if (context.needs(0)) context.set_input_gradient(0, context.record(std::make_shared<Linear>(), {ddx, w}));
+  if (context.needs(1))
+    context.set_input_gradient(1, context.record(std::make_shared<LinearBackwardFilter>(), {ddx, dy}));
+}
+
+void LinearBackwardFilter::gradient(GradientContext& context) const {
+  const ValueId x = context.input(0), dy = context.input(1), ddw = context.output_gradient(0);
+  if (context.needs(0))
+    context.set_input_gradient(0, context.record(std::make_shared<LinearBackwardData>(), {dy, ddw}));
+  if (context.needs(1)) context.set_input_gradient(1, context.record(std::make_shared<Linear>(), {x, ddw}));
+}
+
+void ChannelSum::gradient(GradientContext& context) const {
+  const auto repeated = std::make_shared<Elementwise>(Expression{}, context.desc(context.input(0)).shape);
+  context.set_input_gradient(0, context.record(repeated, {context.output_gradient(0)}));
 }
 
 void ChannelSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

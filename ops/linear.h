@@ -53,6 +53,7 @@ class LinearBackwardData final : public OpWith<LinearBackwardData> {
  public:
   std::string_view name() const override { return "linear_backward_data"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Divided> divide(const Division& node) const override {
     return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
@@ -64,6 +65,7 @@ class LinearBackwardFilter final : public OpWith<LinearBackwardFilter> {
  public:
   std::string_view name() const override { return "linear_backward_filter"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Divided> divide(const Division& node) const override {
     return divided(node, {Layout::split}, {Layout::partial_sum});
@@ -75,6 +77,7 @@ class ChannelSum final : public OpWith<ChannelSum> {
  public:
   std::string_view name() const override { return "channel_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 

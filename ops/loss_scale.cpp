@@ -25,7 +25,7 @@ void LossScaleUpdate::infer(std::span<const ValueDesc> inputs, std::vector<Outpu
   for (const ValueDesc& gradient : inputs.subspan(kStates)) {
     check_floating(name(), "a gradient", gradient);
   }
-  outputs.push_back({.dtype = DType::f32, .shape = {}});
+  outputs.push_back({.dtype = DType::f64, .shape = {}});
 }
 
 }  // namespace braid::ops

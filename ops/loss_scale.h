@@ -20,7 +20,7 @@ namespace ops {
 
 /// State: scale (f32 scalar), good steps since the scale last changed (i32 scalar), updates made so far (i32 scalar);
 /// then one or more gradients of the loss times the scale, each of any floating type
-/// → the next version of all three, and the factor to multiply the gradients by (f32 scalar): 1/scale, or 0 if an
+/// → the next version of all three, and the factor to multiply the gradients by (f64 scalar): 1/scale, or 0 if an
 /// element of a gradient is not finite; then optimizers skip the update.
 class LossScaleUpdate final : public OpWith<LossScaleUpdate, LossScaleOptions> {
  public:

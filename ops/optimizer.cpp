@@ -14,8 +14,8 @@ void infer_updates(std::string_view op, bool scaled, bool rounded, int scalar_co
   const auto scalars = static_cast<std::size_t>(scalar_count), stride = static_cast<std::size_t>(inputs_per_parameter);
   BRAID_CHECK(inputs.size() > scalars && (inputs.size() - scalars) % stride == 0, ShapeError, "[", op, "] expected ",
               scalars, " scalars and ", stride, " inputs per parameter, got ", inputs.size(), " inputs");
-  check_value(op, "a learning rate", inputs[0], {DType::f32, {}});
-  if (scaled) check_value(op, "a gradient's factor", inputs[scalars - 1], {DType::f32, {}});
+  check_value(op, "a learning rate", inputs[0], {DType::f64, {}});
+  if (scaled) check_value(op, "a gradient's factor", inputs[scalars - 1], {DType::f64, {}});
   for (std::size_t first = scalars; first < inputs.size(); first += stride) {
     const ValueDesc& parameter = inputs[first];
     check_floating(op, "a parameter", parameter);

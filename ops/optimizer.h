@@ -36,10 +36,11 @@ namespace ops {
 // Parameters, gradients and moments are all f32 or all f64. With `rounded`, gradients may be f16 or bf16 beside f32,
 // and every parameter has one more input and output after its moments: its copy of the gradient's type, with which the
 // model computes (Context::rounded). With `scaled`, both updates have one more scalar input, the last: a
-// factor (f32) that gradients are multiplied by first. If it is 0, the update is skipped: parameters, moments and
-// copies keep their bits, whatever the gradients are.
+// factor (f64) that gradients are multiplied by first. If it is 0, the update is skipped: parameters, moments and
+// copies keep their bits, whatever the gradients are. Constants that are derived from the learning rate are computed in
+// f64 and rounded once.
 
-/// learning rate (f32 scalar), then for every parameter: p, dp and, with momentum, its buffer m
+/// learning rate (f64 scalar), then for every parameter: p, dp and, with momentum, its buffer m
 /// → for every parameter: new p and, with momentum, new m. As torch.optim.SGD with dampening 0 and a zero first m.
 class SgdUpdate final : public OpWith<SgdUpdate, SgdOptions> {
  public:
@@ -53,7 +54,7 @@ class SgdUpdate final : public OpWith<SgdUpdate, SgdOptions> {
   std::optional<Divided> divide(const Division& node) const override;
 };
 
-/// learning rate (f32 scalar), step number from 1 (i32 scalar), then for every parameter p, dp, m, v
+/// learning rate (f64 scalar), step number from 1 (i32 scalar), then for every parameter p, dp, m, v
 /// → for every parameter: new p, new m, new v. As torch.optim.Adam and AdamW (Kingma and Ba, 2015).
 class AdamUpdate final : public OpWith<AdamUpdate, AdamOptions> {
  public:

@@ -28,8 +28,10 @@ Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape&
   const Extent2d w = options.window, p = options.padding;
   BRAID_CHECK(w.h >= 1 && w.w >= 1 && options.stride.h >= 1 && options.stride.w >= 1, ShapeError, "[", op,
               "] expected window and stride of at least 1, got ", w, " and ", options.stride);
-  BRAID_CHECK(p.h >= 0 && p.w >= 0 && 2 * p.h <= w.h && 2 * p.w <= w.w, ShapeError, "[", op,
+  BRAID_CHECK(p.h >= 0 && p.w >= 0 && p.h <= w.h / 2 && p.w <= w.w / 2, ShapeError, "[", op,
               "] expected padding between 0 and half the window ", w, ", got ", p);
+  check_option(op, "a window", w);
+  check_option(op, "a stride", options.stride);
   BRAID_CHECK(x[1] >= 1 && x[2] >= 1, ShapeError, "[", op, "] expected an image of at least one pixel, got ", x);
   const Shape y{x[0], pooled_extent(x[1], w.h, options.stride.h, p.h, options.ceil_mode),
                 pooled_extent(x[2], w.w, options.stride.w, p.w, options.ceil_mode), x[3]};
@@ -40,17 +42,17 @@ Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape&
 
 void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_image(name(), inputs);
+  const Shape y = pooled_shape(name(), attributes_, inputs[0].shape);
   BRAID_CHECK(attributes_.window.h * attributes_.window.w <= 256, ShapeError,
               "[max_pool2d] expected a window of at most 256 places, got ", attributes_.window);
-  const Shape y = pooled_shape(name(), attributes_, inputs[0].shape);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = y});
   outputs.push_back({.dtype = DType::u8, .shape = y});
 }
 
 void MaxPool2d::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0, context.emit(std::make_shared<MaxPool2dBackward>(attributes(), x),
-                                             {context.output_gradient(0), context.output(1)}));
+  context.set_input_gradient(0, context.record(std::make_shared<MaxPool2dBackward>(attributes(), x),
+                                               {context.output_gradient(0), context.output(1)}));
 }
 
 void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -70,7 +72,7 @@ void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 void AvgPool2d::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<AvgPool2dBackward>(attributes(), x), {context.output_gradient(0)}));
+      0, context.record(std::make_shared<AvgPool2dBackward>(attributes(), x), {context.output_gradient(0)}));
 }
 
 void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -83,6 +85,7 @@ void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
 AdaptiveAvgPool2d::AdaptiveAvgPool2d(Extent2d output) : OpWith(output) {
   BRAID_CHECK(output.h >= 1 && output.w >= 1, ShapeError,
               "[adaptive_avg_pool2d] expected an output of at least one pixel, got ", output);
+  check_option("adaptive_avg_pool2d", "an output", output);
 }
 
 void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -95,7 +98,7 @@ void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<Out
 void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<AdaptiveAvgPool2dBackward>(x), {context.output_gradient(0)}));
+      0, context.record(std::make_shared<AdaptiveAvgPool2dBackward>(x), {context.output_gradient(0)}));
 }
 
 void AdaptiveAvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -115,7 +118,8 @@ void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
 
 void GlobalAvgPool::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0, context.emit(std::make_shared<GlobalAvgPoolBackward>(x), {context.output_gradient(0)}));
+  context.set_input_gradient(0,
+                             context.record(std::make_shared<GlobalAvgPoolBackward>(x), {context.output_gradient(0)}));
 }
 
 void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -123,6 +127,23 @@ void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector
   const Shape& x = attributes_.shape;
   check_shape(name(), "an output gradient", inputs[0], {x[0], x[3]});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
+}
+
+// The gradient of a mean's gradient is the mean.
+
+void AvgPool2dBackward::gradient(GradientContext& context) const {
+  context.set_input_gradient(
+      0, context.record(std::make_shared<AvgPool2d>(attributes_.options), {context.output_gradient(0)}));
+}
+
+void AdaptiveAvgPool2dBackward::gradient(GradientContext& context) const {
+  const Shape y = context.desc(context.input(0)).shape;
+  context.set_input_gradient(
+      0, context.record(std::make_shared<AdaptiveAvgPool2d>(Extent2d(y[1], y[2])), {context.output_gradient(0)}));
+}
+
+void GlobalAvgPoolBackward::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, context.record(std::make_shared<GlobalAvgPool>(), {context.output_gradient(0)}));
 }
 
 std::optional<Divided> MaxPool2dBackward::divide(const Division& node) const {

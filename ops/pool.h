@@ -64,6 +64,7 @@ class AvgPool2dBackward final : public OpWith<AvgPool2dBackward, GradientOf<Pool
   using OpWith::OpWith;
   std::string_view name() const override { return "avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 
@@ -91,6 +92,7 @@ class AdaptiveAvgPool2dBackward final : public OpWith<AdaptiveAvgPool2dBackward,
   using OpWith::OpWith;
   std::string_view name() const override { return "adaptive_avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 
@@ -110,6 +112,7 @@ class GlobalAvgPoolBackward final : public OpWith<GlobalAvgPoolBackward, ShapeAt
   using OpWith::OpWith;
   std::string_view name() const override { return "global_avg_pool_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 

@@ -18,7 +18,7 @@ constexpr std::string_view shown_name(ReduceKind kind) {
 /// The value as if it had kept the axes: a view, if it did not.
 ValueId with_axes(GradientContext& context, ValueId value, const Shape& kept) {
   if (context.desc(value).shape == kept) return value;
-  return context.emit(std::make_shared<Reshape>(kept), {value});
+  return context.record(std::make_shared<Reshape>(kept), {value});
 }
 
 }  // namespace
@@ -69,14 +69,14 @@ void Reduce::gradient(GradientContext& context) const {
       expression.constants.push_back(static_cast<double>(shape.size() / std::max<std::int64_t>(1, kept.size())));
       expression.instructions.push_back({Function::div, 0, Expression::kFirstConstant});
     }
-    context.set_input_gradient(0, context.emit(std::make_shared<Elementwise>(expression, shape), {dy}));
+    context.set_input_gradient(0, context.record(std::make_shared<Elementwise>(expression, shape), {dy}));
     return;
   }
   const ValueId extreme = with_axes(context, y, kept);
-  const ValueId is_extreme = context.emit(elementwise(Function::equal), {x, extreme});
-  const ValueId count = context.emit(std::make_shared<Reduce>(ReduceKind::sum, attributes_.axes, true), {is_extreme});
-  const ValueId share = context.emit(elementwise(Function::div), {dy, count});
-  context.set_input_gradient(0, context.emit(elementwise(Function::gate), {share, is_extreme}));
+  const ValueId is_extreme = context.record(elementwise(Function::equal), {x, extreme});
+  const ValueId count = context.record(std::make_shared<Reduce>(ReduceKind::sum, attributes_.axes, true), {is_extreme});
+  const ValueId share = context.record(elementwise(Function::div), {dy, count});
+  context.set_input_gradient(0, context.record(elementwise(Function::mul), {share, is_extreme}));
 }
 
 std::optional<Divided> Reduce::divide(const Division& node) const {

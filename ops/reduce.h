@@ -21,7 +21,7 @@ struct ReduceAttributes {
 
 /// x → its elements combined along the axes. Sums are accumulated in f64 on the CPU, and in an order that depends on
 /// the shape alone. The sum of nothing is 0, its mean a NaN; its extremes are errors. Equal extremes share the gradient
-/// evenly, as in torch.amax. A NaN stays a NaN.
+/// evenly, as in torch.amax. A NaN stays a NaN, and so do the gradients then.
 class Reduce final : public OpWith<Reduce, ReduceAttributes> {
  public:
   using OpWith::OpWith;

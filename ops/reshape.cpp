@@ -15,7 +15,7 @@ void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 
 void Reshape::gradient(GradientContext& context) const {
   const Shape shape = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0, context.emit(std::make_shared<Reshape>(shape), {context.output_gradient(0)}));
+  context.set_input_gradient(0, context.record(std::make_shared<Reshape>(shape), {context.output_gradient(0)}));
 }
 
 /// Rows of elements in order stay rows, as long as there is a whole number of them to a shard.

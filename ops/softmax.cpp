@@ -2,6 +2,8 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/expression.h"
+#include "ops/reduce.h"
 
 namespace braid::ops {
 
@@ -33,8 +35,36 @@ Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc>
 }
 
 void Softmax::gradient(GradientContext& context) const {
-  context.set_input_gradient(0, context.emit(std::make_shared<SoftmaxBackward>(attributes()),
-                                             {context.output_gradient(0), context.output(0)}));
+  context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(attributes()),
+                                               {context.output_gradient(0), context.output(0)}));
+}
+
+/// Of softmax, dx = y·(dy − s) with s = Σ dy·y; of its logarithm, dx = dy − eʸ·Σ dy.
+void SoftmaxBackward::gradient(GradientContext& context) const {
+  const ValueId dy = context.input(0), y = context.input(1), u = context.output_gradient(0);
+  const auto apply = [&](Function f, ValueId a, ValueId b) { return context.record(elementwise(f), {a, b}); };
+  const auto total = [&](ValueId value) {
+    return context.record(std::make_shared<Reduce>(ReduceKind::sum, Shape{attributes_.axis}, true), {value});
+  };
+  using enum Function;
+  if (attributes_.logarithm) {
+    const ValueId share = context.record(elementwise(Function::exp), {y});
+    if (context.needs(0)) {
+      context.set_input_gradient(0, apply(sub, u, total(apply(mul, u, share))));
+    }
+    if (context.needs(1)) {
+      const ValueId product = apply(mul, apply(mul, u, share), total(dy));
+      context.set_input_gradient(1, context.record(elementwise(neg), {product}));
+    }
+    return;
+  }
+  if (context.needs(0)) {
+    context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(attributes()), {u, y}));
+  }
+  if (context.needs(1)) {
+    const ValueId own = apply(mul, u, apply(sub, dy, total(apply(mul, dy, y))));
+    context.set_input_gradient(1, apply(sub, own, apply(mul, dy, total(apply(mul, u, y)))));
+  }
 }
 
 void SoftmaxBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -28,6 +28,7 @@ class SoftmaxBackward final : public OpWith<SoftmaxBackward, SoftmaxAttributes> 
   using OpWith::OpWith;
   std::string_view name() const override { return "softmax_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Divided> divide(const Division& node) const override;
 };

@@ -104,7 +104,7 @@ void Permute::gradient(GradientContext& context) const {
   for (std::size_t i = 0; i < inverse.size(); ++i) {
     inverse[static_cast<std::size_t>(attributes_.axes[i])] = static_cast<int>(i);
   }
-  context.set_input_gradient(0, context.emit(std::make_shared<Permute>(inverse), {context.output_gradient(0)}));
+  context.set_input_gradient(0, context.record(std::make_shared<Permute>(inverse), {context.output_gradient(0)}));
 }
 
 void Window::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -121,7 +121,7 @@ void Window::gradient(GradientContext& context) const {
   for (std::int64_t& place : begin) place = -place;
   const Shape x = context.desc(context.input(0)).shape;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<Window>(std::move(begin), x, 0.0), {context.output_gradient(0)}));
+      0, context.record(std::make_shared<Window>(std::move(begin), x, 0.0), {context.output_gradient(0)}));
 }
 
 std::optional<Divided> Permute::divide(const Division& node) const {

@@ -41,7 +41,7 @@ Work WeightedSum::work(std::span<const ValueDesc> inputs, std::span<const ValueD
 void WeightedSum::gradient(GradientContext& context) const {
   std::vector<ValueId> inputs{context.output_gradient(0)};
   for (int i = 0; i < context.input_count(); ++i) inputs.push_back(context.input(i));
-  const ValueId first = context.emit(std::make_shared<WeightedSumBackward>(), inputs);
+  const ValueId first = context.record(std::make_shared<WeightedSumBackward>(), inputs);
   for (int i = 0; i < context.input_count(); ++i) {
     if (context.needs(i)) context.set_input_gradient(i, first + i);
   }

@@ -8,15 +8,22 @@ namespace braid {
 namespace {
 
 template <class T>
-std::vector<T> of_all_ranks(const ParallelOptions& parallel, const T& value) {
+std::vector<T> gathered(const ParallelOptions& parallel, const T& value) {
   std::vector<T> values(static_cast<std::size_t>(parallel.ranks()), value);
   if (parallel.ranks() > 1) parallel.communicator->all_gather(&value, values.data(), sizeof(T), {});
   return values;
 }
 
+template <class T>
+std::vector<T> of_all_ranks(const ParallelOptions& parallel, const T& value) {
+  require_same_call(parallel, Hash().add("gather").add(static_cast<std::uint64_t>(sizeof(T))));
+  return gathered(parallel, value);
+}
+
 /// Of a string or vector.
 template <class List>
 List broadcast(const ParallelOptions& parallel, List list, int root) {
+  require_same_call(parallel, Hash().add("broadcast").add(root));
   auto size = static_cast<std::int64_t>(list.size());
   parallel.communicator->broadcast(&size, sizeof(size), root, {});
   list.resize(static_cast<std::size_t>(size));
@@ -25,9 +32,8 @@ List broadcast(const ParallelOptions& parallel, List list, int root) {
   return list;
 }
 
-/// The first rank with another hash than rank 0's; 0 if there is none.
-int first_other(const ParallelOptions& parallel, const Hash& hash) {
-  const std::vector<Hash> hashes = of_all_ranks(parallel, hash);
+/// The first rank with another hash than rank 0; 0 if there is none.
+int first_other(const std::vector<Hash>& hashes) {
   const auto other = std::ranges::find_if(hashes, [&](const Hash& its) { return its != hashes.front(); });
   return other == hashes.end() ? 0 : static_cast<int>(other - hashes.begin());
 }
@@ -41,14 +47,20 @@ std::string line_at(const std::string& text, std::size_t place) {
 
 }  // namespace
 
+void require_same_call(const ParallelOptions& parallel, const Hash& call) {
+  const int other = first_other(gathered(parallel, call));
+  BRAID_CHECK(other == 0, CommunicationError, "[parallel] rank ", other,
+              " is about to do something else than rank 0: all ranks must record the same steps in the same order");
+}
+
 void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::string_view what) {
-  const int other = first_other(parallel, hash);
+  const int other = first_other(of_all_ranks(parallel, hash));
   BRAID_CHECK(other == 0, CommunicationError, "[parallel] ", what, " of rank ", other,
               " is not that of rank 0: all ranks must run the same program with the same config on like devices");
 }
 
 void require_same_text(const ParallelOptions& parallel, const std::string& text, std::string_view what) {
-  const int other = first_other(parallel, Hash().add(text));
+  const int other = first_other(of_all_ranks(parallel, Hash().add(text)));
   if (other == 0) return;
   const std::string first = broadcast(parallel, text, 0), second = broadcast(parallel, text, other);
   const auto place = static_cast<std::size_t>(std::ranges::mismatch(first, second).in1 - first.begin());

@@ -1,5 +1,7 @@
 #pragma once
-// What ranks must decide alike. Each call is made by all ranks, while no step runs.
+// What ranks must decide alike. Each call is made by all ranks, while no step runs. It begins with a few bytes that say
+// which call it is, and so does every step on the CPU: a rank that does something else is an error on all ranks before
+// its data could meet another call's.
 
 #include <span>
 #include <string>
@@ -9,6 +11,9 @@
 #include "core/context.h"
 
 namespace braid {
+
+/// Throws CommunicationError, on all ranks, unless they are about to do the same: `call` is its hash.
+void require_same_call(const ParallelOptions& parallel, const Hash& call);
 
 /// Throws CommunicationError, on all ranks, unless they pass equal hashes; `what` is hashed, as "the plan of a step".
 void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::string_view what);

@@ -51,7 +51,7 @@ Trained train(const Device& device) {
         batch_norm(x, {*gamma, *beta, *mean, *variance}, {.activation = Activation::relu}, /*training=*/true);
     const Tensor loss = cross_entropy(linear(global_avg_pool(y), *weight), labels);
     backward(loss);
-    const ValueId rate = Tensor(Array::scalar(0.1f)).id();
+    const ValueId rate = Tensor(Array::scalar(0.1)).id();
     for (Parameter* tensor : tensors) {  // the images too, so that the convolution has both its gradients
       if (!tensor->trainable) continue;
       session.tape().record(update, std::array{rate, Tensor(*tensor).id(), session.tape().gradient(*tensor)});

@@ -37,6 +37,27 @@ SessionOptions with_partition(SessionOptions options) {
 
 }  // namespace
 
+/// One call of one thread. Two at a time would destroy the step and its plan.
+class Session::Use {
+ public:
+  explicit Use(Session& session) : session_(session) {
+    std::thread::id user;
+    const bool first = session.user_.compare_exchange_strong(user, std::this_thread::get_id());
+    BRAID_CHECK(first || user == std::this_thread::get_id(), Error,
+                "[session] two threads use this session at the same time: give each thread a session");
+    outermost_ = first;
+  }
+  ~Use() {
+    if (outermost_) session_.user_ = std::thread::id();
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  Session& session_;
+  bool outermost_ = false;
+};
+
 /// The plans of the steps seen, and what makes and holds them.
 struct Session::Planning {
   explicit Planning(Session& session)
@@ -76,6 +97,7 @@ Session::~Session() {
 }
 
 Step Session::step() {
+  const Use use(*this);
   BRAID_CHECK(step_ == nullptr || tape_.closed(), Error,
               "[session] a step is being recorded already: run it, or let it end, before the next begins");
   free_released();
@@ -83,11 +105,12 @@ Step Session::step() {
 }
 
 void Session::synchronize() {
+  const Use use(*this);
   try {
     streams_->synchronize();
   } catch (...) {
     abandon_ranks();
-    settle(0, std::current_exception());
+    fail(std::current_exception());
     if (step_ != nullptr && step_->executable_ != nullptr) step_->fault_ = std::current_exception();
     throw;
   }
@@ -100,7 +123,7 @@ void Session::admit() {
     running = streams_->admit();
   } catch (...) {
     abandon_ranks();
-    settle(0, std::current_exception());
+    fail(std::current_exception());
     throw;
   }
   settle(running);
@@ -110,11 +133,21 @@ void Session::abandon_ranks() {
   braid::abandon_ranks(parallel(), "failed: " + exception_text(std::current_exception()));
 }
 
-void Session::settle(std::int64_t running, const std::exception_ptr& fault) {
-  if (fault != nullptr) {  // copies to the arrays may still be running
-    for (const Underway& item : underway_) item.delivery->fault = fault;
-    return;
-  }
+void Session::note_launch() {
+  ++steps_;
+  Tape::Undo undo = std::exchange(tape_.undo(), {});
+  if (!undo.empty()) launched_.emplace_back(steps_, std::move(undo));
+}
+
+void Session::fail(const std::exception_ptr& fault) {
+  for (const Underway& item : underway_) item.delivery->fault = fault;  // copies to the arrays may still be running
+  if (step_ != nullptr && !tape_.undo().empty()) step_->discard();      // an update that counts on the one that failed
+  for (auto step = launched_.rbegin(); step != launched_.rend(); ++step) step->second();
+  launched_.clear();
+}
+
+void Session::settle(std::int64_t running) {
+  std::erase_if(launched_, [&](const auto& step) { return step.first <= steps_ - running; });
   std::erase_if(underway_, [&](const Underway& item) {
     if (item.step > steps_ - running) return false;
     item.delivery->arrived = true;
@@ -225,7 +258,7 @@ void Step::end() {
   if (session_ == nullptr) return;
   session_->tape_.set_reader(nullptr);
   session_->tape_.close();
-  session_->tape_.undo();
+  session_->tape_.undo()();
   std::exchange(session_, nullptr)->step_ = nullptr;
   guard_.reset();
 }
@@ -253,6 +286,10 @@ Executable& Step::prepare() {
   BRAID_CHECK(!discarded_, Error, "[session] this step was discarded: nothing of it runs");
   s.tape_.close();
   s.admit();
+  // On CUDA that would wait for the device.
+  if (s.parallel().ranks() > 1 && s.device().type == DeviceType::cpu) {
+    require_same_call(s.parallel(), s.tape_.graph().hash());
+  }
   Executable& executable = s.find_plan();
   executable.upload_inputs(s.tape_.inputs(), *s.streams_);
   s.prefetched_.clear();
@@ -262,6 +299,7 @@ Executable& Step::prepare() {
 
 void Step::plan_ahead() {
   Session& s = session();
+  const Session::Use use(s);
   BRAID_CHECK(executable_ == nullptr, Error, "[session] this step has run already: plan ahead before it runs");
   s.tape_.close();
   s.find_plan();
@@ -269,13 +307,14 @@ void Step::plan_ahead() {
 
 void Step::discard() {
   session().tape_.close();
-  session_->tape_.undo();
+  session_->tape_.undo()();
   discarded_ = true;
 }
 
 void Step::run() {
-  Executable& executable = prepare();
   Session& s = session();
+  const Session::Use use(s);
+  Executable& executable = prepare();
   const bool comparing = s.choosing();
   if (comparing) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = s.now_();
@@ -283,8 +322,7 @@ void Step::run() {
   if (s.options_.cuda_graphs && executable.wants_capture()) s.capture(executable);
   executable.launch(*s.streams_);
   executable_ = &executable;
-  s.tape_.note_run();
-  ++s.steps_;
+  s.note_launch();
   send_fetched();
   if (comparing) {
     finish();
@@ -297,16 +335,17 @@ void Step::run() {
 }
 
 RunTimes Step::measure() {
+  const Session::Use use(session());
   Executable& executable = prepare();
   executable_ = &executable;
-  session_->tape_.note_run();
-  ++session_->steps_;
+  session_->note_launch();
   try {
     RunTimes times = executable.measure(*session_->streams_);
     send_fetched();
     return times;
   } catch (...) {
     fault_ = std::current_exception();
+    session_->fail(fault_);
     throw;
   }
 }
@@ -340,7 +379,7 @@ const scheduler::Cost& Step::chosen(NodeId node) const { return executable().cho
 NodeId Step::recorded_node(NodeId node) const { return executable().recorded_node(node); }
 
 Array Step::read_value(ValueId value) {
-  session();
+  const Session::Use use(session());
   if (executable_ == nullptr) run();
   finish();
   return executable_->read(value, session());

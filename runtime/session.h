@@ -2,12 +2,16 @@
 // A session owns a device's streams, the persistent tensors of its models, and the plans of the steps it has seen. A
 // step is recorded eagerly, then planned as a whole (or found in the plan cache) and executed on all streams.
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "autograd/tape.h"
 #include "core/backend.h"
@@ -119,6 +123,7 @@ class [[nodiscard]] Step final : public ValueReader {
   std::vector<std::pair<ValueId, std::shared_ptr<Delivery>>> fetched_;
 };
 
+/// Use it from one thread at a time.
 class Session : public Context {
  public:
   /// Throws DeviceError if the device is not usable, fails its check or is not that of the costs, DataError if these
@@ -166,6 +171,7 @@ class Session : public Context {
 
  private:
   friend class Step;
+  class Use;
   /// Finds or makes the plan of the recorded step.
   Executable& find_plan();
   /// A failure is no error: the plan then runs launch by launch.
@@ -174,8 +180,12 @@ class Session : public Context {
   void admit();
   /// A step has failed, whose exception is being handled: tells the other ranks, which would wait for this one.
   void abandon_ranks();
-  /// What was fetched from all steps but the last few has arrived, or has met with a fault.
-  void settle(std::int64_t running, const std::exception_ptr& fault = nullptr);
+  void note_launch();
+  /// All steps but the last few have ended: what was fetched from them has arrived.
+  void settle(std::int64_t running);
+  /// A step has failed: what was fetched has met with its fault, and what recording it and those after it has changed
+  /// is taken back.
+  void fail(const std::exception_ptr& fault);
 
   /// On its way from a step that was launched.
   struct Underway {
@@ -189,10 +199,12 @@ class Session : public Context {
   std::unique_ptr<Planning> planning_;
   std::function<std::chrono::steady_clock::time_point()> now_ = std::chrono::steady_clock::now;
   std::chrono::steady_clock::time_point started_;  // the last step whose plan was not compared
+  std::atomic<std::thread::id> user_;              // the thread that is in a call
   Tape tape_;
   Step* step_ = nullptr;           // the newest, while it lives
   std::vector<Array> prefetched_;  // kept until the next step has taken them
   std::vector<Underway> underway_;
+  std::vector<std::pair<std::int64_t, Tape::Undo>> launched_;  // steps that may still fail
   std::int64_t steps_ = 0;
   std::int64_t captures_ = 0;
   double capture_seconds_ = 0;

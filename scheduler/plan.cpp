@@ -26,7 +26,7 @@ Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string
 }
 
 void require_safe(const Problem& problem, const Plan& plan) {
-  const std::vector<std::string> faults = verify(problem.graph, problem.costs, plan);
+  const std::vector<std::string> faults = verify_plan(problem.graph, problem.costs, plan);
   if (faults.empty()) return;
   constexpr std::size_t kShown = 3;
   std::string text = message("[plan] policy '", plan.policy, "' made an unsafe plan:");

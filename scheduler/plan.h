@@ -67,7 +67,7 @@ MemoryUse memory_use(const StepGraph& graph, const Plan& plan);
 
 /// Every fault of a plan, as sentences; empty if it is safe. Independent of the policies and planners: it derives the
 /// order from the commands alone (vector clocks) and the conflicts from bytes alone (scheduler/check/verifier.cpp).
-std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, const Plan& plan);
+std::vector<std::string> verify_plan(const StepGraph& graph, const Costs& costs, const Plan& plan);
 /// Throws PlanError with the first faults if there are any.
 void require_safe(const Problem& problem, const Plan& plan);
 

@@ -29,7 +29,7 @@ class LossScale {
 
   struct Update {
     ValueId updates;  ///< i32 scalar: the number of this update, from 1, skipped ones not counted
-    ValueId factor;   ///< f32 scalar: the factor for the gradients; 0 skips the update
+    ValueId factor;   ///< f64 scalar: the factor for the gradients; 0 skips the update
   };
   /// Records the check of the gradients and the next scale. The optimizer calls it.
   Update record_update(Tape& tape, std::span<const ValueId> gradients);

@@ -67,6 +67,7 @@ Rule make_rule(const Options& options) {
 
 Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) : rule_(std::move(rule)) {
   set_lr(lr);
+  check_not_null("optimizer", parameters);
   std::ranges::stable_sort(parameters, std::ranges::greater{}, &Parameter::slot);
   for (Parameter* parameter : parameters) {
     BRAID_CHECK(parameter->store() == parameters.front()->store(), Error, "[optimizer] '", parameter->name(), "' and '",
@@ -127,7 +128,7 @@ void Optimizer::accumulate(double weight) {
   for (std::size_t begin = 0, end; begin < slots.size(); begin = end) {
     for (end = begin + 1; end < slots.size() && kind(slots[end]) == kind(slots[begin]);) ++end;
     const ValueId coefficients =
-        tape.record_input(Array::from<float>({summed(*slots[begin]) ? 1.0f : 0.0f, static_cast<float>(weight)}, {2}));
+        tape.record_input(Array::from<double>({summed(*slots[begin]) ? 1.0 : 0.0, weight}, {2}));
     for_buckets(
         end - begin, [&](std::size_t i) { return slots[begin + i]->parameter->shape().size(); },
         [&](std::size_t from, std::size_t to) {
@@ -187,10 +188,10 @@ void Optimizer::step(LossScale* scale) {
     Bucket& bucket = open[2 * static_cast<std::size_t>(dtype) + (decayed ? 1 : 0)];
     bucket.op = decayed ? update.decayed : update.plain;
     const std::int64_t elements = parameter.shape().size();
-    if (bucket.elements + elements > kBucketElements || bucket.slots.size() == kBucketParameters) {
+    if (bucket.elements + elements > kBucketElements || bucket.members.size() == kBucketParameters) {
       record(tape, scalars, bucket);
     }
-    bucket.slots.emplace_back(slots[i], gradients[i]);
+    bucket.members.emplace_back(slots[i], gradients[i]);
     bucket.elements += elements;
   }
   for (Bucket& bucket : open) record(tape, scalars, bucket);
@@ -202,7 +203,7 @@ void Optimizer::step(LossScale* scale) {
 }
 
 std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
-  std::vector<ValueId> scalars{tape.record_input(Array::scalar(static_cast<float>(lr_)))};
+  std::vector<ValueId> scalars{tape.record_input(Array::scalar(lr_))};
   LossScale::Update scaled{kNoValue, kNoValue};
   if (scale != nullptr) scaled = scale->record_update(tape, gradients);
   if (rule_.counts_steps) {
@@ -228,7 +229,7 @@ Tape& Optimizer::checked_tape() const {
 }
 
 void Optimizer::restore_unless_run(Tape& tape) const {
-  tape.undo_unless_run([progress = progress_, before = *progress_] { *progress = before; });
+  tape.undo().add([progress = progress_, before = *progress_] { *progress = before; });
 }
 
 void Optimizer::add_moments() {
@@ -249,9 +250,9 @@ void Optimizer::add_sums() {
 }
 
 void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const {
-  if (bucket.slots.empty()) return;
+  if (bucket.members.empty()) return;
   std::vector<ValueId> inputs(scalars.begin(), scalars.end());
-  for (const auto& [slot, value] : bucket.slots) {
+  for (const auto& [slot, value] : bucket.members) {
     inputs.push_back(tape.record_parameter(*slot->parameter));
     inputs.push_back(value);
     for (Parameter* moment : slot->moments) inputs.push_back(tape.record_parameter(*moment));
@@ -259,7 +260,7 @@ void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& buc
     if (dtype != slot->parameter->desc().dtype) inputs.push_back(tape.record_parameter(*slot->parameter->rounded()));
   }
   tape.record(bucket.op, inputs);
-  bucket.slots.clear();
+  bucket.members.clear();
   bucket.elements = 0;
 }
 

@@ -88,7 +88,7 @@ class Optimizer {
     std::vector<Parameter*> moments;
     Parameter* sum = nullptr;  ///< of gradients; null if it does not accumulate
   };
-  /// What the steps that were recorded have done. A step that never runs takes back its part.
+  /// What the steps that were recorded have done. A step that never runs, or fails, takes back its part.
   struct Progress {
     std::int32_t updates = 0;
     bool accumulated = false;
@@ -96,7 +96,7 @@ class Optimizer {
   };
   struct Bucket {
     OpPtr op;
-    std::vector<std::pair<const Slot*, ValueId>> slots;  // and their gradients
+    std::vector<std::pair<const Slot*, ValueId>> members;  // and their gradients
     std::int64_t elements = 0;
   };
 

@@ -11,6 +11,7 @@ namespace braid {
 WeightAverage::WeightAverage(Context& context, std::vector<Parameter*> tensors, double decay)
     : averages_(context), tensors_(std::move(tensors)), decay_(decay) {
   BRAID_CHECK(decay >= 0 && decay < 1, Error, "[weight_average] expected a decay in [0, 1), got ", decay);
+  check_not_null("weight_average", tensors_);
   std::erase_if(tensors_, [](const Parameter* tensor) { return !is_floating(tensor->desc().dtype); });
   for (const Parameter* tensor : tensors_) {
     averages_.add_another(message(kPrefix, tensor->name()), tensor->desc(), ValueKind::state);
@@ -23,8 +24,7 @@ void WeightAverage::record(std::int64_t updates) {
   const NoGrad no_grad;
   const auto n = static_cast<double>(updates);
   const double decay = std::min(decay_, n / (9 + n));
-  const ValueId coefficients =
-      tape.record_input(Array::from<float>({static_cast<float>(decay), static_cast<float>(1 - decay)}, {2}));
+  const ValueId coefficients = tape.record_input(Array::from<double>({decay, 1 - decay}, {2}));
   const OpPtr blend = std::make_shared<ops::Blend>();
   for_buckets(
       averages().size(), [&](std::size_t i) { return tensors_[i]->shape().size(); },

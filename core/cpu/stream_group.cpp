@@ -60,7 +60,18 @@ CpuStreamGroup::CpuStreamGroup(int count) : work_arrived_(static_cast<std::size_
 
 CpuStreamGroup::~CpuStreamGroup() { stop(); }
 
+void CpuStreamGroup::check_process() const {
+  BRAID_CHECK(getpid() == process_, DeviceError,
+              "[cpu] the streams belong to the process that this one was forked from, with their threads: make the "
+              "session after fork()");
+}
+
 void CpuStreamGroup::stop() {
+  if (getpid() != process_) {  // nobody to join, and whoever waited at the fork would wait for ever
+    for (std::thread& worker : workers_) worker.detach();
+    new std::vector<std::condition_variable>(std::move(work_arrived_));
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -83,6 +94,7 @@ void CpuStreamGroup::download(std::span<const Download> downloads) {
 void CpuStreamGroup::launch(const Program& program) {
   BRAID_CHECK(static_cast<int>(program.commands.streams.size()) <= size(), Error, "[cpu] the program uses ",
               program.commands.streams.size(), " streams, there are ", size());
+  check_process();
   std::unique_lock lock(mutex_);
   if (events_.size() < static_cast<std::size_t>(program.commands.events)) {
     work_finished_.wait(lock, [this] { return finished_ == launched_; });
@@ -123,6 +135,7 @@ RunTimes CpuStreamGroup::measure(const Program& program) {
 }
 
 void CpuStreamGroup::synchronize() {
+  check_process();
   std::exception_ptr fault;
   {
     std::unique_lock lock(mutex_);

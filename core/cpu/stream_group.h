@@ -2,6 +2,8 @@
 // CPU streams: one worker thread each. A launched program is handed to all workers that have work in it at once; every
 // worker runs its own command list and synchronises with the others only at events. Workers without work keep sleeping.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -40,6 +42,8 @@ class CpuStreamGroup final : public StreamGroup {
     std::exception_ptr fault;  ///< the first one; guarded by mutex_
   };
 
+  /// Throws DeviceError in a fork of the process that made the group.
+  void check_process() const;
   /// Ends the workers once they have done what was launched.
   void stop();
   void work(int stream);
@@ -49,6 +53,7 @@ class CpuStreamGroup final : public StreamGroup {
   void wake_workers();
   void execute(int stream, Run& run);
 
+  const pid_t process_ = getpid();
   std::deque<Event> events_;  // grows only while nothing is running
   LaunchObserver* observer_ = nullptr;
   std::vector<Download> downloads_;  // to copy once nothing is running

@@ -1,5 +1,7 @@
 #include "core/cpu/thread_pool.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -122,7 +124,10 @@ class ThreadPool::Helper {
 };
 
 ThreadPool& ThreadPool::instance() {
-  static ThreadPool* const pool = new ThreadPool;
+  static ThreadPool* pool = [] {
+    pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool; });  // a fork has no thread but the one that called
+    return new ThreadPool;
+  }();
   return *pool;
 }
 

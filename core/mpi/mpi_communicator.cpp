@@ -139,7 +139,7 @@ class MpiCommunicator final : public Communicator {
   bool is_one_host() const { return launch_.local_size == launch_.size; }
 
   void begin(const CollectiveCall& call) {
-    call.check(size());
+    call.validate(size());
     begin(call.text());
     BRAID_CHECK(!call.adds() || call.dtype == DType::f32 || call.dtype == DType::f64 || call.dtype == DType::i32, Error,
                 "[mpi] ", what_, ": MPI adds f32, f64 and i32");

@@ -182,7 +182,7 @@ class NcclCommunicator final : public Communicator {
   template <class Post>
   void run(const CollectiveCall& collective, Span<const void> in, Span<void> out, const LaunchContext& where,
            const Post& post) {
-    collective.check(size());
+    collective.validate(size());
     failure_.check();
     if (collective.count == 0) return;
     what_ = collective.text();

@@ -44,7 +44,7 @@ void Swish::infer(std::span<const braid::ValueDesc> inputs, std::vector<braid::O
 
 void Swish::gradient(braid::GradientContext& context) const {
   context.set_input_gradient(
-      0, context.emit(std::make_shared<SwishBackward>(attributes()), {context.output_gradient(0), context.input(0)}));
+      0, context.record(std::make_shared<SwishBackward>(attributes()), {context.output_gradient(0), context.input(0)}));
 }
 
 void SwishBackward::infer(std::span<const braid::ValueDesc> inputs, std::vector<braid::OutputDesc>& outputs) const {

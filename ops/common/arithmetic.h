@@ -261,13 +261,13 @@ BRAID_HOST_DEVICE bool is_finite(T x) {
 /// Updates the scale of a loss after a step, as torch.amp.GradScaler does: back off if a gradient is not finite, grow
 /// after `growth_interval` good steps in a row, as long as the scale stays a normal number.
 struct ClipStep {
-  float max_norm;
+  double max_norm;
 
   /// `norm` is that of the gradients as they are, `factor` what they are to be multiplied by.
-  BRAID_HOST_DEVICE void operator()(float norm, float factor, float& clipped, float& unscaled) const {
-    constexpr float kEpsilon = 1e-6f;  // as in PyTorch
+  BRAID_HOST_DEVICE void operator()(double norm, double factor, double& clipped, double& unscaled) const {
+    constexpr double kEpsilon = 1e-6;  // as in PyTorch
     unscaled = norm * factor;
-    const float clip = max_norm / (unscaled + kEpsilon);
+    const double clip = max_norm / (unscaled + kEpsilon);
     clipped = is_finite(norm) ? factor * (clip < 1 ? clip : 1) : 0;
   }
 };
@@ -286,9 +286,10 @@ struct LossScaleStep {
   std::int32_t growth_interval;
 
   /// `updates` counts the good steps ever. Returns the factor of the gradients: 1/scale, or 0 to skip the update.
-  BRAID_HOST_DEVICE float operator()(bool finite, float& scale, std::int32_t& good_steps, std::int32_t& updates) const {
+  BRAID_HOST_DEVICE double operator()(bool finite, float& scale, std::int32_t& good_steps,
+                                      std::int32_t& updates) const {
     constexpr float kSmallest = 0x1p-126f, kLargest = 0x1p126f;  // their inverses are normal numbers too
-    const float factor = finite ? 1 / scale : 0;
+    const double factor = finite ? 1 / static_cast<double>(scale) : 0;
     if (finite) ++updates;
     good_steps = finite ? good_steps + 1 : 0;
     if (!finite && scale * backoff >= kSmallest) scale *= backoff;

@@ -2,12 +2,20 @@
 // Checks that shape inference of several ops shares.
 
 #include "core/op.h"
+#include "ops/common/extent.h"
 
 namespace braid {
 
 /// Throws ShapeError unless the op got exactly `count` inputs.
 inline void check_inputs(std::string_view op, std::span<const ValueDesc> inputs, std::size_t count) {
   BRAID_CHECK(inputs.size() == count, ShapeError, "[", op, "] expected ", count, " inputs, got ", inputs.size());
+}
+
+/// Throws ShapeError if an option is so large that sums and products with extents could leave 64 bits.
+inline void check_option(std::string_view op, std::string_view what, Extent2d option) {
+  constexpr std::int64_t kMost = 1 << 22;
+  BRAID_CHECK(option.h <= kMost && option.w <= kMost, ShapeError, "[", op, "] expected ", what, " of at most ", kMost,
+              ", got ", option);
 }
 
 /// Throws ShapeError unless the input has the rank; `layout` says what the dimensions mean, as "[N,H,W,C]".

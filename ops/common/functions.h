@@ -22,7 +22,7 @@ namespace braid {
   use(sigmoid, 1) use(tanh, 1) use(gelu, 1) use(gelu_slope, 1) use(gelu_tanh, 1) use(gelu_tanh_slope, 1) \
   use(silu, 1) use(silu_slope, 1) use(leaky_relu, 2) use(leaky_relu_slope, 2) use(softplus, 1) \
   use(bce_with_logits, 2) \
-  use(equal, 2) use(at_least, 2) use(at_most, 2) use(maximum_share, 2) use(gate, 2)
+  use(equal, 2) use(greater, 2) use(less, 2) use(maximum_share, 2) use(gate, 2)
 // clang-format on
 
 enum class Function : std::uint8_t {
@@ -193,7 +193,7 @@ BRAID_HOST_DEVICE T softplus(T x) {
   return positive + log1p(exp(x < T(0) ? x : -x));
 }
 
-/// Of operands a and b; functions of one operand ignore the second. NaNs stay NaNs.
+/// Of operands a and b; functions of one operand ignore the second. A NaN stays a NaN; its sign is 0, as in PyTorch.
 template <Function kFunction, class T>
 BRAID_HOST_DEVICE T evaluate(T a, T b) {
   using enum Function;
@@ -207,7 +207,7 @@ BRAID_HOST_DEVICE T evaluate(T a, T b) {
   if constexpr (f == pow) return std::pow(a, b);
   if constexpr (f == neg) return -a;
   if constexpr (f == abs) return std::abs(a);
-  if constexpr (f == sign) return a > T(0) ? T(1) : a < T(0) ? T(-1) : a;
+  if constexpr (f == sign) return a > T(0) ? T(1) : a < T(0) ? T(-1) : T(0);
   if constexpr (f == exp) return functions::exp(a);
   if constexpr (f == log) return functions::log(a);
   if constexpr (f == sqrt) return std::sqrt(a);
@@ -234,8 +234,8 @@ BRAID_HOST_DEVICE T evaluate(T a, T b) {
     return functions::softplus(-std::abs(a)) + (weight == T(0) ? T(0) : a * weight);
   }
   if constexpr (f == equal) return a == b ? T(1) : T(0);
-  if constexpr (f == at_least) return a >= b ? T(1) : T(0);
-  if constexpr (f == at_most) return a <= b ? T(1) : T(0);
+  if constexpr (f == greater) return a > b ? T(1) : T(0);
+  if constexpr (f == less) return a < b ? T(1) : T(0);
   // What a gets of the gradient of maximum(a, b), or b of that of minimum(a, b); equal ones share it.
   if constexpr (f == maximum_share) return a == b ? T(0.5) : a < b ? T(0) : T(1);
   // a·b, but 0 where b is 0, whatever a.

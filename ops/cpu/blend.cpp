@@ -9,7 +9,7 @@ namespace braid::cpu {
 Implementations make_blend(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[1].dtype, [&]<class T>() {
     return function_kernel([tensors = TensorList(spec.inputs, 1, 2), width = spec.width](auto inputs, auto outputs) {
-      const float* coefficients = at<const float>(inputs, 0);
+      const double* coefficients = at<const double>(inputs, 0);
       const arithmetic::Blend<T> blend{static_cast<T>(coefficients[0]), static_cast<T>(coefficients[1])};
       tensors.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
         const T* x = at<const T>(inputs, 2 + 2 * i);

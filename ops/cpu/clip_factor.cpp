@@ -29,7 +29,7 @@ Implementations make_clip_factor(const KernelSpec& spec) {
   const std::size_t scalars = op.scalars();
   std::vector<std::int64_t> sizes;
   for (const ValueDesc& gradient : spec.inputs.subspan(scalars)) sizes.push_back(gradient.shape.size());
-  const arithmetic::ClipStep step{static_cast<float>(op.attributes().max_norm)};
+  const arithmetic::ClipStep step{op.attributes().max_norm};
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       double sum = 0;
@@ -44,8 +44,8 @@ Implementations make_clip_factor(const KernelSpec& spec) {
         });
         sum = std::accumulate(sums.begin(), sums.end(), sum);
       }
-      const float factor = scalars == 0 ? 1 : *at<const float>(inputs, 0);
-      step(static_cast<float>(std::sqrt(sum)), factor, *at<float>(outputs, 0), *at<float>(outputs, 1));
+      const double factor = scalars == 0 ? 1 : *at<const double>(inputs, 0);
+      step(std::sqrt(sum), factor, *at<double>(outputs, 0), *at<double>(outputs, 1));
     });
   });
 }

@@ -37,7 +37,7 @@ Implementations make_loss_scale_update(const KernelSpec& spec) {
         });
       }
       // New versions have the addresses of the old ones.
-      *at<float>(outputs, 3) =
+      *at<double>(outputs, 3) =
           step(finite, *at<float>(outputs, 0), *at<std::int32_t>(outputs, 1), *at<std::int32_t>(outputs, 2));
     });
   });

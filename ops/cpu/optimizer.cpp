@@ -15,7 +15,7 @@ namespace {
 /// Calls update(gradient), where gradient(pointer, e) is an element of a gradient, freed from the scale of the loss;
 /// not at all if the step is to be skipped. `factor` is null for gradients that are not scaled.
 template <class T, class Update>
-void with_gradient(const float* factor, const Update& update) {
+void with_gradient(const double* factor, const Update& update) {
   if (factor == nullptr) {
     update([](const T* gradient, std::int64_t e) { return gradient[e]; });
   } else if (*factor != 0) {
@@ -37,8 +37,8 @@ Implementations make_sgd_update(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([parameters = TensorList(spec.inputs, scalars, stride), options = op.attributes(), scalars,
                             stride, width = spec.width](auto inputs, auto outputs) {
-      const auto step = arithmetic::SgdStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)));
-      with_gradient<T>(options.scaled ? at<const float>(inputs, 1) : nullptr, [&](auto of) {
+      const auto step = arithmetic::SgdStep<T>::make(options, *at<const double>(inputs, 0));
+      with_gradient<T>(options.scaled ? at<const double>(inputs, 1) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
           const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
           T* p = at<T>(outputs, i * (stride - 1));  // new versions have the addresses of the old ones
@@ -61,9 +61,9 @@ Implementations make_adam_update(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([parameters = TensorList(spec.inputs, scalars, stride), options = op.attributes(), scalars,
                             stride, width = spec.width](auto inputs, auto outputs) {
-      const auto step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*at<const float>(inputs, 0)),
-                                                      *at<const std::int32_t>(inputs, 1));
-      with_gradient<T>(options.scaled ? at<const float>(inputs, 2) : nullptr, [&](auto of) {
+      const auto step =
+          arithmetic::AdamStep<T>::make(options, *at<const double>(inputs, 0), *at<const std::int32_t>(inputs, 1));
+      with_gradient<T>(options.scaled ? at<const double>(inputs, 2) : nullptr, [&](auto of) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
           const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
           const std::size_t first = i * (stride - 1);

@@ -11,7 +11,7 @@ namespace {
 /// Addresses in the lists: y of type T, x of type X.
 template <class T, class X>
 __global__ void __launch_bounds__(kThreads)
-    blend_kernel(const __grid_constant__ TensorList<2> list, const float* coefficients) {
+    blend_kernel(const __grid_constant__ TensorList<2> list, const double* coefficients) {
   constexpr int kWidth = kVectorWidth<T>;
   const arithmetic::Blend<T> blend{static_cast<T>(coefficients[0]), static_cast<T>(coefficients[1])};
   const TensorPiece piece(list, static_cast<int>(blockIdx.x));
@@ -42,7 +42,7 @@ Implementations make_blend(const KernelSpec& spec) {
       };
       for_tensor_lists<2>(sizes.size(), add, [&](const auto& list) {
         launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, blend_kernel<Compute<X>, X>,
-               list, at<const float>(inputs, 0));
+               list, at<const double>(inputs, 0));
       });
     });
   });

@@ -28,12 +28,12 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    clip_kernel(std::int64_t count, const double* sums, arithmetic::ClipStep step, const float* factor, float* clipped,
-                float* norm) {
+    clip_kernel(std::int64_t count, const double* sums, arithmetic::ClipStep step, const double* factor,
+                double* clipped, double* norm) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += sums[i];
   sum = block_sum<kThreads>(sum);
-  if (threadIdx.x == 0) step(static_cast<float>(std::sqrt(sum)), factor == nullptr ? 1 : *factor, *clipped, *norm);
+  if (threadIdx.x == 0) step(std::sqrt(sum), factor == nullptr ? 1 : *factor, *clipped, *norm);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ Implementations make_clip_factor(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::ClipFactor&>(spec.op);
   const bool scaled = op.attributes().scaled;
   const ReducedTensors gradients(spec.inputs, op.scalars());
-  const arithmetic::ClipStep step{static_cast<float>(op.attributes().max_norm)};
+  const arithmetic::ClipStep step{op.attributes().max_norm};
   const auto pieces = static_cast<std::size_t>(gradients.pieces());
   return function_kernel(pieces * sizeof(double), [=](const StreamHandles& stream, auto inputs, auto outputs,
                                                       void* workspace) {
@@ -52,7 +52,7 @@ Implementations make_clip_factor(const KernelSpec& spec) {
              sums + first);
     });
     launch(stream, {.grid = 1, .block = kThreads}, clip_kernel, gradients.pieces(), static_cast<const double*>(sums),
-           step, scaled ? at<const float>(inputs, 0) : nullptr, at<float>(outputs, 0), at<float>(outputs, 1));
+           step, scaled ? at<const double>(inputs, 0) : nullptr, at<double>(outputs, 0), at<double>(outputs, 1));
   });
 }
 

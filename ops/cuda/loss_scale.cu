@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     loss_scale_kernel(std::int64_t count, const int* verdicts, arithmetic::LossScaleStep step, float* scale,
-                      std::int32_t* good_steps, std::int32_t* updates, float* factor) {
+                      std::int32_t* good_steps, std::int32_t* updates, double* factor) {
   int finite = 1;
   for (std::int64_t i = threadIdx.x; i < count; i += kThreads) finite &= verdicts[i];
   finite = block_minimum<kThreads>(finite);
@@ -54,7 +54,7 @@ Implementations make_loss_scale_update(const KernelSpec& spec) {
                            // New versions have the addresses of the old ones.
                            launch(stream, {.grid = 1, .block = kThreads}, loss_scale_kernel, gradients.pieces(),
                                   static_cast<const int*>(verdicts), step, at<float>(outputs, 0),
-                                  at<std::int32_t>(outputs, 1), at<std::int32_t>(outputs, 2), at<float>(outputs, 3));
+                                  at<std::int32_t>(outputs, 1), at<std::int32_t>(outputs, 2), at<double>(outputs, 3));
                          });
 }
 

@@ -15,16 +15,16 @@ namespace {
 
 /// What gradients are multiplied by; 0 means that the update is skipped. `factor` is null for gradients that are not
 /// scaled.
-__device__ inline float gradient_factor(const float* factor) { return factor == nullptr ? 1 : *factor; }
+__device__ inline double gradient_factor(const double* factor) { return factor == nullptr ? 1 : *factor; }
 
 template <class T, class G, int kMoments, int kCopies>
 __global__ void __launch_bounds__(kThreads)
     sgd_kernel(const __grid_constant__ TensorList<2 + kMoments + kCopies> list, SgdOptions options,
-               const float* learning_rate, const float* factor) {
+               const double* learning_rate, const double* factor) {
   constexpr int kWidth = kVectorWidth<T>;
-  const float scale = gradient_factor(factor);
+  const double scale = gradient_factor(factor);
   if (scale == 0) return;
-  const auto step = arithmetic::SgdStep<T>::make(options, static_cast<double>(*learning_rate));
+  const auto step = arithmetic::SgdStep<T>::make(options, *learning_rate);
   const TensorPiece piece(list, static_cast<int>(blockIdx.x));
   T* const p = static_cast<T*>(list.address[0][piece.tensor]);
   const G* const gradient = static_cast<const G*>(list.address[1][piece.tensor]);
@@ -48,14 +48,14 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, class G, int kCopies>
 __global__ void __launch_bounds__(kThreads)
-    adam_kernel(const __grid_constant__ TensorList<4 + kCopies> list, AdamOptions options, const float* learning_rate,
-                const std::int32_t* step_number, const float* factor) {
+    adam_kernel(const __grid_constant__ TensorList<4 + kCopies> list, AdamOptions options, const double* learning_rate,
+                const std::int32_t* step_number, const double* factor) {
   constexpr int kWidth = kVectorWidth<T>;
-  const float scale = gradient_factor(factor);
+  const double scale = gradient_factor(factor);
   if (scale == 0) return;
   __shared__ arithmetic::AdamStep<T> shared_step;  // its powers are too much work for every thread
   if (threadIdx.x == 0) {
-    shared_step = arithmetic::AdamStep<T>::make(options, static_cast<double>(*learning_rate), *step_number);
+    shared_step = arithmetic::AdamStep<T>::make(options, *learning_rate, *step_number);
   }
   __syncthreads();
   const arithmetic::AdamStep<T> step = shared_step;
@@ -126,8 +126,8 @@ std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
   return update_kernel<2 + kMoments + kCopies>(
       spec, static_cast<std::size_t>(op.scalars()),
       [options = op.attributes()](const auto& stream, const auto& shape, const auto& list, auto inputs) {
-        launch(stream, shape, sgd_kernel<T, G, kMoments, kCopies>, list, options, at<const float>(inputs, 0),
-               options.scaled ? at<const float>(inputs, 1) : nullptr);
+        launch(stream, shape, sgd_kernel<T, G, kMoments, kCopies>, list, options, at<const double>(inputs, 0),
+               options.scaled ? at<const double>(inputs, 1) : nullptr);
       });
 }
 
@@ -149,8 +149,8 @@ Implementations make_adam_update(const KernelSpec& spec) {
     return update_kernel<4 + kCopies>(
         spec, scalars,
         [options = op.attributes()](const auto& stream, const auto& shape, const auto& list, auto inputs) {
-          launch(stream, shape, adam_kernel<T, G, kCopies>, list, options, at<const float>(inputs, 0),
-                 at<const std::int32_t>(inputs, 1), options.scaled ? at<const float>(inputs, 2) : nullptr);
+          launch(stream, shape, adam_kernel<T, G, kCopies>, list, options, at<const double>(inputs, 0),
+                 at<const std::int32_t>(inputs, 1), options.scaled ? at<const double>(inputs, 2) : nullptr);
         });
   });
 }

@@ -197,13 +197,13 @@ class Play {
 
 }  // namespace
 
-std::vector<std::string> verify(std::span<const RankPlan> roles, std::span<const std::int32_t> role) {
+std::vector<std::string> verify_ranks(std::span<const RankPlan> roles, std::span<const std::int32_t> role) {
   std::vector<std::string> faults;
   std::vector<Role> known;
   for (std::size_t i = 0; i < roles.size(); ++i) {
     const auto rank = std::ranges::find(role, static_cast<std::int32_t>(i)) - role.begin();
     const StepGraph& graph = roles[i].problem->graph;
-    for (const std::string& text : verify(graph, roles[i].problem->costs, *roles[i].plan)) {
+    for (const std::string& text : verify_plan(graph, roles[i].problem->costs, *roles[i].plan)) {
       faults.push_back(message("Rank ", rank, ": ", text));
     }
     Role& its = known.emplace_back(Role{&roles[i], {}, {}});
@@ -219,7 +219,7 @@ std::vector<std::string> verify(std::span<const RankPlan> roles, std::span<const
 
 void require_safe(const RankPlan& plan, int ranks) {
   const std::vector<std::int32_t> role(static_cast<std::size_t>(ranks));
-  const std::vector<std::string> faults = verify(std::span(&plan, 1), role);
+  const std::vector<std::string> faults = verify_ranks(std::span(&plan, 1), role);
   BRAID_CHECK(faults.empty(), PlanError, "[plan] ", ranks, " ranks cannot run policy '", plan.plan->policy,
               "' together:\n  ", faults.front());
 }

@@ -17,7 +17,7 @@ namespace braid::scheduler {
 /// - ranks that wait for each other, or for one that has ended.
 /// Faults name the ranks and their nodes. All command lists are played at once, each as far as it goes: sends do not
 /// buffer, and there are no wildcards, so one play that ends proves that all do.
-std::vector<std::string> verify(std::span<const RankPlan> roles, std::span<const std::int32_t> role);
+std::vector<std::string> verify_ranks(std::span<const RankPlan> roles, std::span<const std::int32_t> role);
 
 /// Throws PlanError with the first fault if `ranks` ranks cannot all run this plan.
 void require_safe(const RankPlan& plan, int ranks);

@@ -352,7 +352,7 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> verify(const StepGraph& graph, const Costs& costs, const Plan& plan) {
+std::vector<std::string> verify_plan(const StepGraph& graph, const Costs& costs, const Plan& plan) {
   return Verifier(graph, costs, plan).run();
 }
 

@@ -341,7 +341,7 @@ class ExplanationText {
 
   void write_result() {
     const Simulation& simulation = view_.simulation;
-    const std::vector<std::string> faults = verify(graph_, view_.problem.costs, view_.plan);
+    const std::vector<std::string> faults = verify_plan(graph_, view_.problem.costs, view_.plan);
     heading(
         7, "Verification and simulation",
         "A verifier that knows nothing of the above looks for races and deadlocks; then the plan is simulated, event "

@@ -22,6 +22,7 @@ Array zeros(const Shape& shape, DType dtype = DType::f32) { return {dtype, shape
 TEST_CASE("mistakes with functions on tensors say what is wrong") {
   Session session({.device = "cpu", .streams = 1});
   Step step = session.step();
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
   const Tensor image = zeros({2, 8, 8, 3}), row = zeros({2, 5}), labels = zeros({2}, DType::i32);
   check_misuses({
       {"a filter of other channels", "[conv2d] expected",
@@ -101,6 +102,49 @@ TEST_CASE("mistakes with functions on tensors say what is wrong") {
        [&] {
          reshape(row, {3, 3});
        }},
+      {"two open extents", "[shape] expected extents of at least 0",
+       [&] {
+         reshape(row, {-1, -1});
+       }},
+      {"extents that leave no whole number", "[reshape] expected extents that divide 10 elements",
+       [&] {
+         reshape(row, {3, -1});
+       }},
+      {"an axis that a shape has not", "[shape] [2,5] has no axis 2", [&] { (void)row.shape()[2]; }},
+      {"a padding beyond all bounds", "[pad]",
+       [&] {
+         pad(row, {{0, 0}, {0, kHuge}});
+       }},
+      {"a negative padding beyond all bounds", "[pad]",
+       [&] {
+         pad(row, {{0, 0}, {std::numeric_limits<std::int64_t>::min(), 0}});
+       }},
+      {"parts beyond all bounds", "[split]",
+       [&] {
+         split(row, {kHuge, kHuge, kHuge, kHuge});
+       }},
+      {"very many chunks", "[chunk]",
+       [&] {
+         chunk(zeros({2, 0}), std::int64_t{1} << 40);
+       }},
+      {"a convolution's padding beyond all bounds", "[conv2d]",
+       [&] {
+         conv2d(image, zeros({4, 3, 3, 3}), {.padding = kHuge});
+       }},
+      {"a dilation beyond all bounds", "[conv2d]",
+       [&] {
+         conv2d(image, zeros({4, 3, 3, 3}), {.dilation = kHuge});
+       }},
+      {"a transposed convolution's stride beyond all bounds", "[conv2d]",
+       [&] {
+         conv_transpose2d(image, zeros({3, 3, 3, 4}), {.stride = kHuge});
+       }},
+      {"a window beyond all bounds", "[max_pool2d]",
+       [&] { max_pool2d(image, {.window = kHuge, .padding = kHuge / 2}); }},
+      {"an average of too many pixels", "[adaptive_avg_pool2d]",
+       [&] { adaptive_avg_pool2d(image, std::int64_t{1} << 32); }},
+      {"an image beyond all bounds", "[interpolate]", [&] { interpolate(image, {.size = std::int64_t{1} << 31}); }},
+      {"no op", "[apply_op]", [&] { apply_op(nullptr, {row}); }},
       {"an order of axes with one twice", "[permute]",
        [&] {
          permute(row, {0, 0});

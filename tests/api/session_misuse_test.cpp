@@ -1,9 +1,13 @@
 // Mistakes with sessions, steps and tensors.
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <functional>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "tests/api/misuse.h"
 #include "tests/api/one_layer.h"
@@ -17,7 +21,58 @@ using testing::check_misuses;
 using testing::kOnes;
 using testing::OneLayer;
 
+/// Makes the calls of a kernel slow enough for another thread to come.
+class WhileBusy final : public LaunchObserver {
+ public:
+  explicit WhileBusy(std::function<void()> action) : action_(std::move(action)) {}
+  void before_launch(int, std::int32_t) override {
+    if (action_) std::exchange(action_, nullptr)();
+  }
+  void after_launch(int, std::int32_t) override {}
+
+ private:
+  std::function<void()> action_;
+};
+
 }  // namespace
+
+TEST_CASE("a second thread in a session, and a fork of its process, are told so") {
+  OneLayer f;
+  std::string of_thread;
+  WhileBusy observer([&] {  // in a thread of the stream, while this one waits in run()
+    try {
+      (void)f.session.step();
+    } catch (const Error& error) {
+      of_thread = error.what();
+    }
+  });
+  f.session.set_observer(&observer);
+  Step step = f.session.step();
+  CHECK(f.loss().item() > 0);
+  f.session.set_observer(nullptr);
+  CHECK(of_thread == "[session] two threads use this session at the same time: give each thread a session");
+
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 1;
+    try {
+      Step another = f.session.step();
+      (void)f.loss().item();
+    } catch (const Error& error) {
+      status = std::string(error.what()).find("make the session after fork()") != std::string::npos ? 0 : 2;
+    }
+    {
+      OneLayer own;  // which has streams and helpers
+      Step fresh = own.session.step();
+      if (!(own.loss().item() > 0)) status = 3;
+    }
+    _exit(status);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(WIFEXITED(status));
+}
 
 TEST_CASE("mistakes with steps say what is wrong") {
   OneLayer f;
@@ -29,6 +84,23 @@ TEST_CASE("mistakes with steps say what is wrong") {
        [&] {
          Step a = f.session.step();
          Step b = f.session.step();
+       }},
+      {"no parameter", "[optimizer] expected parameters, got a null pointer at place 2",
+       [&] {
+         SGD({&f.w, nullptr}, {});
+       }},
+      {"the gradient of no parameter", "[backward] expected parameters, got a null pointer",
+       [&] {
+         Step a = f.session.step();
+         Parameter* const none = nullptr;
+         backward(f.loss(), std::span(&none, 1));
+       }},
+      {"an average of no parameter", "[weight_average] expected parameters",
+       [&] { WeightAverage(f.session, {nullptr}, 0.5); }},
+      {"saving no parameter", "[checkpoint] expected parameters",
+       [&] {
+         Parameter* const none = nullptr;
+         save_checkpoint("none.safetensors", f.session, std::span(&none, 1));
        }},
       {"a step runs twice", "has run already",
        [&] {

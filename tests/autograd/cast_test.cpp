@@ -84,7 +84,7 @@ TEST_CASE("a parameter's copy follows what the host writes, and is given up when
   CHECK_FALSE(casts_to_bf16());
   {
     Step step = f.session.step();
-    const ValueId w = Tensor(f.w).id(), rate = Tensor(Array::scalar(1.0f)).id();
+    const ValueId w = Tensor(f.w).id(), rate = Tensor(Array::scalar(1.0)).id();
     f.session.tape().record(std::make_shared<ops::SgdUpdate>(SgdOptions{}), std::array{rate, w, w});
     step.run();
   }

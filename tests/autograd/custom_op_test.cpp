@@ -41,7 +41,7 @@ class PowerBackward final : public OpWith<PowerBackward, PowerAttributes> {
 void Power::gradient(GradientContext& context) const {
   if (!context.needs(0)) return;
   context.set_input_gradient(
-      0, context.emit(std::make_shared<PowerBackward>(attributes()), {context.output_gradient(0), context.input(0)}));
+      0, context.record(std::make_shared<PowerBackward>(attributes()), {context.output_gradient(0), context.input(0)}));
 }
 
 template <class T>

@@ -131,7 +131,7 @@ TEST_CASE("gradients at kinks and of ties are PyTorch's") {
   };
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(gradient_of({-2, 0, 3}, [](const Tensor& x) { return abs(x); }) == Doubles{-1, 0, 1});
-  CHECK(gradient_of({-2, -1, 0, 1, 2}, [](const Tensor& x) { return clamp(x, -1, 1); }) == Doubles{0, 1, 1, 1, 0});
+  CHECK(gradient_of({-2, -1, 0, 1, 2}, [](const Tensor& x) { return clamp(x, -1, 1); }) == Doubles{0, 0, 1, 0, 0});
   CHECK(gradient_of({1, 2, 3}, [](const Tensor& x) {
           return maximum(x, tensor({2, 2, 2}, {3}));
         }) == Doubles{0, 0.5, 1});
@@ -144,6 +144,25 @@ TEST_CASE("gradients at kinks and of ties are PyTorch's") {
   CHECK(gradient_of({0, 3}, [](const Tensor& x) { return pow(x, 2); }) == Doubles{0, 6});
   CHECK(gradient_of({-1, 0, 1}, [](const Tensor& x) { return leaky_relu(x, 0.25); }) == Doubles{0.25, 0.25, 1});
   CHECK(gradient_of({-1, 3}, [](const Tensor& x) { return square(x); }) == Doubles{-2, 6});
+  const double nan = std::nan("");
+  CHECK(gradient_of({nan, 1}, [](const Tensor& x) { return relu(x); }) == Doubles{1, 1});
+  CHECK(gradient_of({nan, 1}, [](const Tensor& x) { return abs(x); }) == Doubles{0, 1});
+  CHECK(gradient_of({nan, 1}, [](const Tensor& x) { return clamp(x, -1, 2); }) == Doubles{0, 1});
+  CHECK(gradient_of({nan, 1}, [](const Tensor& x) { return leaky_relu(x, 0.25); }) == Doubles{0.25, 1});
+  for (const double of_none : gradient_of({nan, 1}, [](const Tensor& x) { return amax(x); })) {
+    CHECK(std::isnan(of_none));
+  }
+}
+
+TEST_CASE("an infinity makes its whole group of a normalisation NaN, and no other") {
+  Recording on;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = tensor({infinity, 1, 2, 3, 1, 2, 3, 4}, {2, 1, 4}), ones = tensor({1, 1, 1, 1}, {4});
+  const Tensor zeros = tensor({0, 0, 0, 0}, {4});
+  for (const Tensor& y : {layer_norm(x, ones, zeros).keep(), group_norm(x, 1, ones, zeros).keep()}) {
+    const Doubles elements = doubles_of(y);
+    for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(elements[i]) == (i < 4));
+  }
 }
 
 TEST_CASE("functions do not overflow where their values are finite, and keep NaNs") {

@@ -30,12 +30,12 @@ void check_program(const Ran& ran, const std::vector<int>& streams) {
   }
 
   const scheduler::Plan traced = traced_plan(trace, ran.plan);
-  CHECK(joined(verify(ran.graph, ran.costs, traced)) == "");
+  CHECK(joined(verify_plan(ran.graph, ran.costs, traced)) == "");
   for (const auto& [stream, position] : plan_waits(trace, ran.plan)) {
     scheduler::Plan broken = traced;
     broken.commands.streams[stream].erase(broken.commands.streams[stream].begin() +
                                           static_cast<std::ptrdiff_t>(position));
-    CHECK_FALSE(verify(ran.graph, ran.costs, broken).empty());
+    CHECK_FALSE(verify_plan(ran.graph, ran.costs, broken).empty());
   }
 }
 

@@ -51,7 +51,7 @@ TEST_CASE("a wrong magic number is an error that says which byte is wrong") {
 TEST_CASE("dimensions whose product overflows are an error and not an allocation") {
   const std::uint32_t huge = 0xffffffff;
   CHECK(contains(error_from_idx(idx({huge, huge, huge}, {})), "byte 8: dimension 4294967295 makes more"));
-  CHECK(contains(error_from_idx(idx({1u << 31, 1u << 30, 8}, {})),
+  CHECK(contains(error_from_idx(idx({1u << 31, 1u << 28, 8}, {})),
                  "byte 12: dimension 8 makes more"));  // 2^64, that is 0
   CHECK(contains(error_from_idx(idx({huge}, {1, 2, 3})), "truncated: shape [4294967295] needs 4294967303 bytes"));
 }

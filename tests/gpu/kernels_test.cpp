@@ -77,7 +77,7 @@ void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const
   std::vector<Array> wide;
   std::vector<ValueDesc> descs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool fixed = row.inputs[i].data == Data::rate || !is_floating(inputs[i].dtype());
+    const bool fixed = row.inputs[i].data >= Data::rate || !is_floating(inputs[i].dtype());
     wide.push_back(fixed ? inputs[i] : cast(inputs[i], DType::f64));
     descs.push_back(desc_of(inputs[i]));
   }

@@ -4,6 +4,8 @@
 //   collectives late     rank 0 comes to no collective: the others give up after their timeout, and all processes end
 //   collectives thrown   rank 0 ends by an exception: all processes end
 //   collectives aborted  rank 0 aborts its own call from another thread: all processes end
+//   collectives steps    rank 1 records another step than rank 0: an error on both before it runs
+//   collectives early    rank 1 ends before rank 0: all processes end, and one says why
 //   collectives devices  rank 1 asks for a GPU, rank 0 for the CPU: an error on both
 //   collectives without  alone, in a build without MPI: the error that says so
 
@@ -15,10 +17,13 @@
 #include <thread>
 #include <vector>
 
+#include "autograd/functions.h"
 #include "core/communicator.h"
 #include "core/error.h"
 #include "core/mpi/mpi_communicator.h"
 #include "core/rank_device.h"
+#include "runtime/session.h"
+#include "train/optimizer.h"
 
 namespace {
 
@@ -148,6 +153,25 @@ void check_fails(const std::function<void()>& call, const std::string& expected)
   throw Error("expected the error " + expected);
 }
 
+/// Trains on a few steps, the fourth of which is another one on rank 1, or comes never.
+void train(std::shared_ptr<Communicator> ranks, bool leaves) {
+  Session session({.device = "cpu", .streams = 1, .threads = 1, .parallel = {.communicator = ranks}});
+  Parameter& w = session.add("w", {DType::f32, {64, 32}}, ValueKind::parameter);
+  SGD sgd({&w}, {.lr = 0.1});
+  for (int i = 0; i < 6; ++i) {
+    const bool differs = i == 3 && ranks->rank() == 1;
+    if (differs && leaves) return;
+    Step step = session.step();
+    Tensor y = linear(place(Array(DType::f32, {4, 32}), Layout::split), w);
+    if (differs) y = tanh(y);
+    const Tensor loss = mean(square(y));
+    backward(loss);
+    sgd.step();
+    step.run();
+    static_cast<void>(loss.item());
+  }
+}
+
 int run(const std::string& what) {
   if (what == "without") {
     check_fails([] { make_communicator({.size = 2, .local_size = 2, .launcher = "srun"}); },
@@ -164,7 +188,8 @@ int run(const std::string& what) {
     std::this_thread::sleep_for(1s);  // until mpirun has passed that on: the processes end by MPI_Abort
     return 0;
   }
-  const auto ranks = make_communicator(launch, what == "late" ? 1s : 60s);
+  const bool waits = what == "late" || what == "early";
+  const std::shared_ptr<Communicator> ranks = make_communicator(launch, waits ? 1s : 60s);
   BRAID_CHECK(ranks->rank() == launch.rank && ranks->size() == launch.size && ranks->name() == "mpi", Error,
               "another communicator than was asked for");
   std::vector<float> data(12);
@@ -177,6 +202,17 @@ int run(const std::string& what) {
     return 0;
   }
   ranks->barrier();
+  if (what == "steps") {
+    const std::string error = "[parallel] rank 1 is about to do something else than rank 0";
+    check_fails([&] { train(ranks, false); }, error);
+    std::cout << "as expected: " << error << std::endl;
+    std::this_thread::sleep_for(1s);
+    return 0;
+  }
+  if (what == "early") {
+    train(ranks, true);
+    return 0;
+  }
   if (what == "late") {
     if (launch.rank == 0) std::this_thread::sleep_for(600s);  // MPI_Abort of another rank ends it
     const auto begin = std::chrono::steady_clock::now();

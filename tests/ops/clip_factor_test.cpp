@@ -15,12 +15,12 @@ using namespace braid::testing;
 namespace {
 
 struct Clipped {
-  float factor, norm;
+  double factor, norm;
 };
 
 Clipped clip(const ClipOptions& options, const std::vector<Array>& inputs, int width = 1) {
   const std::vector<Array> outputs = run_op(ops::ClipFactor(options), inputs, {.width = width});
-  return {outputs[0].as<float>()[0], outputs[1].as<float>()[0]};
+  return {outputs[0].as<double>()[0], outputs[1].as<double>()[0]};
 }
 
 }  // namespace
@@ -29,14 +29,14 @@ TEST_CASE("gradients are scaled down to the largest norm, and left alone below i
   const std::vector<Array> gradients{Array::from<float>({3, 0}, {2}), Array::scalar(-4.0f)};  // of norm 5
   CHECK(clip({.max_norm = 10}, gradients).factor == 1);
   CHECK(clip({.max_norm = 1}, gradients).norm == 5);
-  CHECK(clip({.max_norm = 1}, gradients).factor == doctest::Approx(1 / (5 + 1e-6)).epsilon(1e-7));  // as PyTorch
+  CHECK(clip({.max_norm = 1}, gradients).factor == doctest::Approx(1 / (5 + 1e-6)).epsilon(1e-15));  // as PyTorch
 }
 
 TEST_CASE("the norm is that of the gradients without the scale of the loss") {
-  const std::vector<Array> gradients{Array::scalar(0.125f), Array::from<float>({24, 32}, {2})};
+  const std::vector<Array> gradients{Array::scalar(0.125), Array::from<float>({24, 32}, {2})};
   const Clipped clipped = clip({.max_norm = 1, .scaled = true}, gradients);
   CHECK(clipped.norm == 5);
-  CHECK(clipped.factor == doctest::Approx(0.125 / (5 + 1e-6)).epsilon(1e-7));
+  CHECK(clipped.factor == doctest::Approx(0.125 / (5 + 1e-6)).epsilon(1e-15));
 }
 
 TEST_CASE("gradients whose norm is not finite, or that are to be skipped, are skipped") {
@@ -44,7 +44,7 @@ TEST_CASE("gradients whose norm is not finite, or that are to be skipped, are sk
   for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     CHECK(clip({.max_norm = 1}, {Array::from<float>({1, bad}, {2})}).factor == 0);
   }
-  CHECK(clip({.max_norm = 1, .scaled = true}, {Array::scalar(0.0f), Array::scalar(7.0f)}).factor == 0);
+  CHECK(clip({.max_norm = 1, .scaled = true}, {Array::scalar(0.0), Array::scalar(7.0f)}).factor == 0);
 }
 
 TEST_CASE("the norm does not depend on the number of threads") {
@@ -53,7 +53,7 @@ TEST_CASE("the norm does not depend on the number of threads") {
   for (float& x : large.as<float>()) x = random.normal();
   double sum = 0;
   for (const float x : large.as<float>()) sum += static_cast<double>(x) * static_cast<double>(x);
-  const float one = clip({.max_norm = 1}, {large}).norm;
+  const double one = clip({.max_norm = 1}, {large}).norm;
   CHECK(one == doctest::Approx(std::sqrt(sum)).epsilon(1e-6));
   for (const int width : {2, 3}) CHECK(clip({.max_norm = 1}, {large}, width).norm == one);
 }
@@ -61,11 +61,11 @@ TEST_CASE("the norm does not depend on the number of threads") {
 TEST_CASE("a blend by 0 forgets what was there, whatever it was") {
   const Array nan = Array::from<float>({std::numeric_limits<float>::quiet_NaN(), 2}, {2}),
               x = Array::from<float>({3, 5}, {2});
-  const auto blend = [&](float a, float b) {
-    return run_op(ops::Blend(), {Array::from<float>({a, b}, {2}), nan, x}, {})[0];
+  const auto blend = [&](double a, double b) {
+    return run_op(ops::Blend(), {Array::from<double>({a, b}, {2}), nan, x}, {})[0];
   };
   CHECK(blend(0, 2).as<float>()[0] == 6);
   CHECK(blend(0, 2).as<float>()[1] == 10);
   CHECK(std::isnan(blend(1, 2).as<float>()[0]));
-  CHECK(blend(0.5f, 2).as<float>()[1] == 11);
+  CHECK(blend(0.5, 2).as<float>()[1] == 11);
 }

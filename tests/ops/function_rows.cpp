@@ -63,8 +63,8 @@ void add_expression_rows(Rows& rows) {
                                               {softplus, 1, wide},
                                               {bce_with_logits, 2, wide},
                                               {equal, 0},
-                                              {at_least, 0},
-                                              {at_most, 0},
+                                              {greater, 0},
+                                              {less, 0},
                                               {maximum_share, 0},
                                               {gate, 0}};
   static_assert(std::size(functions) == kFunctions);

@@ -35,6 +35,7 @@ std::vector<OutputDesc> infer(const Op& op, const Inputs& inputs) {
 
 /// Describe values.
 ValueDesc f32(const Shape& shape) { return {DType::f32, shape}; }
+ValueDesc f64(const Shape& shape) { return {DType::f64, shape}; }
 ValueDesc bf16(const Shape& shape) { return {DType::bf16, shape}; }
 
 struct BadCase {
@@ -178,16 +179,16 @@ const std::vector<BadCase>& bad_cases() {
       {make<ops::CrossEntropyBackward>(0.0), {f32({1}), f32({4, 10}), labels}, "expected a loss gradient of shape []"},
       {make<ops::Accuracy>(1), {f32({4, 10}), f32({4})}, "[accuracy] expected labels of i32, got f32"},
       {make<ops::SgdUpdate>(SgdOptions{.momentum = 0.9}),
-       {f32({}), f32({2}), f32({2})},
+       {f64({}), f32({2}), f32({2})},
        "[sgd_update] expected 1 scalars and 3 inputs per parameter, got 3 inputs"},
-      {make<ops::SgdUpdate>(SgdOptions{}), {f32({}), f32({2}), f32({3})}, "expected a gradient or moment of shape [2]"},
+      {make<ops::SgdUpdate>(SgdOptions{}), {f64({}), f32({2}), f32({3})}, "expected a gradient or moment of shape [2]"},
       {make<ops::AdamUpdate>(AdamOptions{}),
-       {f32({}), f32({}), f32({2}), f32({2}), f32({2}), f32({2})},
+       {f64({}), f32({}), f32({2}), f32({2}), f32({2}), f32({2})},
        "[adam_update] expected a step number of i32, got f32"},
       {make<ops::SgdUpdate>(SgdOptions{.scaled = true}),
-       {f32({}), f32({2}), f32({2}), f32({2})},
+       {f64({}), f64({2}), f32({2}), f32({2})},
        "[sgd_update] expected a gradient's factor of shape [], got [2]"},
-      {make<ops::SgdUpdate>(SgdOptions{}), {f32({}), bf16({2}), bf16({2})}, "expected a parameter of f32, got bf16"},
+      {make<ops::SgdUpdate>(SgdOptions{}), {f64({}), bf16({2}), bf16({2})}, "expected a parameter of f32, got bf16"},
       {make<ops::LossScaleUpdate>(LossScaleOptions{}),
        {f32({}), step, step},
        "[loss_scale_update] expected 3 states and at least one gradient, got 3 inputs"},
@@ -198,18 +199,18 @@ const std::vector<BadCase>& bad_cases() {
        {f32({}), step, step, step},
        "expected a gradient of a floating type, got i32"},
       {make<ops::SgdUpdate>(SgdOptions{.rounded = true}),
-       {f32({}), f32({2}), bf16({2}), f32({2})},
+       {f64({}), f32({2}), bf16({2}), f32({2})},
        "[sgd_update] expected a copy of bf16, got f32"},
       {make<ops::SgdUpdate>(SgdOptions{.rounded = true}),
-       {f32({}), {DType::f64, {2}}, bf16({2}), bf16({2})},
+       {f64({}), f64({2}), bf16({2}), bf16({2})},
        "[sgd_update] expected a parameter of f32, got f64"},
       {make<ops::ClipFactor>(ClipOptions{.scaled = true}),
-       {f32({})},
+       {f64({})},
        "[clip_factor] expected 1 scalars and at least one gradient, got 1 inputs"},
       {make<ops::ClipFactor>(ClipOptions{}), {step}, "expected a gradient of a floating type, got i32"},
-      {make<ops::Blend>(), {f32({2}), f32({3})}, "[blend] expected coefficients and pairs of tensors, got 2 inputs"},
-      {make<ops::Blend>(), {f32({}), f32({3}), f32({3})}, "[blend] expected coefficients of shape [2], got []"},
-      {make<ops::Blend>(), {f32({2}), bf16({3}), bf16({3})}, "[blend] expected a tensor of f32, got bf16"},
+      {make<ops::Blend>(), {f64({2}), f32({3})}, "[blend] expected coefficients and pairs of tensors, got 2 inputs"},
+      {make<ops::Blend>(), {f64({}), f32({3}), f32({3})}, "[blend] expected coefficients of shape [2], got []"},
+      {make<ops::Blend>(), {f64({2}), bf16({3}), bf16({3})}, "[blend] expected a tensor of f32, got bf16"},
       {make<ops::ScaleBy>(), {f32({2}), f32({1})}, "[scale_by] expected a factor of shape [], got [1]"},
       {make<ops::ScaleBy>(), {bf16({2}), bf16({})}, "[scale_by] expected a factor of f32, got bf16"},
       {make<ops::CrossEntropy>(0.0), {bf16({4, 10}), labels}, "[cross_entropy] expected logits of f32, got bf16"},
@@ -289,7 +290,7 @@ TEST_CASE("pooling rounds its extents as PyTorch does") {
 
 TEST_CASE("a view keeps its elements, and an update its parameter") {
   CHECK(infer(ops::Reshape(Shape{6}), {f32({2, 3})})[0].views == 0);
-  const auto outputs = infer(ops::SgdUpdate({.momentum = 0.9}), {f32({}), f32({2}), f32({2}), f32({2})});
+  const auto outputs = infer(ops::SgdUpdate({.momentum = 0.9}), {f64({}), f32({2}), f32({2}), f32({2})});
   REQUIRE(outputs.size() == 2);
   CHECK(outputs[0].overwrites == 1);
   CHECK(outputs[1].overwrites == 3);

@@ -155,14 +155,14 @@ class NodeGradient final : public GradientContext {
   ValueDesc desc(ValueId value) const override { return graph_.value(value).desc; }
   ValueId output_gradient(int i) const override { return i == 0 ? dy_ : kNoValue; }
   bool needs(int i) const override { return std::find(needed_.begin(), needed_.end(), i) != needed_.end(); }
-  using GradientContext::emit;
-  ValueId emit(OpPtr op, std::span<const ValueId> inputs) override {
+  using GradientContext::record;
+  ValueId record(OpPtr op, std::span<const ValueId> inputs) override {
     return graph_.add_node(std::move(op), inputs, ValueKind::gradient);
   }
   void set_input_gradient(int i, ValueId gradient) override { gradients_[static_cast<std::size_t>(i)] = gradient; }
   void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) override {
     const Shape& shape = graph_.value(input(i)).desc.shape;
-    set_input_gradient(i, emit(std::make_shared<ops::ChannelSlice>(first, shape[shape.rank() - 1]), {wide}));
+    set_input_gradient(i, record(std::make_shared<ops::ChannelSlice>(first, shape[shape.rank() - 1]), {wide}));
   }
 
   ValueId gradient(int i) const { return gradients_[static_cast<std::size_t>(i)]; }

@@ -22,7 +22,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 struct Scaling {
   float scale;
   std::int32_t good_steps = 0, updates = 0;
-  float factor = -1;
+  double factor = -1;
   friend bool operator==(const Scaling&, const Scaling&) = default;
 };
 
@@ -32,7 +32,7 @@ Scaling after(const Scaling& before, const std::vector<Array>& gradients, const 
   inputs.insert(inputs.end(), gradients.begin(), gradients.end());
   const std::vector<Array> outputs = run_op(ops::LossScaleUpdate(options), inputs, {.width = 2});
   return {outputs[0].as<float>()[0], outputs[1].as<std::int32_t>()[0], outputs[2].as<std::int32_t>()[0],
-          outputs[3].as<float>()[0]};
+          outputs[3].as<double>()[0]};
 }
 
 /// Gradients of which one element, far from both ends, is as given.
@@ -60,12 +60,12 @@ TEST_CASE("the loss scale doubles after its interval of good steps, for the next
 }
 
 TEST_CASE("a loss scale and its inverse stay normal numbers") {
-  CHECK(after({0x1p-126f}, gradients(kNaN)) == Scaling{0x1p-126f, 0, 0, 0});
-  CHECK(after({0x1p126f, 1999}, gradients(1)) == Scaling{0x1p126f, 0, 1, 0x1p-126f});
+  CHECK(after({0x1p-126}, gradients(kNaN)) == Scaling{0x1p-126f, 0, 0, 0});
+  CHECK(after({0x1p126f, 1999}, gradients(1)) == Scaling{0x1p126f, 0, 1, 0x1p-126});
 }
 
 TEST_CASE("an update by a factor of 0 keeps every bit, whatever the gradient is") {
-  const Array factor = Array::scalar(0.0f), rate = Array::scalar(0.5f), step = Array::scalar<std::int32_t>(0);
+  const Array factor = Array::scalar(0.0), rate = Array::scalar(0.5), step = Array::scalar<std::int32_t>(0);
   const Array p = Array::from<float>({1.5f, -0.0f, kNaN}, {3}), m = Array::from<float>({-0.0f, 2, 3}, {3});
   const Array v = Array::from<float>({1, 2, 0}, {3}), bad = Array::from<float>({kInfinity, 1, kNaN}, {3});
   const auto unchanged = [](const std::vector<Array>& outputs, const std::vector<Array>& before) {
@@ -80,7 +80,7 @@ TEST_CASE("an update by a factor of 0 keeps every bit, whatever the gradient is"
 }
 
 TEST_CASE("an update by a factor takes the gradient times the factor") {
-  const Array factor = Array::scalar(0.25f), rate = Array::scalar(0.5f), step = Array::scalar<std::int32_t>(3);
+  const Array factor = Array::scalar(0.25), rate = Array::scalar(0.5), step = Array::scalar<std::int32_t>(3);
   const Array p = Array::from<float>({1, -2}, {2}), m = Array::from<float>({0.5f, 3}, {2});
   const Array v = Array::from<float>({1, 2}, {2}), scaled = Array::from<float>({8, -20}, {2});
   const Array gradient = Array::from<float>({2, -5}, {2});

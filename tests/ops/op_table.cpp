@@ -339,7 +339,7 @@ void add_optimizer_rows(Rows& rows) {
     }
     return inputs;
   };
-  const Input rate{{}, Data::rate}, step{{}, Data::step};
+  const Input rate{{}, Data::rate}, scale{{}, Data::scale}, step{{}, Data::step};
   for (const bool decoupled : {false, true}) {
     for (const bool scaled : {false, true}) {
       for (const auto& [momentum, nesterov] : {std::pair{0.0, false}, {0.9, false}, {0.9, true}}) {
@@ -360,8 +360,8 @@ void add_optimizer_rows(Rows& rows) {
       rows.push_back({make<ops::AdamUpdate>(options), with_parameters(scalars, "pGmvC")});
     }
   }
-  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "g")});
-  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({rate, step, step}, "gG")});
+  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({scale, step, step}, "g")});
+  rows.push_back({make<ops::LossScaleUpdate>(LossScaleOptions{}), with_parameters({scale, step, step}, "gG")});
   for (const double max_norm : {1.0, 1000.0}) {
     rows.push_back({make<ops::ClipFactor>(ClipOptions{.max_norm = max_norm}), with_parameters({}, "g")});
     rows.push_back(
@@ -457,7 +457,8 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
       case Data::place:
         arrays.push_back(fill(shape, [&] { return static_cast<std::uint8_t>(random.below(4)); }));
         break;
-      case Data::rate: arrays.push_back(fill(shape, [] { return 0.125f; })); break;
+      case Data::rate: arrays.push_back(fill(shape, [] { return 0.1; })); break;
+      case Data::scale: arrays.push_back(fill(shape, [] { return 0.125f; })); break;
     }
     if (is_drawn(data) && !wide) arrays.back() = cast(arrays.back(), dtype);
   }

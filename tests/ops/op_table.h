@@ -20,7 +20,8 @@ enum class Data {
   step,      ///< i32, a step number
   shard,     ///< i32, the number of a shard: 1
   place,     ///< u8, 0 to 3
-  rate,      ///< f32 in every row, learning rates
+  rate,      ///< f64 in every row, learning rates and factors
+  scale,     ///< f32 in every row, the scale of a loss
 };
 
 struct Input {

@@ -449,7 +449,7 @@ TEST_CASE("Adam in f32 takes 1 - beta of beta as it was given") {
     using T = decltype(one);
     const auto array = [](T value) { return Array::from<T>({value}, {1}); };
     return run_op(ops::AdamUpdate(AdamOptions{.beta1 = 0.95, .beta2 = 0.999}),
-                  {Array::scalar(1e-3f), Array::scalar(1), array(1), array(3), array(0), array(0)});
+                  {Array::scalar(1e-3), Array::scalar(1), array(1), array(3), array(0), array(0)});
   };
   const std::vector<Array> f = moments(1.0f), d = moments(1.0);
   CHECK(element(f[1], 0) == doctest::Approx(0.15).epsilon(1e-7));

@@ -17,7 +17,7 @@ StepGraph small_graph() {
   const auto conv = std::make_shared<ops::Conv2d>(Conv2dOptions{.padding = 1});
   graph.add_node(conv, {graph.add_node(conv, {x, w}), w});
   const ValueDesc weights{DType::f32, {1000}};
-  const ValueId rate = graph.add_input({DType::f32, {}});
+  const ValueId rate = graph.add_input({DType::f64, {}});
   const ValueId p = graph.add_persistent(weights, ValueKind::parameter, 0);
   graph.add_node(std::make_shared<ops::SgdUpdate>(SgdOptions{}), {rate, p, graph.add_input(weights)});
   return graph;

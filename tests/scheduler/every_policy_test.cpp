@@ -51,7 +51,7 @@ TEST_CASE("random steps are planned without faults by every policy on any number
         if (name == "auto" && seed % 10 != 0) return;  // it is one of the others
         INFO("seed ", seed, ", ", streams, " streams");
         const Plan plan = make_plan(problem, policy, name);
-        REQUIRE(verify(step.graph, step.costs, plan).empty());
+        REQUIRE(verify_plan(step.graph, step.costs, plan).empty());
         REQUIRE(plan.makespan >= plan.bound.bound * (1 - 1e-12));
         REQUIRE(plan.arena_bytes <= plan.naive_bytes);
         ++plans;

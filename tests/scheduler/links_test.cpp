@@ -111,7 +111,7 @@ TEST_CASE("nodes of one link on two streams are a fault that names both") {
   computing.push_back(*moved);
   sending.erase(moved);
   plan.placements[pass.sent[2]].stream = 0;
-  CHECK(joined(verify(pass.graph, pass.costs, plan))
+  CHECK(joined(verify_plan(pass.graph, pass.costs, plan))
             .find("node 1 'test' on stream 1 and node 7 'test' on stream 0 both communicate over link 0") !=
         std::string::npos);
 }

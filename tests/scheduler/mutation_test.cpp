@@ -307,7 +307,7 @@ TEST_CASE("of every kind of mutation the verifier finds all that do harm, and co
       if (!(Mutator(step, plan, random).*mutation.apply)()) continue;
 
       INFO(mutation.name, ", seed ", seed);
-      const std::vector<std::string> faults = verify(step.graph, step.costs, plan);
+      const std::vector<std::string> faults = verify_plan(step.graph, step.costs, plan);
       const bool safe = SafetyOracle(step.graph, step.costs, plan).safe();
       CAPTURE(faults.empty() ? "" : faults[0]);
       REQUIRE(faults.empty() == safe);

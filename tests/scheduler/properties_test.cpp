@@ -76,7 +76,7 @@ Plan careless_plan(const RandomStep& step, const Problem& problem) {
 
 TEST_CASE("every policy's plan is safe, by verifier, oracle and three steps in a row") {
   CHECK(failure_among_plans([](const RandomStep& step, const Problem&, const Plan& plan) {
-          RC_ASSERT(joined(verify(step.graph, step.costs, plan)) == "");
+          RC_ASSERT(joined(verify_plan(step.graph, step.costs, plan)) == "");
           RC_ASSERT(SafetyOracle(step.graph, step.costs, plan).safe());
           RC_ASSERT(joined(verify_steps(step.graph, step.costs, plan)) == "");
         }) == "");
@@ -90,7 +90,7 @@ TEST_CASE("every wait of every policy's plan is necessary") {
               Plan broken = plan;
               broken.commands.streams[s].erase(broken.commands.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
               RC_ASSERT_FALSE(SafetyOracle(step.graph, step.costs, broken).safe());
-              RC_ASSERT(joined(verify(step.graph, step.costs, broken)) != "");
+              RC_ASSERT(joined(verify_plan(step.graph, step.costs, broken)) != "");
             }
           }
         }) == "");
@@ -160,7 +160,7 @@ TEST_CASE("a step with which a property fails is shrunk to a minimal one") {
     description.streams = 2;
     const RandomStep step = make_step(description);
     const Plan plan = careless_plan(step, make_problem(step.graph, step.costs, 2, step.capacity));
-    if (verify(step.graph, step.costs, plan).empty()) return true;
+    if (verify_plan(step.graph, step.costs, plan).empty()) return true;
     smallest = description;  // the last one to fail is the smallest
     return false;
   });

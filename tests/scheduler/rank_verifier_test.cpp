@@ -124,7 +124,7 @@ struct Ranks {
       roles.push_back({&steps[r].problem, &plans[r]});
       role.push_back(static_cast<std::int32_t>(r));
     }
-    return verify(roles, role);
+    return verify_ranks(roles, role);
   }
 };
 
@@ -336,14 +336,14 @@ TEST_CASE("1,024 ranks are verified, with one plan for all or one for each") {
   const Plan plan = make_plan(step.problem, round_robin, "round_robin");
   std::vector<RankPlan> roles(1024, {&step.problem, &plan});
   std::vector<std::int32_t> role(roles.size());
-  CHECK(verify(std::span(roles).first(1), role).empty());
+  CHECK(verify_ranks(std::span(roles).first(1), role).empty());
   std::iota(role.begin(), role.end(), 0);
-  CHECK(verify(roles, role).empty());
+  CHECK(verify_ranks(roles, role).empty());
 
   meetings[30].count += 1;
   const RankStep other = make_step(meetings, 6, 2);
   roles[777] = {&other.problem, &plan};
-  const std::vector<std::string> faults = verify(roles, role);
+  const std::vector<std::string> faults = verify_ranks(roles, role);
   REQUIRE(!faults.empty());
   CHECK(faults.front().find("of rank 777 (all_reduce of 1031 f32)") != std::string::npos);
 }

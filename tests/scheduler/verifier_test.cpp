@@ -26,7 +26,7 @@ struct Diamond {
     }
     plan = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
   }
-  std::vector<std::string> faults() const { return verify(graph, costs, plan); }
+  std::vector<std::string> faults() const { return verify_plan(graph, costs, plan); }
 };
 
 /// One random change to a plan that might break it.
@@ -208,7 +208,7 @@ TEST_CASE("a kept value may never be overwritten") {
   const Costs costs = unit_costs(graph);
   Plan plan = make_plan(graph, costs, serial, "serial", 1, 1);
   plan.offsets[later] = plan.offsets[kept];
-  CHECK(mentions(verify(graph, costs, plan), "over value 0, which is kept to the end"));
+  CHECK(mentions(verify_plan(graph, costs, plan), "over value 0, which is kept to the end"));
 }
 
 TEST_CASE("a parameter may not be overwritten before its last reader") {
@@ -221,16 +221,16 @@ TEST_CASE("a parameter may not be overwritten before its last reader") {
   const Costs costs = unit_costs(graph);
   Plan plan = make_plan(graph, costs, serial, "serial", 1, 1);
   std::swap(plan.commands.streams[0][0], plan.commands.streams[0][1]);
-  CHECK(mentions(verify(graph, costs, plan), "writes value 2 over value 0 but is not ordered after node 0"));
+  CHECK(mentions(verify_plan(graph, costs, plan), "writes value 2 over value 0 but is not ordered after node 0"));
 }
 
 TEST_CASE("a plan for another graph is refused, not read out of bounds") {
   const Diamond d;
   StepGraph graph;
   add(graph, {});
-  CHECK(!verify(graph, unit_costs(graph), d.plan).empty());
-  CHECK(!verify(d.graph, d.costs, Plan{}).empty());
-  CHECK(verify(StepGraph{}, Costs{}, Plan{}).empty());
+  CHECK(!verify_plan(graph, unit_costs(graph), d.plan).empty());
+  CHECK(!verify_plan(d.graph, d.costs, Plan{}).empty());
+  CHECK(verify_plan(StepGraph{}, Costs{}, Plan{}).empty());
 }
 
 TEST_CASE("faults are reported up to a limit") {
@@ -238,7 +238,7 @@ TEST_CASE("faults are reported up to a limit") {
   for (int i = 0; i < 100; ++i) add(graph, {});
   Plan plan = make_plan(graph, unit_costs(graph), serial, "serial", 1, 1);
   plan.commands.streams[0].clear();
-  CHECK(verify(graph, unit_costs(graph), plan).size() == 20);
+  CHECK(verify_plan(graph, unit_costs(graph), plan).size() == 20);
 }
 
 TEST_CASE("the verifier and the brute-force oracle agree on random plans with random damage") {
@@ -252,7 +252,7 @@ TEST_CASE("the verifier and the brute-force oracle agree on random plans with ra
     for (int trial = 0; trial < 12; ++trial) {
       Plan damaged = plan;
       for (std::uint32_t changes = 1 + random.below(2); changes > 0; --changes) mutate(step.graph, damaged, random);
-      const std::vector<std::string> faults = verify(step.graph, step.costs, damaged);
+      const std::vector<std::string> faults = verify_plan(step.graph, step.costs, damaged);
       const bool safe = SafetyOracle(step.graph, step.costs, damaged).safe();
       INFO("seed ", seed, " trial ", trial, ": ", faults.empty() ? "no fault" : faults[0]);
       REQUIRE(faults.empty() == safe);

@@ -298,6 +298,53 @@ TEST_CASE("clipping changes no bit of gradients below the limit") {
   CHECK(results[0] == results[1]);
 }
 
+TEST_CASE("optimizers of f64 keep learning rate, clip factor and weights of sums in f64") {
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& p = session.add("p", {DType::f64, {2}}, ValueKind::parameter);
+  session.write(p, Array::from<double>({1, 1}, {2}));
+  SGD sgd({&p}, {.lr = 0.1});
+  sgd.clip_norm(0.3);
+  for (int i = 0; i < 3; ++i) {
+    Step step = session.step();
+    backward(sum(Tensor(p) * Array::from<double>({3, 4}, {2})));
+    sgd.accumulate(1.0 / 3);
+    if (i == 2) sgd.step();
+    step.run();
+  }
+  const Array after = session.read(p);
+  CHECK(after.as<double>()[0] == doctest::Approx(1 - 0.1 * 3 * 0.3 / (5 + 1e-6)).epsilon(1e-15));
+  CHECK(after.as<double>()[1] == doctest::Approx(1 - 0.1 * 4 * 0.3 / (5 + 1e-6)).epsilon(1e-15));
+}
+
+TEST_CASE("a step that fails is no update, nor is one that was recorded before it was known to") {
+  std::vector<double> results[2];
+  for (const bool fails : {false, true}) {
+    OptimizerFixture fixture;
+    Adam adam({&fixture.w, &fixture.b}, {.lr = 0.1});
+    fixture.train_step(adam, 0);
+    if (fails) {
+      Step bad = fixture.session.step();
+      const Tensor y = linear(OptimizerFixture::x(1), fixture.w, fixture.b);
+      backward(cross_entropy(y, Array::from<std::int32_t>({kOut}, {1})));
+      adam.accumulate(0.5);
+      adam.step();
+      bad.run();
+      Step next = fixture.session.step();
+      backward(linear(linear(OptimizerFixture::x(2), fixture.w, fixture.b), OptimizerFixture::c(2)));
+      adam.step();
+      CHECK(adam.updates() == 3);
+      CHECK_THROWS_WITH_AS(next.run(), doctest::Contains("label"), Error);
+      CHECK_THROWS_WITH_AS(next.run(), doctest::Contains("was discarded"), Error);
+      CHECK(adam.updates() == 1);
+      CHECK_FALSE(adam.accumulated());
+    }
+    fixture.train_step(adam, 1);
+    CHECK(adam.updates() == 2);
+    results[fails ? 1 : 0] = elements(fixture);
+  }
+  CHECK(results[0] == results[1]);
+}
+
 TEST_CASE("an average of weights follows them, and can take their place for a while") {
   OptimizerFixture fixture;
   SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5});

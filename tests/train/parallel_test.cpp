@@ -331,20 +331,25 @@ TEST_CASE("what fails on one rank ends the others") {
   }
 }
 
-TEST_CASE("ranks that record different steps meet an error before the first of them runs") {
-  const auto ranks = std::make_shared<LocalRanks>(2);
-  const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
-    Session session({.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}}});
-    Step step = session.step();
-    const Tensor x = place(Array(DType::f32, {2, 4 + own.rank()}), Layout::split);
-    const Tensor total = sum(x);
-    step.run();
-    total.item();
-  });
-  for (const std::string& error : errors) {
-    CHECK(error ==
-          "[parallel] the plan of a step of rank 1 is not that of rank 0: all ranks must run the same program "
-          "with the same config on like devices");
+TEST_CASE("ranks that record different steps meet an error before these run, the first step or a later one") {
+  for (const int step_that_differs : {0, 2}) {
+    const auto ranks = std::make_shared<LocalRanks>(2);
+    const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
+      Session session({.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}}});
+      for (int i = 0; i < 4; ++i) {
+        Step step = session.step();
+        const std::int64_t extent = 4 + (i == step_that_differs ? own.rank() : 0);
+        const Tensor total = sum(place(Array(DType::f32, {2, extent}), Layout::split));
+        step.run();
+        total.item();
+        CHECK(i < step_that_differs);
+      }
+    });
+    for (const std::string& error : errors) {
+      CHECK(error ==
+            "[parallel] rank 1 is about to do something else than rank 0: all ranks must record the same steps in the "
+            "same order");
+    }
   }
 }
 

@@ -30,6 +30,7 @@ Array array_for(const SafeTensors& file, const std::string& name, const Paramete
 std::map<std::string, std::string> layout_metadata() { return {{kLayout, kLayouts}}; }
 
 std::vector<NamedArray> copies_of(Context& context, std::span<Parameter* const> tensors, std::string_view prefix) {
+  check_not_null("checkpoint", tensors);
   std::vector<NamedArray> copies;
   for (const Parameter* tensor : tensors) copies.push_back({message(prefix, tensor->name()), context.read(*tensor)});
   return copies;
@@ -52,6 +53,7 @@ void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter
   check(file, layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
         "' in the metadata, found ",
         layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
+  check_not_null("checkpoint", tensors);
   std::vector<Array> values;
   std::set<std::string> names;
   for (const Parameter* tensor : tensors) {

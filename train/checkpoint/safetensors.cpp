@@ -95,27 +95,27 @@ std::string header_of(std::span<const NamedArray> tensors, const std::map<std::s
 }  // namespace
 
 template <class... Parts>
-void SafeTensors::check(bool condition, const Parts&... what) const {
+void SafeTensors::expect(bool condition, const Parts&... what) const {
   if (!condition) throw DataError(message(path_, ": ", what...));
 }
 
 SafeTensors::SafeTensors(const std::filesystem::path& path)
     : path_(path.string()), bytes_(read_file(path, "the checkpoint")) {
-  check(!bytes_.starts_with("BRAIDCKP"),
-        "this is a checkpoint of an old format (.braid), which is no longer read: train the model again");
+  expect(!bytes_.starts_with("BRAIDCKP"),
+         "this is a checkpoint of an old format (.braid), which is no longer read: train the model again");
   std::uint64_t length = 0;
-  check(bytes_.size() >= kLengthBytes, "this is not a safetensors file: it has ", bytes_.size(), " bytes");
+  expect(bytes_.size() >= kLengthBytes, "this is not a safetensors file: it has ", bytes_.size(), " bytes");
   std::memcpy(&length, bytes_.data(), kLengthBytes);
   const std::size_t rest = bytes_.size() - kLengthBytes;
-  check(length <= kMostHeaderBytes && (rest == 0 || length > rest || bytes_[kLengthBytes] == '{'),
-        "this is not a safetensors file");
-  check(length <= rest, "truncated or damaged: has ", bytes_.size(), " bytes, but its header alone has ", length);
+  expect(length <= kMostHeaderBytes && (rest == 0 || length > rest || bytes_[kLengthBytes] == '{'),
+         "this is not a safetensors file");
+  expect(length <= rest, "truncated or damaged: has ", bytes_.size(), " bytes, but its header alone has ", length);
   const std::string_view header = std::string_view(bytes_).substr(kLengthBytes, length);
   elements_ = std::string_view(bytes_).substr(kLengthBytes + length);
   try {
     parse(header);
   } catch (const JsonError& error) {
-    check(false, "damaged header: ", error.what());
+    expect(false, "damaged header: ", error.what());
   }
   check_places(elements_.size());
   check_checksum(header);
@@ -135,20 +135,20 @@ void SafeTensors::parse(std::string_view text) {
     }
     Entry entry{.dtype = part["dtype"].text(), .shape = {}, .begin = 0, .bytes = 0};
     const std::size_t element = bytes_of(entry.dtype);
-    check(element > 0, "tensor '", name, "': expected a dtype of the format, found '", entry.dtype, "'");
+    expect(element > 0, "tensor '", name, "': expected a dtype of the format, found '", entry.dtype, "'");
     std::uint64_t bytes = element;
     for (const JsonPart& extent : part["shape"].list()) {
       entry.shape.push_back(extent.integer(0, kMost));
-      check(!__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(entry.shape.back()), &bytes), "tensor '", name,
-            "': its shape has more elements than memory");
+      expect(!__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(entry.shape.back()), &bytes), "tensor '", name,
+             "': its shape has more elements than memory");
     }
     const std::vector<JsonPart> offsets = part["data_offsets"].list();
     part["data_offsets"].check_size(2);
     entry.begin = static_cast<std::size_t>(offsets[0].integer(0, kMost));
     const auto end = static_cast<std::size_t>(offsets[1].integer(0, kMost));
     entry.bytes = end - entry.begin;
-    check(end >= entry.begin && entry.bytes == bytes, "tensor '", name, "': expected ", bytes, " bytes of ",
-          entry.dtype, ' ', Json(entry.shape).dump(), ", found offsets ", entry.begin, " to ", end);
+    expect(end >= entry.begin && entry.bytes == bytes, "tensor '", name, "': expected ", bytes, " bytes of ",
+           entry.dtype, ' ', Json(entry.shape).dump(), ", found offsets ", entry.begin, " to ", end);
     entries_.emplace(name, std::move(entry));
   }
 }
@@ -159,31 +159,36 @@ void SafeTensors::check_places(std::size_t bytes) const {
   std::ranges::sort(places, {}, [](const auto& place) { return std::pair(place.first->begin, place.first->bytes); });
   std::size_t expected = 0;
   for (const auto& [entry, name] : places) {
-    check(entry->begin == expected, "damaged header: tensor '", *name, "' begins at byte ", entry->begin, ", expected ",
-          expected, ", where the one before it ends");
+    expect(entry->begin == expected, "damaged header: tensor '", *name, "' begins at byte ", entry->begin,
+           ", expected ", expected, ", where the one before it ends");
     expected += entry->bytes;
   }
-  check(expected == bytes, "truncated or damaged: expected ", expected, " bytes of elements, found ", bytes);
+  expect(expected == bytes, "truncated or damaged: expected ", expected, " bytes of elements, found ", bytes);
 }
 
 void SafeTensors::check_checksum(std::string_view header) const {
   const std::size_t place = place_of_checksum(header);
   if (place == std::string_view::npos) {
-    check(!metadata_.contains(kMethod) && !metadata_.contains(kChecksum), "damaged header: the checksum is missing");
+    expect(!metadata_.contains(kMethod) && !metadata_.contains(kChecksum), "damaged header: the checksum is missing");
     return;
   }
   const std::uint32_t crc = update_crc(crc_of_header(std::string(header)), elements_.data(), elements_.size());
-  check(header.substr(place, kNoChecksum.size()) == digits(crc), "damaged: the checksum does not match");
+  expect(header.substr(place, kNoChecksum.size()) == digits(crc), "damaged: the checksum does not match");
 }
 
 Array SafeTensors::array(const std::string& name) const {
   const auto found = entries_.find(name);
-  check(found != entries_.end(), "has no tensor '", name, "'");
+  expect(found != entries_.end(), "has no tensor '", name, "'");
   const Entry& entry = found->second;
   const std::optional<DType> dtype = dtype_named(entry.dtype);
-  check(dtype.has_value() && entry.shape.size() <= Shape::kMaxRank, "tensor '", name, "': cannot use ", entry.dtype,
-        ' ', Json(entry.shape).dump());
-  Array value(*dtype, Shape(std::span(entry.shape)));
+  expect(dtype.has_value() && entry.shape.size() <= Shape::kMaxRank, "tensor '", name, "': cannot use ", entry.dtype,
+         ' ', Json(entry.shape).dump());
+  Array value;
+  try {
+    value = Array(*dtype, Shape(std::span(entry.shape)));
+  } catch (const ShapeError& error) {
+    expect(false, "tensor '", name, "': ", error.what());
+  }
   if (entry.bytes > 0) std::memcpy(value.data(), elements_.data() + entry.begin, entry.bytes);
   return value;
 }

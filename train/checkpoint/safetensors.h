@@ -52,7 +52,7 @@ class SafeTensors {
   void check_places(std::size_t bytes) const;
   void check_checksum(std::string_view header) const;
   template <class... Parts>
-  void check(bool condition, const Parts&... what) const;
+  void expect(bool condition, const Parts&... what) const;
 
   std::string path_;
   std::string bytes_;

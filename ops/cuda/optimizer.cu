@@ -22,8 +22,9 @@ __global__ void __launch_bounds__(kThreads)
     sgd_kernel(const __grid_constant__ TensorList<2 + kMoments + kCopies> list, SgdOptions options,
                const double* learning_rate, const double* factor) {
   constexpr int kWidth = kVectorWidth<T>;
-  const double scale = gradient_factor(factor);
-  if (scale == 0) return;
+  const double wide_scale = gradient_factor(factor);
+  if (wide_scale == 0) return;
+  const T scale = static_cast<T>(wide_scale);
   const auto step = arithmetic::SgdStep<T>::make(options, *learning_rate);
   const TensorPiece piece(list, static_cast<int>(blockIdx.x));
   T* const p = static_cast<T*>(list.address[0][piece.tensor]);
@@ -35,10 +36,10 @@ __global__ void __launch_bounds__(kThreads)
     auto parameters = load<kLanes>(p + e);
     const auto gradients = load<kLanes>(gradient + e);
     if constexpr (kMoments == 0) {
-      for_lanes<kLanes>([&](int i) { step(parameters[i], static_cast<T>(scale) * gradients[i]); });
+      for_lanes<kLanes>([&](int i) { step(parameters[i], scale * gradients[i]); });
     } else {
       auto moments = load<kLanes>(m + e);
-      for_lanes<kLanes>([&](int i) { step(parameters[i], static_cast<T>(scale) * gradients[i], moments[i]); });
+      for_lanes<kLanes>([&](int i) { step(parameters[i], scale * gradients[i], moments[i]); });
       store<kLanes>(m + e, moments);
     }
     store<kLanes>(p + e, parameters);
@@ -51,8 +52,9 @@ __global__ void __launch_bounds__(kThreads)
     adam_kernel(const __grid_constant__ TensorList<4 + kCopies> list, AdamOptions options, const double* learning_rate,
                 const std::int32_t* step_number, const double* factor) {
   constexpr int kWidth = kVectorWidth<T>;
-  const double scale = gradient_factor(factor);
-  if (scale == 0) return;
+  const double wide_scale = gradient_factor(factor);
+  if (wide_scale == 0) return;
+  const T scale = static_cast<T>(wide_scale);
   __shared__ arithmetic::AdamStep<T> shared_step;  // its powers are too much work for every thread
   if (threadIdx.x == 0) {
     shared_step = arithmetic::AdamStep<T>::make(options, *learning_rate, *step_number);
@@ -70,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
     auto parameters = load<kLanes>(p + e), first = load<kLanes>(m + e), second = load<kLanes>(v + e);
     const auto gradients = load<kLanes>(gradient + e);
     for_lanes<kLanes>([&](int i) {
-      step(parameters[i], static_cast<T>(scale) * gradients[i], first[i], second[i], [](T x) { return std::sqrt(x); });
+      step(parameters[i], scale * gradients[i], first[i], second[i], [](T x) { return std::sqrt(x); });
     });
     store<kLanes>(p + e, parameters);
     store<kLanes>(m + e, first);

@@ -130,8 +130,8 @@ class Resume(CommandTest):
             name = f"own{number}"
             (self.folder / f"{name}.yaml").write_text(
                 f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
-                "train: {batch_size: 8, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
-            in_epoch, steps = ((5, 120), (7, 126))[number]
+                "optimizer: {lr: 0.03}\ntrain: {batch_size: 8, drop_last: true, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
+            in_epoch, steps = ((4, 120), (6, 120))[number]
             settings = for_steps(in_epoch)
             self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
             status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *settings)

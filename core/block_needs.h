@@ -28,7 +28,7 @@ struct OpBlocks {
 inline constexpr OpBlocks kOpBlocks[] = {
     // clang-format off
     {"accuracy", {256, 32, 0}},
-    {"adam_update", {256, 48, 36}},
+    {"adam_update", {256, 44, 36}},
     {"adaptive_avg_pool2d", {256, 48, 0}},
     {"adaptive_avg_pool2d_backward", {256, 58, 0}},
     {"all_gather", {256, 32, 0}},
@@ -71,7 +71,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     {"relu_backward", {256, 27, 0}},
     {"scale", {256, 22, 0}},
     {"scale_by", {256, 29, 0}},
-    {"sgd_update", {256, 40, 0}},
+    {"sgd_update", {256, 32, 0}},
     {"shard_batch_norm", {256, 64, 20488}},
     {"shard_dropout", {256, 53, 0}},
     {"shard_number", {256, 8, 0}},

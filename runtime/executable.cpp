@@ -1,6 +1,7 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
+#include <new>
 
 namespace braid {
 
@@ -19,20 +20,25 @@ Implementations implementations(const StepGraph& graph, NodeId node, const Kerne
   const auto inputs = graph.input_descs(node);
   const std::span<const ValueId> values = graph.inputs(node);
   const auto outputs = graph.output_descs(node);
-  return make_implementations(target.device.type, {.op = *graph.node(node).op,
-                                                   .inputs = inputs,
-                                                   .outputs = outputs,
-                                                   .width = std::max(1, width),
-                                                   .constant_filter = target.keep_filters && values.size() > 1 &&
-                                                                      graph.value(values[1]).slot >= 0,
-                                                   .tf32 = target.tf32,
-                                                   .direct = target.direct,
-                                                   .deterministic = target.deterministic,
-                                                   .benchmark = target.benchmark,
-                                                   .workspace_limit = target.workspace_limit,
-                                                   .device = target.device,
-                                                   .info = &target.info,
-                                                   .communicator = target.communicator});
+  try {
+    return make_implementations(target.device.type, {.op = *graph.node(node).op,
+                                                     .inputs = inputs,
+                                                     .outputs = outputs,
+                                                     .width = std::max(1, width),
+                                                     .constant_filter = target.keep_filters && values.size() > 1 &&
+                                                                        graph.value(values[1]).slot >= 0,
+                                                     .tf32 = target.tf32,
+                                                     .direct = target.direct,
+                                                     .deterministic = target.deterministic,
+                                                     .benchmark = target.benchmark,
+                                                     .workspace_limit = target.workspace_limit,
+                                                     .device = target.device,
+                                                     .info = &target.info,
+                                                     .communicator = target.communicator});
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(message("[executable] the host has too little memory for the kernel of ", *graph.node(node).op,
+                              " with an output of shape ", graph.value(graph.output(node, 0)).desc.shape));
+  }
 }
 
 }  // namespace

@@ -29,8 +29,10 @@ TEST_CASE("a shape has a number of elements whose bytes can be counted") {
   CHECK_THROWS_AS(Shape{-1}, ShapeError);
   CHECK_THROWS_AS((Shape{1, 1, 1, 1, 1, 1, 1}), ShapeError);
   CHECK(Shape{0, kLarge}.size() == 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the program instead
   CHECK_THROWS_WITH_AS(Array(DType::f64, Shape{kLarge, 1 << 19}), doctest::Contains("[array] cannot allocate"),
                        OutOfMemory);
+#endif
 }
 
 }  // namespace braid

@@ -88,14 +88,14 @@ HOROVOD = [
 ]
 
 
-# Steps planned as one graph send first what the next forward pass needs first, as P3 does (Jayarajan et al., 2019), here on its
-# four hosts with one P4000 each and 15 Gbit/s. From one step to many, P3 gained 66 % on VGG-19 over parameter servers that it found,
-# and 12 % over the same with slices.
+# Steps planned as one graph send first what the next forward pass needs first, as P3 does (Jayarajan et al., 2019, figure 7): VGG-19,
+# 32 images on each of four hosts with one P4000 and 15 Gbit/s, images per second and worker with gradients in slices and with P3's
+# priorities too. --sms makes the simulated GPU as fast as theirs, which reached 55.1 where the network held nothing up.
 PRIORITIES = """device: p4000
 hosts: 4
 network: {latency: 20, bandwidth: 1.875}  # 15 Gbit/s
 """
-LEAST_GAIN = 0.25
+P3 = [("gradients in slices, by readiness", 1, 48.3), ("priorities; 16 steps as one graph", 16, 54.3)]
 
 
 def report_of(braid, *arguments):
@@ -136,20 +136,20 @@ def main():
         wrong += abs(row["efficiency"] - published) > POINTS
         print(f"| {network} | {row['ranks']} | {100 * published:.0f} % | {100 * row['efficiency']:.0f} % | {row['makespan_us'] / 1e3:.3g} "
               f"| {row['communicating_us'] / 1e3:.3g} |", flush=True)
-    print("\n| VGG-19, steps as one | step, ms | communicating, ms | gain |\n|---|---|---|---|")
+    print("\n| VGG-19, four hosts | images/s and worker: published | simulated | off | step, ms | communicating, ms |\n|---|---|---|---|---|---|")
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as cluster:
         cluster.write(PRIORITIES)
         cluster.flush()
-        alone = None
-        for steps in (1, 4, 16):
-            row = report_of(arguments.braid, "vgg19", "--ranks", "4", "--cluster", cluster.name, "--batch-size", "32", "--policy",
-                            "critical_path", "--steps", str(steps))["scaling"][-1]
-            alone = alone or row["makespan_us"]
-            gain = alone / row["makespan_us"] - 1
-            print(f"| {steps} | {row['makespan_us'] / 1e3:.3g} | {row['communicating_us'] / 1e3:.3g} | {100 * gain:.0f} % |", flush=True)
-    wrong += gain < LEAST_GAIN
+        for order, steps, published in P3:
+            row = report_of(arguments.braid, "vgg19", "--ranks", "4", "--cluster", cluster.name, "--batch-size", "32", "--sms", "22",
+                            "--policy", "critical_path", "--steps", str(steps))["scaling"][-1]
+            rate = 32e6 / row["makespan_us"]
+            off = rate / published - 1
+            wrong += abs(off) > GOAL
+            print(f"| {order} | {published} | {rate:.1f} | {100 * off:+.0f} % | {row['makespan_us'] / 1e3:.3g} "
+                  f"| {row['communicating_us'] / 1e3:.3g} |", flush=True)
     if arguments.check and wrong:
-        sys.exit(f"{wrong} predictions are more than {100 * GOAL:.0f} % or {100 * POINTS:.0f} points off, or below {100 * LEAST_GAIN:.0f} %")
+        sys.exit(f"{wrong} predictions are more than {100 * GOAL:.0f} % or {100 * POINTS:.0f} points off")
 
 
 if __name__ == "__main__":

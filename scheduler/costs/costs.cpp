@@ -88,8 +88,8 @@ Cost occupying_cost(std::string_view op, const Work& work, std::span<const Value
   return {.width = static_cast<int>(width), .duration = microseconds};
 }
 
-/// The one implementation of a node that communicates. A GPU copies to and from buckets at the whole device's bandwidth,
-/// and the library adds while it sends; on a CPU the core that sends does both.
+/// The one implementation of a node that communicates. A GPU copies to and from buckets at the whole device's
+/// bandwidth, and the library adds while it sends; on a CPU the core that sends does both.
 Cost communication_cost(Work work, const Communication& communication, const DeviceInfo& device) {
   if (device.oversubscribes) work.flops = 0;
   const int units = device.oversubscribes ? device.capacity : 1;

@@ -118,7 +118,9 @@ TEST_CASE("an op or an order of elements that ONNX export has no translation for
   const std::string order = "[export] the layer 'linear' reads a flattened image in an order that cannot be followed: ";
   CHECK(contains(error_of<Error>([&] { export_onnx(path, pixels, {2, 2, 3}); }), order));
   CHECK(contains(error_of<Error>([&] { export_weights(path, pixels, {2, 2, 3}); }), order));
-  CHECK(contains(error_of<Error>([&] { load_weights(path, pixels, {2, 2, 3}); }), path));
+  save_checkpoint(path, session, pixels.tensors());  // in Braid's own layouts there is no order to follow
+  CHECK(load_weights(path, pixels, {2, 2, 3}) == "starts from the weights in " + path);
+  std::filesystem::remove(path);
   CHECK(!std::filesystem::exists(path));
 }
 

@@ -96,6 +96,7 @@ const FeatureOrder* FeatureOrders::of_weight(std::int32_t slot) const {
 void FeatureOrders::follow(NodeId node) {
   const Op& op = *graph_.node(node).op;
   const std::span<const ValueId> inputs = graph_.inputs(node);
+  if (inputs.empty()) return;
   const Shape& x = graph_.value(inputs[0]).desc.shape;
   const bool convolves =
       dynamic_cast<const ops::Conv2d*>(&op) != nullptr || dynamic_cast<const ops::Conv2dBackwardData*>(&op) != nullptr;

@@ -1,6 +1,7 @@
 #include "train/export/weights.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/json.h"
@@ -38,11 +39,9 @@ std::set<std::int32_t> classifier_slots(const ForwardPass& pass) {
 class WeightReader {
  public:
   WeightReader(const std::filesystem::path& path, Module& model, const Shape& image)
-      : file_(path),
-        model_(model),
-        pass_(model, image, true),
-        orders_(pass_),
-        own_(file_.metadata().contains("layout")) {}
+      : file_(path), model_(model), pass_(model, image, true) {
+    if (!file_.metadata().contains("layout")) orders_.emplace(pass_);
+  }
 
   std::string read(const std::vector<std::string>& classes) {
     const std::set<std::int32_t> classifiers = classifier_slots(pass_);
@@ -55,7 +54,7 @@ class WeightReader {
       names.insert(tensor->name());
       check(file_.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
       const Array value = file_.array(trained_name(file_, tensor->name()));
-      const FeatureOrder* order = own_ ? nullptr : orders_.of_weight(tensor->slot());
+      const FeatureOrder* order = orders_.has_value() ? orders_->of_weight(tensor->slot()) : nullptr;
       const Shape expected = order != nullptr ? channels_first(tensor->shape()) : tensor->shape();
       const bool of_classes = classifiers.contains(tensor->slot());
       if (value.dtype() == DType::f32 && value.shape() == expected && (same_names || !of_classes)) {
@@ -95,8 +94,7 @@ class WeightReader {
   SafeTensors file_;
   Module& model_;
   ForwardPass pass_;
-  FeatureOrders orders_;
-  bool own_;  // whether it is in Braid's layouts
+  std::optional<FeatureOrders> orders_;  // unless it is in Braid's layouts
   std::int64_t classes_ = 0;
 };
 

@@ -42,4 +42,9 @@ RunConfig read_config_or_model(const ConfigArguments& arguments) {
   return named ? config_of_model(path, overrides) : read_run_config(path, overrides);
 }
 
+TrainConfig single_job(const RunConfig& run, const std::string& source) {
+  BRAID_CHECK(!run.together, ConfigError, source, ": expected a single job: give the folder of one of its jobs");
+  return run.jobs.front().training;
+}
+
 }  // namespace braid::apps

@@ -1,5 +1,6 @@
 #pragma once
-// For commands that inspect a model without training it: they accept the name of a model in place of a config.
+// For commands that inspect a model without training it: they accept the name of a model in place of a config, or the
+// folder of a run.
 
 #include "apps/commands.h"
 #include "train/config/config.h"
@@ -12,5 +13,8 @@ inline constexpr const char* kConfigOrModel =
 
 /// Throws ConfigError as read_run_config does, and Error for the name of an unknown model.
 RunConfig read_config_or_model(const ConfigArguments& arguments);
+
+/// The job of a run that has only one. Throws ConfigError, which begins with `source`, if it has several.
+TrainConfig single_job(const RunConfig& run, const std::string& source);
 
 }  // namespace braid::apps

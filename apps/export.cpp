@@ -28,9 +28,7 @@ void export_model(const ExportArguments& arguments) {
   const fs::path folder = source.path;
   const bool is_folder = fs::is_directory(folder);
   if (is_folder) source.path = folder / RunFolder::kConfig;
-  const RunConfig run = read_config_or_model(source);
-  BRAID_CHECK(!run.together, ConfigError, source.path, ": expected a single job: give the folder of one of its jobs");
-  TrainConfig config = run.jobs.front().training;
+  TrainConfig config = single_job(read_config_or_model(source), source.path);
   config.session.device = "cpu";
   config.session.costs.clear();
   Session session(config.session);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "apps/commands.h"
+#include "apps/config_or_model.h"
 #include "apps/print_error.h"
 #include "core/json.h"
 #include "core/read_file.h"
@@ -49,10 +50,8 @@ template <class F>
 void predict(const PredictArguments& arguments, const F& give) {
   constexpr std::size_t kMostPixels = std::size_t{1} << 27;  // bytes
   const fs::path folder = arguments.run;
-  const RunConfig run = read_run_config(folder / RunFolder::kConfig, arguments.overrides);
-  BRAID_CHECK(!run.together, ConfigError, arguments.run,
-              ": expected the run of a single job: give the folder of one of its jobs");
-  const TrainConfig& config = run.jobs.front().training;
+  const TrainConfig config =
+      single_job(read_run_config(folder / RunFolder::kConfig, arguments.overrides), arguments.run);
   Predictor predictor(config, RunFolder::checkpoint(folder, arguments.checkpoint));
   std::vector<Prediction> predictions;
   std::vector<Image> images;

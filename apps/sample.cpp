@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/config_or_model.h"
 #include "core/text.h"
 #include "data/contact_sheet.h"
 #include "data/image_file.h"
@@ -26,9 +27,7 @@ struct SampleArguments {
 
 void sample(const SampleArguments& arguments) {
   const fs::path folder = arguments.run;
-  const RunConfig run = read_run_config(folder / RunFolder::kConfig);
-  BRAID_CHECK(!run.together, ConfigError, arguments.run, ": expected a single job: give the folder of one of its jobs");
-  TrainConfig config = run.jobs.front().training;
+  TrainConfig config = single_job(read_run_config(folder / RunFolder::kConfig), arguments.run);
   config.session.costs.clear();
   config.session.seed = arguments.seed;
   Predictor trained(config, folder / RunFolder::kModel);

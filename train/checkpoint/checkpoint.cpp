@@ -47,8 +47,13 @@ std::vector<NamedArray> copies_for_training(Context& context, std::span<Paramete
   return copies;
 }
 
-void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
-                  std::string_view prefix) {
+namespace {
+
+/// Reads each tensor from what the file has under name_of(tensor), once all fit. Unless the file may hold more, it must
+/// have these tensors and no others but training's.
+template <class NameOf>
+void load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool may_hold_more,
+          const NameOf& name_of) {
   const auto layout = file.metadata().find(kLayout);
   check(file, layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
         "' in the metadata, found ",
@@ -57,14 +62,22 @@ void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter
   std::vector<Array> values;
   std::set<std::string> names;
   for (const Parameter* tensor : tensors) {
-    const std::string& name = *names.insert(message(prefix, tensor->name())).first;
-    values.push_back(array_for(file, name, *tensor));
+    names.insert(tensor->name());
+    values.push_back(array_for(file, name_of(*tensor), *tensor));
   }
   for (const auto& [name, entry] : file.entries()) {
-    check(file, !prefix.empty() || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
+    check(file, may_hold_more || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
           "' that the model does not have: it belongs to another model");
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
+}
+
+}  // namespace
+
+void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
+                  std::string_view prefix) {
+  load(file, context, tensors, !prefix.empty(),
+       [&](const Parameter& tensor) { return message(prefix, tensor.name()); });
 }
 
 std::string trained_name(const SafeTensors& file, const std::string& tensor) {
@@ -73,10 +86,7 @@ std::string trained_name(const SafeTensors& file, const std::string& tensor) {
 }
 
 void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors) {
-  load_tensors(file, context, tensors);
-  for (Parameter* tensor : tensors) {
-    context.write(*tensor, array_for(file, trained_name(file, tensor->name()), *tensor));
-  }
+  load(file, context, tensors, false, [&](const Parameter& tensor) { return trained_name(file, tensor.name()); });
 }
 
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors) {

@@ -39,7 +39,7 @@ void CrossEntropy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
-/// The probabilities have a gradient where that of the loss is differentiated again.
+/// The probabilities get a gradient when the gradient of the loss is differentiated.
 void CrossEntropy::gradient(GradientContext& context) const {
   if (const ValueId dloss = context.output_gradient(0); dloss != kNoValue) {
     context.set_input_gradient(0, context.record(std::make_shared<CrossEntropyBackward>(attributes()),

@@ -51,7 +51,7 @@ void GroupNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
   outputs.push_back({.dtype = channels.dtype, .shape = channels.shape});
 }
 
-/// On [N,S,G,C/G], where a group has axes of its own.
+/// Views the tensors as [N,S,G,C/G], so that each group has its own axes.
 void GroupNormBackward::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(1)).shape, statistics = context.desc(context.input(3)).shape;
   const std::int64_t groups = statistics[1], channels = groups == 0 ? 0 : x[2] / groups;

@@ -28,7 +28,7 @@ class PlanCache {
     std::int64_t last_use = 0;
   };
 
-  /// Steps without updates keep filters in the layouts of their kernels, each step all of its own: makes room for one.
+  /// Frees kept filters, least recently used plans first, until fewer than kMostWithFilters plans hold any.
   void release_filters();
 
   StreamGroup& streams_;

@@ -67,7 +67,8 @@ void CpuStreamGroup::check_process() const {
 }
 
 void CpuStreamGroup::stop() {
-  if (getpid() != process_) {  // nobody to join, and whoever waited at the fork would wait for ever
+  // A fork has none of these threads, and destroying a condition variable waits for its waiters.
+  if (getpid() != process_) {
     for (std::thread& worker : workers_) worker.detach();
     new std::vector<std::condition_variable>(std::move(work_arrived_));
     return;

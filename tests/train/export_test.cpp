@@ -74,7 +74,7 @@ class FlatNetwork final : public Module {
   LinearLayer* linear_ = nullptr;
 };
 
-/// Halves what lies before the fully connected layer, so that nobody can say which pixels are left.
+/// Halves what lies before the fully connected layer, so that which pixels are left is unknown.
 class HalfOfPixels final : public Module {
  public:
   explicit HalfOfPixels(Context& context) : Module(context), linear_(add<LinearLayer>("linear", 6, 2)) {}

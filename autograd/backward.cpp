@@ -138,13 +138,11 @@ class BackwardPass final : public GradientContext {
       ValueId gradient = gradient_of(id), earlier = tape_.gradient(parameter);
       if (earlier != kNoValue) {
         const DType dtype = desc(earlier).dtype == desc(gradient).dtype ? desc(gradient).dtype : parameter.desc().dtype;
-        gradient = record(std::make_shared<ops::Sum>(), {as(earlier, dtype), as(gradient, dtype)});
+        earlier = ops::cast(*this, earlier, dtype);
+        gradient = record(std::make_shared<ops::Sum>(), {earlier, ops::cast(*this, gradient, dtype)});
       }
       tape_.set_gradient(parameter, gradient, of);
     }
-  }
-  ValueId as(ValueId value, DType dtype) {
-    return desc(value).dtype == dtype ? value : record(std::make_shared<ops::Cast>(dtype), {value});
   }
 
   Tape& tape_;

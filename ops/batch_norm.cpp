@@ -86,9 +86,7 @@ void BatchNormInference::gradient(GradientContext& context) const {
   linear.epsilon = attributes_.epsilon;
   const auto map = std::make_shared<BatchNormInference>(linear);
   const auto channel_sum = [&](ValueId value) {
-    const ValueId sum = context.record(std::make_shared<ChannelSum>(), {value});
-    const DType dtype = context.desc(scale).dtype;
-    return context.desc(sum).dtype == dtype ? sum : context.record(std::make_shared<Cast>(dtype), {sum});
+    return cast(context, context.record(std::make_shared<ChannelSum>(), {value}), context.desc(scale).dtype);
   };
   if (context.needs(1)) {
     const ValueId normalised = context.record(map, {context.input(0), filled(1), filled(0), mean, variance});

@@ -115,6 +115,11 @@ void Cast::gradient(GradientContext& context) const {
   context.set_input_gradient(0, context.record(std::make_shared<Cast>(from), {context.output_gradient(0)}));
 }
 
+ValueId cast(GradientContext& context, ValueId value, DType dtype) {
+  const bool fits = value == kNoValue || context.desc(value).dtype == dtype;
+  return fits ? value : context.record(std::make_shared<Cast>(dtype), {value});
+}
+
 void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 0);
   check_floating(name(), "an output", attributes_.output);

@@ -30,11 +30,7 @@ struct Derived {
 
 NormalizationSecond differentiate(GradientContext& context, const NormalizationBackward& backward) {
   const DType dtype = context.desc(backward.inverse_deviation).dtype;
-  const auto as = [&](ValueId value, DType type) {
-    const bool fits = value == kNoValue || context.desc(value).dtype == type;
-    return fits ? value : context.record(std::make_shared<Cast>(type), {value});
-  };
-  const auto derived = [&](ValueId value) { return Derived{&context, as(value, dtype)}; };
+  const auto derived = [&](ValueId value) { return Derived{&context, cast(context, value, dtype)}; };
   const auto mean = [&](Derived v) {
     return derived(context.record(std::make_shared<Reduce>(ReduceKind::mean, backward.group_axes, true), {v.value}));
   };
@@ -65,7 +61,7 @@ NormalizationSecond differentiate(GradientContext& context, const NormalizationB
         context.record(std::make_shared<Reduce>(ReduceKind::sum, backward.scale_axes, false), {of_scale.value}));
   }
   const DType of_images = context.desc(backward.x).dtype;
-  return {as(of_dy.value, of_images), as(of_x.value, of_images), of_scale.value};
+  return {cast(context, of_dy.value, of_images), cast(context, of_x.value, of_images), of_scale.value};
 }
 
 }  // namespace braid::ops

@@ -34,7 +34,10 @@ struct LaunchArguments {
   int ranks = 1, restarts = 0;
   int min_ranks = 0;  ///< 0: all
   bool oversubscribe = false;
+  std::string hostfile, host;        ///< as mpirun takes them; empty: this host
   std::vector<std::string> command;  ///< train and its arguments
+
+  bool several_hosts() const { return !hostfile.empty() || !host.empty(); }
 };
 
 /// The signals that the supervisor waits for.
@@ -45,9 +48,9 @@ sigset_t awaited_signals() {
   return set;
 }
 
-/// The local processes that this one has started and that have not ended.
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> found;
+/// Whether mpirun runs ranks on this host. Its other children are the ssh to other hosts.
+bool has_ranks(pid_t mpirun) {
+  const fs::path program = fs::read_symlink("/proc/self/exe");
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -59,9 +62,10 @@ std::vector<pid_t> children_of(pid_t parent) {
     char state = 0;
     pid_t its = 0;
     std::istringstream(text.substr(after_name + 1)) >> state >> its;
-    if (its == parent && state != 'Z') found.push_back(static_cast<pid_t>(std::stol(name)));
+    std::error_code gone;
+    if (its == mpirun && state != 'Z' && fs::read_symlink(entry.path() / "exe", gone) == program) return true;
   }
-  return found;
+  return false;
 }
 
 /// mpirun with the ranks of one attempt.
@@ -70,6 +74,8 @@ class Attempt {
   Attempt(const LaunchArguments& arguments, int ranks, const std::vector<std::string>& command) {
     std::vector<std::string> words{"mpirun", "-n", std::to_string(ranks)};
     if (arguments.oversubscribe) words.emplace_back("--oversubscribe");
+    if (!arguments.hostfile.empty()) words.insert(words.end(), {"--hostfile", arguments.hostfile});
+    if (!arguments.host.empty()) words.insert(words.end(), {"--host", arguments.host});
     words.push_back(fs::read_symlink("/proc/self/exe"));
     words.insert(words.end(), command.begin(), command.end());
     std::vector<char*> argv;
@@ -91,37 +97,34 @@ class Attempt {
 
   /// Waits until all ranks have ended, and passes signals on. Returns the exit status; `stopped` becomes the signal
   /// that asked them to stop. Ends an mpirun that outlives its ranks, as Open MPI's at times does if one is killed
-  /// while it starts.
-  int wait(int& stopped) {
+  /// while it starts, or if a host cannot be reached any more.
+  int wait(int& stopped, bool may_be_elsewhere) {
     constexpr int kPatience = 10;
     constexpr timespec kSecond{1, 0};
     const sigset_t signals = awaited_signals();
     int seconds_without_ranks = 0;
     while (true) {
       const int signal = sigtimedwait(&signals, nullptr, &kSecond);
-      seconds_without_ranks =
-          signal < 0 && errno == EAGAIN && children_of(mpirun_).empty() ? seconds_without_ranks + 1 : 0;
-      if (seconds_without_ranks == kPatience) kill(mpirun_, SIGKILL);
+      if (signal < 0 && errno == EAGAIN) {
+        if (stopped != 0) kill(mpirun_, kStop);  // those that had not started
+        const bool runs = has_ranks(mpirun_);
+        may_be_elsewhere &= !runs;  // the ranks of all hosts end together
+        seconds_without_ranks = runs || may_be_elsewhere ? 0 : seconds_without_ranks + 1;
+        if (seconds_without_ranks == kPatience) kill(mpirun_, SIGKILL);
+      }
       int status = 0;
       if (signal == SIGCHLD && waitpid(mpirun_, &status, WNOHANG) == mpirun_) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
       }
       if (signal == SIGCHLD || signal < 0) continue;
-      pass(signal, stopped);
+      // Ranks agree on the step after which they save. Told twice to stop, mpirun ends them.
+      kill(mpirun_, signal == SIGUSR1 ? SIGUSR1 : stopped == 0 ? kStop : SIGTERM);
       if (signal != SIGUSR1) stopped = signal;
     }
   }
 
  private:
-  /// To a rank, which tells the others in the next step, so that all save the same. Told twice, mpirun ends them.
-  void pass(int signal, int stopped) const {
-    const std::vector<pid_t> ranks = children_of(mpirun_);
-    if (ranks.empty() || (stopped != 0 && signal != SIGUSR1)) {
-      kill(mpirun_, SIGTERM);
-    } else {
-      kill(ranks.front(), signal);
-    }
-  }
+  static constexpr int kStop = SIGUSR2;  // mpirun passes this one on, to the ranks on all hosts
 
   pid_t mpirun_ = 0;
 };
@@ -196,8 +199,9 @@ int supervise(const LaunchArguments& arguments) {
   for (int restart = 0;; ++restart) {
     const std::optional<std::int64_t> before = runs.saved();
     int stopped = 0;
-    const int status = Attempt(arguments, ranks, command).wait(stopped);
-    if (status == kOk || status == kUsage || stopped != 0) return status;
+    const int status = Attempt(arguments, ranks, command).wait(stopped, arguments.several_hosts());
+    if (status == kOk || status == kUsage) return status;
+    if (stopped != 0) return kSignalled + stopped;
     const std::optional<std::int64_t> saved = runs.saved();
     const std::string ended = message(
         "braid launch: ", plural(ranks, "rank"), " ended with status ", status,
@@ -230,6 +234,11 @@ void add_launch(Command& app, int& exit_code) {
   command.add_option("--min-ranks", "N", &arguments->min_ranks,
                      "If a restart fails before it has saved, take fewer ranks, but at least N; default: all",
                      {.check = in_range(1, 1 << 16)});
+  command.add_option(
+      "--hostfile", "FILE", &arguments->hostfile,
+      "Hosts to start them on, one per line, as in: node1 slots=4; the same paths must lead there to Braid "
+      "and to the run");
+  command.add_option("--host", "HOSTS", &arguments->host, "The same as a list, as in: node1:4,node2:4");
   command.add_flag("--oversubscribe", &arguments->oversubscribe, "Allow more ranks than cores, as mpirun does");
   command.add_option("command", "train …", &arguments->command, "train, and its arguments", {.required = true});
   command.footer = "Example:\n  braid launch -n 4 --restarts 3 train configs/resnet20_fashion_mnist.yaml";

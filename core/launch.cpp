@@ -1,10 +1,14 @@
 #include "core/launch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -89,6 +93,24 @@ std::optional<Variable> tasks_of_node() {
   throw Error(message("[launch] ", kName, " is '", list, "', but SLURM_NODEID is '", std::getenv("SLURM_NODEID"), "'"));
 }
 
+/// The mpirun, or its helper on another host, that this process descends from: "mpirun started this process", or "".
+std::string launcher_above() {
+  for (pid_t process = getppid(); process > 1;) {
+    std::ifstream file(message("/proc/", process, "/stat"));
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name = text.find('('), after = text.rfind(')');
+    if (after == std::string::npos) return "";
+    const std::string program = text.substr(name + 1, after - name - 1);
+    for (const char* launcher : {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"}) {
+      if (program == launcher) return program + " started this process";
+    }
+    char state = 0;
+    if (!(std::istringstream(text.substr(after + 1)) >> state >> process)) return "";
+  }
+  return "";
+}
+
 Launch from_slurm() {
   auto local_size = tasks_of_node();
   if (!local_size) local_size = read({"SLURM_NTASKS_PER_NODE"}, 1);
@@ -118,7 +140,13 @@ Launch launch_from_environment() {
   if (is_step ? is_set("RANK") && is_set("WORLD_SIZE") : is_set("RANK") || is_set("WORLD_SIZE")) {
     return from("torchrun", "RANK", "WORLD_SIZE", read({"LOCAL_RANK"}, 0), read({"LOCAL_WORLD_SIZE"}, 1));
   }
-  return is_step ? from_slurm() : Launch{};
+  if (is_step) return from_slurm();
+  // A lone training per rank, which all write to the same places, is not what anybody wants.
+  const std::string launcher = is_set("PMIX_RANK") ? "PMIX_RANK is set" : launcher_above();
+  BRAID_CHECK(launcher.empty(), Error, "[launch] ", launcher,
+              ", but OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE are not: ",
+              "expected the environment that mpirun gives its ranks; sudo and env -i drop it (sudo -E keeps it)");
+  return {};
 }
 
 }  // namespace braid

@@ -19,11 +19,26 @@ using Environment = std::map<std::string, std::string>;
 class ScopedEnvironment {
  public:
   explicit ScopedEnvironment(const Environment& variables) {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-          "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS",
-          "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID", "RANK", "WORLD_SIZE",
-          "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_LOCAL_RANK",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "MPI_LOCALRANKID",
+                             "MPI_LOCALNRANKS",
+                             "SLURM_STEP_ID",
+                             "SLURM_PROCID",
+                             "SLURM_NTASKS",
+                             "SLURM_LOCALID",
+                             "SLURM_NTASKS_PER_NODE",
+                             "SLURM_STEP_TASKS_PER_NODE",
+                             "SLURM_NODEID",
+                             "RANK",
+                             "WORLD_SIZE",
+                             "LOCAL_RANK",
+                             "LOCAL_WORLD_SIZE",
+                             "PMIX_RANK"}) {
       if (const char* text = std::getenv(name)) before_[name] = text;
       unsetenv(name);
       names_.emplace_back(name);
@@ -141,6 +156,9 @@ TEST_CASE("variables that cannot be true are errors that quote them") {
        "than "
        "there are"},
       {{{"OMPI_COMM_WORLD_SIZE", "2"}}, "[launch] OMPI_COMM_WORLD_SIZE is '2', but OMPI_COMM_WORLD_RANK is not set"},
+      {{{"PMIX_RANK", "1"}},
+       "[launch] PMIX_RANK is set, but OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE are not: expected the environment "
+       "that mpirun gives its ranks; sudo and env -i drop it (sudo -E keeps it)"},
       {{{"PMI_RANK", "0"}}, "[launch] PMI_RANK is '0', but PMI_SIZE is not set"},
       {{{"WORLD_SIZE", "2"}}, "[launch] WORLD_SIZE is '2', but RANK is not set"},
       {{{"RANK", "0"}}, "[launch] RANK is '0', but WORLD_SIZE is not set"},

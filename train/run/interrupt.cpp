@@ -27,7 +27,7 @@ void on_signal(int signal) {
 bool respects_ignoring(int signal) { return signal != SIGINT; }
 
 /// A second SIGINT or SIGTERM is deliberate. A second SIGHUP is not: both a closing terminal and its shell send one.
-bool ends_at_second(int signal) { return signal != SIGHUP && signal != SIGUSR1; }
+bool ends_at_second(int signal) { return signal == SIGINT || signal == SIGTERM; }
 
 }  // namespace
 

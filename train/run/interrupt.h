@@ -1,14 +1,15 @@
 #pragma once
-// Treats signals as requests. After Ctrl-C, kill and a closed terminal, training ends after the current step and saves
-// its state. After SIGUSR1, it saves its state and goes on.
+// Treats signals as requests. After Ctrl-C, kill, SIGUSR2 and a closed terminal, training ends after the current step
+// and saves its state. After SIGUSR1, it saves its state and goes on.
 
 #include <array>
 #include <csignal>
 
 namespace braid {
 
-/// During its lifetime, the first SIGINT, SIGTERM or SIGHUP only sets a flag. A second SIGINT or SIGTERM ends the
-/// process as usual. SIGTERM and SIGHUP stay ignored if they were, as under nohup. Only one guard may exist at a time.
+/// During its lifetime, the first SIGINT, SIGTERM, SIGHUP or SIGUSR2 only sets a flag. A second SIGINT or SIGTERM ends
+/// the process as usual. SIGTERM and SIGHUP stay ignored if they were, as under nohup. Only one guard may exist at a
+/// time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -25,7 +26,7 @@ class InterruptGuard {
   bool take_save_request() const;
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   std::array<struct sigaction, kSignals.size()> previous_;
 };
 

@@ -50,8 +50,6 @@ Library load() {
   symbols.get(mpi.comm_idup, "MPI_Comm_idup");
   symbols.get(mpi.test, "MPI_Test");
   symbols.get(mpi.iallreduce, "MPI_Iallreduce");
-  symbols.get(mpi.ireduce_scatter_block, "MPI_Ireduce_scatter_block");
-  symbols.get(mpi.ireduce, "MPI_Ireduce");
   symbols.get(mpi.iallgather, "MPI_Iallgather");
   symbols.get(mpi.ialltoall, "MPI_Ialltoall");
   symbols.get(mpi.ibcast, "MPI_Ibcast");

@@ -21,8 +21,6 @@ struct Library {
   decltype(&MPI_Comm_idup) comm_idup;
   decltype(&MPI_Test) test;
   decltype(&MPI_Iallreduce) iallreduce;
-  decltype(&MPI_Ireduce_scatter_block) ireduce_scatter_block;
-  decltype(&MPI_Ireduce) ireduce;
   decltype(&MPI_Iallgather) iallgather;
   decltype(&MPI_Ialltoall) ialltoall;
   decltype(&MPI_Ibcast) ibcast;

@@ -58,29 +58,22 @@ class MpiCommunicator final : public Communicator {
     finish();
   }
 
+  /// Open MPI's own adds everything on rank 0 and then scatters, which moves half as much again and more. Every rank
+  /// gets its part of all others and adds these in the order of the ranks.
   void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext&) override {
     begin({Kind::reduce_scatter, count, dtype});
-    const void* const own = address(whole, count * rank(), dtype);
-    const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
     if (count == 0) return;
-    if (fits(count)) {
-      // MPI wants buffers that do not overlap. All ranks must make the same call, whether or not theirs do.
-      if (part == own) scratch_.resize(bytes);
-      post(mpi_.ireduce_scatter_block, whole, part == own ? scratch_.data() : part, piece(count, 0), type_of(dtype),
-           mpi_.sum, communicator_);
-      finish();
-      if (part == own) std::memcpy(part, scratch_.data(), bytes);
-      return;
-    }
-    for (int root = 0; root < size(); ++root) {
-      for (std::int64_t at = 0; at < count; at += most_) {
-        const void* source = address(whole, count * root + at, dtype);
-        void* const target = root == rank() ? address(part, at, dtype) : nullptr;
-        if (source == target) source = MPI_IN_PLACE;  // of concern to the root only
-        post(mpi_.ireduce, source, target, piece(count, at), type_of(dtype), mpi_.sum, root, communicator_);
-      }
-    }
+    const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
+    scratch_.resize(static_cast<std::size_t>(bytes * size()));
+    post_all_to_all(whole, scratch_.data(), bytes);
     finish();
+    copy(part, scratch_.data(), bytes);
+    for (int other = 1; other < size(); ++other) {
+      const void* const its = address(scratch_.data(), bytes * other);
+      if (dtype == DType::f32) add<float>(part, its, count);
+      if (dtype == DType::f64) add<double>(part, its, count);
+      if (dtype == DType::i32) add<std::int32_t>(part, its, count);
+    }
   }
 
   void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext&) override {
@@ -98,19 +91,7 @@ class MpiCommunicator final : public Communicator {
   void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext&) override {
     begin({Kind::all_to_all, bytes});
     if (bytes == 0) return;
-    if (fits(bytes)) {
-      const int count = piece(bytes, 0);
-      post(mpi_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
-    } else {
-      copy(address(target, bytes * rank()), address(source, bytes * rank()), bytes);
-      for (int other = 0; other < size(); ++other) {
-        for (std::int64_t at = 0; other != rank() && at < bytes; at += most_) {
-          const int count = piece(bytes, at);
-          post(mpi_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
-          post(mpi_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
-        }
-      }
-    }
+    post_all_to_all(source, target, bytes);
     finish();
   }
 
@@ -156,6 +137,22 @@ class MpiCommunicator final : public Communicator {
     MPI_Request request{};
     check(process_.call(function, arguments..., &request));
     requests_.push_back(request);
+  }
+
+  void post_all_to_all(const void* source, void* target, std::int64_t bytes) {
+    if (fits(bytes)) {
+      const int count = piece(bytes, 0);
+      post(mpi_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
+    } else {
+      copy(address(target, bytes * rank()), address(source, bytes * rank()), bytes);
+      for (int other = 0; other < size(); ++other) {
+        for (std::int64_t at = 0; other != rank() && at < bytes; at += most_) {
+          const int count = piece(bytes, at);
+          post(mpi_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+          post(mpi_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+        }
+      }
+    }
   }
 
   void post_broadcast(void* data, std::int64_t bytes, int root) {
@@ -205,6 +202,12 @@ class MpiCommunicator final : public Communicator {
   static Data* address(Data* data, std::int64_t place, DType dtype = DType::u8) {
     using Byte = std::conditional_t<std::is_const_v<Data>, const std::byte, std::byte>;
     return static_cast<Byte*>(data) + place * static_cast<std::int64_t>(size_of(dtype));
+  }
+  template <class T>
+  static void add(void* to, const void* what, std::int64_t count) {
+    auto* const sum = static_cast<T*>(to);
+    const auto* const values = static_cast<const T*>(what);
+    for (std::int64_t i = 0; i < count; ++i) sum[i] += values[i];
   }
   static void copy(void* target, const void* source, std::int64_t bytes) {
     if (target != source) std::memcpy(target, source, static_cast<std::size_t>(bytes));

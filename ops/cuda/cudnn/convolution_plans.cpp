@@ -204,6 +204,17 @@ bool is_supported(cudnnStatus_t status, const char* call) {
   return true;
 }
 
+/// Calls failed(why) if cuDNN refuses what `action` asks for. A lost device is no reason to ask for something else.
+void unless_lost(const auto& action, const auto& failed) {
+  try {
+    action();
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const DeviceError& error) {
+    failed(error.what());
+  }
+}
+
 }  // namespace
 
 /// For ops/kernels.cpp.
@@ -252,13 +263,10 @@ ConvolutionCandidate describe(Descriptor config) {
 std::shared_ptr<ConvolutionPlan> build(ConvolutionCandidate& candidate, std::size_t workspace_limit) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.config);
-  try {
-    if (!is_supported(cudnnBackendFinalize(plan.get()), "cudnnBackendFinalize(plan)")) return nullptr;
-  } catch (const DeviceLost&) {
-    throw;
-  } catch (const DeviceError& error) {
-    throw UnusablePlan(candidate.name, error.what());
-  }
+  bool supported = false;
+  unless_lost([&] { supported = is_supported(cudnnBackendFinalize(plan.get()), "cudnnBackendFinalize(plan)"); },
+              [&](const std::string& why) { throw UnusablePlan(candidate.name, why); });
+  if (!supported) return nullptr;
   const auto workspace = static_cast<std::size_t>(plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
   if (workspace > workspace_limit) return nullptr;
   return std::make_shared<ConvolutionPlan>(ConvolutionPlan{.name = candidate.name,
@@ -344,26 +352,38 @@ bool ConvolutionCandidate::suits(const ConvolutionProblem& problem) const {
   return problem.dtype != DType::f32 || problem.tf32 || !rounds_f32;
 }
 
-std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem) {
+std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem,
+                                                         const std::map<std::string, std::string>& unusable) {
   const Descriptor graph = operation_graph(problem);
   const Descriptor device = problem.properties.empty() ? Descriptor() : described_device(problem.properties);
   std::vector<ConvolutionCandidate> candidates;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (Descriptor& config : heuristics(mode, problem, graph, device)) {
-      ConvolutionCandidate candidate = describe(std::move(config));
+  std::string refused;  // why cuDNN did not describe a candidate
+  for (const auto& [mode, name] :
+       {std::pair{CUDNN_HEUR_MODE_A, "heuristics A"}, std::pair{CUDNN_HEUR_MODE_FALLBACK, "heuristics FALLBACK"}}) {
+    if (unusable.contains(name)) continue;
+    std::vector<Descriptor> configs;
+    unless_lost([&] { configs = heuristics(mode, problem, graph, device); },
+                [&](const std::string& why) { throw UnusablePlan(name, why); });
+    for (Descriptor& config : configs) {
+      ConvolutionCandidate candidate;
+      unless_lost([&] { candidate = describe(std::move(config)); }, [&](const std::string& why) { refused = why; });
+      if (!candidate.config || unusable.contains(candidate.name)) continue;
       if (std::ranges::find(candidates, candidate.name, &ConvolutionCandidate::name) != candidates.end()) continue;
       candidate.rank = static_cast<int>(candidates.size());
       candidates.push_back(std::move(candidate));
     }
   }
+  BRAID_CHECK(!candidates.empty() || refused.empty(), DeviceError, refused);
   return candidates;
 }
 
 ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
                              std::size_t most) {
   std::erase_if(candidates, [&](const ConvolutionCandidate& candidate) { return !candidate.suits(problem); });
-  // Compiling takes about a second, and is not possible for a device that is only described.
-  if (!std::ranges::all_of(candidates, &ConvolutionCandidate::compiles)) {
+  // Compiling takes about a second, and is not possible for a device that is only described: one such plan, if need be.
+  if (std::ranges::all_of(candidates, &ConvolutionCandidate::compiles)) {
+    most = std::min<std::size_t>(most, 1);
+  } else {
     std::erase_if(candidates, &ConvolutionCandidate::compiles);
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
@@ -373,7 +393,9 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
     if (auto plan = build(candidate, problem.workspace_limit)) plans.push_back(std::move(plan));
   };
   std::size_t next = 0;
-  for (; next < candidates.size() && plans.size() + 1 < most; ++next) add(candidates[next]);
+  for (const std::size_t by_rank = most > 1 ? most - 1 : most; next < candidates.size() && plans.size() < by_rank;) {
+    add(candidates[next++]);
+  }
   // The last one is for when memory is short: the best of those that need the least, unless one with as little is in
   // already.
   std::size_t least = std::numeric_limits<std::size_t>::max();
@@ -397,10 +419,9 @@ ConvolutionPlans convolution_plans(const ConvolutionProblem& problem) {
   }
   if (of.built) return of.plans;
   of.plans.clear();
-  auto candidates = convolution_candidates(problem);
-  std::erase_if(candidates, [&](const auto& candidate) { return of.unusable.contains(candidate.name); });
   try {
-    of.plans = build_plans(problem, std::move(candidates), problem.benchmark ? kBenchmarkedPlans : kPlans);
+    of.plans = build_plans(problem, convolution_candidates(problem, of.unusable),
+                           problem.benchmark ? kBenchmarkedPlans : kPlans);
   } catch (const UnusablePlan& error) {
     of.unusable.emplace(error.plan, error.what());
     throw;

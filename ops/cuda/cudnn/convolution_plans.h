@@ -5,6 +5,7 @@
 // otherwise plans are made with a cuDNN handle of this thread's for the device, and any handle of the device may
 // execute them.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,14 +74,18 @@ using ConvolutionPlans = std::vector<std::shared_ptr<ConvolutionPlan>>;
 /// Unique ids of the tensors in a plan's variant pack.
 enum TensorId : std::int64_t { kX = 1, kW, kY, kBias };
 
-/// A plan could not be built, for another reason than that cuDNN does not support it.
+/// A plan could not be built, or one of cuDNN's heuristics failed, for another reason than that cuDNN does not support
+/// it.
 struct UnusablePlan : UnusableKernel {
   UnusablePlan(std::string name, const std::string& text) : UnusableKernel(text), plan(std::move(name)) {}
   std::string plan;
 };
 
-/// Everything cuDNN offers for the problem, by rank, suitable or not. Empty if it has nothing.
-std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem);
+/// Everything cuDNN offers for the problem, by rank, suitable or not, without what is known to be unusable (names, and
+/// why). Empty if it has nothing. Passes over candidates that cuDNN does not describe. Throws UnusablePlan if one of
+/// its heuristics fails, DeviceError if no candidate is left of those that it offers.
+std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem,
+                                                         const std::map<std::string, std::string>& unusable = {});
 
 /// The best few suitable plans, by rank, one with the least workspace always among them. Empty if there is none.
 /// Remembered per thread and problem: layers repeat, and cuDNN does not promise that a plan may be executed by two

@@ -201,6 +201,19 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
   return real<decltype(cudnnBackendDestroyDescriptor)>(__func__)(descriptor);
 }
 
+/// Of engines, it may be told to fail: "cudnnBackendGetAttribute of an engine".
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, std::int64_t most, std::int64_t* count,
+                                       void* values) {
+  if (described(descriptor).type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
+    World& world = World::get();
+    const std::lock_guard lock(world.mutex);
+    const int status = world.take_fault("cudnnBackendGetAttribute of an engine");
+    if (status != 0) return static_cast<cudnnStatus_t>(status);
+  }
+  return real<decltype(cudnnBackendGetAttribute)>(__func__)(descriptor, name, type, most, count, values);
+}
+
 /// Of plans and heuristics, it may be told to fail: "finalize plan", "finalize heuristics".
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   const auto type = described(descriptor).type;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <typeinfo>
 
 #include "ops/blend.h"
 #include "ops/concat.h"
@@ -60,6 +61,27 @@ void assign(Parameter& parameter, const Tensor& value) {
   tape.record(std::make_shared<ops::Blend>(), std::array{coefficients, before, value.id()});
 }
 
+namespace {
+
+/// Records what a function consists of. Errors name the function, and not the op that refused.
+template <class Record>
+Tensor called(std::string_view function, const Record& record) {
+  const auto renamed = [&](const Error& error) {
+    const std::string_view text = error.what();
+    return text.starts_with('[') ? message('[', function, text.substr(text.find(']'))) : std::string(text);
+  };
+  try {
+    return record();
+  } catch (const ShapeError& error) {
+    throw ShapeError(renamed(error));
+  } catch (const Error& error) {
+    if (typeid(error) != typeid(Error)) throw;
+    throw Error(renamed(error));
+  }
+}
+
+}  // namespace
+
 Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
   return apply_op(std::make_shared<ops::Conv2d>(options), {x, w});
 }
@@ -89,9 +111,10 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const ConvTranspose2dO
   const std::int64_t w_extent = extent(in[2], filter[2], stride.w, padding.w, output_padding.w, dilation.w);
   BRAID_CHECK(h >= 1 && w_extent >= 1, ShapeError, "[conv_transpose2d] the padding ", padding,
               " leaves no pixel of the output (input is ", in, ", filter ", filter, ")");
-  return apply_op(
-      std::make_shared<ops::Conv2dBackwardData>(conv.attributes(), Shape{in[0], h, w_extent, filter[3] * groups}),
-      {x, w});
+  const Shape y{in[0], h, w_extent, filter[3] * groups};
+  return called("conv_transpose2d", [&] {
+    return apply_op(std::make_shared<ops::Conv2dBackwardData>(conv.attributes(), y), {x, w});
+  });
 }
 
 Tensor conv_transpose2d_with_bias(const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -99,7 +122,7 @@ Tensor conv_transpose2d_with_bias(const Tensor& x, const Tensor& w, const Tensor
   const Tensor y = conv_transpose2d(x, w, options);
   BRAID_CHECK(bias.shape() == Shape{y.shape()[3]}, ShapeError, "[conv_transpose2d] expected a bias of shape [",
               y.shape()[3], "], got ", bias.shape());
-  return add(y, bias);
+  return called("conv_transpose2d", [&] { return add(y, bias); });
 }
 
 Tensor linear(const Tensor& x, const Tensor& w) { return apply_op(std::make_shared<ops::Linear>(), {x, w}); }
@@ -354,8 +377,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, dou
   const std::int64_t size = scale.shape().size();
   const int outer = x.shape().rank() - scale.shape().rank();
   const Tensor rows = view(x, {extent_between(x.shape(), 0, outer), 1, size});
-  return view(apply_op(std::make_shared<ops::GroupNorm>(1, epsilon), {rows, view(scale, {size}), view(shift, {size})}),
-              x.shape());
+  const std::array inputs{rows, view(scale, {size}), view(shift, {size})};
+  return called("layer_norm",
+                [&] { return view(apply_op(std::make_shared<ops::GroupNorm>(1, epsilon), inputs), x.shape()); });
 }
 
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
@@ -454,12 +478,14 @@ Tensor elementwise_loss(std::string_view function, const OpPtr& op, const Tensor
                         LossReduction reduction, const Tensor& weight = {}) {
   BRAID_CHECK(x.shape() == target.shape(), ShapeError, "[", function, "] expected a target of shape ", x.shape(),
               ", as the input's, got ", target.shape());
-  const DType dtype = computed_in(x.dtype());
-  std::vector<Tensor> inputs = {cast(x, dtype), cast(target, dtype)};
-  if (weight.defined()) inputs.push_back(cast(weight, dtype));
-  const Tensor losses = apply_op(op, inputs);
-  if (reduction == LossReduction::none) return losses;
-  return reduction == LossReduction::sum ? sum(losses) : mean(losses);
+  return called(function, [&] {
+    const DType dtype = computed_in(x.dtype());
+    std::vector<Tensor> inputs = {cast(x, dtype), cast(target, dtype)};
+    if (weight.defined()) inputs.push_back(cast(weight, dtype));
+    const Tensor losses = apply_op(op, inputs);
+    if (reduction == LossReduction::none) return losses;
+    return reduction == LossReduction::sum ? sum(losses) : mean(losses);
+  });
 }
 
 constexpr std::uint8_t kFirstResult = ops::Expression::kFirstResult, kFirstConstant = ops::Expression::kFirstConstant;
@@ -469,8 +495,8 @@ OpPtr expression(ops::Expression expression) { return std::make_shared<ops::Elem
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
-  if (a.shape() == b.shape()) return apply_op(std::make_shared<ops::Sum>(), {a, b});
-  return binary(Function::add, a, b);
+  if (a.shape() != b.shape()) return binary(Function::add, a, b);
+  return called("add", [&] { return apply_op(std::make_shared<ops::Sum>(), {a, b}); });
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) { return binary(Function::sub, a, b); }
@@ -487,16 +513,18 @@ Tensor maximum(const Tensor& a, const Tensor& b) { return binary(Function::maxim
 
 Tensor clamp(const Tensor& x, double least, double most) {
   BRAID_CHECK(least <= most, Error, "[clamp] expected bounds in this order, got ", least, " and ", most);
-  return apply_op(
+  const OpPtr op =
       expression({{{Function::clamp_min, 0, kFirstConstant}, {Function::clamp_max, kFirstResult, kFirstConstant + 1}},
-                  {least, most}}),
-      {x});
+                  {least, most}});
+  return called("clamp", [&] { return apply_op(op, {x}); });
 }
 
 Tensor exp(const Tensor& x) { return unary(Function::exp, x); }
 Tensor log(const Tensor& x) { return unary(Function::log, x); }
 Tensor sqrt(const Tensor& x) { return unary(Function::sqrt, x); }
-Tensor square(const Tensor& x) { return binary(Function::mul, x, x); }
+Tensor square(const Tensor& x) {
+  return called("square", [&] { return binary(Function::mul, x, x); });
+}
 Tensor pow(const Tensor& x, double exponent) { return binary(Function::pow, x, exponent); }
 Tensor abs(const Tensor& x) { return unary(Function::abs, x); }
 Tensor sigmoid(const Tensor& x) { return unary(Function::sigmoid, x); }

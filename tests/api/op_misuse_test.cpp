@@ -173,7 +173,8 @@ TEST_CASE("mistakes with functions on tensors say what is wrong") {
       {"a pool larger than the image", "[max_pool2d]", [&] { max_pool2d(image, {.window = 9}); }},
       {"neither size nor scale", "[interpolate]", [&] { interpolate(image, {}); }},
       {"groups that do not divide the channels", "[group_norm]", [&] { group_norm(image, 2, zeros({3}), zeros({3})); }},
-      {"a negative epsilon", "expected an epsilon of at least 0", [&] { layer_norm(row, zeros({5}), zeros({5}), -1); }},
+      {"a negative epsilon", "[layer_norm] expected an epsilon of at least 0",
+       [&] { layer_norm(row, zeros({5}), zeros({5}), -1); }},
       {"an infinite scale", "[interpolate]",
        [&] { interpolate(image, {.scale = std::numeric_limits<double>::infinity()}); }},
       {"scales of other extents", "[layer_norm]", [&] { layer_norm(row, zeros({4}), zeros({4})); }},
@@ -184,6 +185,19 @@ TEST_CASE("mistakes with functions on tensors say what is wrong") {
          batch_norm(image, {*p[0], *p[1], *p[2], *p[3]}, {}, true, image);
        }},
       {"a dropout of everything", "[dropout]", [&] { dropout(row, 1, 0); }},
+      // Functions that consist of others answer for them.
+      {"a square of labels", "[square]", [&] { square(labels); }},
+      {"clamped labels", "[clamp]", [&] { clamp(labels, 0, 1); }},
+      {"a sum of two types", "[add]",
+       [&] {
+         add(row, zeros({2, 5}, DType::f64));
+       }},
+      {"a distance of labels", "[mse_loss]", [&] { mse_loss(labels, labels); }},
+      {"a scale of another type", "[layer_norm]", [&] { layer_norm(row, zeros({5}, DType::f64), zeros({5})); }},
+      {"a transposed filter of another type", "[conv_transpose2d]",
+       [&] {
+         conv_transpose2d(image, zeros({3, 2, 2, 4}, DType::f64));
+       }},
       {"a cast of labels", "[cast]", [&] { cast(labels, DType::f32); }},
       {"assigning a value of another type", "[assign]",
        [&] {

@@ -24,7 +24,7 @@ const char* data_for(models::Task task) {
 RunConfig config_of_model(const std::string& model, const std::vector<std::string>& overrides) {
   const std::string text = message("name: summary\nmodel: {name: ", model,
                                    "}\n"
-                                   "data: {size: 32, test_size: 1, ",
+                                   "data: {size: 32, val_size: 1, ",
                                    data_for(models::model_task(model)),
                                    "}\n"
                                    "train: {epochs: 1, batch_size: 32}\n");

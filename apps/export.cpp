@@ -45,7 +45,7 @@ void export_model(const ExportArguments& arguments) {
   } else {
     DatasetPool datasets;
     compute_normalization(config, datasets);
-    const auto dataset = datasets.get(config, Split::test);
+    const auto dataset = datasets.get(config, Split::val);
     images = {dataset->class_names(), dataset->image_shape(), config.data.mean, config.data.std};
     model = make_model(config.model, session, *dataset);
     if (!weights.empty()) load_weights(weights, *model, images.image_shape, images.classes);

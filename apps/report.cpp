@@ -25,7 +25,7 @@ void add_report(Command& app) {
   command.add_option("-o,--output", "FILE", &arguments->output,
                      "The page; default: report.html in the folder of the first run");
   command.add_option("--checkpoint", "FILE", &arguments->checkpoint,
-                     "Which model to test: best, last (the default), or a checkpoint file");
+                     "Which model to run: best, last (the default), or a checkpoint file");
   command.add_option("--serve", "PORT", &arguments->port,
                      "Instead show the curves while the runs train, at http://127.0.0.1:PORT/; 0: any free port",
                      {.check = in_range(0, int{std::numeric_limits<std::uint16_t>::max()}), .excludes = "--output"});

@@ -39,7 +39,7 @@ void sample(const SampleArguments& arguments) {
   const NoGrad no_grad;
   const Tensor images = cast(gan->generate(arguments.count, config.dtype), DType::f32);
   step.run();
-  const TransformOptions transform = loader_options(config, Split::test).transform;
+  const TransformOptions transform = loader_options(config, Split::val).transform;
   write_file(arguments.output, encode_png(contact_sheet({.images = images.array(), .labels = {}}, transform, {})));
   std::cout << "wrote " << arguments.output << ": " << plural(arguments.count, "image") << " by "
             << config.model.title() << std::endl;

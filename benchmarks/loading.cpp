@@ -19,7 +19,7 @@ int main(int argc, char** argv) try {
   options.transform.flip = options.transform.random_resized_crop = true;
   options.transform.mean = {0.485f, 0.456f, 0.406f};
   options.transform.std = {0.229f, 0.224f, 0.225f};
-  braid::Loader loader(braid::image_folder(argv[1], braid::Split::train, {.test_share = 1e-9}), options);
+  braid::Loader loader(braid::image_folder(argv[1], braid::Split::train, {.val_share = 1e-9}), options);
   const std::int64_t wanted = std::atoll(argv[3]);
   std::int64_t images = 0;
   const auto start = std::chrono::steady_clock::now();

@@ -1,6 +1,6 @@
 #pragma once
 // CIFAR-10 and CIFAR-100 (Krizhevsky 2009): 32×32 images in colour, 50000 to train and 10000 to test, in the binary
-// version of https://www.cs.toronto.edu/~kriz/cifar.html.
+// version of https://www.cs.toronto.edu/~kriz/cifar.html. Validation uses the test images: there are no others.
 
 #include <memory>
 #include <string>

@@ -26,6 +26,10 @@ int ImageDataset::label(std::int64_t) const {
 
 Image ImageDataset::mask(std::int64_t) const { throw Error(message("[", name(), "] there are no masks")); }
 
+std::string_view to_string(Split split) {
+  return split == Split::train ? "training" : split == Split::val ? "validation" : "test";
+}
+
 Hash ImageDataset::fingerprint() const {
   Hash hash;
   hash.add(size());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/array.h"
@@ -92,8 +93,11 @@ class ImageDataset : public Dataset {
   Sample sample(std::int64_t index, Generator& random) const override;
 };
 
-/// The part of a dataset for training or the one for testing.
-enum class Split { train, test };
+/// The part of a dataset that a model learns from, the one by which training chooses models and when to stop, or the
+/// one that training never sees.
+enum class Split { train, val, test };
+/// "training", "validation" or "test".
+std::string_view to_string(Split split);
 
 /// Of an image dataset: images, labels and perhaps targets. Of another one: tensors.
 struct Batch {

@@ -1,6 +1,6 @@
 #pragma once
 // Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 28×28 grey images of ten kinds of clothing, 60000 to train and 10000 to
-// test; and MNIST, handwritten digits in the same files.
+// test; and MNIST, handwritten digits in the same files. Validation uses the test images: there are no others.
 
 #include <memory>
 #include <string>

@@ -87,25 +87,42 @@ class ImageFiles final : public ImageDataset {
   std::vector<double> background_;
 };
 
-/// A file's name and the seed alone decide which part it belongs to, so that files added later move no other file.
-bool is_test_image(const LabelledFile& file, const ImageFilesOptions& options) {
+/// Where the images of a split are: a folder or a list each. The validation and the test set may lack one, and are then
+/// a share of the training images.
+struct Sources {
+  std::string train, val, test;
+
+  bool has(Split split) const { return split == Split::train || !(split == Split::val ? val : test).empty(); }
+  const std::string& of(Split split) const {
+    return !has(split) || split == Split::train ? train : split == Split::val ? val : test;
+  }
+};
+
+/// Which part of the training images a file belongs to. Its name and the seed alone decide, so that files added later
+/// move no other file.
+Split part_of(const LabelledFile& file, const Sources& sources, const ImageFilesOptions& options) {
   constexpr double kHashes = 0x1p64;
-  return static_cast<double>(Hash().add(options.split_seed).add(file.name).low) < options.test_share * kHashes;
+  const double at = static_cast<double>(Hash().add(options.split_seed).add(file.name).low) / kHashes;
+  if (!sources.has(Split::val) && at < options.val_share) return Split::val;
+  return !sources.has(Split::test) && at >= 1 - options.test_share ? Split::test : Split::train;
 }
 
-std::shared_ptr<const ImageDataset> make(Listing listing, const std::string& source, Split split, bool has_test_set,
+std::shared_ptr<const ImageDataset> make(Listing listing, const Sources& sources, Split split,
                                          const ImageFilesOptions& options) {
+  const std::string& source = sources.of(split);
   BRAID_CHECK(listing.classes.size() >= 2 || listing.has_masks, DataError, source,
               ": expected at least two classes, got ",
               listing.classes.empty() ? "none" : "only '" + listing.classes.front() + "'",
               "; each class has a folder, or a label in a list");
-  if (!has_test_set) {
-    std::erase_if(listing.files,
-                  [&](const LabelledFile& file) { return is_test_image(file, options) != (split == Split::test); });
+  if (source == sources.train) {
+    std::erase_if(listing.files, [&](const LabelledFile& file) { return part_of(file, sources, options) != split; });
   }
-  BRAID_CHECK(!listing.files.empty(), DataError, source, ": the ", split == Split::train ? "training" : "test",
-              " set is empty",
-              has_test_set ? "" : message(": data.test_share = ", options.test_share, " leaves it no image"));
+  std::string why;
+  if (split == Split::test && !sources.has(split))
+    why = message(": data.test_share = ", options.test_share, " leaves it no image");
+  if (split != Split::test && !sources.has(Split::val))
+    why = message(": data.val_share = ", options.val_share, " leaves it no image");
+  BRAID_CHECK(!listing.files.empty(), DataError, source, ": the ", to_string(split), " set is empty", why);
   return std::make_shared<ImageFiles>(std::move(listing), options);
 }
 
@@ -183,36 +200,30 @@ std::string name_in(const fs::path& folder, const fs::path& file) {
 }
 
 /// What people call the folders of a split, in any case.
-const std::vector<std::string> kTrainingNames = {"train", "training", "train_set", "training_set"};
-const std::vector<std::string> kTestNames = {"test",  "testing",    "test_set", "testing_set", "val",
-                                             "valid", "validation", "eval",     "evaluation",  "dev"};
+const std::vector<std::string> kTrainNames = {"train", "training", "train_set", "training_set"};
+const std::vector<std::string> kValNames = {"val", "valid", "validation", "eval", "evaluation", "dev"};
+const std::vector<std::string> kTestNames = {"test", "testing", "test_set", "testing_set"};
 
-/// The first of these folders that there is; none if there is none.
-fs::path first_of(const std::vector<fs::path>& folders, const std::vector<std::string>& names) {
+/// The first of these folders that there is; empty if there is none.
+std::string first_of(const std::vector<fs::path>& folders, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     for (const fs::path& folder : folders) {
-      if (lowercase(folder.filename().string()) == name) return folder;
+      if (lowercase(folder.filename().string()) == name) return folder.string();
     }
   }
   return {};
 }
 
-/// Where the images of a split are.
-struct Folders {
-  fs::path training;  // root/train, or root itself
-  fs::path own;       // the test set's, or that of training, of which it becomes a share
-  bool has_test_set;
-};
-
-Folders folders_of(const std::string& root, Split split) {
+Sources folders_of(const std::string& root) {
   const std::vector<fs::path> folders = folders_in(root);
-  const fs::path train = first_of(folders, kTrainingNames), test = first_of(folders, kTestNames);
-  BRAID_CHECK(train.empty() || !test.empty() || folders.size() == 1, DataError, root, ": beside '",
-              train.filename().string(), "' expected a folder with the test set, called ", comma_list(kTestNames),
-              "; found '", (folders[0] == train ? folders[1] : folders[0]).filename().string(), "'");
-  const fs::path training = train.empty() ? fs::path(root) : train;
-  const bool has_test_set = !train.empty() && !test.empty();
-  return {training, has_test_set && split == Split::test ? test : training, has_test_set};
+  const Sources named{first_of(folders, kTrainNames), first_of(folders, kValNames), first_of(folders, kTestNames)};
+  if (named.train.empty()) return {.train = root, .val = {}, .test = {}};
+  const fs::path& other = folders[folders[0] == named.train && folders.size() > 1 ? 1 : 0];
+  BRAID_CHECK(!named.val.empty() || !named.test.empty() || folders.size() == 1, DataError, named.train,
+              ": expected a folder with the validation set next to it, called ", comma_list(kValNames),
+              ", or one with the test set, called ", comma_list(kTestNames), "; found '", other.filename().string(),
+              "'");
+  return named;
 }
 
 /// The fields of a line of CSV (RFC 4180). False if a quote is not closed, or text surrounds quotes.
@@ -296,8 +307,8 @@ std::vector<std::string> classes_of(const std::vector<ListedImage>& images) {
 
 std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
                                                  const ImageFilesOptions& options) {
-  const auto [folder, own, has_test_set] = folders_of(root, split);
-  const bool is_test_set = own != folder;
+  const Sources sources = folders_of(root);
+  const std::string &folder = sources.train, &own = sources.of(split);
   Listing listing{"image_folder", {}, {}};
   std::map<std::string, int> labels;
   for (const fs::path& of_class : folders_in(folder)) {
@@ -307,19 +318,20 @@ std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split 
   }
   for (const fs::path& of_class : folders_in(own)) {
     const auto label = labels.find(of_class.filename().string());
-    BRAID_CHECK(label != labels.end(), DataError, of_class.string(), ": the training set in ", folder.string(),
+    BRAID_CHECK(label != labels.end(), DataError, of_class.string(), ": the training set in ", folder,
                 " has no such class");
     const std::vector<std::string> images = images_in(of_class);
-    BRAID_CHECK(!images.empty() || is_test_set, DataError, of_class.string(),
+    BRAID_CHECK(!images.empty() || own != folder, DataError, of_class.string(),
                 ": expected images (.jpg, .jpeg, .png), found none");
     for (const std::string& image : images) listing.files.push_back({image, name_in(own, image), label->second});
   }
-  return make(std::move(listing), own.string(), split, has_test_set, options);
+  return make(std::move(listing), sources, split, options);
 }
 
 std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split split, int classes,
                                                 const ImageFilesOptions& options) {
-  const auto [training, folder, has_test_set] = folders_of(root, split);
+  const Sources sources = folders_of(root);
+  const fs::path folder = sources.of(split);
   Listing listing{.name = "image_masks", .classes = {}, .files = {}, .has_masks = true};
   for (int i = 0; i < classes; ++i) listing.classes.push_back(std::to_string(i));
   for (const std::string& image : images_in(folder / "images")) {
@@ -330,24 +342,25 @@ std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split s
                 ", found none");
     listing.files.push_back({image, name, 0, mask.string()});
   }
-  return make(std::move(listing), folder.string(), split, has_test_set, options);
+  return make(std::move(listing), sources, split, options);
 }
 
-std::shared_ptr<const ImageDataset> image_list(const std::string& file, const std::string& test_file,
-                                               const std::string& root, Split split, const ImageFilesOptions& options) {
+std::shared_ptr<const ImageDataset> image_list(const std::string& file, const std::string& val_file,
+                                               const std::string& test_file, const std::string& root, Split split,
+                                               const ImageFilesOptions& options) {
+  const Sources sources{file, val_file, test_file};
   const std::vector<ListedImage> of_training = read_list(file, root);
   Listing listing{"csv", classes_of(of_training), {}};
   std::map<std::string, int> labels;
   for (const std::string& label : listing.classes) labels.emplace(label, static_cast<int>(labels.size()));
-  const bool testing = split == Split::test && !test_file.empty();
-  const std::string& source = testing ? test_file : file;
-  for (const ListedImage& image : testing ? read_list(test_file, root) : of_training) {
+  const std::string& source = sources.of(split);
+  for (const ListedImage& image : source == file ? of_training : read_list(source, root)) {
     const auto label = labels.find(image.label);
     BRAID_CHECK(label != labels.end(), DataError, source, ':', image.line, ": ", file, " has no class '", image.label,
                 "'");
     listing.files.push_back({image.path, image.name, label->second});
   }
-  return make(std::move(listing), source, split, !test_file.empty(), options);
+  return make(std::move(listing), sources, split, options);
 }
 
 }  // namespace braid

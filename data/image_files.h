@@ -13,29 +13,30 @@ namespace braid {
 struct ImageFilesOptions {
   Shape image_shape = {224, 224, 3};    ///< of the images in a batch; 1 channel makes them grey, 3 RGB
   std::vector<double> background = {};  ///< behind transparent pixels (decode_image)
-  /// If there is no test set, about this share of the images becomes one. A hash of an image's name and of the seed
-  /// chooses it, so that images added later move no other image.
-  double test_share = 0.2;
+  /// About these shares of the training images become the validation set and the test set, where the source has none of
+  /// its own. A hash of an image's name and of the seed chooses them, so that images added later move no other image.
+  double val_share = 0.2, test_share = 0;
   std::uint64_t split_seed = 0;
 };
 
-/// The images in the folders of `root`, or in those of root/train and root/test (or root/val, or whatever else these
-/// are called, in any case): a folder is a class, and may have subfolders. Classes and images are sorted by name, as in
-/// torchvision's ImageFolder. Names that begin with a dot are left out, and so are files that do not end with .jpg,
-/// .jpeg or .png. Throws DataError if there are fewer than two classes, a class or the split is empty, the test set has
-/// a class that the training set lacks, or the name of a class is not UTF-8 text.
+/// The images in the folders of `root`, or in those of root/train, root/val and root/test (or whatever else these are
+/// called, in any case; one of the last two may be missing): a folder is a class, and may have subfolders. Classes and
+/// images are sorted by name, as in torchvision's ImageFolder. Names that begin with a dot are left out, and so are
+/// files that do not end with .jpg, .jpeg or .png. Throws DataError if there are fewer than two classes, a class or the
+/// split is empty, another set has a class that the training set lacks, or the name of a class is not UTF-8 text.
 std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
                                                  const ImageFilesOptions& options);
 
 /// The images that a CSV file lists, one per line: path,label. The first line may name these columns. Relative paths
 /// begin at `root`, or where the file is if that is empty. Classes are sorted by name, or by number if all are numbers.
-/// `test_file`, if not empty, lists the test set.
+/// `val_file` and `test_file`, if not empty, list the validation set and the test set.
 /// Throws DataError "file:line: problem" if a line is malformed, and as image_folder().
-std::shared_ptr<const ImageDataset> image_list(const std::string& file, const std::string& test_file,
-                                               const std::string& root, Split split, const ImageFilesOptions& options);
+std::shared_ptr<const ImageDataset> image_list(const std::string& file, const std::string& val_file,
+                                               const std::string& test_file, const std::string& root, Split split,
+                                               const ImageFilesOptions& options);
 
 /// For segmentation: the images in root/images, in which the file of the same path in root/masks, a PNG, shows the
-/// class of each pixel as a grey level, 0 to classes − 1. With root/train and root/test (or root/val), the folders are
+/// class of each pixel as a grey level, 0 to classes − 1. With root/train, root/val and root/test, the folders are
 /// in these. Images and masks have options.image_shape. Throws DataError if an image has no mask, or the split is
 /// empty.
 std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split split, int classes,

@@ -20,6 +20,14 @@ template <class Thrown>
   std::throw_with_nested(Thrown(message("[loader] ", where, ": ", exception_text(std::current_exception()))));
 }
 
+Array first_of(const Array& array, std::int64_t count) {
+  std::vector<std::int64_t> extents(array.shape().extents().begin(), array.shape().extents().end());
+  extents[0] = count;
+  Array first(array.dtype(), Shape(extents));
+  std::copy_n(array.data(), first.bytes(), first.data());
+  return first;
+}
+
 const Dataset& checked(const std::shared_ptr<const Dataset>& dataset) {
   BRAID_CHECK(dataset != nullptr, Error, "[loader] expected a dataset, got null");
   return *dataset;
@@ -135,7 +143,9 @@ bool Loader::next(Batch& batch) {
   Loaded loaded = options_.workers == 0 ? try_load(taken_++) : take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (loaded.error) std::rethrow_exception(loaded.error);
+  const bool is_empty = !loaded.bad.empty() && loaded.batch.size() == 0;
   note_bad(std::move(loaded.bad));
+  if (is_empty) return next(batch);
   batch = loaded.batch;
   return true;
 }
@@ -152,17 +162,20 @@ Loader::Loaded Loader::take() {
 void Loader::note_bad(std::map<std::int64_t, std::string> bad) {
   if (bad.empty()) return;
   bad_.merge(bad);
-  if (std::ssize(bad_) <= options_.max_bad) return;
-  constexpr int kShown = 10;
+  if (!too_many(bad_)) return;
+  std::vector<std::string> reasons;
+  for (const auto& [sample, why] : bad_) reasons.push_back(why);
+  throw DataError(too_many_bad(images_ != nullptr ? "image" : "sample", dataset_->name(), options_.max_bad, reasons));
+}
+
+std::string too_many_bad(std::string_view samples, const std::string& dataset, int max_bad,
+                         const std::vector<std::string>& reasons) {
+  constexpr std::size_t kShown = 10;
   std::string list;
-  int shown = 0;
-  for (const auto& [sample, why] : bad_) {
-    if (shown++ < kShown) list += (list.empty() ? "" : "; ") + why;
-  }
-  if (shown > kShown) list += message("; and ", shown - kShown, " more");
-  throw DataError(message("[data] ", plural(bad_.size(), images_ != nullptr ? "image" : "sample"), " of ",
-                          dataset_->name(), " cannot be read, more than data.max_bad = ", options_.max_bad, ": ",
-                          list));
+  for (std::size_t i = 0; i < std::min(kShown, reasons.size()); ++i) list += (i == 0 ? "" : "; ") + reasons[i];
+  if (reasons.size() > kShown) list += message("; and ", reasons.size() - kShown, " more");
+  return message("[data] ", plural(reasons.size(), samples), " of ", dataset,
+                 " cannot be read, more than data.max_bad = ", max_bad, ": ", list);
 }
 
 Loader::Iterator Loader::begin() {
@@ -179,7 +192,7 @@ bool Loader::read_sample(std::int64_t place, std::map<std::int64_t, std::string>
       return true;
     } catch (const DataError& error) {
       bad.emplace(sample, images_ != nullptr ? error.what() : message("sample ", sample, ": ", error.what()));
-      if (std::ssize(bad) > options_.max_bad) return false;
+      if (too_many(bad) || !options_.replace_bad) return false;
     } catch (const std::exception&) {
       rethrow<Error>(message(dataset_->name(), ": sample ", sample));
     }
@@ -210,7 +223,8 @@ void Loader::load_images(std::int64_t first, std::int64_t count, Loaded& loaded)
   const std::span<float> images = loaded.batch.images.as<float>();
   const std::span<std::int32_t> all_labels = loaded.batch.labels.as<std::int32_t>();
   const std::size_t labels_of_one = all_labels.size() / static_cast<std::size_t>(count);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+  std::size_t i = 0;  // images read so far
+  for (std::int64_t place = first; place < first + count; ++place) {
     std::int64_t sample = 0;
     Image image, mask;
     const auto read = [&](std::int64_t index) {
@@ -218,7 +232,9 @@ void Loader::load_images(std::int64_t first, std::int64_t count, Loaded& loaded)
       image = images_->image(index);
       if (has_masks) mask = images_->mask(index);
     };
-    if (!read_sample(first + static_cast<std::int64_t>(i), loaded.bad, read)) return;
+    const bool is_read = read_sample(place, loaded.bad, read);
+    if (too_many(loaded.bad)) return;
+    if (!is_read) continue;
     BRAID_CHECK(image.shape.rank() == 3 && image.shape[2] == shape[2] && image.shape.size() > 0, DataError, "[loader] ",
                 images_->name(), ": image ", sample, " has shape ", image.shape, ", expected ",
                 plural(shape[2], "channel"));
@@ -240,6 +256,10 @@ void Loader::load_images(std::int64_t first, std::int64_t count, Loaded& loaded)
       BRAID_CHECK(label >= 0 && label < images_->classes(), DataError, "[loader] ", images_->name(),
                   ": label of sample ", sample, " is ", label, ", expected 0 to ", images_->classes() - 1);
     }
+    ++i;
+  }
+  if (const auto read = static_cast<std::int64_t>(i); read < count) {
+    loaded.batch = {.images = first_of(loaded.batch.images, read), .labels = first_of(loaded.batch.labels, read)};
   }
   if (options_.mixing.any()) {
     Generator random = epoch_generator(options_.seed, epoch_ | kMixing, first / options_.batch_size);
@@ -250,14 +270,19 @@ void Loader::load_images(std::int64_t first, std::int64_t count, Loaded& loaded)
 void Loader::load_tensors(std::int64_t first, std::int64_t count, Loaded& loaded) const {
   std::vector<Sample> samples(static_cast<std::size_t>(count));
   std::vector<std::int64_t> indices(samples.size());
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const auto read = [&](std::int64_t index) {
+  std::size_t read = 0;
+  for (std::int64_t place = first; place < first + count; ++place) {
+    const auto read_into = [&](std::int64_t index) {
       Generator random = epoch_generator(options_.seed, epoch_, index);
-      samples[i] = dataset_->sample(index, random);
-      indices[i] = index;
+      samples[read] = dataset_->sample(index, random);
+      indices[read] = index;
     };
-    if (!read_sample(first + static_cast<std::int64_t>(i), loaded.bad, read)) return;
+    if (read_sample(place, loaded.bad, read_into)) ++read;
+    if (too_many(loaded.bad)) return;
   }
+  samples.resize(read);
+  indices.resize(read);
+  if (samples.empty()) return;
   std::vector<Array>& tensors = loaded.batch.tensors;
   try {
     tensors = options_.collate != nullptr ? options_.collate(samples) : stack(samples, indices);

@@ -45,9 +45,14 @@ struct LoaderOptions {
   MixingOptions mixing = {};
   // Of all:
   /// Unreadable samples that are passed over. The next readable one in the order of the epoch takes the place of one,
-  /// so that batches keep their size.
+  /// so that batches keep their size; without `replace_bad` batches become smaller, and no sample counts twice.
   int max_bad = 0;
+  bool replace_bad = true;
 };
+
+/// "[data] 2 images of photos cannot be read, more than data.max_bad = 1: …", with the first ten reasons.
+std::string too_many_bad(std::string_view samples, const std::string& dataset, int max_bad,
+                         const std::vector<std::string>& reasons);
 
 /// To be used by one thread at a time.
 ///
@@ -99,11 +104,12 @@ class Loader {
   Loaded load(std::int64_t number) const;
   Loaded try_load(std::int64_t number) const;
   /// Calls read(sample) for the sample at a place of the order, or the next readable one; adds the others to `bad`.
-  /// False if there are too many. Throws DataError if there is no readable sample.
+  /// False if there are too many, or the place stays empty. Throws DataError if there is no readable sample.
   template <class Read>
   bool read_sample(std::int64_t place, std::map<std::int64_t, std::string>& bad, const Read& read) const;
   Loaded take();
   void note_bad(std::map<std::int64_t, std::string> bad);
+  bool too_many(const std::map<std::int64_t, std::string>& bad) const { return std::ssize(bad) > options_.max_bad; }
   void work();
   void stop();
 

@@ -43,7 +43,7 @@ class Shapes final : public ImageDataset {
   std::pair<Image, Image> draw(std::int64_t index) const {
     check_index(index);
     const auto [height, width, channels] = std::array{options_.shape[0], options_.shape[1], options_.shape[2]};
-    const std::uint64_t stream = options_.split == Split::train ? std::uint64_t{1} << 62 : std::uint64_t{1} << 63;
+    const std::uint64_t stream = (static_cast<std::uint64_t>(options_.split) + 1) << 62;
     Generator random(options_.seed, stream + static_cast<std::uint64_t>(index));
     const auto below = [&](std::int64_t limit) {
       return std::int64_t{random.below(static_cast<std::uint32_t>(limit))};

@@ -54,7 +54,7 @@ std::shared_ptr<const ImageDataset> synthetic(const SyntheticOptions& options) {
   for (int k = 0; k < std::min<std::int64_t>(options.classes, options.size); ++k) {
     patterns.push_back(pattern(options.shape, Generator(options.seed, static_cast<std::uint64_t>(k))));
   }
-  const std::uint64_t noise_streams = options.split == Split::train ? std::uint64_t{1} << 62 : std::uint64_t{1} << 63;
+  const std::uint64_t noise_streams = (static_cast<std::uint64_t>(options.split) + 1) << 62;
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint16_t> labels;
   pixels.reserve(static_cast<std::size_t>(options.size * options.shape.size()));

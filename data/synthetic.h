@@ -16,7 +16,7 @@ struct SyntheticOptions {
   Shape shape = {32, 32, 3};  ///< of one image, [H,W,C]
   int classes = 10;           ///< 1 to kMaxSyntheticClasses
   std::uint64_t seed = 0;
-  Split split = Split::train;  ///< both splits share the patterns, not the noise
+  Split split = Split::train;  ///< all splits share the patterns, not the noise
 };
 
 /// The same options give the same bytes everywhere. Labels go 0, 1, …, classes - 1, 0, 1, …

@@ -15,7 +15,7 @@ std::vector<T> gathered(const ParallelOptions& parallel, const T& value) {
 }
 
 template <class T>
-std::vector<T> of_all_ranks(const ParallelOptions& parallel, const T& value) {
+std::vector<T> values_of_ranks(const ParallelOptions& parallel, const T& value) {
   require_same_call(parallel, Hash().add("gather").add(static_cast<std::uint64_t>(sizeof(T))));
   return gathered(parallel, value);
 }
@@ -54,13 +54,13 @@ void require_same_call(const ParallelOptions& parallel, const Hash& call) {
 }
 
 void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::string_view what) {
-  const int other = first_other(of_all_ranks(parallel, hash));
+  const int other = first_other(values_of_ranks(parallel, hash));
   BRAID_CHECK(other == 0, CommunicationError, "[parallel] ", what, " of rank ", other,
               " is not that of rank 0: all ranks must run the same program with the same config on like devices");
 }
 
 void require_same_text(const ParallelOptions& parallel, const std::string& text, std::string_view what) {
-  const int other = first_other(of_all_ranks(parallel, Hash().add(text)));
+  const int other = first_other(values_of_ranks(parallel, Hash().add(text)));
   if (other == 0) return;
   const std::string first = broadcast(parallel, text, 0), second = broadcast(parallel, text, other);
   const auto place = static_cast<std::size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
@@ -84,6 +84,14 @@ void require_same_bits(Context& context, std::span<Parameter* const> tensors, st
   require_agreement(context.parallel(), hash, what);
 }
 
+std::vector<std::string> of_all_ranks(const ParallelOptions& parallel, const std::string& text) {
+  std::vector<std::string> texts(static_cast<std::size_t>(parallel.ranks()), text);
+  for (int root = 0; parallel.ranks() > 1 && root < parallel.ranks(); ++root) {
+    texts[static_cast<std::size_t>(root)] = broadcast(parallel, text, root);
+  }
+  return texts;
+}
+
 std::string of_first_rank(const ParallelOptions& parallel, std::string text) {
   return parallel.ranks() > 1 ? broadcast(parallel, std::move(text), 0) : text;
 }
@@ -101,7 +109,7 @@ void abandon_ranks(const ParallelOptions& parallel, const std::string& why) {
 }
 
 double largest(const ParallelOptions& parallel, double value) {
-  return std::ranges::max(of_all_ranks(parallel, value));
+  return std::ranges::max(values_of_ranks(parallel, value));
 }
 
 }  // namespace braid

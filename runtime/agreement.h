@@ -27,6 +27,9 @@ void require_same_bits(Context& context, std::span<Parameter* const> tensors, st
 /// The largest of the ranks' values.
 double largest(const ParallelOptions& parallel, double value);
 
+/// The texts of all ranks, in their order.
+std::vector<std::string> of_all_ranks(const ParallelOptions& parallel, const std::string& text);
+
 /// Ends the calls of the other ranks, which would wait for this one, with a CommunicationError: "rank 2 failed: …". May
 /// be called by one rank, at any time; `why` follows the rank.
 void abandon_ranks(const ParallelOptions& parallel, const std::string& why);

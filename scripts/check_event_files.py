@@ -17,14 +17,14 @@ name: tiny
 device: cpu
 threads: 1
 model: {name: mlp}
-data: {name: synthetic, size: 64, test_size: 16, image_size: 8, channels: 1, classes: 4}
+data: {name: synthetic, size: 64, val_size: 16, image_size: 8, channels: 1, classes: 4}
 train: {epochs: 100, batch_size: 8, log_interval: 1}
 checkpoint: {every_n_steps: 5}
 """
 TAGS = {  # of TensorBoard, and what the metrics call them
     "train/loss": "loss", "train/accuracy": "accuracy", "train/learning_rate": "lr",
-    "train/images_per_second": "images_per_second", "test/loss": "test_loss", "test/accuracy": "test_accuracy",
-    "test/top5_accuracy": "test_top5"}
+    "train/images_per_second": "images_per_second", "val/loss": "val_loss", "val/accuracy": "val_accuracy",
+    "val/top5_accuracy": "val_top5"}
 
 
 def killed_and_resumed(program, folder):

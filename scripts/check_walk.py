@@ -40,7 +40,7 @@ def make_photos(folder, random):
     """Images of 64×64 in four classes. Returns those to predict, which are PNG: decoders of JPEG round differently."""
     for label, name in enumerate(("arancione", "été", "two words", "x")):
         (folder / "photos" / name).mkdir(parents=True)
-        for i in range(IMAGES * 5 // 16):  # a fifth becomes the test set
+        for i in range(IMAGES * 5 // 16):  # a fifth becomes the validation set
             draw(label, 64, random).save(folder / "photos" / name / f"{i}.{'png' if i % 2 == 0 else 'jpg'}")
     return sorted(folder.glob("photos/*/?.png"))
 

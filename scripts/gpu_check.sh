@@ -172,7 +172,7 @@ tests() {
   runs=$(mktemp -d)
   check "$(share 15)" 'one epoch of three networks at once' "$bin/braid" train configs/concurrent.yaml --set device="$device" \
     --set output.root="$runs" "${images[@]}" || status=1
-  learned=$(grep -rhoE '"test_accuracy":[0-9.]+' "$runs" | awk -F : '$2 >= 0.75' | wc -l)
+  learned=$(grep -rhoE '"val_accuracy":[0-9.]+' "$runs" | awk -F : '$2 >= 0.75' | wc -l)
   rm -r "$runs"
   if ((learned < wanted)); then
     echo "only $learned of $wanted networks have a test accuracy of 75 %"

@@ -42,7 +42,7 @@ void ScheduleOptions::declare(const Keys& keys) {
   }
   if (name == "plateau") {
     keys("patience", patience, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"patience_epochs"}},
-         "tests in a row that may be no better than the best before the rate falls");
+         "validations in a row that may be no better than the best before the rate falls");
   }
   if (name == "step" || name == "plateau") {
     keys("gamma", gamma, {.above = 0, .max = 1, .synonyms = {"decay_rate", "lr_decay", "factor"}},
@@ -81,7 +81,7 @@ double LearningRate::at(std::int64_t step) const {
   return s < warmup_steps_ ? rate * (s + 1) / warmup_steps_ : rate;
 }
 
-void LearningRate::note_test(bool best) {
+void LearningRate::note_validation(bool best) {
   plateau_.worse = best ? 0 : plateau_.worse + 1;
   if (plateau_.worse <= options_.patience) return;
   plateau_.worse = 0;

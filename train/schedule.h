@@ -1,5 +1,5 @@
 #pragma once
-// Learning-rate schedules: functions of the step, and for the plateau schedule also of the tests so far.
+// Learning-rate schedules: functions of the step, and for the plateau schedule also of the validations so far.
 
 #include <cstdint>
 #include <string>
@@ -16,8 +16,8 @@ struct ScheduleOptions {
   /// cosine    from lr down to min_lr along half a cosine (Loshchilov and Hutter, 2017)
   /// one_cycle up from lr / div_factor to lr, then down to lr / div_factor / final_div_factor, each along half a
   ///           cosine (Smith and Topin, 2018; the same values as torch.optim.lr_scheduler.OneCycleLR)
-  /// plateau   lr · gamma^(times that more than `patience` tests in a row were not the best so far), at least min_lr
-  /// (as
+  /// plateau   lr · gamma^(times that more than `patience` validations in a row were not the best so far), at least
+  /// min_lr (as
   ///           torch.optim.lr_scheduler.ReduceLROnPlateau with threshold 0)
   std::string name = "constant";
   double warmup_epochs = 0;
@@ -42,13 +42,13 @@ class LearningRate {
   /// The rate of a step, counted from 0. The last one is total_steps - 1; the rate stays constant after it.
   double at(std::int64_t step) const;
 
-  /// What the plateau schedule remembers of the tests.
+  /// What the plateau schedule remembers of the validations.
   struct Plateau {
-    std::int64_t worse = 0;       ///< tests in a row that were not the best so far
+    std::int64_t worse = 0;       ///< validations in a row that were not the best so far
     std::int64_t reductions = 0;  ///< of the rate
   };
-  /// Takes note of a test: whether it was the best so far.
-  void note_test(bool best);
+  /// Takes note of a validation: whether it was the best so far.
+  void note_validation(bool best);
   const Plateau& plateau() const { return plateau_; }
   void set_plateau(const Plateau& plateau) { plateau_ = plateau; }
 

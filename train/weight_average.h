@@ -1,6 +1,6 @@
 #pragma once
-// An exponential moving average of a model's weights, which often tests better than the weights themselves (Polyak and
-// Juditsky, 1992; as timm's ModelEmaV3). It is part of the step, as an update is.
+// An exponential moving average of a model's weights, which is often more accurate than the weights themselves (Polyak
+// and Juditsky, 1992; as timm's ModelEmaV3). It is part of the step, as an update is.
 
 #include <span>
 #include <string_view>

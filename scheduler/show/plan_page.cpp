@@ -135,7 +135,7 @@ std::string plan_page_data(const PlanView& view) {
     data["clock"] = view.clock;
   }
   if (!view.scaling.rows.empty()) data["scaling"] = scaling_of(view);
-  for (const auto& [losses, tests] : view.losses) data["losses"].push_back({{"steps", losses}, {"tests", tests}});
+  for (const auto& [losses, val] : view.losses) data["losses"].push_back({{"steps", losses}, {"val", val}});
   return data.dump();
 }
 

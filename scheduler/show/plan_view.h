@@ -17,8 +17,8 @@ using Run = Simulation::Run;
 
 /// How the training of a model has gone, beside a step of it.
 struct LossCurve {
-  std::vector<double> steps;                           ///< training loss of every step
-  std::vector<std::pair<std::int64_t, double>> tests;  ///< (steps so far, loss on the test set)
+  std::vector<double> steps;                         ///< training loss of every step
+  std::vector<std::pair<std::int64_t, double>> val;  ///< (steps so far, loss on the validation set)
 };
 
 struct PlanView {

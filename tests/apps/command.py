@@ -24,7 +24,7 @@ model: {{name: lenet5}}
 data:
   name: synthetic
   size: 96
-  test_size: 40
+  val_size: 40
   image_size: 16
   channels: 1
   classes: 4

@@ -22,7 +22,7 @@ name: tiny
 device: cpu
 threads: 2
 model: {name: lenet5}
-data: {name: synthetic, size: 96, test_size: 40, image_size: 16, channels: 1, classes: 4}
+data: {name: synthetic, size: 96, val_size: 40, image_size: 16, channels: 1, classes: 4}
 train: {epochs: 3, batch_size: 32, log_interval: 1}
 optimizer: {lr: 0.02}
 """
@@ -31,7 +31,7 @@ jobs:
   - {name: first, model: {name: lenet5}}
 """
 TWO_JOBS = ONE_JOB + "  - {name: second, model: {name: mlp}}\n"
-POINTS = "document.querySelector('#loss-chart polyline:not(.test)').points.length"  # of the first run
+POINTS = "document.querySelector('#loss-chart polyline:not(.val)').points.length"  # of the first run
 NAMES = "[...document.querySelectorAll('[data-column=run]')].map(cell => cell.textContent).join()"
 STATUS = "document.getElementById('refreshed').textContent"
 

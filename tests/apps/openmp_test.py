@@ -37,7 +37,7 @@ streams: 2
 width: 2
 policy: critical_path
 MODEL
-data: {name: synthetic, size: 48, test_size: 16, image_size: 32, channels: 1, classes: 4}
+data: {name: synthetic, size: 48, val_size: 16, image_size: 32, channels: 1, classes: 4}
 train: {epochs: 1, batch_size: 16}
 """
 

@@ -50,26 +50,26 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual((width, height), (8 + 8 * (112 + 8), 8 + 2 * (112 + 14 + 8)))  # 16 images in rows of eight
         report = json.loads(self.braid("data", config, "--json").stdout)
         self.assertEqual((report["name"], report["classes"]), ("own", ["winter", "été"]))
-        for part in (report["training"], report["test"]):
+        for part in (report["training"], report["validation"]):
             read = part["images"] - len(part["unreadable"])
             self.assertEqual(sum(part["sizes"].values()), read)
             self.assertEqual(part["mean"][:2], [0, 0.2])
             self.assertEqual(part["std"][:2], [0, 0])
             self.assertAlmostEqual(part["mean"][2], part["std"][2] ** 2 + part["mean"][2] ** 2)  # all 0 or 1
-        self.assertEqual(report["training"]["sixteen_bits"] + report["test"]["sixteen_bits"], 1)
+        self.assertEqual(report["training"]["sixteen_bits"] + report["validation"]["sixteen_bits"], 1)
 
     def test_own_images_train_with_computed_normalisation(self):
         config = self.own_images()
         result = self.braid("train", config)
         self.assertEqual((result.returncode, result.stderr), (0, "braid: warning: 1 image of image_folder cannot be read, and others "
-                         "took its place; the first: images/winter/damaged.jpg: not a PNG or JPEG image\n"))
+                         "take its place in training; the first: images/winter/damaged.jpg: not a PNG or JPEG image\n"))
         used = (self.runs / "own-1" / "config.yaml").read_text()
         report = json.loads(self.braid("data", config, "--json").stdout)["training"]
         mean = [float(x) for x in re.search(r"mean: \[(.*)\]", used)[1].split(", ")]
         self.assertEqual(mean, report["mean"])
         self.assertIn("compute: false", used)
         for run in (["runs/own-1"], [config, "--checkpoint", "runs/own-1/model.safetensors"]):
-            self.assertIn(f"{self.metrics('own-1')[-1]['test_loss']:.4f}", self.braid("eval", *run).stdout)
+            self.assertIn(f"{self.metrics('own-1')[-1]['val_loss']:.4f}", self.braid("eval", *run).stdout)
         self.assertIn("cannot be read, more than data.max_bad = 0: images/winter/damaged.jpg",
                       self.fails("train", config, "--set", "data.max_bad=0"))
 
@@ -78,7 +78,7 @@ train: {epochs: 2, batch_size: 8}
         result = self.braid("init", "images/")
         self.assertEqual((result.returncode, result.stdout), (0, "wrote images.yaml: train with braid train images.yaml\n"))
         text = (self.folder / "images.yaml").read_text()
-        self.assertIn("# 16 training images and 5 test images of 2 classes: winter, été\n", text)
+        self.assertIn("# 16 training images and 5 validation images of 2 classes: winter, été\n", text)
         self.assertIn("image_size: 32", text)
         result = self.braid("train", "images.yaml", "-q", "--set", "train.epochs=1", "--set", "model.width=0.125")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -90,8 +90,8 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(self.braid("init", "my: photos #1", "-o", "odd.yaml").returncode, 0)
         self.assertIn('name: "my__photos__1"', self.braid("train", "odd.yaml", "--print-config").stdout)
 
-    def test_predictions_are_those_of_the_test(self):
-        for part in ("train", "test"):
+    def test_predictions_are_those_of_the_validation(self):
+        for part in ("train", "val"):
             for number, name in enumerate(("été", "winter")):
                 folder = self.folder / "images" / part / name
                 folder.mkdir(parents=True)
@@ -104,7 +104,7 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(self.braid("train", config, "-q").returncode, 0)
         accuracy = float(re.search(r"accuracy ([\d.]+) %", self.braid("eval", "runs/own-1").stdout)[1])
         (self.folder / "images").rename(self.folder / "moved")  # the data set is not needed
-        files = sorted(str(path.relative_to(self.folder)) for path in (self.folder / "moved/test").rglob("*.png"))
+        files = sorted(str(path.relative_to(self.folder)) for path in (self.folder / "moved/val").rglob("*.png"))
         result = self.braid("predict", "runs/own-1", *files, "--json", "--top", 2)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         predictions = json.loads(result.stdout)
@@ -175,13 +175,56 @@ train: {epochs: 2, batch_size: 8}
             for text in ('["winter","été"]', mean, std):
                 self.assertTrue(text.replace(" ", "").encode() in exported, text)
 
-    def test_a_test_set_that_training_has_seen_is_said(self):
+    def test_images_that_training_has_seen_are_said(self):
         config = self.own_images()
         self.assertEqual(self.braid("train", config, "-q").returncode, 0)
-        others = "the test set, {} images of image_folder, is not the one of its training; the model may have been trained on some"
+        others = ("its training held out other images than data.split_seed = {}, data.val_share = 0.2 and data.test_share = {} do "
+                  "from image_folder: the model may have been trained on some of these")
         self.assertEqual(self.braid("eval", "runs/own-1").stderr, "")
-        self.assertIn(others.format(7), self.braid("eval", "runs/own-1", "--set", "data.split_seed=1").stderr)
-        self.assertIn(others.format(7), self.fails("train", "--resume", "runs/own-1", "--set", "data.split_seed=1"))
+        self.assertIn(others.format(1, 0), self.braid("eval", "runs/own-1", "--set", "data.split_seed=1").stderr)
+        self.assertIn(others.format(1, 0), self.fails("train", "--resume", "runs/own-1", "--set", "data.split_seed=1"))
+        late = self.braid("eval", "runs/own-1", "--split", "test", "--set", "data.test_share=0.3")
+        self.assertIn(others.format(0, 0.3), late.stderr)
+
+    def test_the_test_set_is_never_seen_by_training(self):
+        config = self.own_images()
+        self.assertEqual(self.braid("train", config, "-q", "--set", "data.test_share=0.3").returncode, 0)
+        counts = {name: part["images"] for name, part in json.loads(self.braid("data", "runs/own-1/config.yaml", "--json").stdout).items()
+                  if isinstance(part, dict)}
+        self.assertEqual(set(counts), {"training", "validation", "test"})
+        for split, name in (("val", "validation"), ("test", "test")):
+            result = self.braid("eval", "runs/own-1", "--split", split, "--json")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(json.loads(result.stdout)["images"], counts[name])
+            self.assertIn(f"{split}_loss", json.loads(result.stdout))
+            self.assertTrue(self.braid("eval", "runs/own-1", "--split", split).stdout.startswith(f"{split} loss "))
+        self.assertIn("--split: expected val or test, got 'train'", self.braid("eval", "runs/own-1", "--split", "train").stderr)
+        self.assertIn("the test set is empty: data.test_share = 0 leaves it no image",
+                      self.fails("eval", "runs/own-1", "--split", "test", "--set", "data.test_share=0"))
+
+    def test_unreadable_images_count_once_per_run_and_are_not_validated(self):
+        for part in ("train", "val"):
+            for name in ("été", "winter"):
+                folder = self.folder / "images" / part / name
+                folder.mkdir(parents=True)
+                for i in range(6):
+                    (folder / f"{i}.png").write_bytes(png(12, 20, [0, 51, 255 * (name == "winter")]))
+            (folder / "damaged.jpg").write_bytes(b"nothing")
+        config = self.folder / "own.yaml"
+        config.write_text("name: own\ndevice: cpu\nmodel: {name: lenet5}\ntrain: {epochs: 1, batch_size: 4}\n"
+                          "data: {name: image_folder, root: images, image_size: 16}\n")
+        message = self.fails("train", config, "-q", "--set", "data.max_bad=1")
+        for text in ("2 images of image_folder cannot be read, more than data.max_bad = 1: ",
+                     "images/train/winter/damaged.jpg", "images/val/winter/damaged.jpg"):
+            self.assertIn(text, message)
+        self.assertEqual(self.braid("train", config, "-q", "--set", "data.max_bad=2").returncode, 0)
+        evaluation = self.braid("eval", "runs/own-2", "--set", "data.max_bad=2", "--json")
+        self.assertEqual(json.loads(evaluation.stdout)["images"], 12)
+
+    def test_a_relative_path_that_leads_nowhere_says_where_it_begins(self):
+        config = self.own_images()
+        self.assertEqual(self.fails("data", config, "--set", "data.root=none"),
+                         f"none: there is no such file or folder in {self.folder}, where relative paths of a config begin")
 
     def test_a_folder_of_one_class_is_an_error(self):
         config = self.own_images()
@@ -223,7 +266,7 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(self.braid("export", "runs/tiny-1", "--torchvision", weights).returncode, 0)
         tuned = self.braid("train", self.config, "--set", f"model.weights={weights}", "--set", "optimizer.lr=1e-12")
         self.assertIn(f"starts from the weights in {weights}\n", tuned.stdout)
-        losses = [self.metrics(f"tiny-{run}")[-1]["test_loss"] for run in (1, 2)]
+        losses = [self.metrics(f"tiny-{run}")[-1]["val_loss"] for run in (1, 2)]
         self.assertAlmostEqual(*losses, places=5)
         other = self.fails("train", self.config, "--set", f"model.weights={weights}", "--set", "model.width=2")
         self.assertIn("weights.safetensors: tensor 'conv1.weight': expected f32", other)

@@ -19,7 +19,7 @@ name: tiny
 device: cpu
 threads: 2
 model: {name: lenet5}
-data: {name: synthetic, size: 96, test_size: 40, image_size: 16, channels: 1, classes: 4}
+data: {name: synthetic, size: 96, val_size: 40, image_size: 16, channels: 1, classes: 4}
 train: {epochs: 1, batch_size: 32}
 """
 TOGETHER = TINY.replace("name: tiny", "name: together").replace("model: {name: lenet5}\n", "") + """\
@@ -158,7 +158,7 @@ class PlanPage(InBrowser):
         epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"epoch"' in line]
         epochs = [line for line in epochs if line["event"] == "epoch"]
         page = self.browse()
-        curve = next(e for e in page.of_class("loss") if e["tag"] == "polyline" and "test" not in e["class"].split())
+        curve = next(e for e in page.of_class("loss") if e["tag"] == "polyline" and "val" not in e["class"].split())
         points = [tuple(map(float, point.split(","))) for point in curve["points"].split()]
         self.assertEqual(len(points), 30)  # 10 epochs of 3 batches
         self.assertEqual([x for x, _ in points], sorted(x for x, _ in points))
@@ -166,8 +166,8 @@ class PlanPage(InBrowser):
         for epoch, line in enumerate(epochs):  # the metrics have the mean of every epoch
             self.assertAlmostEqual(sum(losses[3 * epoch:3 * epoch + 3]) / 3, line["loss"], places=6)
         self.assertEqual(losses.index(min(losses)), max(range(30), key=lambda i: points[i][1]))  # y grows downwards
-        tests = [(int(e["data-step"]), float(e["data-value"])) for e in page.of_class("loss", "test") if e["tag"] == "circle"]
-        self.assertEqual(tests, [(line["step"], line["test_loss"]) for line in epochs])
+        tests = [(int(e["data-step"]), float(e["data-value"])) for e in page.of_class("loss", "val") if e["tag"] == "circle"]
+        self.assertEqual(tests, [(line["step"], line["val_loss"]) for line in epochs])
         self.plan("tiny.yaml")
         self.assertIn("hidden", self.browse().by_id("losses"))
 
@@ -205,7 +205,7 @@ class PlanPage(InBrowser):
             const legend = [...document.querySelectorAll('#gantt .legend span')].filter(e => e.querySelector('i'));
             return [Object.fromEntries(Object.entries(fills).map(([job, all]) => [job, [...all]])),
                     Object.fromEntries(legend.map(e => [e.textContent, getComputedStyle(e.querySelector('i')).backgroundColor])),
-                    [...document.querySelectorAll('polyline.loss:not(.test)')].map(e => e.points.length)];"""
+                    [...document.querySelectorAll('polyline.loss:not(.val)')].map(e => e.points.length)];"""
         self.plan("together.yaml", "--streams", 2)
         self.assertEqual(self.data()["jobs"], ["first", "second"])
         seen = []

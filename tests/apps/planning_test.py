@@ -82,7 +82,7 @@ class Planning(CommandTest):
         for batch in (1, 3):
             (self.folder / "dense.yaml").write_text(
                 "name: dense\ndevice: cpu\nstreams: 1\nmodel: {name: densenet121}\neval: {batch_size: 1}\n"
-                f"data: {{name: synthetic, size: {batch}, test_size: 1, image_size: 224}}\ntrain: {{epochs: 1, batch_size: {batch}}}\n")
+                f"data: {{name: synthetic, size: {batch}, val_size: 1, image_size: 224}}\ntrain: {{epochs: 1, batch_size: {batch}}}\n")
             result = subprocess.run([BRAID, "train", "dense.yaml"], cwd=self.folder, text=True, capture_output=True, timeout=LIMIT,
                                     env={**os.environ, "ONEDNN_VERBOSE": "1"})
             self.assertEqual(result.returncode, 0, result.stderr)

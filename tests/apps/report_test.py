@@ -18,7 +18,7 @@ name: tiny
 device: cpu
 threads: 2
 model: {name: lenet5}
-data: {name: synthetic, size: 96, test_size: 40, image_size: 16, channels: 1, classes: 4}
+data: {name: synthetic, size: 96, val_size: 40, image_size: 16, channels: 1, classes: 4}
 train: {epochs: 3, batch_size: 32, log_interval: 1}
 optimizer: {lr: 0.02}
 """
@@ -80,7 +80,7 @@ class Report(InBrowser):
             if element.get("id", "").endswith("-chart"):
                 chart = charts.setdefault(element["id"], [])
             elif element["tag"] == "polyline":
-                chart.append((element["data-job"], "test" in element["class"].split(), element["points"].split()))
+                chart.append((element["data-job"], "val" in element["class"].split(), element["points"].split()))
         steps = len([r for r in self.metrics("tiny-1") if r["event"] == "step"])
         for name in ("loss", "accuracy"):
             self.assertEqual([(job, test, len(points)) for job, test, points in charts[f"{name}-chart"]],
@@ -89,11 +89,11 @@ class Report(InBrowser):
             self.assertEqual([(job, len(p)) for job, _, p in charts[f"{name}-chart"]], [("0", points), ("1", points)])
         rates = [float(points[0].split(",")[1]) for _, _, points in charts["rate-chart"]]
         self.assertGreater(rates[0], rates[1])  # the larger rate is higher up
-        tested = [(int(e["data-step"]), float(e["data-value"])) for e in page.of_class("loss", "test") if e["tag"] == "circle"]
+        tested = [(int(e["data-step"]), float(e["data-value"])) for e in page.of_class("loss", "val") if e["tag"] == "circle"]
         for run in ("tiny-1", "tiny-2"):
             for record in self.metrics(run):
                 if record["event"] == "epoch":
-                    self.assertIn((record["step"], record["test_loss"]), tested)
+                    self.assertIn((record["step"], record["val_loss"]), tested)
 
     def test_training_ends_with_the_page_of_its_run(self):
         result = self.braid("train", "tiny.yaml", "--report")
@@ -110,9 +110,9 @@ class Report(InBrowser):
         self.assertEqual(sum(count for *_, count in cells), 40)
         right = sum(count for label, predicted, count in cells if label == predicted)
         last = self.metrics("tiny-1")[-1]
-        self.assertAlmostEqual(right / 40, last["test_accuracy"])
-        test = self.data()["runs"][0]["test"]
-        self.assertAlmostEqual(test["loss"], last["test_loss"], places=5)
+        self.assertAlmostEqual(right / 40, last["val_accuracy"])
+        test = self.data()["runs"][0]["val"]
+        self.assertAlmostEqual(test["loss"], last["val_loss"], places=5)
         self.assertLess(right, 40)
         mistakes = test["mistakes"]
         self.assertEqual(len(mistakes), min(24, 40 - right))
@@ -125,7 +125,7 @@ class Report(InBrowser):
 
     def test_mistakes_are_shown_with_their_own_colours_and_names(self):
         (self.folder / "colours.yaml").write_text(COLOURS)
-        for split in ("train", "test"):
+        for split in ("train", "val"):
             for name, colour in PLAIN.items():
                 folder = self.folder / "images" / split / name
                 folder.mkdir(parents=True)

@@ -75,7 +75,7 @@ class Resume(CommandTest):
 
     def test_a_network_of_layers_trains_goes_on_predicts_and_is_exported(self):
         config = ROOT / "configs/own_network.yaml"
-        small = ("--set", "data.image_size=8", "--set", "data.size=12", "--set", "data.test_size=4", "--set", "train.batch_size=4", *FIXED)
+        small = ("--set", "data.image_size=8", "--set", "data.size=12", "--set", "data.val_size=4", "--set", "train.batch_size=4", *FIXED)
         self.assertEqual(self.braid("train", config, *small, "--quiet").returncode, 0)
         status, output = self.train_until("epoch 3/", signal.SIGINT, config, *small)
         self.assertEqual(status, 128 + signal.SIGINT, output)

@@ -28,21 +28,21 @@ class Training(CommandTest):
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
         self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
                          ["best.safetensors", "checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors"])
-        expected = f"test loss {records[-1]['test_loss']:.4f}, accuracy {100 * records[-1]['test_accuracy']:.2f} %"
+        expected = f"val loss {records[-1]['val_loss']:.4f}, accuracy {100 * records[-1]['val_accuracy']:.2f} %"
         checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
             result = self.braid("eval", *arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(expected, result.stdout)
-        best = max(records[3], records[-1], key=lambda record: record["test_accuracy"])
-        expected = f"test loss {best['test_loss']:.4f}, accuracy {100 * best['test_accuracy']:.2f} %"
+        best = max(records[3], records[-1], key=lambda record: record["val_accuracy"])
+        expected = f"val loss {best['val_loss']:.4f}, accuracy {100 * best['val_accuracy']:.2f} %"
         self.assertIn(expected, self.braid("eval", "runs/tiny-1", "--checkpoint", "best").stdout)
-        tested = {key: value for key, value in records[-1].items() if key.startswith("test_")}
+        tested = {key: value for key, value in records[-1].items() if key.startswith("val_")}
         self.assertEqual(json.loads(self.braid("eval", "runs/tiny-1", "--json").stdout), {"name": "tiny", "images": 40, **tested})
 
     def test_mixed_precision_trains_and_evaluates(self):
         self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
-        f32 = self.metrics("tiny-1")[-1]["test_loss"]
+        f32 = self.metrics("tiny-1")[-1]["val_loss"]
         for number, precision in enumerate(("bf16", "f16", "tf32"), start=2):
             setting = f"precision={precision}"
             result = self.braid("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
@@ -50,8 +50,8 @@ class Training(CommandTest):
             run = f"tiny-{number}"
             self.assertIn(f"\nprecision: {precision}\n", (self.runs / run / "config.yaml").read_text())
             last = self.metrics(run)[-1]
-            self.assertLess(abs(last["test_loss"] - f32), 0.1 * f32)
-            self.assertIn(f"test loss {last['test_loss']:.4f}, ", self.braid("eval", f"runs/{run}").stdout)
+            self.assertLess(abs(last["val_loss"] - f32), 0.1 * f32)
+            self.assertIn(f"val loss {last['val_loss']:.4f}, ", self.braid("eval", f"runs/{run}").stdout)
             report = json.loads(self.braid("bench", self.config, "--set", setting, "--steps", 2, "--json").stdout)
             self.assertEqual(report["precision"], "f32" if precision == "tf32" else precision)  # a CPU has no tf32
         self.assertEqual(self.fails("train", self.config, "--set", "precision=fp8").split(" (")[0],
@@ -60,7 +60,7 @@ class Training(CommandTest):
     def test_a_generative_network_draws_samples_without_its_data(self):
         gan = self.folder / "gan.yaml"
         gan.write_text("name: gan\ndevice: cpu\nmodel: {name: dcgan, width: 0.125}\n"
-                       "data: {name: synthetic, size: 32, test_size: 8, image_size: 8, channels: 3, classes: 1}\n"
+                       "data: {name: synthetic, size: 32, val_size: 8, image_size: 8, channels: 3, classes: 1}\n"
                        "train: {epochs: 1, batch_size: 16}\noptimizer: {name: adam}\n")
         self.assertEqual(self.braid("train", gan, "-q").returncode, 0)
         pictures = []
@@ -160,7 +160,7 @@ class Training(CommandTest):
 
     def test_what_a_kill_leaves_goes_at_the_next_start(self):
         # Saving all the time: many kills come in the middle of it.
-        settings = ["--set", "data.size=8", "--set", "data.test_size=1", "--set", "train.batch_size=8"]
+        settings = ["--set", "data.size=8", "--set", "data.val_size=1", "--set", "train.batch_size=8"]
         for number in range(6):
             process = self.train_for_ever(self.config, *settings, until=f"epoch {5 + number}/")
             process.kill()

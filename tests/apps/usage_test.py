@@ -209,7 +209,7 @@ class Usage(CommandTest):
         self.assertFalse((self.folder / "~").exists())
 
     def test_one_of_a_thing_has_no_s(self):
-        once = ["--set", "train.max_steps=1", "--set", "data.test_size=1"]
+        once = ["--set", "train.max_steps=1", "--set", "data.val_size=1"]
         out = self.braid("train", self.config, *once).stdout
         self.assertRegex(out, r"\(\d+ parameters\) in f32 on cpu, synthetic, 1 step; ")
         self.assertRegex(out, r"top-5 \d+\.\d+ %, 1 image; ")

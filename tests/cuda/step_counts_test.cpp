@@ -18,7 +18,7 @@ TrainConfig small_step(const std::string& model, int streams) {
       "name: small\n"
       "device: cuda\n"
       "precision: f32\n"
-      "data: {name: synthetic, size: 4, test_size: 1, image_size: 28, channels: 1, classes: 10}\n"
+      "data: {name: synthetic, size: 4, val_size: 1, image_size: 28, channels: 1, classes: 10}\n"
       "train: {epochs: 1, batch_size: 4}\n",
       "small.yaml", {"model.name=" + model, "streams=" + std::to_string(streams)});
 }

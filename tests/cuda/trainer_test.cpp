@@ -23,7 +23,7 @@ TEST_CASE("the trainer launches a step before it reads the loss of the step befo
       "device: cuda\n"
       "streams: 2\n"
       "model: {name: lenet5}\n"
-      "data: {name: synthetic, size: 40, test_size: 16, image_size: 16, channels: 1, classes: 4}\n"
+      "data: {name: synthetic, size: 40, val_size: 16, image_size: 16, channels: 1, classes: 4}\n"
       "train: {epochs: 1, batch_size: 8, log_interval: 1}\n",
       "tiny.yaml", {"output.root=" + folder.path()});
 
@@ -34,7 +34,7 @@ TEST_CASE("the trainer launches a step before it reads the loss of the step befo
 
    private:
     int sync() override {
-      if (str().find("step ") != std::string::npos && str().find("test") == std::string::npos) {
+      if (str().find("step ") != std::string::npos && str().find("validating") == std::string::npos) {
         copies.push_back(std::ranges::count_if(recording::calls(), [](const Call& call) {
           return call.kind == Call::Kind::copy && recording::pinned_block(call.pointers[0].data).has_value();
         }));

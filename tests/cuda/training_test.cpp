@@ -20,7 +20,7 @@ TEST_CASE("training goes on when a capture fails, and warns once with the op tha
       "device: cuda\n"
       "streams: 2\n"
       "model: {name: lenet5}\n"
-      "data: {name: synthetic, size: 160, test_size: 32, image_size: 16, channels: 1, classes: 4,\n"
+      "data: {name: synthetic, size: 160, val_size: 32, image_size: 16, channels: 1, classes: 4,\n"
       "       normalize: {mean: [0.5], std: [0.25]}}\n"
       "train: {epochs: 2, batch_size: 32, log_interval: 1}\n"
       "eval: {batch_size: 32}\n",

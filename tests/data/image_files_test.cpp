@@ -72,7 +72,7 @@ TEST_CASE("folders are classes, sorted by name; subfolders belong to them, and o
   const auto train = image_folder(folder.path(), Split::train, kSmall);
   CHECK(train->class_names() == std::vector<std::string>{"a", "b", "Ärger ☃"});
   CHECK(content(*train) == Content{{1, "b"}, {2, "b"}, {3, "Ärger ☃"}, {4, "a"}});
-  const auto test = image_folder(folder.path(), Split::test, kSmall);
+  const auto test = image_folder(folder.path(), Split::val, kSmall);
   CHECK(test->class_names() == train->class_names());
   CHECK(content(*test) == Content{{9, "b"}});
   CHECK(train->image_shape() == Shape{4, 4, 3});
@@ -80,51 +80,70 @@ TEST_CASE("folders are classes, sorted by name; subfolders belong to them, and o
   CHECK(image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 1}})->image(0).shape == Shape{3, 3, 1});
 }
 
-TEST_CASE("without a test folder, names decide which images become the test set, and new ones move no other") {
+TEST_CASE("without folders of their own, names decide which images validate and test, and new ones move no other") {
   for (const std::string inside : {"", "train/"}) {
     const TemporaryFolder folder;
     write_two_classes(folder, inside);
     ImageFilesOptions options = kSmall;
-    options.test_share = 0.3;
+    options.val_share = 0.3;
+    options.test_share = 0.2;
     const auto part = [&](Split split) { return content(*image_folder(folder.path(), split, options)); };
-    const Content train = part(Split::train), test = part(Split::test);
-    CHECK(test.size() == 5);
+    const Content train = part(Split::train), val = part(Split::val), test = part(Split::test);
+    CHECK(val.size() == 5);
+    CHECK(test.size() == 3);
     Content all = train;
-    all.insert(test.begin(), test.end());
+    for (const Content& others : {val, test}) all.insert(others.begin(), others.end());
     CHECK(std::set<Content::value_type>(all.begin(), all.end()).size() == 20);
 
     for (int i = 10; i < 60; ++i) {
       write_image(folder, inside + "cat/" + std::to_string(i) + ".png", 3, static_cast<std::uint8_t>(100 + i));
     }
-    const Content more = part(Split::test);
-    CHECK(std::ranges::includes(more, test));
+    const Content more = part(Split::val);
+    CHECK(std::ranges::includes(more, val));
+    CHECK(std::ranges::includes(part(Split::test), test));
     CHECK(std::ranges::includes(part(Split::train), train));
     CHECK(more.size() > 10);
     CHECK(more.size() < 35);  // of 70 images, the mean is 21, the standard deviation 4
 
     options.split_seed = 1;
-    CHECK(part(Split::test) != more);
+    CHECK(part(Split::val) != more);
   }
 }
 
-TEST_CASE("the folders of training and test set have the names that people give them, in any case") {
-  for (const auto& [train, test] : {std::pair{"Train/", "Test/"},
-                                    {"Training/", "Testing/"},
-                                    {"TRAIN/", "VAL/"},
-                                    {"training_set/", "test_set/"},
-                                    {"train/", "valid/"},
-                                    {"train/", "dev/"}}) {
+TEST_CASE("the folders of a split have the names that people give them, in any case") {
+  struct Case {
+    std::string train, other;
+    Split split;
+  };
+  for (const auto& [train, other, split] : {Case{"Train/", "Test/", Split::test},
+                                            {"Training/", "Testing/", Split::test},
+                                            {"TRAIN/", "VAL/", Split::val},
+                                            {"training_set/", "test_set/", Split::test},
+                                            {"train/", "valid/", Split::val},
+                                            {"train/", "dev/", Split::val}}) {
     CAPTURE(train);
     const TemporaryFolder folder;
     write_two_classes(folder, train);
-    write_image(folder, std::string(test) + "dog/9.png", 3, 9);
-    CHECK(image_folder(folder.path(), Split::train, kSmall)->size() == 20);
-    CHECK(content(*image_folder(folder.path(), Split::test, kSmall)) == Content{{9, "dog"}});
+    write_image(folder, other + "dog/9.png", 3, 9);
+    const auto size = [&](Split of) { return image_folder(folder.path(), of, kSmall)->size(); };
+    CHECK(content(*image_folder(folder.path(), split, kSmall)) == Content{{9, "dog"}});
+    if (split == Split::val) {
+      CHECK(size(Split::train) == 20);
+      CHECK(
+          contains(folder_error(folder, Split::test), "the test set is empty: data.test_share = 0 leaves it no image"));
+    } else {  // training does not see the test set, not even to validate
+      CHECK(size(Split::train) + size(Split::val) == 20);
+      CHECK(size(Split::val) > 0);
+      write_image(folder, "Validation/cat/8.png", 3, 8);
+      CHECK(content(*image_folder(folder.path(), Split::val, kSmall)) == Content{{8, "cat"}});
+      CHECK(size(Split::train) == 20);
+    }
   }
   const TemporaryFolder folder;
   write_two_classes(folder, "train/");
   write_two_classes(folder, "holdout/");
-  CHECK(contains(folder_error(folder), "beside 'train' expected a folder with the test set, called test, testing,"));
+  CHECK(contains(folder_error(folder),
+                 "/train: expected a folder with the validation set next to it, called val, valid,"));
   CHECK(contains(folder_error(folder), "found 'holdout'"));
 }
 
@@ -133,7 +152,7 @@ TEST_CASE("a fingerprint tells images from others, wherever they lie") {
     const TemporaryFolder folder;
     write_two_classes(folder);
     change(folder);
-    const auto images = image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 3}, .test_share = 0});
+    const auto images = image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 3}, .val_share = 0});
     CHECK(ClassSubset(images, {1, 0}).fingerprint() != images->fingerprint());
     return images->fingerprint();
   };
@@ -160,13 +179,13 @@ TEST_CASE("folders that cannot be trained with are errors that say what is missi
   write_image(folder, "second/1.png", 3, 1);
   CHECK(folder_error(folder).empty());
   ImageFilesOptions few = kSmall;
-  few.test_share = 1e-9;
-  CHECK(contains(error_of<DataError>([&] { image_folder(folder.path(), Split::test, few); }),
-                 "the test set is empty: data.test_share = 1e-09"));
+  few.val_share = 1e-9;
+  CHECK(contains(error_of<DataError>([&] { image_folder(folder.path(), Split::val, few); }),
+                 "the validation set is empty: data.val_share = 1e-09 leaves it no image"));
   ImageFilesOptions all = kSmall;
-  all.test_share = 1;
+  all.val_share = 1;
   CHECK(contains(error_of<DataError>([&] { image_folder(folder.path(), Split::train, all); }),
-                 "the training set is empty: data.test_share = 1"));
+                 "the training set is empty: data.val_share = 1"));
   write_image(folder, "caf\xe9/1.png", 3, 1);
   CHECK(contains(folder_error(folder), "expected UTF-8 text as the name of a class, found byte 233 at its position 4"));
   const TemporaryFolder split;
@@ -182,7 +201,7 @@ TEST_CASE("links to folders are followed; one that leads nowhere, or in a circle
   write_two_classes(folder);
   write_image(elsewhere, "1.png", 3, 50);
   fs::create_directory_symlink(elsewhere.path(), folder.path() + "/dog/more");
-  CHECK(image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 3}, .test_share = 0})->size() == 21);
+  CHECK(image_folder(folder.path(), Split::train, {.image_shape = {4, 4, 3}, .val_share = 0})->size() == 21);
   fs::create_directory_symlink(folder.path() + "/dog", folder.path() + "/dog/again");
   CHECK(contains(folder_error(folder), "/dog/again: this link leads to a folder that it lies in, "));
   fs::remove(folder.path() + "/dog/again");
@@ -200,10 +219,11 @@ TEST_CASE("a list names files and classes") {
                  folder.path() + "/images/ü.png,dog");
   write_text(folder, "test.csv", "ü.png,dog\n");
   const std::string train = folder.path() + "/train.csv", test = folder.path() + "/test.csv";
-  const auto images = image_list(train, test, "", Split::train, kSmall);
+  const auto images =
+      image_list(train, "", test, "", Split::train, {.image_shape = kSmall.image_shape, .val_share = 0});
   CHECK(images->class_names() == std::vector<std::string>{"big, cat", "dog"});
   CHECK(content(*images) == Content{{1, "dog"}, {2, "big, cat"}, {3, "dog"}});
-  CHECK(content(*image_list(train, test, folder.path() + "/images", Split::test, kSmall)) == Content{{3, "dog"}});
+  CHECK(content(*image_list(train, "", test, folder.path() + "/images", Split::test, kSmall)) == Content{{3, "dog"}});
 }
 
 TEST_CASE("labels of a list that are numbers keep their order as numbers") {
@@ -217,10 +237,10 @@ TEST_CASE("labels of a list that are numbers keep their order as numbers") {
     }
   }
   write_text(folder, "all.csv", text);
-  const auto train = image_list(folder.path() + "/all.csv", "", "", Split::train, kSmall);
+  const auto train = image_list(folder.path() + "/all.csv", "", "", "", Split::train, kSmall);
   CHECK(train->class_names() == std::vector<std::string>{"0", "2", "10"});
   CHECK(train->size() == 11);
-  CHECK(image_list(folder.path() + "/all.csv", "", "", Split::test, kSmall)->size() == 4);
+  CHECK(image_list(folder.path() + "/all.csv", "", "", "", Split::val, kSmall)->size() == 4);
 }
 
 TEST_CASE("a malformed list is an error that names the line") {
@@ -229,8 +249,8 @@ TEST_CASE("a malformed list is an error that names the line") {
     write_text(folder, "x.csv", text);
     write_text(folder, "y.csv", test);
     return error_of<DataError>([&] {
-      image_list(folder.path() + "/x.csv", test.empty() ? "" : folder.path() + "/y.csv", "",
-                 test.empty() ? Split::train : Split::test, kSmall);
+      image_list(folder.path() + "/x.csv", test.empty() ? "" : folder.path() + "/y.csv", "", "",
+                 test.empty() ? Split::train : Split::val, kSmall);
     });
   };
   CHECK(contains(error("a.png,x\nb.png\n"), "x.csv:2: expected path,label, got 'b.png'"));
@@ -241,7 +261,7 @@ TEST_CASE("a malformed list is an error that names the line") {
   CHECK(contains(error("a.png,x\nb.png,\xff\n"), "x.csv:2: expected UTF-8 text as the name of a class"));
   CHECK(contains(error(""), "expected at least two classes, got none"));
   CHECK(contains(error("a.png,x\nb.png,y\n", "c.png,x\nd.png,z\n"), "y.csv:2: "));
-  CHECK(contains(error("a.png,x\nb.png,y\n", "path,label\n"), "y.csv: the test set is empty"));
+  CHECK(contains(error("a.png,x\nb.png,y\n", "path,label\n"), "y.csv: the validation set is empty"));
 }
 
 TEST_CASE("images of different sizes become batches, the same for any number of workers") {
@@ -268,7 +288,7 @@ TEST_CASE("images of different sizes become batches, the same for any number of 
 TEST_CASE("damaged and vanished files are passed over, and named when there are too many") {
   const TemporaryFolder folder;
   write_two_classes(folder, "train/");
-  write_two_classes(folder, "test/");
+  write_two_classes(folder, "val/");
   const auto train = image_folder(folder.path(), Split::train, kSmall);
   fs::remove(folder.path() + "/train/cat/3.png");
   folder.write("train/dog/7.png", {1, 2, 3});

@@ -216,6 +216,22 @@ TEST_CASE("the next readable sample of the order takes the place of an unreadabl
   }
 }
 
+TEST_CASE("where unreadable samples are not replaced, batches are smaller, and none is empty") {
+  const auto dataset = std::make_shared<Probe>(12);
+  dataset->bad = {1, 4, 5, 6, 7};
+  for (const int workers : {0, 3}) {
+    Loader loader(dataset, {.batch_size = 4, .workers = workers, .max_bad = 5, .replace_bad = false});
+    std::vector<std::int64_t> sizes;
+    for (const Batch& batch : loader) {
+      sizes.push_back(batch.size());
+      CHECK(batch.images.shape()[0] == batch.size());
+    }
+    CHECK(sizes == std::vector<std::int64_t>{3, 4});
+    CHECK(epoch_order(loader) == std::vector<int>{0, 2, 3, 8, 9, 10, 11});
+    CHECK(loader.bad().size() == 5);
+  }
+}
+
 TEST_CASE("one unreadable image more than allowed is an error at its batch that names them all") {
   const auto dataset = std::make_shared<Probe>(20);
   dataset->bad = {2, 9};

@@ -51,7 +51,7 @@ TEST_CASE("shapes are lighter than the ground, and their masks say which they ar
     }
   }
   CHECK(found == std::set<int>{0, 1, 2, 3, 4});
-  const auto other = shapes({.size = 1, .shape = {16, 24, 2}, .seed = 5, .split = Split::test});
+  const auto other = shapes({.size = 1, .shape = {16, 24, 2}, .seed = 5, .split = Split::val});
   CHECK_FALSE(std::ranges::equal(other->image(0).pixels, dataset->image(0).pixels));
   CHECK(error_of<ConfigError>([] { shapes({.classes = 6}); }) == "[shapes] expected 2 to 5 classes, got 6");
   CHECK(error_of<Error>([&] { dataset->label(0); }) ==
@@ -104,7 +104,7 @@ TEST_CASE("a collate function gets masks as i32 [H,W]") {
 
 TEST_CASE("files of images have files of masks beside them") {
   const TemporaryFolder folder;
-  for (const std::string part : {"train/", "test/"}) {
+  for (const std::string part : {"train/", "val/"}) {
     write_grey(folder, part + "images/a.png", 2, {10, 20, 30, 40});
     write_grey(folder, part + "masks/a.png", 2, {0, 1, 2, 0});
   }
@@ -112,7 +112,7 @@ TEST_CASE("files of images have files of masks beside them") {
   write_grey(folder, "train/masks/more/b.png", 2, {2, 2, 2, 2});
   const auto train = image_masks(folder.path(), Split::train, 3, kTwo);
   CHECK(train->size() == 2);
-  CHECK(image_masks(folder.path(), Split::test, 3, kTwo)->size() == 1);
+  CHECK(image_masks(folder.path(), Split::val, 3, kTwo)->size() == 1);
   CHECK(std::ranges::equal(train->image(0).pixels, Bytes{10, 20, 30, 40}));
   CHECK(std::ranges::equal(train->mask(0).pixels, Bytes{0, 1, 2, 0}));
   CHECK(train->mask(1).pixels[0] == 2);
@@ -141,7 +141,7 @@ TEST_CASE("masks are grey PNG files of 8 bits, whose levels stay what they are")
   for (const auto& [bits, color] : kinds) {
     folder.write("masks/a.png",
                  png(2, 2, bits, color, Bytes(static_cast<std::size_t>(4 * (bits / 8) * (color == 2 ? 3 : 1)))));
-    const auto dataset = image_masks(folder.path(), Split::train, 3, {.image_shape = {2, 2, 1}, .test_share = 0.01});
+    const auto dataset = image_masks(folder.path(), Split::train, 3, {.image_shape = {2, 2, 1}, .val_share = 0.01});
     CHECK(
         error_of<DataError>([&] { dataset->mask(0); }) ==
         folder.path() +
@@ -153,7 +153,7 @@ TEST_CASE("images without a mask, and masks of another size, are errors that nam
   const TemporaryFolder folder;
   write_grey(folder, "images/a.png", 2, {10, 20, 30, 40});
   const auto dataset = [&] {
-    return image_masks(folder.path(), Split::train, 3, {.image_shape = {2, 2, 1}, .test_share = 0.01});
+    return image_masks(folder.path(), Split::train, 3, {.image_shape = {2, 2, 1}, .val_share = 0.01});
   };
   CHECK(error_of<DataError>(dataset) ==
         folder.path() + "/images/a.png: expected its mask in " + folder.path() + "/masks/a.png, found none");

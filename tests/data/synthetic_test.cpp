@@ -51,13 +51,13 @@ TEST_CASE("synthetic pixels depend on the seed and the split and on nothing else
   };
   CHECK(pixels(1, Split::train) == pixels(1, Split::train));
   CHECK(pixels(1, Split::train) != pixels(2, Split::train));
-  CHECK(pixels(1, Split::train) != pixels(1, Split::test));
+  CHECK(pixels(1, Split::train) != pixels(1, Split::val));
 }
 
 TEST_CASE("the nearest class mean of the training split classifies the test split") {
   const SyntheticOptions train{.size = 200, .shape = {12, 12, 1}, .classes = 5};
   SyntheticOptions test = train;
-  test.split = Split::test;
+  test.split = Split::val;
   const auto learned = synthetic(train);
   const auto unseen = synthetic(test);
   std::vector<std::vector<double>> means;

@@ -10,8 +10,8 @@ namespace {
 void read(std::string_view input) {
   static MemoryFolder folder;
   const std::string file = folder.write("images.csv", input);
-  accepts<DataError>([&] { image_list(file, file, "", Split::test, {}); });
-  accepts<DataError>([&] { image_list(file, "", "/images", Split::train, {}); });
+  accepts<DataError>([&] { image_list(file, file, file, "", Split::val, {}); });
+  accepts<DataError>([&] { image_list(file, "", "", "/images", Split::train, {}); });
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ config=$work/config.yaml
 cat > "$config" <<YAML
 name: run
 model: {name: lenet5}
-data: {name: synthetic, size: 256, test_size: 32, image_size: 28, channels: 1}
+data: {name: synthetic, size: 256, val_size: 32, image_size: 28, channels: 1}
 train: {epochs: 100000, batch_size: 12, log_interval: 1}
 YAML
 

@@ -27,7 +27,7 @@ for model in resnet20 googlenet; do
 name: run
 seed: 3
 model: {name: $model}
-data: {name: synthetic, size: 1200, test_size: 12, image_size: 16, augment: {crop_padding: 2, flip: true}}
+data: {name: synthetic, size: 1200, val_size: 12, image_size: 16, augment: {crop_padding: 2, flip: true}}
 train: {epochs: 1, batch_size: 12, log_interval: 1}
 eval: {batch_size: 12}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9}

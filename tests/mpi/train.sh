@@ -14,7 +14,7 @@ name: run
 seed: 3
 parallel: {shards: 4}
 model: {name: resnet20}
-data: {name: synthetic, size: 90, test_size: 50, image_size: 16, augment: {crop_padding: 2, flip: true}}
+data: {name: synthetic, size: 90, val_size: 50, image_size: 16, augment: {crop_padding: 2, flip: true}}
 train: {epochs: 2, batch_size: 16, log_interval: 1}
 eval: {batch_size: 16}
 YAML
@@ -36,7 +36,7 @@ fail() {
 }
 
 # What a run reports, without times.
-losses() { grep -o '"event":"[a-z]*"\|"\(loss\|accuracy\|test_loss\|test_accuracy\|test_top5\|lr\|step\)":[^,}]*' "$1/metrics.jsonl"; }
+losses() { grep -o '"event":"[a-z]*"\|"\(loss\|accuracy\|val_loss\|val_accuracy\|val_top5\|lr\|step\)":[^,}]*' "$1/metrics.jsonl"; }
 
 # same_runs FOLDER OTHER
 same_runs() {

@@ -124,11 +124,11 @@ TEST_CASE("a page knows the job of every node, and the losses of every job") {
   PlanView view = random_view(4);
   view.jobs = {"left", "right"};
   for (NodeId node = 0; node < view.problem.graph.node_count(); ++node) view.owners.push_back(node % 2);
-  view.losses = {{.steps = {2.5, 1.5}, .tests = {{2, 1.75}}}, {.steps = {3}, .tests = {}}};
+  view.losses = {{.steps = {2.5, 1.5}, .val = {{2, 1.75}}}, {.steps = {3}, .val = {}}};
   const Json data = parse_json(plan_page_data(view));
   CHECK(data["jobs"] == Json::array({"left", "right"}));
   for (const Json& node : data["nodes"].elements()) CHECK(node["job"] == node["id"].as_int64() % 2);
-  CHECK(data["losses"] == parse_json(R"([{"steps": [2.5, 1.5], "tests": [[2, 1.75]]}, {"steps": [3], "tests": []}])"));
+  CHECK(data["losses"] == parse_json(R"([{"steps": [2.5, 1.5], "val": [[2, 1.75]]}, {"steps": [3], "val": []}])"));
 }
 
 TEST_CASE("no two rectangles of the memory map overlap, and all lie within the arena") {

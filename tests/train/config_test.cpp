@@ -300,12 +300,12 @@ TEST_CASE("each dataset has the keys that it needs") {
   CHECK(contains(error_of_data("image_folder, root: x, channels: 4"), "data.channels: expected 1 or 3"));
   CHECK(contains(error_of_data("image_folder, root: x, channels: 1, normalize: {mean: [0, 0, 0]}"),
                  "expected one value per channel (1), got 3"));
-  CHECK(contains(error_of_data("image_folder, root: x, test_share: 1"), "expected a number in (0, 1), got '1'"));
+  CHECK(contains(error_of_data("image_folder, root: x, val_share: 1"), "expected a number in (0, 1), got '1'"));
   CHECK(contains(error_of_data("synthetic, augment: {scale: [0.5, 0.1]}"), "expected the smaller number first"));
   CHECK(contains(error_of_data("synthetic, augment: {ratio: [1]}"), "expected 2 to 2 values, got 1"));
   CHECK(contains(error_of_data("synthetic, normalize: {compute: true, std: [1, 1, 1]}"),
                  "data.normalize.compute: has no meaning beside given mean and std"));
-  CHECK(contains(error_of_data("image_folder, root: x, val_split: 0.1"), "(did you mean 'test_share'?)"));
+  CHECK(contains(error_of_data("image_folder, root: x, val_split: 0.1"), "(did you mean 'val_share'?)"));
   CHECK(contains(error_of_data("synthetic, augment: {reprob: 0.1}"), "(did you mean 'random_erasing'?)"));
 }
 
@@ -428,7 +428,7 @@ TEST_CASE("a resolved config reads as the same config") {
       "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\nprecision: bf16\n"
       "deterministic: false\ncosts: \"a b.json\"\n"
       "model: {name: resnet18, zero_init_residual: true, stem: image}\n"
-      "data: {name: synthetic, size: 10, test_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
+      "data: {name: synthetic, size: 10, val_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
       "       only_classes: [2, 0], prefetch: 2, augment: {crop_padding: 2, flip: true, salt_and_pepper: 0.1}, "
       "normalize: {mean: [0.1], std: [0.3]}}\n"
       "train: {epochs: 3, batch_size: 5, drop_last: true, label_smoothing: 0.1, log_interval: 7, max_steps: 9}\n"

@@ -19,7 +19,7 @@ const std::string kTiny =
     "device: cpu\n"
     "streams: 2\n"
     "model: {name: resnet20, width: 0.25}\n"
-    "data: {name: synthetic, size: 64, test_size: 16, image_size: 8, channels: 1, classes: 4}\n"
+    "data: {name: synthetic, size: 64, val_size: 16, image_size: 8, channels: 1, classes: 4}\n"
     "train: {epochs: 3, batch_size: 16}\n"
     "optimizer: {lr: 0.05}\n";
 

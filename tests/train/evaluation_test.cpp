@@ -8,7 +8,7 @@
 using namespace braid;
 
 TEST_CASE("evaluation finds the plan that was made ahead, and gives the same result as without it") {
-  const auto dataset = synthetic({.size = 32, .split = Split::test});
+  const auto dataset = synthetic({.size = 32, .split = Split::val});
   Evaluation results[2];
   for (const bool ahead : {false, true}) {
     Session session({.device = "cpu", .streams = 1});

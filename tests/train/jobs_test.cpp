@@ -27,7 +27,7 @@ const std::string kJobs =
     "device: cpu\n"
     "streams: 2\n"
     "width: 1\n"
-    "data: {name: synthetic, size: 96, test_size: 24, image_size: 16, channels: 1, classes: 4}\n"
+    "data: {name: synthetic, size: 96, val_size: 24, image_size: 16, channels: 1, classes: 4}\n"
     "train: {epochs: 3, batch_size: 16, log_interval: 2}\n"
     "eval: {batch_size: 24}\n"
     "optimizer: {lr: 0.05}\n"
@@ -69,7 +69,7 @@ TEST_CASE("a job's losses and weights are bit by bit the same alone and beside o
       const TrainResult& single = alone.jobs.front();
       CHECK(single.steps == joint.steps);
       CHECK(single.train_loss == joint.train_loss);
-      CHECK(single.test.loss == joint.test.loss);
+      CHECK(single.val.loss == joint.val.loss);
       CHECK(timeless_metrics(single.folder) == timeless_metrics(joint.folder));
       CHECK(bytes_of(single.folder / "model.safetensors") == bytes_of(joint.folder / "model.safetensors"));
     }
@@ -87,7 +87,7 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   CHECK(contains(result.jobs[0].failure_text(), "[train] the loss is "));
   CHECK(contains(text, "first: failed: [train] the loss is "));
   CHECK(contains(text, "\nfirst: failed after "));
-  CHECK(contains(text, "\nsecond: done after 12 steps; test loss "));
+  CHECK(contains(text, "\nsecond: done after 12 steps; val loss "));
   const std::vector<Json> records = metrics_of(result.jobs[0].folder);
   REQUIRE(records.size() >= 2);
   CHECK(records[records.size() - 2]["event"] == "failed");
@@ -104,7 +104,7 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   CHECK(failures(healthy) == 0);
   for (const std::size_t i : {1u, 2u}) {
     CHECK(result.jobs[i].failure == nullptr);
-    CHECK(result.jobs[i].test.loss == healthy.jobs[i].test.loss);
+    CHECK(result.jobs[i].val.loss == healthy.jobs[i].val.loss);
   }
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a data set is loaded once for all jobs that use it") {
   DatasetPool datasets;
   const auto first = datasets.get(run.jobs[0].training, Split::train);
   CHECK(datasets.get(run.jobs[0].training, Split::train) == first);
-  CHECK(datasets.get(run.jobs[0].training, Split::test) != first);
+  CHECK(datasets.get(run.jobs[0].training, Split::val) != first);
   CHECK(datasets.get(run.jobs[1].training, Split::train) != first);  // another seed, so other images
   CHECK(datasets.get(run.jobs[2].training, Split::train) != first);  // another size
   TrainConfig augmented = run.jobs[0].training;

@@ -21,19 +21,10 @@ Json step_record(int step, double loss) {
           {"loss", loss},    {"accuracy", 0.25}, {"more", "text"}, {"images_per_second", 100.5}};
 }
 
-Json epoch_record(int step, double loss, double test_loss) {
-  return {{"event", "epoch"},
-          {"step", step},
-          {"epoch", 1},
-          {"lr", 0.5},
-          {"loss", loss},
-          {"accuracy", 0.25},
-          {"test_loss", test_loss},
-          {"test_accuracy", 0.75},
-          {"test_top5", 1},
-          {"images_per_second", 8},
-          {"seconds", 2},
-          {"waiting_seconds", 0.5}};
+Json epoch_record(int step, double loss, double val_loss) {
+  return {{"event", "epoch"}, {"step", step},           {"epoch", 1},           {"lr", 0.5},
+          {"loss", loss},     {"accuracy", 0.25},       {"val_loss", val_loss}, {"val_accuracy", 0.75},
+          {"val_top5", 1},    {"images_per_second", 8}, {"seconds", 2},         {"waiting_seconds", 0.5}};
 }
 
 std::uint64_t little_endian(std::string_view bytes, std::size_t at, int count) {
@@ -115,7 +106,7 @@ std::vector<std::filesystem::path> event_files(const std::filesystem::path& fold
 }
 
 const std::string kHeader =
-    "event,step,epoch,lr,loss,accuracy,test_loss,test_accuracy,test_top5,images_per_second,seconds,waiting_seconds\n";
+    "event,step,epoch,lr,loss,accuracy,val_loss,val_accuracy,val_top5,images_per_second,seconds,waiting_seconds\n";
 
 }  // namespace
 
@@ -187,12 +178,11 @@ TEST_CASE("an event file has the scalars of steps and epochs") {
   const auto files = event_files(folder.path());
   REQUIRE(files.size() == 1);
   CHECK(events_in(files.front()) ==
-        std::vector<std::string>{"brain.Event:2", "300 train/loss 1.5", "300 train/accuracy 0.25",
-                                 "300 train/learning_rate 0.5", "300 train/images_per_second 100.5",
-                                 "300 test/loss 0.5", "300 test/accuracy 0.75", "300 test/top5_accuracy 1",
-                                 "400 train/loss 1.25", "400 train/accuracy 0.25", "400 train/learning_rate 0.5",
-                                 "400 train/images_per_second 8", "400 test/loss 0.375", "400 test/accuracy 0.75",
-                                 "400 test/top5_accuracy 1"});
+        std::vector<std::string>{
+            "brain.Event:2", "300 train/loss 1.5", "300 train/accuracy 0.25", "300 train/learning_rate 0.5",
+            "300 train/images_per_second 100.5", "300 val/loss 0.5", "300 val/accuracy 0.75", "300 val/top5_accuracy 1",
+            "400 train/loss 1.25", "400 train/accuracy 0.25", "400 train/learning_rate 0.5",
+            "400 train/images_per_second 8", "400 val/loss 0.375", "400 val/accuracy 0.75", "400 val/top5_accuracy 1"});
 }
 
 TEST_CASE("after a restart, an event file makes TensorBoard forget the last step, and has what was kept of it") {
@@ -214,6 +204,6 @@ TEST_CASE("after a restart, an event file makes TensorBoard forget the last step
   REQUIRE(files.size() == 1);
   CHECK(events_in(files.front()) == std::vector<std::string>{"brain.Event:2", "start 2", "2 train/loss 3",
                                                              "2 train/accuracy 0.25", "2 train/learning_rate 0.5",
-                                                             "2 train/images_per_second 100.5", "2 test/loss 0.5",
-                                                             "2 test/accuracy 0.75", "2 test/top5_accuracy 1"});
+                                                             "2 train/images_per_second 100.5", "2 val/loss 0.5",
+                                                             "2 val/accuracy 0.75", "2 val/top5_accuracy 1"});
 }

@@ -16,7 +16,7 @@ namespace {
 TrainConfig tiny(const std::vector<std::string>& overrides = {}) {
   return parse_train_config(
       "name: tiny\ndevice: cpu\nmodel: {name: lenet5}\n"
-      "data: {name: synthetic, size: 64, test_size: 8, image_size: 16, channels: 2, classes: 4}\n"
+      "data: {name: synthetic, size: 64, val_size: 8, image_size: 16, channels: 2, classes: 4}\n"
       "train: {epochs: 1, batch_size: 16}\n",
       "tiny.yaml", overrides);
 }
@@ -69,7 +69,7 @@ TEST_CASE("mixing is for training only, and every batch then has targets") {
   const TrainConfig config = tiny({"data.augment.mixup=0.2", "data.augment.mixup_prob=0"});
   const Batch batch = first_batch(config, Split::train);
   CHECK(batch.targets.shape() == Shape{16, 4});
-  CHECK(first_batch(config, Split::test).targets.size() == 0);
+  CHECK(first_batch(config, Split::val).targets.size() == 0);
   CHECK(first_batch(tiny(), Split::train).targets.size() == 0);
   CHECK(learn(config, batch).loss ==
         doctest::Approx(learn(config, first_batch(tiny(), Split::train)).loss).epsilon(1e-6));

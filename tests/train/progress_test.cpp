@@ -73,14 +73,15 @@ TEST_CASE("a row that has finished leaves the block, and the block leaves the te
   CHECK(out.str() == "\r\x1b[J");
 }
 
-TEST_CASE("when testing begins, the block says so at once") {
+TEST_CASE("when validation begins, the block says so at once") {
   std::ostringstream out;
   Progress progress(out, Progress::Mode::redraw, [] { return TerminalSize{}; });
   progress.update(0, kState, false);
   ProgressState state = kState;
-  state.testing = true;
+  state.validating = true;
   progress.update(0, state, false);
-  CHECK(out.str().ends_with("epoch 1/20  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  testing\r\x1b[?7h"));
+  CHECK(out.str().ends_with(
+      "epoch 1/20  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  validating\r\x1b[?7h"));
 }
 
 TEST_CASE("a stream that is not a terminal gets plain due lines and messages") {

@@ -69,14 +69,14 @@ TEST_CASE("an unknown schedule is an error") {
   CHECK_THROWS_AS(LearningRate({.name = "linear"}, 1, 1, 1), ConfigError);
 }
 
-TEST_CASE("a plateau lowers the rate after more than `patience` tests in a row that were not the best") {
+TEST_CASE("a plateau lowers the rate after more than `patience` validations in a row that were not the best") {
   LearningRate schedule({.name = "plateau", .gamma = 0.5, .min_lr = 0.2, .patience = 1}, 1, 10, 100);
   const bool best[] = {true, false, false, false, true, false, false, false, false};
   // As torch.optim.lr_scheduler.ReduceLROnPlateau(factor=0.5, patience=1, threshold=0, min_lr=0.2).
   const double rates[] = {1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.2};
   for (std::size_t i = 0; i < std::size(best); ++i) {
     CAPTURE(i);
-    schedule.note_test(best[i]);
+    schedule.note_validation(best[i]);
     CHECK(schedule.at(0) == rates[i]);
     CHECK(schedule.at(99) == rates[i]);
   }

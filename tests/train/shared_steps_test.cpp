@@ -226,7 +226,7 @@ TEST_CASE("gradients are summed over the batches of an update, however many step
   const TemporaryFolder folder;
   const auto weights = [&](int turn) {
     const TrainConfig config = parse_train_config(
-        "name: turns\ndevice: cpu\ndata: {name: synthetic, size: 48, test_size: 8, image_size: 16, channels: 1, "
+        "name: turns\ndevice: cpu\ndata: {name: synthetic, size: 48, val_size: 8, image_size: 16, channels: 1, "
         "classes: 4}\n"
         "model: {name: lenet5}\ntrain: {epochs: 1, batch_size: 8, accumulate: 2}\noptimizer: {lr: 0.05}\n",
         "turns.yaml", {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn)});

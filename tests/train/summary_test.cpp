@@ -14,7 +14,7 @@ namespace {
 TrainConfig config(const std::string& model, const std::vector<std::string>& overrides = {}) {
   return parse_train_config("name: x\ndevice: cpu\nmodel: {name: " + model +
                                 "}\n"
-                                "data: {name: synthetic, size: 4, test_size: 1, image_size: 32, channels: 1}\n"
+                                "data: {name: synthetic, size: 4, val_size: 1, image_size: 32, channels: 1}\n"
                                 "train: {epochs: 1, batch_size: 4}\n",
                             "x", overrides);
 }

@@ -10,7 +10,7 @@
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/report/test_images.h"
+#include "train/report/val_images.h"
 #include "train/run/factories.h"
 #include "train/run/predictor.h"
 
@@ -31,18 +31,18 @@ TrainConfig config_of(const TemporaryFolder& folder, const std::string& model, c
 TEST_CASE("a U-Net learns the classes of pixels, and its test counts them") {
   const TemporaryFolder folder;
   const TrainConfig config =
-      config_of(folder, "unet", "name: shapes, size: 320, test_size: 24, image_size: 16, channels: 1, classes: 2");
+      config_of(folder, "unet", "name: shapes, size: 320, val_size: 24, image_size: 16, channels: 1, classes: 2");
   const TrainResult result = train(config);
   CHECK(result.failure_text() == "");
-  CHECK(result.test.samples == 24);
-  CHECK(result.test.top1 > 0.9);
+  CHECK(result.val.samples == 24);
+  CHECK(result.val.top1 > 0.9);
   const double pixels = 24 * 16 * 16;
-  CHECK(result.test.top1 * pixels == std::round(result.test.top1 * pixels));
+  CHECK(result.val.top1 * pixels == std::round(result.val.top1 * pixels));
 
-  const TestImages images = look_at_test_images(config, result.folder / "model.safetensors", 8);
+  const ValImages images = look_at_val_images(config, result.folder / "model.safetensors", 8);
   CHECK(images.images == 24);
-  CHECK(images.accuracy == doctest::Approx(result.test.top1));
-  CHECK(images.loss == doctest::Approx(result.test.loss).epsilon(1e-4));
+  CHECK(images.accuracy == doctest::Approx(result.val.top1));
+  CHECK(images.loss == doctest::Approx(result.val.loss).epsilon(1e-4));
   CHECK(images.mistakes.empty());
   std::int64_t counted = 0;
   for (const auto& [classes, count] : images.confusion) counted += count;
@@ -59,17 +59,17 @@ TEST_CASE("a DCGAN learns to make images like those of the data, and the seed de
   const TemporaryFolder folder;
   const TrainConfig config = parse_train_config(
       "name: gan\ndevice: cpu\nthreads: 2\nmodel: {name: dcgan, width: 0.125}\n"
-      "data: {name: synthetic, size: 320, test_size: 64, image_size: 16, channels: 1, classes: 1,\n"
+      "data: {name: synthetic, size: 320, val_size: 64, image_size: 16, channels: 1, classes: 1,\n"
       "       normalize: {mean: [1.0], std: [0.6]}}\n"  // -0.83 on average
       "train: {epochs: 20, batch_size: 16}\noptimizer: {name: adam, lr: 1.0e-3, beta1: 0.5}\n",
       "gan.yaml", {"output.root=" + folder.path()});
   const TrainResult result = train(config);
   CHECK(result.failure_text() == "");
-  CHECK(std::isfinite(result.test.loss));
+  CHECK(std::isfinite(result.val.loss));
   const auto mean_pixel = [&](bool trained) {
     Session session(config.session);
     DatasetPool datasets;
-    const auto model = make_model(config.model, session, *datasets.get(config, Split::test));
+    const auto model = make_model(config.model, session, *datasets.get(config, Split::val));
     if (trained) load_checkpoint(result.folder / "model.safetensors", session, model->tensors());
     model->eval();
     Step step = session.step();
@@ -78,18 +78,18 @@ TEST_CASE("a DCGAN learns to make images like those of the data, and the seed de
   CHECK(std::abs(mean_pixel(false)) < 0.2);
   CHECK(mean_pixel(true) < -0.5);  // -0.59 to -0.74 with eight seeds
 
-  CHECK(train(config).test.loss == result.test.loss);
+  CHECK(train(config).val.loss == result.val.loss);
 }
 
 TEST_CASE("a siamese network learns to tell pairs of one class from others") {
   const TemporaryFolder folder;
   const TrainConfig config =
       config_of(folder, "siamese",
-                "name: synthetic, pairs: true, size: 480, test_size: 96, image_size: 8, channels: 1, classes: 3");
+                "name: synthetic, pairs: true, size: 480, val_size: 96, image_size: 8, channels: 1, classes: 3");
   const TrainResult result = train(config);
   CHECK(result.failure_text() == "");
-  CHECK(result.test.samples == 96);
-  CHECK(result.test.top1 > 0.9);
+  CHECK(result.val.samples == 96);
+  CHECK(result.val.top1 > 0.9);
 }
 
 TEST_CASE("either network of a DCGAN can be frozen") {
@@ -98,7 +98,7 @@ TEST_CASE("either network of a DCGAN can be frozen") {
     CAPTURE(frozen);
     TrainConfig config = parse_train_config(
         "name: gan\ndevice: cpu\nmodel: {name: dcgan, width: 0.125, freeze: [" + frozen +
-            ".*]}\ndata: {name: synthetic, size: 32, test_size: 8, image_size: 8, channels: 1, classes: 1}\n" +
+            ".*]}\ndata: {name: synthetic, size: 32, val_size: 8, image_size: 8, channels: 1, classes: 1}\n" +
             "train: {epochs: 1, batch_size: 16}\noptimizer: {name: adam}\n",
         "gan.yaml", {"output.root=" + folder.path()});
     CHECK(train(config).failure_text() == "");

@@ -37,7 +37,7 @@ TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& 
       "streams: 2\n"
       "threads: 2\n"
       "model: {name: lenet5}\n"
-      "data: {name: synthetic, size: 160, test_size: 40, image_size: 16, channels: 1, classes: 4,\n"
+      "data: {name: synthetic, size: 160, val_size: 40, image_size: 16, channels: 1, classes: 4,\n"
       "       normalize: {mean: [0.5], std: [0.25]}}\n"
       "train: {epochs: 3, batch_size: 32, log_interval: 2}\n"
       "eval: {batch_size: 16}\n"
@@ -52,9 +52,9 @@ TEST_CASE("a small network learns, and its run folder records how") {
   const TrainResult result = train(tiny(folder, {"train.epochs=4"}));
   CHECK(result.steps == 20);
   CHECK_FALSE(result.interrupted);
-  CHECK(result.test.samples == 40);
-  CHECK(result.test.top1 > 0.9);
-  CHECK(result.test.top5 == 1);
+  CHECK(result.val.samples == 40);
+  CHECK(result.val.top1 > 0.9);
+  CHECK(result.val.top5 == 1);
 
   const auto records = metrics_of(result.folder);
   REQUIRE(records.size() == 10 + 4);  // one every second step, one each epoch
@@ -64,14 +64,14 @@ TEST_CASE("a small network learns, and its run folder records how") {
   }
   REQUIRE(losses.size() == 4);
   CHECK(losses[3] < losses[0] / 2);
-  CHECK(records.back()["test_accuracy"] == result.test.top1);
+  CHECK(records.back()["val_accuracy"] == result.val.top1);
   CHECK(records.back()["step"] == 20);
   CHECK(records[0]["lr"] == 0.05);
 
   const TrainConfig resolved = read_train_config(result.folder / "config.yaml");
   const Evaluation again = evaluate_checkpoint(resolved, result.folder / "model.safetensors");
-  CHECK(again.loss == result.test.loss);
-  CHECK(again.top1 == result.test.top1);
+  CHECK(again.loss == result.val.loss);
+  CHECK(again.top1 == result.val.top1);
 }
 
 TEST_CASE("the number of streams and of loader threads changes no bit of a run") {
@@ -79,7 +79,7 @@ TEST_CASE("the number of streams and of loader threads changes no bit of a run")
   // Same kernels at the same width everywhere, so sums are made in the same order.
   const auto loss = [&](const std::string& streams, const std::string& workers) {
     return train(tiny(folder, {"streams=" + streams, "width=1", "data.workers=" + workers, "data.augment.flip=true"}))
-        .test.loss;
+        .val.loss;
   };
   const double expected = loss("1", "0");
   CHECK(loss("2", "1") == expected);
@@ -90,14 +90,14 @@ TEST_CASE("max_steps ends training in the middle of an epoch") {
   const TemporaryFolder folder;
   const TrainResult result = train(tiny(folder, {"train.max_steps=7"}));
   CHECK(result.steps == 7);
-  CHECK(result.test.samples == 40);
+  CHECK(result.val.samples == 40);
   CHECK(metrics_of(result.folder).back()["epoch"] == 2);
 }
 
 TEST_CASE("incomplete batches count as much as their images") {
   const TemporaryFolder folder;
   const auto test = [&](const std::string& batch) {
-    return train(tiny(folder, {"train.max_steps=3", "eval.batch_size=" + batch})).test;
+    return train(tiny(folder, {"train.max_steps=3", "eval.batch_size=" + batch})).val;
   };
   const Evaluation whole = test("40"), parts = test("16"), odd = test("39");
   for (const Evaluation& other : {parts, odd}) {
@@ -131,7 +131,7 @@ TEST_CASE("the sign of NaN, which means nothing, is not printed") {
 
 TEST_CASE("a memory limit too small for evaluation is reported before training starts") {
   const TemporaryFolder folder;
-  const std::vector<std::string> limited{"memory_limit=1", "streams=1", "data.test_size=512", "train.batch_size=4",
+  const std::vector<std::string> limited{"memory_limit=1", "streams=1", "data.val_size=512", "train.batch_size=4",
                                          "data.size=8"};
   const auto with = [&](const std::string& setting) {
     std::vector<std::string> all = limited;
@@ -144,10 +144,10 @@ TEST_CASE("a memory limit too small for evaluation is reported before training s
                         "[memory] the step does not fit into the memory limit of 1.00 MiB: "));
   CHECK(std::filesystem::is_empty(folder.path()));
   const TrainResult small = train(with("eval.batch_size=16"));
-  CHECK(small.test.samples == 512);
+  CHECK(small.val.samples == 512);
   TrainConfig unlimited = with("eval.batch_size=16");
   unlimited.session.memory_limit = 0;
-  CHECK(train(unlimited).test.loss == small.test.loss);
+  CHECK(train(unlimited).val.loss == small.val.loss);
   // The same words where there is nothing but evaluation.
   CHECK(error_of<OutOfMemory>(
             [&] { evaluate_checkpoint(with("eval.batch_size=512"), small.folder / "model.safetensors"); }) == error);
@@ -175,8 +175,8 @@ TEST_CASE("checkpoints of averaged weights are evaluated, and used as weights, a
     const auto file = result.folder / "checkpoints" / message("step-", record["step"].as_int64(), ".safetensors");
     CAPTURE(file);
     const Evaluation again = evaluate_checkpoint(config, file);
-    CHECK(record["test_accuracy"] == again.top1);
-    CHECK(record["test_loss"] == again.loss);
+    CHECK(record["val_accuracy"] == again.top1);
+    CHECK(record["val_loss"] == again.loss);
     CHECK((load(file) == load(result.folder / "model.safetensors")) == (record["step"] == 15));
     ++checkpoints;
     if (again.top1 <= best.top1) continue;
@@ -214,7 +214,7 @@ TEST_CASE("a model that is not finite is not evaluated, and the first bad tensor
   };
   CHECK(error_with("conv2.weight", std::numeric_limits<float>::quiet_NaN()) == expected("nan"));
   CHECK(error_with("conv2.weight", -std::numeric_limits<float>::infinity()) == expected("-inf"));
-  CHECK(error_with("conv2.weight", 3e38f).starts_with("the test loss is "));
+  CHECK(error_with("conv2.weight", 3e38f).starts_with("the loss is "));
 }
 
 TEST_CASE("training data without a complete batch is an error before anything is written") {
@@ -417,7 +417,7 @@ TEST_CASE("tests may be rarer than epochs, and the last epoch is always tested")
   const TemporaryFolder folder;
   std::vector<std::int64_t> tested;
   for (const auto& record : metrics_of(train(tiny(folder, {"train.epochs=5", "eval.every_n_epochs=2"})).folder)) {
-    if (record.contains("test_loss")) tested.push_back(record["epoch"].as_int64());
+    if (record.contains("val_loss")) tested.push_back(record["epoch"].as_int64());
   }
   CHECK(tested == std::vector<std::int64_t>{2, 4, 5});
 }
@@ -430,13 +430,13 @@ TEST_CASE("training stops early once tests no longer improve, by accuracy or by 
     const TrainConfig config = tiny(folder, stuck);
     const TrainResult result = train(config);
     CHECK(result.steps == 3 * 5);  // the first test is the best, then two are no better
-    CHECK(result.test.samples == 40);
+    CHECK(result.val.samples == 40);
     std::ostringstream out;
     Progress progress(out, Progress::Mode::lines);
     Trainer again(as_run(config));
     again.resume(result.folder);
     CHECK(again.run(progress).jobs.front().steps == 15);
-    CHECK(contains(out.str(), "stopped early: 2 tests in a row not better than the best"));
+    CHECK(contains(out.str(), "stopped early: 2 validations in a row not better than the best"));
   }
 }
 

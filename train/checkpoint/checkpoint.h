@@ -24,7 +24,7 @@ void save_checkpoint(const std::filesystem::path& path, Context& context, std::s
 /// changes no tensor.
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
-/// The same of a checkpoint of a run: of weights that training averages, their averages, which are what it tests.
+/// The same of a checkpoint of a run: of weights that training averages, their averages, which are what it validates.
 void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors);
 
 // The parts of it.

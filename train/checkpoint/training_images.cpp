@@ -11,7 +11,7 @@ namespace braid {
 namespace {
 
 constexpr const char *kClasses = "classes", *kImageShape = "image_shape", *kMean = "mean", *kStd = "std",
-                     *kTestSet = "test_set";
+                     *kHeldOut = "held_out";
 
 /// The text of a key in the metadata; empty if there is none.
 std::string text_in(const SafeTensors& file, const char* key) {
@@ -29,17 +29,22 @@ std::vector<double> numbers_in(const SafeTensors& file, const char* key, double 
   return numbers;
 }
 
+/// Which images are not for training: the validation set, and what decides the test set if that is a share.
+std::string held_out(const DataConfig& data, const ImageDataset& validation) {
+  return message(validation.fingerprint().low, ' ', data.split_seed, ' ', data.val_share, ' ', data.test_share);
+}
+
 }  // namespace
 
 std::map<std::string, std::string> model_metadata(const DataConfig& data, const ImageDataset& training,
-                                                  const ImageDataset& test) {
+                                                  const ImageDataset& validation) {
   std::map<std::string, std::string> metadata = layout_metadata();
   metadata[kClasses] = Json(training.class_names()).dump();
   const Shape image = training.image_shape();
   metadata[kImageShape] = Json(image.extents()).dump();
   metadata[kMean] = Json(data.mean).dump();
   metadata[kStd] = Json(data.std).dump();
-  metadata[kTestSet] = message(test.fingerprint().low);
+  metadata[kHeldOut] = held_out(data, validation);
   return metadata;
 }
 
@@ -82,11 +87,12 @@ void check_classes(const SafeTensors& file, const ImageDataset& dataset) {
               shortened(of_model, kShown), ", those of ", dataset.name(), " are ", shortened(of_data, kShown));
 }
 
-std::string other_test_set(const SafeTensors& file, const ImageDataset& test) {
-  const std::string before = text_in(file, kTestSet);
-  if (before.empty() || before == message(test.fingerprint().low)) return "";
-  return message(file.path(), ": the test set, ", plural(test.size(), "image"), " of ", test.name(),
-                 ", is not the one of its training; the model may have been trained on some of these images");
+std::string held_out_otherwise(const SafeTensors& file, const DataConfig& data, const ImageDataset& validation) {
+  const std::string before = text_in(file, kHeldOut);
+  if (before.empty() || before == held_out(data, validation)) return "";
+  return message(file.path(), ": its training held out other images than data.split_seed = ", data.split_seed,
+                 ", data.val_share = ", data.val_share, " and data.test_share = ", data.test_share, " do from ",
+                 validation.name(), ": the model may have been trained on some of these");
 }
 
 }  // namespace braid

@@ -17,10 +17,10 @@ struct TrainingImages {
   std::vector<double> mean, std;     ///< of each channel, on the scale 0 to 1; empty: 0 and 1
 };
 
-/// The metadata of a model's file: the layouts of tensors, what read_training_images() reads, and what tells the test
-/// set from others.
+/// The metadata of a model's file: the layouts of tensors, what read_training_images() reads, and what tells
+/// whether a config holds out the same images from training.
 std::map<std::string, std::string> model_metadata(const DataConfig& data, const ImageDataset& training,
-                                                  const ImageDataset& test);
+                                                  const ImageDataset& validation);
 /// Throws DataError if 'braid train' has not saved the file, or its metadata is damaged. Mean and deviation are those
 /// of `data` if the file has none.
 TrainingImages read_training_images(const SafeTensors& file, const DataConfig& data);
@@ -29,8 +29,8 @@ TrainingImages read_training_images(const SafeTensors& file, const DataConfig& d
 std::string classes_in(const SafeTensors& file);
 /// Throws DataError if the file's model has other classes than the dataset, by name and order: its labels mean others.
 void check_classes(const SafeTensors& file, const ImageDataset& dataset);
-/// A sentence if the model was tested on other images than these while it was trained: some of these may be among those
-/// that it was trained on. Empty if not, or if the file does not say.
-std::string other_test_set(const SafeTensors& file, const ImageDataset& test);
+/// A sentence if the config holds out other images from training than the model's training did: the model may have been
+/// trained on some of them. Empty if not, or if the file does not say.
+std::string held_out_otherwise(const SafeTensors& file, const DataConfig& data, const ImageDataset& validation);
 
 }  // namespace braid

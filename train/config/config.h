@@ -53,7 +53,7 @@ std::vector<std::string> dataset_names();
 
 struct DataConfig {
   std::string name;
-  std::string root, file, test_file;
+  std::string root, file, val_file, test_file;
   int workers = 1;
   int prefetch = 4;
   int max_bad = 0;
@@ -62,9 +62,9 @@ struct DataConfig {
   AugmentConfig augment;
   std::vector<double> mean, std, background;
   bool compute_normalization = false;
-  std::int64_t size = 1024, test_size = 256, image_size = 0, channels = 3;  ///< image_size 0: the dataset's default
+  std::int64_t size = 1024, val_size = 256, image_size = 0, channels = 3;  ///< image_size 0: the dataset's default
   int classes = 10;
-  double crop_pct = 0.875, test_share = 0.2;
+  double crop_pct = 0.875, val_share = 0.2, test_share = 0;
   std::uint64_t split_seed = 0;
 
   /// Whether images are PNG and JPEG files.
@@ -109,7 +109,7 @@ struct OptimizerConfig {
   }
 };
 
-/// What the tests of a training are compared by.
+/// What the validations of a training are compared by.
 enum class Metric { accuracy, loss };
 
 struct CheckpointConfig {
@@ -126,7 +126,7 @@ struct CheckpointConfig {
          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"save_total_limit", "checkpoint_hist", "max_to_keep"}},
          "newest checkpoints to keep");
     keys("keep_best", keep_best, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"save_top_k"}},
-         "checkpoints of the best tests, by `eval.metric`, to keep beside them");
+         "checkpoints of the best validations, by `eval.metric`, to keep beside them");
   }
 };
 
@@ -166,7 +166,7 @@ struct TrainConfig {
     data.declare(of_data);
     data.declare_classes(
         of_data, "only_classes", data.only_classes, {},
-        "train and test with these classes only, relabelled 0, 1, … in this order; empty: all classes");
+        "train and validate with these classes only, relabelled 0, 1, … in this order; empty: all classes");
     of_data(
         "pairs", data.pairs, {},
         "shows images in pairs, side by side, whose classes are `different` and `same`: for `model: {name: siamese}`");
@@ -195,11 +195,11 @@ struct TrainConfig {
           {.min = 0, .synonyms = {"clip_grad", "clip_gradients", "gradient_clip_val", "max_norm", "max_grad_norm"}},
           "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit");
     train("ema_decay", ema_decay, {.min = 0, .below = 1, .synonyms = {"model_ema_decay", "ema", "model_ema"}},
-          "decay of a moving average of the weights, which is then what is tested and saved; 0: none");
+          "decay of a moving average of the weights, which is then what is validated and saved; 0: none");
     train("early_stop", early_stop,
           {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"early_stopping", "early_stopping_patience", "patience"}},
-          "ends the run after this many tests in a row that were not the best so far; 0: never");
-    const Keys eval = keys.section("eval", "how to test", {"test", "validation", "evaluation"});
+          "ends the run after this many validations in a row that were not the best so far; 0: never");
+    const Keys eval = keys.section("eval", "how to validate", {"val", "validation", "evaluation", "test"});
     eval("batch_size", eval_batch_size,
          {.min = 1,
           .max = KeyRule::kMaxCount,
@@ -208,9 +208,9 @@ struct TrainConfig {
     eval(
         "every_n_epochs", eval_every_n_epochs,
         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"check_val_every_n_epoch", "val_interval", "test_interval"}},
-        "epochs between tests; the last epoch is always followed by one");
+        "epochs between validations; the last epoch is always followed by one");
     eval("metric", metric, {.words = {"accuracy", "loss"}, .synonyms = {"eval_metric", "monitor"}},
-         "which test is the best: that of the highest accuracy or of the lowest loss");
+         "which validation is the best: that of the highest accuracy or of the lowest loss");
     optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
     schedule.declare(keys.section("schedule", "how the learning rate changes",
                                   {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));

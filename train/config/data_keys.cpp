@@ -43,12 +43,12 @@ void DataConfig::declare(const Keys& keys) {
   const bool list = name == "csv";
   if (is_synthetic()) {
     keys("size", size, {.min = 1, .max = 1e7}, "training images");
-    keys("test_size", test_size, {.min = 1, .max = 1e7}, "test images");
+    keys("val_size", val_size, {.min = 1, .max = 1e7, .synonyms = {"test_size"}}, "validation images, and test images");
   } else {
     keys("root", root, {.path = true, .synonyms = {"data_dir", "data_path", "train_dir"}},
          "folder of the files. `fashion_mnist`: empty is `/usr/share/datasets/fashion-mnist`. `image_folder`: it holds "
-         "a folder for each class, or such folders in `train` and `test` (or `val`). `image_masks`: it holds `images` "
-         "and `masks`, or `train` and `test` do. `csv`: where relative paths begin; empty: where the list is");
+         "a folder for each class, or such folders in `train`, `val` and `test`. `image_masks`: it holds `images` and "
+         "`masks`, or `train`, `val` and `test` do. `csv`: where relative paths begin; empty: where the list is");
     keys.check("root", !root.empty() || name == "fashion_mnist" || list,
                "expected the folder of the files, got nothing");
   }
@@ -56,8 +56,10 @@ void DataConfig::declare(const Keys& keys) {
     keys("file", file, {.path = true, .synonyms = {"csv", "train_file", "train_csv", "annotations"}},
          "list of images, a line of path,label each");
     keys.check("file", !file.empty(), "expected the list of images, got nothing");
-    keys("test_file", test_file, {.path = true, .synonyms = {"val_file", "test_csv", "val_csv"}},
-         "list of test images; empty: see `test_share`");
+    keys("val_file", val_file, {.path = true, .synonyms = {"val_csv", "valid_file"}},
+         "list of validation images; empty: see `val_share`");
+    keys("test_file", test_file, {.path = true, .synonyms = {"test_csv"}},
+         "list of images for `braid eval --split test`; empty: see `test_share`");
   }
   if (is_synthetic() || has_files()) {
     if (image_size == 0) image_size = has_files() ? 224 : 32;
@@ -77,15 +79,20 @@ void DataConfig::declare(const Keys& keys) {
     keys.check("classes", !has_masks() || classes >= 2, "expected at least two classes of pixels");
   }
   if (has_files() && !has_masks()) {
-    keys("crop_pct", crop_pct, {.min = 0.1, .max = 1, .synonyms = {"crop_ratio"}},
-         "without `random_resized_crop`, and for testing, images are scaled until their shorter side is `image_size` "
-         "over this, and the centre is shown");
+    keys(
+        "crop_pct", crop_pct, {.min = 0.1, .max = 1, .synonyms = {"crop_ratio"}},
+        "without `random_resized_crop`, and for validation, images are scaled until their shorter side is `image_size` "
+        "over this, and the centre is shown");
   }
   if (has_files()) {
-    keys("test_share", test_share,
-         {.above = 0, .below = 1, .synonyms = {"val_split", "validation_split", "test_ratio", "val_ratio", "split"}},
-         "share of the images that becomes the test set if there is none; the names of the files decide which images, "
-         "and new images move no other");
+    keys("val_share", val_share,
+         {.above = 0, .below = 1, .synonyms = {"val_split", "validation_split", "val_ratio", "split"}},
+         "share of the training images that becomes the validation set if there is none; the names of the files decide "
+         "which images, and new images move no other");
+    keys("test_share", test_share, {.min = 0, .below = 1, .synonyms = {"test_split", "test_ratio"}},
+         "share of the training images that is kept for `braid eval --split test` if there is no test set");
+    keys.check("test_share", val_share + test_share < 1,
+               message("expected less than 1 together with val_share = ", val_share));
     keys("split_seed", split_seed, {}, "another seed chooses other images");
     keys("background", background, {.min = 0, .max = 1, .synonyms = {"bg_color", "fill", "fillcolor"}},
          "what transparent pixels show, a number on the scale 0 to 1 per channel; empty: alpha is dropped, and they "
@@ -94,8 +101,8 @@ void DataConfig::declare(const Keys& keys) {
     keys.check("background", background.empty() || std::ssize(background) == channels,
                message("expected one value per channel (", channels, "), got ", background.size()));
     keys("max_bad", max_bad, {.min = 0, .max = 1e6, .synonyms = {"max_errors"}},
-         "number of unreadable images that a run passes over, each replaced by the next one of the epoch; one more "
-         "ends the run with an error that names them. `braid data` finds them all");
+         "number of unreadable images that a run passes over: training takes the next one of the epoch instead, "
+         "validation leaves it out; one more ends the run with an error that names them. `braid data` finds them all");
   }
   keys("workers", workers, {.min = 0, .max = 1024, .synonyms = {"num_workers", "n_workers"}},
        "loader threads; 0 loads in the training thread. The batches do not depend on this number. More workers than "

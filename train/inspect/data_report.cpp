@@ -60,13 +60,15 @@ DataReport inspect_data(const TrainConfig& config, int threads) {
   DataReport report;
   report.name = config.name;
   report.paints = !config.data.background.empty();
-  for (const Split split : {Split::train, Split::test}) {
+  std::vector<Split> splits{Split::train, Split::val};
+  if (config.data.test_share > 0) splits.push_back(Split::test);
+  for (const Split split : splits) {
     const auto dataset = datasets.get(config, split);
     report.dataset = dataset->name();
     report.image_shape = dataset->image_shape();
     report.classes = dataset->class_names();
-    report.parts.push_back({split == Split::train ? "training" : "test", dataset->size(),
-                            scan_dataset(*dataset, loader_options(config, Split::test).transform, threads,
+    report.parts.push_back({std::string(to_string(split)), dataset->size(),
+                            scan_dataset(*dataset, loader_options(config, Split::val).transform, threads,
                                          std::numeric_limits<std::int64_t>::max())});
   }
   return report;

@@ -10,7 +10,7 @@ namespace braid {
 
 struct DataReport {
   struct Part {
-    std::string name;  ///< "training" or "test"
+    std::string name;  ///< "training", "validation" or "test"
     std::int64_t images;
     DatasetScan scan;
   };

@@ -58,7 +58,7 @@ std::string starter_config(const std::string& folder) {
                 folder, "}`");
   }
   const auto images = image_folder(folder, Split::train, {});
-  const auto tests = image_folder(folder, Split::test, {});
+  const auto validation = image_folder(folder, Split::val, {});
   const int size = image_size_for(sides_of(*images));
   const std::vector<std::string> classes = images->class_names();
   constexpr std::size_t kShown = 8;
@@ -69,7 +69,7 @@ std::string starter_config(const std::string& folder) {
       list, [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
   const std::int64_t batch = std::clamp<std::int64_t>(images->size() / 16, 8, 64);
   return message(
-      "# ", plural(images->size(), "training image"), " and ", plural(tests->size(), "test image"), " of ",
+      "# ", plural(images->size(), "training image"), " and ", plural(validation->size(), "validation image"), " of ",
       plural(classes.size(), "class", "es"), ": ", list,
       "\n"
       "# Look at them:  braid data FILE --sheet sheet.png\n"

@@ -3,7 +3,7 @@
 #include "core/json.h"
 #include "scheduler/show/plan_page.h"
 #include "train/report/measured_step.h"
-#include "train/report/test_images.h"
+#include "train/report/val_images.h"
 #include "train/run/metrics_log.h"
 #include "train/run/run_folder.h"
 
@@ -29,19 +29,19 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-Json json_of(const TestImages& test) {
+Json json_of(const ValImages& val) {
   Json confusion = Json::array(), mistakes = Json::array();
-  for (const auto& [classes, images] : test.confusion)
+  for (const auto& [classes, images] : val.confusion)
     confusion.push_back(Json::array({classes.first, classes.second, images}));
-  for (const Mistake& mistake : test.mistakes) {
+  for (const Mistake& mistake : val.mistakes) {
     mistakes.push_back({{"label", mistake.label},
                         {"predicted", mistake.predicted},
                         {"probability", mistake.probability},
                         {"loss", mistake.loss},
                         {"png", base64(mistake.png)}});
   }
-  return {{"classes", test.classes},   {"images", test.images},  {"loss", test.loss},
-          {"accuracy", test.accuracy}, {"confusion", confusion}, {"mistakes", mistakes}};
+  return {{"classes", val.classes}, {"images", val.images}, {"loss", val.loss},      {"accuracy", val.accuracy},
+          {"confusion", confusion}, {"mistakes", mistakes}, {"warning", val.warning}};
 }
 
 Json json_of(const std::string& name, const TrainConfig& config, const fs::path& folder) {
@@ -99,7 +99,7 @@ std::string report_page(std::span<const fs::path> folders, const std::vector<std
       jobs[i]["device"] = step.device;
       const fs::path model = RunFolder::checkpoint(folder_of(config.jobs[i], config, folder), checkpoint);
       if (exists(model) || !checkpoint.empty()) {
-        jobs[i]["test"] = json_of(look_at_test_images(config.jobs[i].training, model, kMistakes));
+        jobs[i]["val"] = json_of(look_at_val_images(config.jobs[i].training, model, kMistakes));
       }
       runs.push_back(std::move(jobs[i]));
     }

@@ -61,7 +61,7 @@ std::string Job::find_first_not_finite(const RunFolder& folder, std::int64_t ste
   while (learner_.steps() < step) {
     if (epoch_ended()) {
       in_epoch_ = false;
-      test(stop);  // on which the learning rate may depend
+      validate(stop);  // on which the learning rate may depend
     }
     if (stop()) return {};
     Step repeated = session_.step();

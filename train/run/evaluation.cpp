@@ -38,7 +38,7 @@ void within_memory(const Batch& batch, const Action& action) {
 }  // namespace
 
 std::string to_string(const Evaluation& evaluation) {
-  return message("test loss ", fixed(unsigned_nan(evaluation.loss), 4), ", accuracy ", fixed(100 * evaluation.top1, 2),
+  return message("loss ", fixed(unsigned_nan(evaluation.loss), 4), ", accuracy ", fixed(100 * evaluation.top1, 2),
                  " %, top-5 ", fixed(100 * evaluation.top5, 2), " %, ", plural(evaluation.samples, "image"));
 }
 

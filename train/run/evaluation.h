@@ -16,7 +16,7 @@ struct Evaluation {
   double top1 = 0, top5 = 0;  ///< shares of images, or of pixels of masks, in [0,1]; with under five classes top5 is 1
 };
 
-/// "test loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
+/// "loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
 std::string to_string(const Evaluation& evaluation);
 
 /// Runs the model, prepared anew, over one epoch of the loader, in `dtype`; every sample counts once and equally. Stops

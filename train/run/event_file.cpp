@@ -26,8 +26,8 @@ constexpr Scalar kOfTraining[] = {{"loss", "train/loss"},
                                   {"accuracy", "train/accuracy"},
                                   {"lr", "train/learning_rate"},
                                   {"images_per_second", "train/images_per_second"}};
-constexpr Scalar kOfTests[] = {
-    {"test_loss", "test/loss"}, {"test_accuracy", "test/accuracy"}, {"test_top5", "test/top5_accuracy"}};
+constexpr Scalar kOfValidations[] = {
+    {"val_loss", "val/loss"}, {"val_accuracy", "val/accuracy"}, {"val_top5", "val/top5_accuracy"}};
 
 std::chrono::duration<double> since_epoch() { return std::chrono::system_clock::now().time_since_epoch(); }
 
@@ -93,7 +93,7 @@ void EventFile::add(const Json& record) {
   // An epoch may end with a step that has a record of its own.
   if (step != last_step_) add_scalars(kOfTraining);
   last_step_ = step;
-  add_scalars(kOfTests);
+  add_scalars(kOfValidations);
   file_.write(framed(event_at(step).message(5, summary).bytes()));
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/rank_device.h"
 #include "core/suggestion.h"
@@ -24,21 +25,23 @@ namespace {
 /// Identifies a dataset with all its classes.
 std::string key_of(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
-  const char* part = split == Split::train ? "train" : "test";
+  const std::string_view part = to_string(split);
   if (data.has_files()) {
     std::string background;
     for (const double level : data.background) background += message(level, ' ');
     return message(data.name, ' ', part, ' ', background, data.image_size, ' ', data.channels, ' ', data.classes, ' ',
-                   data.test_share, ' ', data.split_seed, ' ', data.root, '\n', data.file, '\n', data.test_file);
+                   data.val_share, ' ', data.test_share, ' ', data.split_seed, ' ', data.root, '\n', data.file, '\n',
+                   data.val_file, '\n', data.test_file);
   }
   if (!data.is_synthetic()) return message(data.name, ' ', part, ' ', data.root);
-  return message(data.name, ' ', part, ' ', split == Split::train ? data.size : data.test_size, ' ', data.image_size,
+  return message(data.name, ' ', part, ' ', split == Split::train ? data.size : data.val_size, ' ', data.image_size,
                  ' ', data.channels, ' ', data.classes, ' ', config.session.seed);
 }
 
 ImageFilesOptions files_options(const DataConfig& data) {
   return {.image_shape = {data.image_size, data.image_size, data.channels},
           .background = data.background,
+          .val_share = data.val_share,
           .test_share = data.test_share,
           .split_seed = data.split_seed};
 }
@@ -47,7 +50,7 @@ ImageFilesOptions files_options(const DataConfig& data) {
 template <class Options>
 Options synthetic_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
-  return {.size = split == Split::train ? data.size : data.test_size,
+  return {.size = split == Split::train ? data.size : data.val_size,
           .shape = {data.image_size, data.image_size, data.channels},
           .classes = data.classes,
           .seed = config.session.seed,
@@ -76,7 +79,7 @@ constexpr NamedDataset kDatasets[] = {
     {"csv", "your PNG and JPEG files, listed with their labels",
      [](const TrainConfig& config, Split split) {
        const DataConfig& data = config.data;
-       return image_list(data.file, data.test_file, data.root, split, files_options(data));
+       return image_list(data.file, data.val_file, data.test_file, data.root, split, files_options(data));
      }},
     {"image_masks", "your PNG and JPEG files, and masks with a class for each pixel",
      [](const TrainConfig& config, Split split) {
@@ -89,6 +92,16 @@ constexpr NamedDataset kDatasets[] = {
        return synthetic(synthetic_options<SyntheticOptions>(config, split));
      }},
 };
+
+/// Throws DataError for a relative path that leads nowhere, which says where it begins.
+void check_paths(const DataConfig& data) {
+  for (const std::filesystem::path path : {data.root, data.file, data.val_file, data.test_file}) {
+    std::error_code none;
+    BRAID_CHECK(path.is_absolute() || path.empty() || std::filesystem::exists(path, none), DataError, path.string(),
+                ": there is no such file or folder in ", std::filesystem::current_path(none).string(),
+                ", where relative paths of a config begin");
+  }
+}
 
 const NamedDataset& find_dataset(std::string_view name) {
   const auto* found = std::ranges::find(kDatasets, name, &NamedDataset::name);
@@ -108,8 +121,14 @@ std::vector<std::string> dataset_names() {
 std::string_view dataset_description(std::string_view name) { return find_dataset(name).description; }
 
 std::shared_ptr<const ImageDataset> DatasetPool::get(const TrainConfig& config, Split split) {
+  BRAID_CHECK(split != Split::test || config.data.has_files() || config.data.is_synthetic(), ConfigError,
+              "[data] expected a data set with a test set of its own: ", config.data.name,
+              " has none, because training is validated with its test images (--split val)");
   std::shared_ptr<const ImageDataset>& dataset = datasets_[key_of(config, split)];
-  if (dataset == nullptr) dataset = find_dataset(config.data.name).make(config, split);
+  if (dataset == nullptr) {
+    check_paths(config.data);
+    dataset = find_dataset(config.data.name).make(config, split);
+  }
   const std::vector<std::int64_t>& classes = config.data.only_classes;
   std::shared_ptr<const ImageDataset> part = dataset;
   if (!classes.empty()) {
@@ -187,7 +206,7 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;
   const int shards = config.session.parallel.shard_count();
-  // A test has the same results with any batch size.
+  // An evaluation has the same results with any batch size.
   const std::int64_t eval_batch =
       std::max<std::int64_t>(shards, config.eval_batch_size - config.eval_batch_size % shards);
   LoaderOptions options{.batch_size = training ? config.batch_size : eval_batch,
@@ -199,7 +218,8 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
                         .seed = config.session.seed,
                         .workers = data.workers,
                         .prefetch = data.prefetch,
-                        .max_bad = data.max_bad};
+                        .max_bad = data.max_bad,
+                        .replace_bad = training || shards > 1};
   options.transform.mean.assign(data.mean.begin(), data.mean.end());
   options.transform.std.assign(data.std.begin(), data.std.end());
   if (data.has_files() && !data.has_masks() && !data.pairs) options.transform.crop_pct = data.crop_pct;
@@ -224,7 +244,7 @@ void compute_normalization(TrainConfig& config, DatasetPool& datasets) {
   constexpr std::int64_t kMostImages = 10000;
   const auto dataset = datasets.get(config, Split::train);
   const DatasetScan scan =
-      scan_dataset(*dataset, loader_options(config, Split::test).transform, data.workers, kMostImages);
+      scan_dataset(*dataset, loader_options(config, Split::val).transform, data.workers, kMostImages);
   data.mean = scan.mean();
   data.std = scan.deviation();
   for (double& deviation : data.std) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <sstream>
 
 #include "core/exception_text.h"
 #include "core/json.h"
@@ -33,9 +35,9 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
     : config_(config),
       session_(session),
       train_set_(datasets.get(config, Split::train)),
-      test_set_(datasets.get(config, Split::test)),
+      val_set_(datasets.get(config, Split::val)),
       train_loader_(train_set_, loader_options(config, Split::train)),
-      test_loader_(test_set_, loader_options(config, Split::test)),
+      val_loader_(val_set_, loader_options(config, Split::val)),
       total_steps_(count_steps(config, train_loader_)),
       schedule_(config.schedule, config.optimizer.lr, train_loader_.batches(), total_steps_),
       learner_(config, session, *train_set_),
@@ -44,7 +46,7 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
   check_last_batch();
   if (config.session.memory_limit == 0) return;
   // Detect an evaluation that does not fit now and not after an epoch.
-  plan_evaluation(session, inference_, *test_set_, config.eval_batch_size, config.dtype);
+  plan_evaluation(session, inference_, *val_set_, config.eval_batch_size, config.dtype);
 }
 
 std::string Job::description() const {
@@ -57,10 +59,10 @@ std::string Job::description() const {
 
 std::string Job::data_summary() const {
   std::string text;
-  for (const auto& set : {train_set_, test_set_}) {
-    text += message(set == train_set_ ? "training" : "test", " set: ", set->name(), ", ", plural(set->size(), "image"),
-                    ' ', set->image_shape(), ", ", plural(set->classes(), "class", "es"), ", fingerprint ",
-                    set->fingerprint().low, '\n');
+  for (const auto& set : {train_set_, val_set_}) {
+    text += message(to_string(set == train_set_ ? Split::train : Split::val), " set: ", set->name(), ", ",
+                    plural(set->size(), "image"), ' ', set->image_shape(), ", ", plural(set->classes(), "class", "es"),
+                    ", fingerprint ", set->fingerprint().low, '\n');
   }
   return text;
 }
@@ -165,44 +167,56 @@ bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, cons
   save(folder);
   in_epoch_ = false;
   progress.update(row, state(), false);
-  const bool tested = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
-  if (tested && !test(stop)) return false;
-  if (tested && result_.best_step == result_.steps) checkpoints_->keep_model(folder.model_path(), folder.best_path());
-  report_epoch(seconds, tested, folder, progress, row);
-  warn_of_bad_images(progress);
+  const bool validated = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
+  if (validated && !validate(stop)) return false;
+  if (validated && result_.best_step == result_.steps)
+    checkpoints_->keep_model(folder.model_path(), folder.best_path());
+  report_epoch(seconds, validated, folder, progress, row);
+  note_bad_images(progress);
   return true;
 }
 
-void Job::warn_of_bad_images(Progress& progress) {
-  const auto &trained = train_loader_.bad(), &tested = test_loader_.bad();
-  const std::size_t count = trained.size() + tested.size();
-  if (count == bad_images_) return;
-  bad_images_ = count;
-  progress.warn(message(plural(count, "image"), " of ", train_set_->name(), " cannot be read, and others took ",
-                        count == 1 ? "its" : "their",
-                        " place; the first: ", (trained.empty() ? tested : trained).begin()->second));
+void Job::note_bad_images(Progress& progress) {
+  if (config_.data.max_bad == 0) return;  // the first one has ended the run
+  std::string own;
+  for (const Loader* loader : {&train_loader_, &val_loader_}) {
+    for (const auto& [sample, why] : loader->bad()) own += why + '\n';
+  }
+  std::set<std::string> all;
+  for (const std::string& text : of_all_ranks(session_.parallel(), own)) {
+    std::istringstream lines(text);
+    for (std::string why; std::getline(lines, why);) all.insert(why);
+  }
+  const std::vector<std::string> reasons(all.begin(), all.end());
+  BRAID_CHECK(std::ssize(reasons) <= config_.data.max_bad, DataError,
+              too_many_bad("image", train_set_->name(), config_.data.max_bad, reasons));
+  if (reasons.size() == bad_images_) return;
+  bad_images_ = reasons.size();
+  progress.warn(message(plural(reasons.size(), "image"), " of ", train_set_->name(),
+                        " cannot be read, and others take ", reasons.size() == 1 ? "its" : "their",
+                        " place in training; the first: ", reasons[0]));
 }
 
-bool Job::test(const std::function<bool()>& stop) {
+bool Job::validate(const std::function<bool()>& stop) {
   if (learner_.average() != nullptr) learner_.average()->exchange();
-  const Evaluation test = evaluate(session_, inference_, test_loader_, config_.dtype, stop);
+  const Evaluation val = evaluate(session_, inference_, val_loader_, config_.dtype, stop);
   if (learner_.average() != nullptr) learner_.average()->exchange();
-  if (stop()) return false;  // the evaluation has seen only a part of the test set
-  judge(test);
+  if (stop()) return false;  // the evaluation has seen only a part of the validation set
+  judge(val);
   return true;
 }
 
-void Job::judge(const Evaluation& test) {
-  const double score = config_.metric == Metric::accuracy ? test.top1 : -test.loss;
+void Job::judge(const Evaluation& val) {
+  const double score = config_.metric == Metric::accuracy ? val.top1 : -val.loss;
   const bool best = std::isfinite(score) && (!best_score_ || score > *best_score_);
   if (best) best_score_ = score;
-  worse_tests_ = best ? 0 : worse_tests_ + 1;
-  stopped_early_ = config_.early_stop > 0 && worse_tests_ >= config_.early_stop;
-  schedule_.note_test(best);
+  worse_validations_ = best ? 0 : worse_validations_ + 1;
+  stopped_early_ = config_.early_stop > 0 && worse_validations_ >= config_.early_stop;
+  schedule_.note_validation(best);
   if (std::isfinite(score) && checkpoints_) checkpoints_->rate(result_.steps, score);
   if (best && checkpoints_) result_.best_step = result_.steps;
-  result_.test = test;
-  result_.losses.tests.emplace_back(result_.steps, test.loss);
+  result_.val = val;
+  result_.losses.val.emplace_back(result_.steps, val.loss);
 }
 
 bool Job::save_due() const {
@@ -230,7 +244,7 @@ void Job::save(RunFolder& folder) {
   std::map<std::string, Array> copies;
   for (const NamedArray& tensor : state.tensors) copies[tensor.name] = tensor.value;
   Checkpoint model{
-      .step = result_.steps, .tensors = {}, .metadata = model_metadata(config_.data, *train_set_, *test_set_)};
+      .step = result_.steps, .tensors = {}, .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
   for (const Parameter* tensor : learner_.model().tensors()) {
     const auto average = copies.find(message(kTrainingPrefix, WeightAverage::kPrefix, tensor->name()));
     model.tensors.push_back({tensor->name(), average != copies.end() ? average->second : copies.at(tensor->name())});
@@ -262,7 +276,7 @@ ProgressState Job::state() const {
           .accuracy = epoch_.accuracy(),
           .images_per_second = rate,
           .seconds_left = images_left / rate,
-          .testing = !in_epoch_};
+          .validating = !in_epoch_};
 }
 
 void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const {
@@ -280,26 +294,27 @@ void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::siz
   progress.update(row, state(), due);
 }
 
-void Job::report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const {
-  const Evaluation& test = result_.test;
+void Job::report_epoch(double seconds, bool validated, RunFolder& folder, Progress& progress, std::size_t row) const {
+  const Evaluation& val = result_.val;
   const double rate = static_cast<double>(epoch_.images) / seconds;
   Json record{{"event", "epoch"},         {"step", result_.steps},
               {"epoch", epoch_.number},   {"lr", learner_.optimizer().lr()},
               {"loss", epoch_.loss()},    {"accuracy", epoch_.accuracy()},
               {"seconds", seconds},       {"waiting_seconds", train_loader_.waited()},
               {"images_per_second", rate}};
-  if (tested) {
-    record["test_loss"] = test.loss;
-    record["test_accuracy"] = test.top1;
-    record["test_top5"] = test.top5;
+  if (validated) {
+    record["val_loss"] = val.loss;
+    record["val_accuracy"] = val.top1;
+    record["val_top5"] = val.top5;
   }
   folder.append_metrics(record.dump_sorted());
   progress.print(
       row, message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
-                   fixed(100 * epoch_.accuracy(), 2), " %; ", tested ? to_string(test) + "; " : "", "trained for ",
-                   fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
+                   fixed(100 * epoch_.accuracy(), 2), " %; ", validated ? "val " + to_string(val) + "; " : "",
+                   "trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
   if (stopped_early_) {
-    progress.print(row, message("stopped early: ", plural(worse_tests_, "test"), " in a row not better than the best"));
+    progress.print(row, message("stopped early: ", plural(worse_validations_, "validation"),
+                                " in a row not better than the best"));
   }
 }
 

@@ -32,8 +32,8 @@ struct TrainResult {
   std::int64_t steps = 0;
   double train_loss = 0;         ///< mean over the last epoch
   scheduler::LossCurve losses;   ///< so far
-  Evaluation test;               ///< after the last epoch
-  std::int64_t best_step = 0;    ///< after which the best test was; 0 if there was none, or another rank knows
+  Evaluation val;                ///< after the last epoch
+  std::int64_t best_step = 0;    ///< after which the best validation was; 0 if there was none, or another rank knows
   bool interrupted = false;      ///< ended by a signal, for example Ctrl-C
   std::exception_ptr failure;    ///< why the job stopped early; null if it did not
   std::filesystem::path folder;  ///< of the run
@@ -56,8 +56,8 @@ class Job {
 
   /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
-  /// What tells the data of two jobs apart, in lines: name, size, shape and fingerprint of the training and the test
-  /// set.
+  /// What tells the data of two jobs apart, in lines: name, size, shape and fingerprint of the training and the
+  /// validation set.
   std::string data_summary() const;
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
@@ -151,18 +151,19 @@ class Job {
   std::uint64_t restore(const JsonPart& state, const SafeTensors& file);
   ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
-  void report_epoch(double seconds, bool tested, RunFolder& folder, Progress& progress, std::size_t row) const;
+  void report_epoch(double seconds, bool validated, RunFolder& folder, Progress& progress, std::size_t row) const;
   /// Once for each number of them.
-  void warn_of_bad_images(Progress& progress);
+  /// Throws DataError once the whole run has found more than data.max_bad.
+  void note_bad_images(Progress& progress);
   /// Evaluates the model; false if `stop` abandoned that.
-  bool test(const std::function<bool()>& stop);
-  /// Compares a test with those before, for all that depends on which is the best.
-  void judge(const Evaluation& test);
+  bool validate(const std::function<bool()>& stop);
+  /// Compares a validation with those before, for all that depends on which is the best.
+  void judge(const Evaluation& val);
 
   TrainConfig config_;
   Session& session_;
-  std::shared_ptr<const ImageDataset> train_set_, test_set_;
-  Loader train_loader_, test_loader_;
+  std::shared_ptr<const ImageDataset> train_set_, val_set_;
+  Loader train_loader_, val_loader_;
   std::int64_t total_steps_;
   LearningRate schedule_;
   Learner learner_;
@@ -175,8 +176,8 @@ class Job {
   bool in_epoch_ = false;
   bool more_ = false;  // the loader may have more batches of this epoch
   TrainResult result_;
-  std::optional<double> best_score_;  // of the tests; the larger the better
-  std::int64_t worse_tests_ = 0;      // in a row, since the best
+  std::optional<double> best_score_;    // of the validations; the larger the better
+  std::int64_t worse_validations_ = 0;  // in a row, since the best
   bool stopped_early_ = false;
   std::size_t bad_images_ = 0;                   // that were warned of
   std::optional<CheckpointFolder> checkpoints_;  // none before open(), and where another rank writes them

@@ -72,7 +72,7 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
 Checkpoint Job::checkpoint(const RunFolder& folder) {
   Checkpoint checkpoint{.step = result_.steps,
                         .tensors = checkpoint_tensors(),
-                        .metadata = model_metadata(config_.data, *train_set_, *test_set_)};
+                        .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
   checkpoint.metadata[kState] = Json{
       {"step", result_.steps},
@@ -86,9 +86,9 @@ Checkpoint Job::checkpoint(const RunFolder& folder) {
       {"hits", epoch_.hits},
       {"seconds", epoch_.seconds()},
       {"best_score", best_score_ ? Json(*best_score_) : nullptr},
-      {"worse_tests", worse_tests_},
+      {"worse_validations", worse_validations_},
       {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
-      {"test_losses", pairs_of(result_.losses.tests)},
+      {"val_losses", pairs_of(result_.losses.val)},
       {"scores", pairs_of(checkpoints_->scores())},
       {"metrics_bytes",
        folder.metrics_bytes()}}.dump_sorted();
@@ -99,7 +99,7 @@ std::uint64_t Job::restore(const SafeTensors& file) {
   const auto text = file.metadata().find(kState);
   BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
   check_classes(file, *train_set_);
-  const std::string problem = other_test_set(file, *test_set_);
+  const std::string problem = held_out_otherwise(file, config_.data, *val_set_);
   BRAID_CHECK(problem.empty(), DataError, problem, ": train a new run");
   try {
     const Json parsed = parse_json(text->second);
@@ -128,7 +128,7 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   scheduler::LossCurve losses;
   const Array values = file.array(message(kTrainingPrefix, kLosses));
   losses.steps.assign(values.as<double>().begin(), values.as<double>().end());
-  read_pairs(state["test_losses"], [&](std::int64_t at, double loss) { losses.tests.emplace_back(at, loss); });
+  read_pairs(state["val_losses"], [&](std::int64_t at, double loss) { losses.val.emplace_back(at, loss); });
   read_pairs(state["scores"], [&](std::int64_t at, double score) { scores[at] = score; });
   const bool accumulated = state["accumulated"].integer(0, 1) == 1;
   const auto updates = static_cast<std::int32_t>(state["updates"].integer(0, kMost));
@@ -137,17 +137,17 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   std::optional<double> best_score;
   if (!state["best_score"].json.is_null())
     best_score = state["best_score"].number(std::numeric_limits<double>::lowest());
-  const std::int64_t worse_tests = state["worse_tests"].integer(0, kMost);
+  const std::int64_t worse_validations = state["worse_validations"].integer(0, kMost);
   const std::vector<JsonPart> plateau = state["plateau"].list();
   state["plateau"].check_size(2);
-  const LearningRate::Plateau tests{plateau[0].integer(0, kMost), plateau[1].integer(0, kMost)};
+  const LearningRate::Plateau validations{plateau[0].integer(0, kMost), plateau[1].integer(0, kMost)};
   load_tensors(file, session_, learner_.model().tensors());
   load_tensors(file, session_, learner_.training_states(), kTrainingPrefix);
 
   learner_.restore(static_cast<std::int32_t>(step), updates, accumulated);
   best_score_ = best_score;
-  worse_tests_ = worse_tests;
-  schedule_.set_plateau(tests);
+  worse_validations_ = worse_validations;
+  schedule_.set_plateau(validations);
   if (step > 0) learner_.optimizer().set_lr(schedule_.at(step - 1));
   result_.steps = saved_step_ = step;
   result_.losses = std::move(losses);

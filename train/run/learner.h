@@ -44,7 +44,7 @@ class Learner {
   void restore(std::int32_t steps, std::int32_t updates, bool accumulated);
   Module& model() const { return *model_; }
   Optimizer& optimizer() const { return *optimizer_; }
-  /// The average of the model's tensors, which is what to test and to save; null if the config wants none.
+  /// The average of the model's tensors, which is what to validate and to save; null if the config wants none.
   WeightAverage* average() const { return average_.get(); }
 
  private:

@@ -12,8 +12,8 @@ namespace braid {
 
 namespace {
 
-constexpr const char* kColumns[] = {"event",    "step",           "epoch",         "lr",        "loss",
-                                    "accuracy", "test_loss",      "test_accuracy", "test_top5", "images_per_second",
+constexpr const char* kColumns[] = {"event",    "step",           "epoch",        "lr",       "loss",
+                                    "accuracy", "val_loss",       "val_accuracy", "val_top5", "images_per_second",
                                     "seconds",  "waiting_seconds"};
 constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
 

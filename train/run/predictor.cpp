@@ -29,7 +29,7 @@ Predictor::Predictor(const TrainConfig& config, const std::filesystem::path& pat
   model_ = make_model(config.model, session_, std::ssize(images_.classes), images_.image_shape);
   load_trained(file, session_, model_->tensors());
   inference_ = std::make_unique<Inference>(*model_);
-  TransformOptions transform = loader_options(config, Split::test).transform;
+  TransformOptions transform = loader_options(config, Split::val).transform;
   transform.mean.assign(images_.mean.begin(), images_.mean.end());
   transform.std.assign(images_.std.begin(), images_.std.end());
   transform_ = std::make_unique<Transform>(transform, images_.image_shape);
@@ -43,7 +43,7 @@ std::vector<std::vector<double>> Predictor::operator()(std::span<const Image> im
     const Shape& image = images_.image_shape;
     Array batch(DType::f32, {static_cast<std::int64_t>(count), image[0], image[1], image[2]});
     for (std::size_t i = 0; i < count; ++i) {
-      Generator unused(0);  // tests change nothing at random
+      Generator unused(0);  // predictions change nothing at random
       (*transform_)(images[i], unused, batch.as<float>().subspan(i * image_size, image_size));
     }
     Step step = session_.step();

@@ -22,7 +22,7 @@ class Predictor {
   Predictor(const TrainConfig& config, const std::filesystem::path& model);
 
   const std::vector<std::string>& classes() const { return images_.classes; }
-  /// [H,W,C] of the images that the model reads. Others are resized, as for tests.
+  /// [H,W,C] of the images that the model reads. Others are resized, as for validation.
   const Shape& image_shape() const { return images_.image_shape; }
   Session& session() { return session_; }
   Module& model() { return *model_; }

@@ -41,7 +41,7 @@ std::vector<std::string> fields(const ProgressState& state, int brevity) {
   add(5, "loss " + fixed(state.loss, 3));
   add(3, message(brevity == 0 ? "accuracy " : "acc ", fixed(100 * state.accuracy, 1), " %"));
   add(1, message(fixed(state.images_per_second, 0), brevity == 0 ? " images/s" : " img/s"));
-  add(4, state.testing ? "testing" : clock(state.seconds_left) + " left");
+  add(4, state.validating ? "validating" : clock(state.seconds_left) + " left");
   return list;
 }
 
@@ -88,7 +88,7 @@ void Progress::show(std::size_t row, const std::optional<ProgressState>& state, 
   rows_[row].text = text;
   rows_[row].state = state;
   if (mode_ == Mode::lines && due) write(rows_[row].line(text) + '\n');
-  const bool at_once = state && state->testing;
+  const bool at_once = state && state->validating;
   if (mode_ == Mode::redraw && (at_once || std::chrono::steady_clock::now() - last_draw_ >= kRedraw)) redraw();
 }
 

@@ -19,7 +19,7 @@ struct ProgressState {
   double loss = 0, accuracy = 0;       ///< means over the epoch so far; accuracy in [0,1]
   double images_per_second = 0;
   double seconds_left = 0;
-  bool testing = false;  ///< the epoch has ended, and the model is being evaluated
+  bool validating = false;  ///< the epoch has ended, and the model is being evaluated
 };
 
 /// "epoch 1/2  step 120/938  loss 0.512  accuracy 81.2 %  1240 images/s  1:05 left"
@@ -56,7 +56,7 @@ class Progress {
   /// One row per label from now on; lines about it begin with the label.
   void set_rows(const std::vector<std::string>& labels);
   /// Shows the state of a row. `due` allows a line for it in mode `lines`. The block is redrawn at most ten times a
-  /// second, and at once when testing begins.
+  /// second, and at once when validation begins.
   void update(std::size_t row, const ProgressState& state, bool due) { show(row, state, to_string(state), due); }
   /// The same for text other than the progress of an epoch.
   void update(std::size_t row, std::string_view text, bool due) { show(row, {}, text, due); }

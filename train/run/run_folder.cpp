@@ -112,7 +112,7 @@ fs::path RunFolder::checkpoint(const fs::path& folder, const std::string& name) 
   if (name.empty() || name == "last") return folder / kModel;
   if (name != "best") return name;
   BRAID_CHECK(exists(folder / kBest), DataError, folder.string(), ": there is no ", kBest,
-              ": no test of this run has had a finite result so far");
+              ": no validation of this run has had a finite result so far");
   return folder / kBest;
 }
 

@@ -18,7 +18,7 @@ class RunFolder {
   static constexpr const char* kConfig = "config.yaml";
   static constexpr const char* kCheckpoints = "checkpoints";
   static constexpr const char* kModel = "model.safetensors";  ///< after the last step
-  static constexpr const char* kBest = "best.safetensors";    ///< after the best test
+  static constexpr const char* kBest = "best.safetensors";    ///< after the best validation
 
   /// Makes root/name-n with the next free number n, even if several processes do so at once, and writes config.yaml.
   /// Removes temporary files that killed runs of this name have left in their folders. Throws Error with path and

@@ -105,10 +105,10 @@ void Trainer::compare_ranks() const {
 void Trainer::report_results(const RunResult& result, Progress& progress) const {
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const TrainResult& job = result.jobs[i];
-    const std::string tested = job.test.samples > 0 ? "; " + to_string(job.test) : "";
+    const std::string tested = job.val.samples > 0 ? "; val " + to_string(job.val) : "";
     if (job.best_step > 0 && job.best_step < job.steps) {
-      progress.print(i,
-                     message("the best test was after step ", job.best_step, ": ", RunFolder::kBest, " is its model"));
+      progress.print(
+          i, message("the best validation was after step ", job.best_step, ": ", RunFolder::kBest, " is its model"));
     }
     if (job.interrupted) {
       progress.print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
@@ -492,24 +492,24 @@ void check_finite(Session& session, std::span<Parameter* const> tensors, const s
 
 }  // namespace
 
-Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint,
+Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint, Split split,
                                const std::function<void(const std::string&)>& warn) {
   DatasetPool datasets;
   compute_normalization(config, datasets);
-  const auto dataset = datasets.get(config, Split::test);
+  const auto dataset = datasets.get(config, split);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
   const auto tensors = model->tensors();
   const SafeTensors file(checkpoint);
   check_classes(file, *dataset);
   load_trained(file, session, tensors);
-  const std::string other_images = other_test_set(file, *dataset);
+  const std::string other_images = held_out_otherwise(file, config.data, *datasets.get(config, Split::val));
   if (warn && !other_images.empty()) warn(other_images);
   check_finite(session, tensors, checkpoint);
-  Loader loader(dataset, loader_options(config, Split::test));
+  Loader loader(dataset, loader_options(config, split));
   Inference inference(*model);
   const Evaluation result = evaluate(session, inference, loader, config.dtype);
-  BRAID_CHECK(std::isfinite(result.loss), Error, checkpoint.string(), ": the test loss is ", unsigned_nan(result.loss),
+  BRAID_CHECK(std::isfinite(result.loss), Error, checkpoint.string(), ": the loss is ", unsigned_nan(result.loss),
               ", although all tensors are finite: the model's outputs overflow ", config.dtype);
   return result;
 }

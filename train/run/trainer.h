@@ -121,10 +121,11 @@ class Trainer {
   int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 
-/// Evaluates a checkpoint on the test set of the config. Calls `warn` if that is not the test set of its training.
+/// Evaluates a checkpoint on the validation or the test set of the config. Calls `warn` if the config holds out other
+/// images than the checkpoint's training did.
 /// Throws DataError if it does not fit the config's model or classes, or if a tensor is not finite, Error if the loss
 /// is not finite.
-Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint,
+Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint, Split split = Split::val,
                                const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace braid

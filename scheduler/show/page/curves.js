@@ -1,7 +1,7 @@
 // ---- curves over training steps
 
-/// Draws curves {name, points: [[step, value], …], job, test} on one chart, in place of those before. Those of tests are dashed, with a circle for every
-/// point.
+/// Draws curves {name, points: [[step, value], …], job, val} on one chart, in place of those before. Those of validations
+/// are dashed, with a circle for every point.
 function draw_curves(chart, curves, name_of_value = value => +value.toPrecision(4)) {
   const kTop = 14, kHeight = 240, kBottom = kTop + kHeight;
   chart.setAttribute('height', kBottom + 34);
@@ -13,9 +13,9 @@ function draw_curves(chart, curves, name_of_value = value => +value.toPrecision(
   const y = value => kBottom - (value - least) / Math.max(most - least, 1e-9) * kHeight;
 
   const axis = draw(chart, 'g', {class: 'axis'});
-  const drawn = curves.map(({points, job, test}) => {
-    const own = {class: test ? 'loss test' : 'loss', style: `--hue: ${hue(job)}`, 'data-job': job};
-    const dotted = test || points.length === 1;
+  const drawn = curves.map(({points, job, val}) => {
+    const own = {class: val ? 'loss val' : 'loss', style: `--hue: ${hue(job)}`, 'data-job': job};
+    const dotted = val || points.length === 1;
     return {points, line: draw(chart, 'polyline', own), dots: dotted ? points.map(
         ([step, value]) => draw(chart, 'circle', {...own, r: 4, 'data-step': step, 'data-value': value})) : []};
   });

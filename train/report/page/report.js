@@ -6,16 +6,16 @@ const last_of = list => list[list.length - 1];
 
 // ---- results
 
-const tests_of = run => run.metrics.filter(record => 'test_loss' in record);
+const validations_of = run => run.metrics.filter(record => 'val_loss' in record);
 const last_with = (run, key) => last_of(run.metrics.filter(record => key in record))?.[key];
 const columns = [
   ['run', run => run.name], ['model', run => run.model], ['precision', run => run.precision],
   ['batch size', run => run.batch_size], ['epochs', run => `${of_event(run, 'epoch').length} of ${run.epochs}`],
   ['steps', run => last_with(run, 'step') ?? 0],
   ['training loss', run => last_with(run, 'loss')?.toFixed(4)],
-  ['test loss', run => last_with(run, 'test_loss')?.toFixed(4)],
-  ['test accuracy', run => tests_of(run).length ? percent(last_with(run, 'test_accuracy')) : undefined],
-  ['best', run => tests_of(run).length ? percent(Math.max(...tests_of(run).map(test => test.test_accuracy))) : undefined],
+  ['validation loss', run => last_with(run, 'val_loss')?.toFixed(4)],
+  ['validation accuracy', run => validations_of(run).length ? percent(last_with(run, 'val_accuracy')) : undefined],
+  ['best', run => validations_of(run).length ? percent(Math.max(...validations_of(run).map(val => val.val_accuracy))) : undefined],
   ['images/s', run => last_with(run, 'images_per_second')?.toFixed(0)],
 ];
 
@@ -27,7 +27,7 @@ function curve(run, job, key, event) {
   for (const record of run.metrics) {
     if (key in record && (!event || record.event === event)) points.set(record.step, record[key]);
   }
-  return {name: key.startsWith('test') ? `${run.name}, test` : run.name, points: [...points], job, test: key.startsWith('test')};
+  return {name: key.startsWith('val') ? `${run.name}, validation` : run.name, points: [...points], job, val: key.startsWith('val')};
 }
 const all_curves = (keys, event) => DATA.runs.flatMap((run, job) => keys.map(key => curve(run, job, key, event)))
     .filter(({points}) => points.length > 0);
@@ -42,8 +42,8 @@ function show_runs() {
       (run, job) => `<span><i style="background: hsl(${hue(job)} var(--line-tone))"></i>${escaped(run.name)}</span>`).join('');
 
   redraws.length = 0;
-  draw_curves($('loss-chart'), all_curves(['loss', 'test_loss']));
-  draw_curves($('accuracy-chart'), all_curves(['accuracy', 'test_accuracy']), percent);
+  draw_curves($('loss-chart'), all_curves(['loss', 'val_loss']));
+  draw_curves($('accuracy-chart'), all_curves(['accuracy', 'val_accuracy']), percent);
   draw_curves($('rate-chart'), all_curves(['lr']));
   draw_curves($('throughput-chart'), all_curves(['images_per_second']));
   const waiting = all_curves(['waiting_seconds'], 'epoch');
@@ -91,25 +91,26 @@ function draw_confusion(parent, {classes, confusion}) {
 }
 
 for (const run of DATA.runs) {
-  const test = run.test;
-  if (!test) continue;
-  const parts = new_element($('tests'), 'div', {class: 'pairs', 'data-run': run.name});
+  const val = run.val;
+  if (!val) continue;
+  const parts = new_element($('validations'), 'div', {class: 'pairs', 'data-run': run.name});
   const left = new_element(parts, 'div'), right = new_element(parts, 'div');
   new_element(left, 'h2', {}, `What ${run.name} confuses`);
-  new_element(left, 'p', {}, `The trained model on ${plural(test.images, 'test image')}: loss ${test.loss.toFixed(4)}, accuracy ` +
-      `${percent(test.accuracy)}. A row is a true class, a column what the model took it for; the darker, the larger the share ` +
+  new_element(left, 'p', {}, `The trained model on ${plural(val.images, 'validation image')}: loss ${val.loss.toFixed(4)}, accuracy ` +
+      `${percent(val.accuracy)}. A row is a true class, a column what the model took it for; the darker, the larger the share ` +
       'of the row.');
-  draw_confusion(new_element(left, 'div', {class: 'wide'}), test);
-  if (test.mistakes.length === 0) continue;
+  if (val.warning) new_element(left, 'p', {class: 'hint'}, val.warning);
+  draw_confusion(new_element(left, 'div', {class: 'wide'}), val);
+  if (val.mistakes.length === 0) continue;
   new_element(right, 'h2', {}, `The worst mistakes of ${run.name}`);
-  new_element(right, 'p', {}, 'The wrongly classified test images with the highest loss, as the model sees them.');
+  new_element(right, 'p', {}, 'The wrongly classified validation images with the highest loss, as the model sees them.');
   const list = new_element(right, 'div', {class: 'mistakes'});
-  for (const mistake of test.mistakes) {
+  for (const mistake of val.mistakes) {
     const figure = new_element(list, 'figure', {'data-loss': mistake.loss});
-    new_element(figure, 'img', {src: `data:image/png;base64,${mistake.png}`, alt: test.classes[mistake.label]});
+    new_element(figure, 'img', {src: `data:image/png;base64,${mistake.png}`, alt: val.classes[mistake.label]});
     const caption = new_element(figure, 'figcaption');
-    new_element(caption, 'b', {}, test.classes[mistake.label]);
-    new_element(caption, 'span', {}, `, taken for ${test.classes[mistake.predicted]} (${(100 * mistake.probability).toFixed(0)} %)`);
+    new_element(caption, 'b', {}, val.classes[mistake.label]);
+    new_element(caption, 'span', {}, `, taken for ${val.classes[mistake.predicted]} (${(100 * mistake.probability).toFixed(0)} %)`);
     new_element(caption, 'div', {class: 'faint'}, `loss ${mistake.loss.toFixed(2)}`);
   }
 }

@@ -1,4 +1,4 @@
-#include "train/report/test_images.h"
+#include "train/report/val_images.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,7 @@ void add_mistake(std::vector<Mistake>& worst, std::size_t most, Mistake mistake,
   if (worst.size() > most) worst.pop_back();
 }
 
-void add_batch(TestImages& result, const Batch& batch, const Array& logits, const DataConfig& data, std::size_t most) {
+void add_batch(ValImages& result, const Batch& batch, const Array& logits, const DataConfig& data, std::size_t most) {
   const std::span<const float> all = logits.as<float>(), pixels = batch.images.as<float>();
   const std::span<const std::int32_t> labels = batch.labels.as<std::int32_t>();
   const std::size_t classes = all.size() / labels.size();
@@ -73,18 +73,19 @@ void add_batch(TestImages& result, const Batch& batch, const Array& logits, cons
 
 }  // namespace
 
-TestImages look_at_test_images(TrainConfig config, const std::filesystem::path& model_file, std::size_t most_mistakes) {
+ValImages look_at_val_images(TrainConfig config, const std::filesystem::path& model_file, std::size_t most_mistakes) {
   DatasetPool datasets;
   compute_normalization(config, datasets);
-  const auto dataset = datasets.get(config, Split::test);
+  const auto dataset = datasets.get(config, Split::val);
   Session session(config.session);
   const auto model = make_model(config.model, session, *dataset);
   const SafeTensors file(model_file);
   check_classes(file, *dataset);
   load_trained(file, session, model->tensors());
   Inference inference(*model);
-  Loader loader(dataset, loader_options(config, Split::test));
-  TestImages result;
+  Loader loader(dataset, loader_options(config, Split::val));
+  ValImages result;
+  result.warning = held_out_otherwise(file, config.data, *dataset);
   std::int64_t labels = 0;
   result.classes = dataset->class_names();
   for (const Batch& batch : loader) {

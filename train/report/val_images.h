@@ -1,5 +1,5 @@
 #pragma once
-// What a trained model makes of the images of the test set, one by one.
+// What a trained model makes of the images of the validation set, one by one.
 
 #include <filesystem>
 #include <map>
@@ -18,15 +18,16 @@ struct Mistake {
   std::string png;  ///< the image as the model sees it, without the normalisation
 };
 
-struct TestImages {
+struct ValImages {
   std::vector<std::string> classes;
+  std::string warning;  ///< of held_out_otherwise()
   std::int64_t images = 0;
   double loss = 0, accuracy = 0;                          ///< means
   std::map<std::pair<int, int>, std::int64_t> confusion;  ///< images, or pixels of masks, by (label, predicted class)
   std::vector<Mistake> mistakes;  ///< images with the highest loss, in this order; none of masks
 };
 
-/// Runs the model in a file over the test set. Throws the same errors as evaluate_checkpoint().
-TestImages look_at_test_images(TrainConfig config, const std::filesystem::path& model, std::size_t most_mistakes);
+/// Runs the model in a file over the validation set. Throws the same errors as evaluate_checkpoint().
+ValImages look_at_val_images(TrainConfig config, const std::filesystem::path& model, std::size_t most_mistakes);
 
 }  // namespace braid

@@ -72,8 +72,10 @@ class Executable {
   /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
   /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
-  /// Whether it has run often enough since it was bound to make a capture worthwhile.
-  bool wants_capture() const { return replay_ == nullptr && runs_ == kRunsBeforeCapture; }
+  /// Whether it has run often enough since it was bound to make a capture worthwhile. One that fails is tried again in
+  /// the next runs, as another thread may have broken it.
+  bool wants_capture() const { return replay_ == nullptr && runs_ >= kRunsBeforeCapture && runs_ <= kLastCapture; }
+  bool is_last_capture() const { return runs_ == kLastCapture; }
   /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws
   /// DeviceError if this program cannot be captured.
   bool capture(StreamGroup& streams);
@@ -90,7 +92,7 @@ class Executable {
 
  private:
   /// A capture costs about as much as several runs, so plans that are seldom used are never captured.
-  static constexpr int kRunsBeforeCapture = 2;
+  static constexpr int kRunsBeforeCapture = 2, kLastCapture = kRunsBeforeCapture + 2;
 
   void* address(ValueId value, const Context& context) const;
   /// Changes with every filter that a kernel keeps.

@@ -191,7 +191,8 @@ void Session::capture(Executable& executable) {
   try {
     if (!executable.capture(*streams_)) return;
   } catch (const DeviceError& error) {
-    if (capture_report_.empty()) capture_report_ = message("steps run without a CUDA graph: ", error.what());
+    if (executable.is_last_capture() && capture_report_.empty())
+      capture_report_ = message("steps run without a CUDA graph: ", error.what());
     return;
   }
   capture_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

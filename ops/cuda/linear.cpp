@@ -7,6 +7,7 @@
 #include "ops/linear.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "core/cuda/handle.h"
@@ -68,6 +69,17 @@ MatrixLayout layout(const Matrix& matrix, DType dtype, std::int64_t batches) {
     set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.next);
   }
   return made;
+}
+
+/// This thread's handle for choosing algorithms on the current device: streams' own handles are theirs alone. It is
+/// never destroyed: that would wait for the device, and break a capture of another thread.
+cublasLtHandle_t planning_handle() {
+  static thread_local std::map<int, cublasLtHandle_t> handles;
+  int device = 0;
+  BRAID_CUDA(cudaGetDevice(&device));
+  cublasLtHandle_t& handle = handles[device];
+  if (handle == nullptr) BRAID_CUBLAS(cublasLtCreate(&handle));
+  return handle;
 }
 
 class MatmulKernel final : public Kernel {
@@ -142,13 +154,10 @@ class MatmulKernel final : public Kernel {
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       prefer(attribute, kAlignment);
     }
-    cublasLtHandle_t handle = nullptr;  // streams' own handles are theirs alone
-    BRAID_CUBLAS(cublasLtCreate(&handle));
-    const CublasHandle owner(handle);
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, matmul_, a_layout_, b_layout_, d_layout_,
-                                                                 d_layout_, preference, 1, &result, &found);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(planning_handle(), matmul_, a_layout_, b_layout_,
+                                                                 d_layout_, d_layout_, preference, 1, &result, &found);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     BRAID_CHECK(found > 0, DeviceError, "[", name_, "] cuBLASLt has no ", deterministic_ ? "deterministic " : "",
                 "algorithm for a ", dtype_, " product with an output of ", product_.d.columns, 'x', product_.d.rows,

@@ -184,7 +184,7 @@ TEST_CASE("recording without a step, mixing sessions and stale tensors are error
   CHECK_THROWS_AS(old.shape(), Error);
   const Tensor x = w;
   Step step_b = b.step();
-  CHECK_THROWS_WITH_AS(x + Tensor(Array::scalar(1.0)), "[sum] its inputs belong to different sessions", Error);
+  CHECK_THROWS_WITH_AS(x + Tensor(Array::scalar(1.0)), "[add] its inputs belong to different sessions", Error);
 }
 
 }  // namespace

@@ -118,6 +118,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
     if (context == nullptr) return CUDNN_STATUS_BAD_PARAM;
     context->alive = false;
     if (context->stream != nullptr) --world.alive.handles;
+    world.breaks_capture_of_device();  // it waits for the device
     return CUDNN_STATUS_SUCCESS;
   });
 }

@@ -94,6 +94,7 @@ struct cudnnContext : braid::recording::Object {
 };
 struct cublasLtContext : braid::recording::Object {
   CUctx_st* context = nullptr;
+  bool plans = false;  // it has chosen an algorithm: its thread keeps it, as it keeps cuDNN's without a stream
 };
 
 namespace braid::recording {

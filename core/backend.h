@@ -121,6 +121,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual Device device() const = 0;
   virtual const DeviceInfo& info() const = 0;
+  /// Makes its device the one that this thread's calls of the device's libraries are about.
+  virtual void make_current() {}
   /// Throws DeviceError with needed and free bytes if there is not enough.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// Fills device memory with zeros.

@@ -328,6 +328,8 @@ std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split 
   return make(std::move(listing), sources, split, options);
 }
 
+bool has_test_folder(const std::string& root) { return !folders_of(root).test.empty(); }
+
 std::shared_ptr<const ImageDataset> image_masks(const std::string& root, Split split, int classes,
                                                 const ImageFilesOptions& options) {
   const Sources sources = folders_of(root);

@@ -27,6 +27,9 @@ struct ImageFilesOptions {
 std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split split,
                                                  const ImageFilesOptions& options);
 
+/// Whether root/test, however it is called, holds test images next to those of training.
+bool has_test_folder(const std::string& root);
+
 /// The images that a CSV file lists, one per line: path,label. The first line may name these columns. Relative paths
 /// begin at `root`, or where the file is if that is empty. Classes are sorted by name, or by number if all are numbers.
 /// `val_file` and `test_file`, if not empty, list the validation set and the test set.

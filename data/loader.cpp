@@ -20,7 +20,7 @@ template <class Thrown>
   std::throw_with_nested(Thrown(message("[loader] ", where, ": ", exception_text(std::current_exception()))));
 }
 
-Array first_of(const Array& array, std::int64_t count) {
+Array first_samples(const Array& array, std::int64_t count) {
   std::vector<std::int64_t> extents(array.shape().extents().begin(), array.shape().extents().end());
   extents[0] = count;
   Array first(array.dtype(), Shape(extents));
@@ -259,7 +259,8 @@ void Loader::load_images(std::int64_t first, std::int64_t count, Loaded& loaded)
     ++i;
   }
   if (const auto read = static_cast<std::int64_t>(i); read < count) {
-    loaded.batch = {.images = first_of(loaded.batch.images, read), .labels = first_of(loaded.batch.labels, read)};
+    loaded.batch = {.images = first_samples(loaded.batch.images, read),
+                    .labels = first_samples(loaded.batch.labels, read)};
   }
   if (options_.mixing.any()) {
     Generator random = epoch_generator(options_.seed, epoch_ | kMixing, first / options_.batch_size);

@@ -182,6 +182,7 @@ void Session::set_observer(LaunchObserver* observer) {
 }
 
 Executable& Session::find_plan() {
+  backend().make_current();
   planning_->last = &planning_->cache.find(tape_.graph());
   return planning_->last->ready(planning_->arena, *this);
 }

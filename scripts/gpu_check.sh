@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Everything that needs a machine with a GPU, in the order of what a first run must tell: a smoke test, all tests, profiles
-# to plan with, the comparison with PyTorch, and sanitizers.
+# Everything that needs a machine with a GPU, in the order of what a first run must tell: a smoke test, all tests, the
+# comparison with PyTorch, profiles to plan with, and sanitizers.
 #
-#   scripts/gpu_check.sh [--only smoke|tests|profile|bench|sanitize] [--out DIR] [--seconds N] [--rehearse]
+#   scripts/gpu_check.sh [--only PART[,PART…]] [--out DIR] [--seconds N] [--resume] [--rehearse]
 #
+# Parts are smoke, tests, bench, profile and sanitize. --resume leaves out what an earlier call with the same DIR has done.
 # Runs from a bundle (scripts/bundle.sh) or from the repository, which it builds first. Ends N seconds (default: 560) after
 # the build: parts that end early leave their time to later ones, and what does not fit is left out and named. A command that
 # fails or hangs stops neither its part nor the others. Leaves at most eight small files in DIR (default: gpu_check).
@@ -13,21 +14,24 @@
 set -uo pipefail
 
 usage() {
-  echo 'usage: scripts/gpu_check.sh [--only smoke|tests|profile|bench|sanitize] [--out DIR] [--seconds N] [--rehearse]' >&2
+  echo 'usage: scripts/gpu_check.sh [--only PART[,PART…]] [--out DIR] [--seconds N] [--resume] [--rehearse]' >&2
+  echo 'parts: smoke, tests, bench, profile, sanitize' >&2
   exit 2
 }
-only='' out=gpu_check seconds=560 device=cuda
+only='' out=gpu_check seconds=560 device=cuda resume=false
 while (($# > 0)); do
   case $1 in
     --only) only=${2-unknown} && shift ;;
     --out) out=${2-} && shift ;;
     --seconds) seconds=${2-} && shift ;;
+    --resume) resume=true ;;
     --rehearse) device=cpu ;;
     *) usage ;;
   esac
   shift || usage
 done
-[[ $only =~ ^(|smoke|tests|profile|bench|sanitize)$ && -n $out && $seconds =~ ^[1-9][0-9]*$ ]] || usage
+parts='(smoke|tests|bench|profile|sanitize)'
+[[ $only =~ ^($parts(,$parts)*)?$ && -n $out && $seconds =~ ^[1-9][0-9]*$ ]] || usage
 
 # bounded SECONDS COMMAND…: ends a command that takes longer, even one that ignores the signal to end.
 bounded() { timeout --kill-after=2 "$@"; }
@@ -58,7 +62,7 @@ describe_machine() {
   uname -a
   nproc
   bounded 20 "$bin/braid" --version
-  bounded 20 "$bin/braid" devices
+  bounded 60 "$bin/braid" devices || bounded 60 "$bin/braid" devices  # the first start of a driver may take that long
   # Which of several installed libraries it loads.
   LD_DEBUG=libs bounded 20 "$bin/braid" devices 2>&1 | grep -oE 'init: .*/lib(cuda|cudnn|cublas|cupti)[^ ]*' | sort -u
   python3 - <<'PYTHON'
@@ -82,8 +86,8 @@ if [[ $device == cuda ]]; then
   recorder=$!
   trap 'kill "$recorder" 2>/dev/null; wait "$recorder"' EXIT
 fi
-: >"$log"
-: >"$out/cases.txt"
+if ! $resume; then rm -f "$log" "$out/cases.txt"; fi
+touch "$log" "$out/cases.txt"
 
 # share PERCENT: a part of all the time, at least a second.
 share() { echo $((seconds * $1 < 100 ? 1 : seconds * $1 / 100)); }
@@ -96,8 +100,8 @@ failed=0
 # that share of all the time has passed.
 part() {
   local name=$1 start=$SECONDS result=ok
-  [[ -z $only || $only == "$name" ]] || return 0
-  part_end=$((begin + $(share "$([[ -n $only ]] && echo 100 || echo "$2")")))
+  [[ -z $only || ,$only, == *,$name,* ]] || return 0
+  part_end=$((begin + $(share "$([[ $only == "$name" ]] && echo 100 || echo "$2")")))
   shift 2
   printf '\n==== %s\n' "$name"
   "$@"
@@ -110,10 +114,15 @@ part() {
 }
 
 # check SECONDS NAME COMMAND…: runs a command with a time limit and prints its result, its duration and NAME. Its output
-# goes to the log; the last lines are shown if it fails. Fails without a try if no time is left.
+# goes to the log; the last lines are shown if it fails. Fails without a try if no time is left. What --resume finds done is
+# not done again.
 check() {
   local limit=$1 name=$2 start=${EPOCHREALTIME//[.,]/} size status=0 result=ok
   shift 2
+  if $resume && sed -nE 's/^ok +[0-9]+ ms //p' "$out/cases.txt" | grep -qxF -- "$name"; then
+    echo "done before         $name"
+    return
+  fi
   (($(left) >= limit)) || limit=$(left)
   if ((limit < 1)); then
     printf 'left out            %s\n' "$name" | tee -a "$out/cases.txt"
@@ -172,6 +181,7 @@ tests() {
   runs=$(mktemp -d)
   check "$(share 15)" 'one epoch of three networks at once' "$bin/braid" train configs/concurrent.yaml --set device="$device" \
     --set output.root="$runs" "${images[@]}" || status=1
+  if [[ -z $(ls "$runs") ]]; then wanted=0; fi  # it was done before, or has failed already
   learned=$(grep -rhoE '"val_accuracy":[0-9.]+' "$runs" | awk -F : '$2 >= 0.75' | wc -l)
   rm -r "$runs"
   if ((learned < wanted)); then
@@ -183,22 +193,22 @@ tests() {
 
 # In the order of importance. A profile has the times of nodes before it measures pairs.
 profile() {
-  local name batch precision limit status=0 precisions=(bf16 tf32)
-  local names=(cuda/googlenet cuda/inception_v3 cuda/resnet50 cuda/pathnet_conv)
-  if [[ $device == cpu ]]; then precisions=(bf16) names=(resnet20); fi
+  local step name batch precision limit status=0 precisions=(bf16 tf32)
+  local steps=(cuda/resnet50:32 cuda/googlenet:8 cuda/pathnet_conv:8 cuda/inception_v3:8 cuda/googlenet:32 cuda/inception_v3:32
+    cuda/pathnet_conv:32 cuda/resnet50:8)
+  if [[ $device == cpu ]]; then precisions=(bf16) steps=(resnet20:32 resnet20:8); fi
   limit=$(share 5)
   bounded 20 "$bin/braid" devices --json "$device" >"$out/device.json" || status=1
   for precision in "${precisions[@]}"; do
-    for batch in 32 8; do
-      for name in "${names[@]}"; do
-        if (($(left) < limit)); then
-          echo "left out for lack of time: ${name##*/}, batch $batch, $precision" | tee -a "$out/cases.txt"
-          continue
-        fi
-        check "$limit" "${name##*/}, batch $batch, $precision" "$bin/braid" profile "benchmarks/configs/$name.yaml" \
-          -o "$out/profile.json" --device "$device" --batch-size "$batch" --pairs 20 --set precision="$precision" \
-          --set benchmark=true || status=1
-      done
+    for step in "${steps[@]}"; do
+      name=${step%:*} batch=${step#*:}
+      if (($(left) < limit)); then
+        echo "left out for lack of time: ${name##*/}, batch $batch, $precision" | tee -a "$out/cases.txt"
+        continue
+      fi
+      check "$limit" "${name##*/}, batch $batch, $precision" "$bin/braid" profile "benchmarks/configs/$name.yaml" \
+        -o "$out/profile.json" --device "$device" --batch-size "$batch" --pairs 20 --set precision="$precision" \
+        --set benchmark=true || status=1
     done
   done
   return "$status"
@@ -241,8 +251,8 @@ sanitize() {
 
 part smoke 15 smoke
 part tests 45 tests
-part profile 57 profile
-part bench 88 bench
+part bench 76 bench
+part profile 88 profile
 part sanitize 100 sanitize
 
 {

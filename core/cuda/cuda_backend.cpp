@@ -37,6 +37,13 @@ SmRates sm_rates(int major, int minor) {
   }
 }
 
+/// In hertz. Virtual GPUs may report 0: then about that of current ones, as costs of nothing would make no plan.
+double clock_rate(cudaDeviceAttr name, int device) {
+  constexpr double kUsual = 1.5e9;
+  const int kilohertz = attribute(name, device);
+  return kilohertz > 0 ? 1e3 * kilohertz : kUsual;
+}
+
 DeviceInfo describe(int device) {
   DeviceInfo info;
   cudaDeviceProp properties{};
@@ -47,8 +54,8 @@ DeviceInfo describe(int device) {
   info.threads_per_unit = properties.maxThreadsPerMultiProcessor;
   info.shared_bytes_per_unit = properties.sharedMemPerMultiprocessor;
 
-  const double clock = 1e3 * attribute(cudaDevAttrClockRate, device);
-  const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
+  const double clock = clock_rate(cudaDevAttrClockRate, device);
+  const double memory_clock = clock_rate(cudaDevAttrMemoryClockRate, device);
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
   const SmRates rates = sm_rates(properties.major, properties.minor);
   const double cycles = clock * info.capacity;  // per second, of all SMs
@@ -70,8 +77,9 @@ class CudaBackend final : public Backend {
   Device device() const override { return {DeviceType::cuda, device_}; }
   const DeviceInfo& info() const override { return info_; }
 
+  void make_current() override { BRAID_CUDA(cudaSetDevice(device_)); }
   Buffer allocate(std::size_t bytes) override {
-    BRAID_CUDA(cudaSetDevice(device_));
+    make_current();
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, std::max<std::size_t>(bytes, 1));
     if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
@@ -82,7 +90,7 @@ class CudaBackend final : public Backend {
   }
 
   void clear(void* target, std::size_t bytes) override {
-    BRAID_CUDA(cudaSetDevice(device_));
+    make_current();
     BRAID_CUDA(cudaMemsetAsync(target, 0, bytes, stream_));
     BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
@@ -100,7 +108,7 @@ class CudaBackend final : public Backend {
  private:
   void copy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes == 0) return;
-    BRAID_CUDA(cudaSetDevice(device_));
+    make_current();
     BRAID_CUDA(cudaMemcpyAsync(target, source, bytes, kind, stream_));
     BRAID_CUDA(cudaStreamSynchronize(stream_));
   }

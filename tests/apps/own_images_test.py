@@ -202,6 +202,23 @@ train: {epochs: 2, batch_size: 8}
         self.assertIn("the test set is empty: data.test_share = 0 leaves it no image",
                       self.fails("eval", "runs/own-1", "--split", "test", "--set", "data.test_share=0"))
 
+    def test_a_test_folder_is_counted_and_kept_from_training(self):
+        for part, count in (("Training", 10), ("Testing", 3)):
+            for name in ("été", "winter"):
+                folder = self.folder / "images" / part / name
+                folder.mkdir(parents=True)
+                for i in range(count):
+                    (folder / f"{i}.png").write_bytes(png(12, 20, [0, 51, 255 * (name == "winter")]))
+        config = self.folder / "own.yaml"
+        config.write_text("name: own\ndevice: cpu\nmodel: {name: lenet5}\ntrain: {epochs: 1, batch_size: 4}\n"
+                          "data: {name: image_folder, root: images, image_size: 16}\n")
+        report = json.loads(self.braid("data", config, "--json").stdout)
+        self.assertEqual(report["training"]["images"] + report["validation"]["images"], 20)
+        self.assertEqual(report["test"]["images"], 6)
+        self.assertEqual(self.braid("train", config, "-q").returncode, 0)
+        evaluation = self.braid("eval", "runs/own-1", "--split", "test", "--json")
+        self.assertEqual((json.loads(evaluation.stdout)["images"], evaluation.stderr), (6, ""))
+
     def test_unreadable_images_count_once_per_run_and_are_not_validated(self):
         for part in ("train", "val"):
             for name in ("été", "winter"):

@@ -69,6 +69,19 @@ TEST_CASE("a partition is made of whole groups of one split, and the rest that i
                        DeviceError);
 }
 
+TEST_CASE("a step is planned ahead for the session's device, whichever is the current one") {
+  recording::reset();
+  recording::set_devices(2);
+  Session session({.device = "cuda:1", .streams = 2});
+  CHECK(cudaSetDevice(0) == cudaSuccess);
+  Step step = session.step();
+  random_network(Tensor(random_array({8, 8}, 1)), 1, 10);
+  step.plan_ahead();
+  int device = 0;
+  CHECK(cudaGetDevice(&device) == cudaSuccess);
+  CHECK(device == 1);
+}
+
 TEST_CASE("a session on the second of two devices makes everything there") {
   recording::reset();
   recording::set_devices(2);

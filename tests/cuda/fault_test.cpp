@@ -74,6 +74,15 @@ TEST_CASE("the reason for a missing GPU is reported") {
   CHECK(Session({.device = "auto"}).device().type == DeviceType::cuda);
 }
 
+TEST_CASE("a device that reports no clock is taken for a usual one") {
+  recording::reset();
+  const double usual = make_backend({DeviceType::cuda, 0})->info().flops_per_unit;
+  recording::fail_next("a clock rate", 1);
+  const DeviceInfo info = make_backend({DeviceType::cuda, 0})->info();
+  CHECK(info.flops_per_unit > usual / 4);
+  CHECK(info.flops_per_unit < 4 * usual);
+}
+
 TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and enough SMs") {
   recording::reset();
   {

@@ -67,7 +67,7 @@ class GpuCheck(unittest.TestCase):
     def test_all_parts_run_in_order_and_leave_a_few_files(self):
         text = self.check()
         self.assertEqual(list(self.summary(text).items()),
-                         [(part, "ok") for part in ("smoke", "tests", "profile", "bench", "sanitize")])
+                         [(part, "ok") for part in ("smoke", "tests", "bench", "profile", "sanitize")])
         self.assertEqual({path.name for path in self.out.iterdir()},
                          {"log.txt", "machine.txt", "clocks.csv", "cases.txt", "device.json", "profile.json",
                           "comparison.json", "comparison.md"})
@@ -81,8 +81,8 @@ class GpuCheck(unittest.TestCase):
         text = self.check("--only", "bench")
         results = self.comparison()
         self.assertEqual([(r["config"], r["batch_size"], r["precision"]) for r in results[:5]],
-                         [("googlenet", 32, "bf16"), ("inception_v3", 32, "bf16"), ("resnet50", 32, "bf16"),
-                          ("pathnet_conv", 32, "bf16"), ("googlenet", 8, "bf16")])
+                         [("resnet50", 32, "bf16"), ("googlenet", 8, "bf16"), ("pathnet_conv", 8, "bf16"),
+                          ("inception_v3", 8, "bf16"), ("googlenet", 32, "bf16")])
         self.assertEqual([program["name"] for program in results[0]["programs"]],
                          ["Braid, 1 stream", "Braid, auto", "PyTorch, eager", "PyTorch, CUDA graph"])
         self.assertEqual(results[0]["ops"]["Braid, auto"]["implementations"][0]["implementation"], "engine 7")
@@ -90,9 +90,9 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual([(op["op"], op["measured_us"]) for op in pytorch["ops"]],
                          [("aten::cudnn_convolution", 100), ("aten::relu", 20)])
         self.assertEqual(pytorch["kernels"], 4)
-        self.assertIn("| googlenet | 32 | bf16 | PyTorch, eager | CUPTI | 120 | aten::cudnn_convolution 100, aten::relu 20 |", text)
-        self.assertIn("| googlenet | 32 | bf16 | Braid, auto | events | 120 | conv2d 120 |", text)
-        self.assertRegex(text, r"\| googlenet \| 32 \| bf16 \| 4\.000 \| 3\.000 \|.* 1\.33× \|")
+        self.assertIn("| resnet50 | 32 | bf16 | PyTorch, eager | CUPTI | 120 | aten::cudnn_convolution 100, aten::relu 20 |", text)
+        self.assertIn("| resnet50 | 32 | bf16 | Braid, auto | events | 120 | conv2d 120 |", text)
+        self.assertRegex(text, r"\| resnet50 \| 32 \| bf16 \| 4\.000 \| 3\.000 \|.* 1\.33× \|")
 
     def test_without_a_gpu_it_is_skipped(self):
         self.assertIn("skipped", self.check(status=77, FAKE_NO_GPU="1"))
@@ -101,8 +101,17 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("cuda: not available: planned", self.check(status=1, FAKE_NO_CUDA="1"))
 
     def test_wrong_options_are_refused(self):
-        for options in (["--only", "test"], ["--seconds", "0"], ["--out"], ["--fast"]):
+        for options in (["--only", "test"], ["--only", "smoke,test"], ["--seconds", "0"], ["--out"], ["--fast"]):
             self.assertIn("usage", self.check(*options, status=2))
+
+    def test_a_later_call_resumes_with_what_is_missing(self):
+        first = self.check("--only", "smoke,tests", status=1, FAKE_FAIL="-tc=a step")
+        self.assertEqual(self.summary(first), {"smoke": "ok", "tests": "FAILED"})
+        second = self.check("--only", "smoke,tests", "--resume")
+        self.assertIn("done before         one convolution\n", second)
+        self.assertRegex(second, r"ok +\d+ ms a step, replayed\n")
+        self.assertEqual(second.count(" ms "), 1)
+        self.assertEqual(self.summary(second), {"smoke": "ok", "tests": "ok"})
 
     def test_a_failed_case_is_shown_and_stops_nothing(self):
         text = self.check("--only", "tests", status=1, FAKE_FAIL="-tc=a step")
@@ -149,19 +158,19 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("left out", text)
 
     def test_a_program_that_hangs_or_fails_leaves_the_comparison(self):
-        text = self.check("--only", "bench", status=1, FAKE_HANG="cuda/inception_v3.*batch_size=32.* run", FAKE_FAIL="torch.cuda.graph")
+        text = self.check("--only", "bench", status=1, FAKE_HANG="cuda/googlenet.*batch_size=8.* run", FAKE_FAIL="torch.cuda.graph")
         first, second, third = self.comparison()[:3]
         self.assertEqual([len(result["programs"]) for result in (first, second, third)], [3, 1, 3])
         self.assertRegex(" ".join(second["failed"]), "Braid, 1 stream gave no answer in 8 s")
         self.assertIn("PyTorch, CUDA graph ended with exit status 3", first["failed"])
-        self.assertIn("Failed: googlenet, batch 32, bf16: PyTorch, CUDA graph ended", text)
+        self.assertIn("Failed: resnet50, batch 32, bf16: PyTorch, CUDA graph ended", text)
 
     def test_steps_that_are_not_captured_are_a_failure_and_keep_their_times(self):
         text = self.check("--only", "bench", status=1, FAKE_CAPTURE_REPORT="steps run without a CUDA graph: relu 4")
         result = self.comparison()[0]
         self.assertEqual(len(result["programs"]), 4)
         self.assertEqual(result["failed"], ["Braid, auto: steps run without a CUDA graph: relu 4"])
-        self.assertIn("Failed: googlenet, batch 32, bf16: Braid, auto: steps run without a CUDA graph: relu 4.", text)
+        self.assertIn("Failed: resnet50, batch 32, bf16: Braid, auto: steps run without a CUDA graph: relu 4.", text)
 
     def test_a_profiler_that_fails_costs_no_times(self):
         self.check("--only", "bench", status=1, FAKE_FAIL="torch.profiler")
@@ -175,7 +184,7 @@ class GpuCheck(unittest.TestCase):
         self.assertGreater(len(results), 0)
         self.assertLess(len(results), 8)
         self.assertIn("Left out for lack of time: ", text)
-        self.assertIn("| googlenet | 32 | bf16 |", (self.out / "comparison.md").read_text())
+        self.assertIn("| resnet50 | 32 | bf16 |", (self.out / "comparison.md").read_text())
 
     def test_without_pytorch_or_a_sanitizer_these_parts_are_skipped(self):
         only_trouble = self.bundle / "python"

@@ -8,6 +8,7 @@
 #include "core/text_table.h"
 #include "data/contact_sheet.h"
 #include "data/image_file.h"
+#include "data/image_files.h"
 #include "train/run/factories.h"
 
 namespace braid {
@@ -61,7 +62,11 @@ DataReport inspect_data(const TrainConfig& config, int threads) {
   report.name = config.name;
   report.paints = !config.data.background.empty();
   std::vector<Split> splits{Split::train, Split::val};
-  if (config.data.test_share > 0) splits.push_back(Split::test);
+  const DataConfig& data = config.data;
+  const bool has_folders = data.name == "image_folder" || data.name == "image_masks";
+  if (data.test_share > 0 || !data.test_file.empty() || (has_folders && has_test_folder(data.root))) {
+    splits.push_back(Split::test);
+  }
   for (const Split split : splits) {
     const auto dataset = datasets.get(config, split);
     report.dataset = dataset->name();

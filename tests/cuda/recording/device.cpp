@@ -171,6 +171,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) {
   return cuda_call(Kind::other, __func__, Needs::nothing, [&](World& world, Call&) {
     if (device < 0 || device >= world.devices) return cudaErrorInvalidDevice;
+    if (name == cudaDevAttrClockRate && world.take_fault("a clock rate") != 0) {  // virtual devices may not say
+      *value = 0;
+      return cudaSuccess;
+    }
     const auto found = std::ranges::find(kAttributes, name, &Attribute::name);
     *value = found == std::end(kAttributes) ? 0 : found->value;
     return cudaSuccess;

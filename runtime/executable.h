@@ -75,6 +75,7 @@ class Executable {
   /// Whether it has run often enough since it was bound to make a capture worthwhile. One that fails is tried again in
   /// the next runs, as another thread may have broken it.
   bool wants_capture() const { return replay_ == nullptr && runs_ >= kRunsBeforeCapture && runs_ <= kLastCapture; }
+  bool may_be_captured() const { return replay_ == nullptr && runs_ <= kLastCapture; }
   bool is_last_capture() const { return runs_ == kLastCapture; }
   /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws
   /// DeviceError if this program cannot be captured.

@@ -1,7 +1,9 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
+#include <limits>
 #include <utility>
 
 #include "core/exception_text.h"
@@ -318,6 +320,8 @@ void Step::run() {
   const Session::Use use(s);
   Executable& executable = prepare();
   const bool comparing = s.choosing();
+  // On CUDA, plans are compared by their replays: single launches, and the capture itself, take longer.
+  const bool counts = s.device().type != DeviceType::cuda || !s.options_.cuda_graphs || !executable.may_be_captured();
   if (comparing) s.synchronize();  // the time of a plan is that of the plan alone
   const auto start = s.now_();
   const auto since = [](auto begin, auto end) { return std::chrono::duration<double>(end - begin).count(); };
@@ -329,7 +333,8 @@ void Step::run() {
   if (comparing) {
     finish();
     const double seconds = since(start, s.now_());
-    s.planning_->last->choice().add_run(largest(s.parallel(), seconds));
+    const double slowest = largest(s.parallel(), counts ? seconds : std::numeric_limits<double>::infinity());
+    if (std::isfinite(slowest)) s.planning_->last->choice().add_run(slowest);
   } else if (s.device().type == DeviceType::cpu && s.parallel().ranks() == 1) {
     // Elsewhere another plan may compute other bits, or other ranks may see other times.
     s.planning_->last->choice().add_interval(since(std::exchange(s.started_, start), start));

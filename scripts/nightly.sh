@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
 # alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels, the plans of
-# all convolutions, predictions of published measurements and the oldest CUDA, trains on several ranks for 100 steps, then
-# verifies plans of a million random step graphs, by every policy on 1 to 8 streams, on all cores.
+# all convolutions, predictions of published measurements and the oldest CUDA, runs the tests ten times alongside busy loops,
+# trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by every policy on 1 to 8
+# streams, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
@@ -56,6 +57,7 @@ part 'published measurements' benchmarks/published.py --check
 part 'oldest CUDA' scripts/check_cuda12.sh build/cuda12
 part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan --thorough
 part 'ThreadSanitizer, thorough' scripts/test.sh --preset tsan --thorough
+part 'the tests alongside busy loops' scripts/busy.sh
 part '100 steps on ranks' tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 
 export test=build/release/bin/test_scheduler

@@ -33,7 +33,7 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
 KernelTiming KernelTimer::time(const StepGraph& graph, NodeId node, Kernel& kernel) {
   const Scratch scratch(graph, node, kernel);
   clear_scratch(backend_, scratch_, scratch.bytes());
-  scratch.bind(kernel, scratch_.data());
+  scratch.bind(kernel, backend_, scratch_.data());
   return streams_.time(kernel);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/median.h"
+#include "runtime/planner.h"
 #include "runtime/profile/scratch.h"
 #include "scheduler/check/simulator.h"
 
@@ -100,8 +101,8 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler:
 void PairTimer::bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel) {
   const Scratch first_scratch(graph, first, first_kernel), second_scratch(graph, second, second_kernel);
   clear_scratch(backend_, scratch_, first_scratch.bytes() + second_scratch.bytes());
-  first_scratch.bind(first_kernel, scratch_.data());
-  second_scratch.bind(second_kernel, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
+  first_scratch.bind(first_kernel, backend_, scratch_.data());
+  second_scratch.bind(second_kernel, backend_, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
 }
 
 std::vector<LaunchTime> PairTimer::measure(const Program& program) {

@@ -1,6 +1,7 @@
 #include "runtime/profile/profiler.h"
 
 #include "core/median.h"
+#include "runtime/planner.h"
 
 namespace braid {
 

@@ -13,14 +13,21 @@ class Scratch {
   Scratch(const StepGraph& graph, NodeId node, const Kernel& kernel);
 
   std::size_t bytes() const { return bytes_; }
-  /// Binds the kernel to bytes() bytes from `base` on, which must be aligned as an arena is.
-  void bind(Kernel& kernel, void* base) const;
+  /// Binds the kernel to bytes() bytes from `base` on, which must be aligned as an arena is. Its floating inputs become
+  /// random numbers of magnitude 1/2 to 1: a GPU draws less power, and keeps a higher clock, where it computes with
+  /// zeros.
+  void bind(Kernel& kernel, Backend& backend, void* base) const;
 
  private:
+  struct Floats {
+    std::size_t offset, bytes;
+    DType dtype;
+  };
   std::size_t reserve(std::size_t bytes);
 
   std::size_t bytes_ = 0;
   std::vector<std::size_t> inputs_, outputs_;  // offsets
+  std::vector<Floats> floats_;                 // among the inputs
   std::size_t workspace_ = 0;
 };
 

@@ -163,16 +163,20 @@ TEST_CASE("only what cuDNN does not support is passed over without a word") {
 }
 
 TEST_CASE("what cuDNN does not describe ends no convolution, unless nothing is left") {
-  const std::string first = first_choice();
-  NewConvolution other;
-  recording::fail_next("cudnnBackendGetAttribute of an engine", CUDNN_STATUS_NOT_SUPPORTED);
-  other.run();
-  CHECK(recording::faults_pending() == 0);
-  CHECK(other.algorithm != first);
-  NewConvolution none;
-  for (int i = 0; i < 1000; ++i) recording::fail_next("cudnnBackendGetAttribute of an engine", CUDNN_STATUS_BAD_PARAM);
-  CHECK_THROWS_WITH_AS(none.run(), doctest::Contains("cudnnBackendGetAttribute failed: CUDNN_STATUS_BAD_PARAM"),
-                       DeviceError);
+  const std::string first = first_choice(), attribute = "cudnnBackendGetAttribute of an engine";
+  {
+    NewConvolution other;
+    recording::fail_next(attribute, CUDNN_STATUS_NOT_SUPPORTED);
+    other.run();
+    CHECK(recording::faults_pending() == 0);
+    CHECK(other.algorithm != first);
+  }
+  {
+    NewConvolution none;
+    for (int i = 0; i < 1000; ++i) recording::fail_next(attribute, CUDNN_STATUS_BAD_PARAM);
+    CHECK_THROWS_WITH_AS(none.run(), doctest::Contains("cudnnBackendGetAttribute failed: CUDNN_STATUS_BAD_PARAM"),
+                         DeviceError);
+  }
   NewConvolution without;
   for (int i = 0; i < 2; ++i) recording::fail_next("finalize heuristics", CUDNN_STATUS_INTERNAL_ERROR);
   CHECK_THROWS_WITH_AS(without.run(), doctest::Contains("[conv2d] none of cuDNN's plans works"), DeviceError);

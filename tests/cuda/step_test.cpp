@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <map>
 #include <optional>
@@ -195,6 +196,37 @@ TEST_CASE("one thread captures while others allocate and run") {
   // A session that ends may break a capture of another, which is then made again.
   CHECK(recording::mistakes().empty());
   CHECK(recording::alive() == recording::Alive{});
+}
+
+TEST_CASE("plans are compared by what their replays take, not by single launches and captures") {
+  recording::reset();
+  Session session({.device = "cuda"});
+  // A replay takes a millisecond, and so does every launch outside of one: serial plans have as many of these.
+  std::size_t seen = 0;
+  std::chrono::steady_clock::time_point now;
+  session.set_clock([&] {
+    const std::vector<Call> calls = recording::calls();
+    for (; seen < calls.size(); ++seen) {
+      const bool launches = calls[seen].kind == Call::Kind::launch && calls[seen].graph == 0;
+      if (launches || calls[seen].kind == Call::Kind::graph_launch) now += std::chrono::milliseconds(1);
+    }
+    return now;
+  });
+  int steps = 0;
+  do {
+    Step step = session.step();
+    for (int chain = 0; chain < 2; ++chain) {
+      Tensor y = Array(DType::f32, {64, 256});
+      for (int i = 0; i < 5; ++i) y = linear(y, Array(DType::f32, {256, 256}));
+    }
+    step.run();
+    REQUIRE(++steps < 300);
+  } while (session.choosing());
+  const std::string report = session.choice_report();
+  CAPTURE(report);
+  CHECK(report.starts_with("serial: 1.00 ms; "));
+  CHECK(report.find("1.000 (1.000 to 1.000)") != std::string::npos);
+  CHECK(report.ends_with("kept serial, as no other saves enough"));
 }
 
 TEST_CASE("a session begins while another thread captures") {

@@ -2,9 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/functions.h"
 #include "ops/conv2d.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
 #include "ops/optimizer.h"
+#include "runtime/profile/scratch.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -58,6 +63,50 @@ TEST_CASE("each implementation of a node is timed once, and nodes with a single 
   kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, single);
   timer.time(graph, kernels, single, false);
   CHECK(single.of(0, 0).duration == 1e9);
+}
+
+TEST_CASE("kernels are timed on random numbers, and on zeros where these stand for something") {
+  struct Looks final : Kernel {
+    void bind(std::span<void* const> inputs, std::span<void* const>, void*) override {
+      given.assign(inputs.begin(), inputs.end());
+    }
+    void launch(const LaunchContext&) override {}
+    std::vector<void*> given;
+  } kernel;
+  constexpr std::int64_t kRows = 1 << 17;  // more than the tile that repeats
+  StepGraph graph;
+  const ValueId wide = graph.add_input({DType::f32, {kRows, 3}}), labels = graph.add_input({DType::i32, {kRows}});
+  graph.add_node(std::make_shared<ops::CrossEntropy>(0.0), {wide, labels});
+  const auto backend = make_backend({}, 1);
+  Buffer memory;
+  const Scratch scratch(graph, 0, kernel);
+  clear_scratch(*backend, memory, scratch.bytes());
+  scratch.bind(kernel, *backend, memory.data());
+  double sum = 0, squares = 0;
+  for (const float value : std::span(static_cast<const float*>(kernel.given[0]), 3 * kRows)) {
+    CHECK_UNARY(std::abs(value) >= 0.5 && std::abs(value) < 1);
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  CHECK(std::abs(sum) < 0.01 * 3 * kRows);  // its deviation is 0.0012
+  CHECK(squares == doctest::Approx(7.0 / 12 * 3 * kRows).epsilon(0.01));
+  for (const std::int32_t label : std::span(static_cast<const std::int32_t*>(kernel.given[1]), kRows))
+    CHECK(label == 0);
+  const auto given = [&](DType dtype) {
+    StepGraph other;
+    other.add_node(std::make_shared<ops::Sum>(), {other.add_input({dtype, {8}})});
+    Scratch(other, 0, kernel).bind(kernel, *backend, memory.data());
+    return kernel.given[0];
+  };
+  for (const double value : std::span(static_cast<const double*>(given(DType::f64)), 8)) {
+    CHECK_UNARY(std::abs(value) >= 0.5 && std::abs(value) < 1);
+  }
+  for (const std::uint16_t bits : std::span(static_cast<const std::uint16_t*>(given(DType::f16)), 8)) {
+    CHECK((bits & 0x7C00) == 0x3800);  // the exponent of 1/2
+  }
+  for (const std::uint16_t bits : std::span(static_cast<const std::uint16_t*>(given(DType::bf16)), 8)) {
+    CHECK((bits & 0x7F80) == 0x3F00);
+  }
 }
 
 TEST_CASE("a session gives the same results with and without timing kernels") {

@@ -61,6 +61,7 @@ DataReport inspect_data(const TrainConfig& config, int threads) {
   DataReport report;
   report.name = config.name;
   report.paints = !config.data.background.empty();
+  static_cast<void>(datasets.get(config, Split::train));  // checks data.root
   std::vector<Split> splits{Split::train, Split::val};
   const DataConfig& data = config.data;
   const bool has_folders = data.name == "image_folder" || data.name == "image_masks";

@@ -54,7 +54,7 @@ def check(program):
     assert [(int(row["step"]), row["event"]) for row in rows] == [(r["step"], r["event"]) for r in records]
     assert len(records) == 900, len(records)  # 100 epochs of 8 steps
     for tag, key in TAGS.items():
-        wanted = [(r["step"], r[key]) for r in records if key in r and (tag.startswith("test") or r["event"] == "step")]
+        wanted = [(r["step"], r[key]) for r in records if key in r and (tag.startswith("val") or r["event"] == "step")]
         found = [(event.step, event.value) for event in events.Scalars(tag)]
         assert [step for step, _ in found] == [step for step, _ in wanted], (tag, found, wanted)
         for (step, value), (_, expected) in zip(found, wanted):

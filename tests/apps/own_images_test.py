@@ -215,6 +215,7 @@ train: {epochs: 2, batch_size: 8}
         report = json.loads(self.braid("data", config, "--json").stdout)
         self.assertEqual(report["training"]["images"] + report["validation"]["images"], 20)
         self.assertEqual(report["test"]["images"], 6)
+        self.assertRegex(self.braid("data", config).stdout, r"\nclass +training +validation +test\n(.*\n)*all +\d+ +\d+ +6\n")
         self.assertEqual(self.braid("train", config, "-q").returncode, 0)
         evaluation = self.braid("eval", "runs/own-1", "--split", "test", "--json")
         self.assertEqual((json.loads(evaluation.stdout)["images"], evaluation.stderr), (6, ""))

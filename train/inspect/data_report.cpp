@@ -54,6 +54,11 @@ std::string part_text(const DataReport::Part& part, bool paints) {
   return text;
 }
 
+bool has_test_images(const DataConfig& data) {
+  if (data.test_share > 0 || !data.test_file.empty()) return true;
+  return (data.name == "image_folder" || data.name == "image_masks") && has_test_folder(data.root);
+}
+
 }  // namespace
 
 DataReport inspect_data(const TrainConfig& config, int threads) {
@@ -61,14 +66,7 @@ DataReport inspect_data(const TrainConfig& config, int threads) {
   DataReport report;
   report.name = config.name;
   report.paints = !config.data.background.empty();
-  static_cast<void>(datasets.get(config, Split::train));  // checks data.root
-  std::vector<Split> splits{Split::train, Split::val};
-  const DataConfig& data = config.data;
-  const bool has_folders = data.name == "image_folder" || data.name == "image_masks";
-  if (data.test_share > 0 || !data.test_file.empty() || (has_folders && has_test_folder(data.root))) {
-    splits.push_back(Split::test);
-  }
-  for (const Split split : splits) {
+  const auto add = [&](Split split) {
     const auto dataset = datasets.get(config, split);
     report.dataset = dataset->name();
     report.image_shape = dataset->image_shape();
@@ -76,7 +74,10 @@ DataReport inspect_data(const TrainConfig& config, int threads) {
     report.parts.push_back({std::string(to_string(split)), dataset->size(),
                             scan_dataset(*dataset, loader_options(config, Split::val).transform, threads,
                                          std::numeric_limits<std::int64_t>::max())});
-  }
+  };
+  add(Split::train);
+  add(Split::val);
+  if (has_test_images(config.data)) add(Split::test);
   return report;
 }
 
@@ -89,8 +90,9 @@ std::string to_text(const DataReport& report) {
   }
   auto& total = cells.emplace_back(std::vector<std::string>{"all"});
   for (const auto& part : report.parts) total.push_back(std::to_string(part.images));
-  std::string text = message(report.dataset, ", ", plural(report.classes.size(), "class", "es"), ", batches of images ",
-                             report.image_shape, "\n\n", text_table(cells, "lrr"));
+  std::string text =
+      message(report.dataset, ", ", plural(report.classes.size(), "class", "es"), ", batches of images ",
+              report.image_shape, "\n\n", text_table(cells, "l" + std::string(report.parts.size(), 'r')));
   for (const auto& part : report.parts) text += part_text(part, report.paints);
   return text;
 }

@@ -16,9 +16,8 @@ struct ScheduleOptions {
   /// cosine    from lr down to min_lr along half a cosine (Loshchilov and Hutter, 2017)
   /// one_cycle up from lr / div_factor to lr, then down to lr / div_factor / final_div_factor, each along half a
   ///           cosine (Smith and Topin, 2018; the same values as torch.optim.lr_scheduler.OneCycleLR)
-  /// plateau   lr · gamma^(times that more than `patience` validations in a row were not the best so far), at least
-  /// min_lr (as
-  ///           torch.optim.lr_scheduler.ReduceLROnPlateau with threshold 0)
+  /// plateau   lr · gamma^(times that more than `patience` validations in a row were not the best so far),
+  ///           at least min_lr (as torch.optim.lr_scheduler.ReduceLROnPlateau with threshold 0)
   std::string name = "constant";
   double warmup_epochs = 0;
   std::vector<double> milestones = {};  ///< ascending epochs; the step schedule uses either these

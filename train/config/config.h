@@ -126,7 +126,7 @@ struct CheckpointConfig {
          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"save_total_limit", "checkpoint_hist", "max_to_keep"}},
          "newest checkpoints to keep");
     keys("keep_best", keep_best, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"save_top_k"}},
-         "checkpoints of the best validations, by `eval.metric`, to keep beside them");
+         "how many checkpoints with the best validation results to keep as well, by `eval.metric`");
   }
 };
 
@@ -210,7 +210,7 @@ struct TrainConfig {
         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"check_val_every_n_epoch", "val_interval", "test_interval"}},
         "epochs between validations; the last epoch is always followed by one");
     eval("metric", metric, {.words = {"accuracy", "loss"}, .synonyms = {"eval_metric", "monitor"}},
-         "which validation is the best: that of the highest accuracy or of the lowest loss");
+         "how validations are ranked: by the highest accuracy or by the lowest loss");
     optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
     schedule.declare(keys.section("schedule", "how the learning rate changes",
                                   {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));

@@ -121,9 +121,8 @@ std::vector<std::string> dataset_names() {
 std::string_view dataset_description(std::string_view name) { return find_dataset(name).description; }
 
 std::shared_ptr<const ImageDataset> DatasetPool::get(const TrainConfig& config, Split split) {
-  BRAID_CHECK(split != Split::test || config.data.has_files() || config.data.is_synthetic(), ConfigError,
-              "[data] expected a data set with a test set of its own: ", config.data.name,
-              " has none, because training is validated with its test images (--split val)");
+  BRAID_CHECK(split != Split::test || config.data.has_files() || config.data.is_synthetic(), ConfigError, "[data] ",
+              config.data.name, " has no separate test set: training validates with its test images (--split val)");
   std::shared_ptr<const ImageDataset>& dataset = datasets_[key_of(config, split)];
   if (dataset == nullptr) {
     check_paths(config.data);

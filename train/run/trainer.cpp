@@ -503,8 +503,10 @@ Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& 
   const SafeTensors file(checkpoint);
   check_classes(file, *dataset);
   load_trained(file, session, tensors);
-  const std::string other_images = held_out_otherwise(file, config.data, *datasets.get(config, Split::val));
-  if (warn && !other_images.empty()) warn(other_images);
+  if (warn) {
+    const std::string problem = held_out_otherwise(file, config.data, *datasets.get(config, Split::val));
+    if (!problem.empty()) warn(problem);
+  }
   check_finite(session, tensors, checkpoint);
   Loader loader(dataset, loader_options(config, split));
   Inference inference(*model);

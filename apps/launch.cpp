@@ -1,6 +1,8 @@
 // A supervisor of mpirun: starts the ranks of a training, tells them when to stop, and starts them again from the
 // newest checkpoint if one of them dies.
 
+#include "core/launch.h"
+
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,11 +12,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -54,16 +54,10 @@ bool has_ranks(pid_t mpirun) {
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "stat");
-    std::string text;
-    std::getline(file, text);
-    const std::size_t after_name = text.rfind(')');  // a name may contain anything
-    if (after_name == std::string::npos) continue;   // it has ended
-    char state = 0;
-    pid_t its = 0;
-    std::istringstream(text.substr(after_name + 1)) >> state >> its;
+    const auto process = process_stat(static_cast<pid_t>(std::stol(name)));
+    if (!process || process->parent != mpirun || process->state == 'Z') continue;
     std::error_code gone;
-    if (its == mpirun && state != 'Z' && fs::read_symlink(entry.path() / "exe", gone) == program) return true;
+    if (fs::read_symlink(entry.path() / "exe", gone) == program) return true;
   }
   return false;
 }

@@ -95,18 +95,10 @@ std::optional<Variable> tasks_of_node() {
 
 /// The mpirun, or its helper on another host, that this process descends from: "mpirun started this process", or "".
 std::string launcher_above() {
-  for (pid_t process = getppid(); process > 1;) {
-    std::ifstream file(message("/proc/", process, "/stat"));
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name = text.find('('), after = text.rfind(')');
-    if (after == std::string::npos) return "";
-    const std::string program = text.substr(name + 1, after - name - 1);
+  for (auto process = process_stat(getppid()); process; process = process_stat(process->parent)) {
     for (const char* launcher : {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"}) {
-      if (program == launcher) return program + " started this process";
+      if (process->program == launcher) return process->program + " started this process";
     }
-    char state = 0;
-    if (!(std::istringstream(text.substr(after + 1)) >> state >> process)) return "";
   }
   return "";
 }
@@ -123,6 +115,17 @@ Launch from_slurm() {
 }
 
 }  // namespace
+
+std::optional<ProcessStat> process_stat(pid_t process) {
+  std::ifstream file(message("/proc/", process, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t begin = text.find('('), end = text.rfind(')');  // the name in between may contain anything
+  if (end == std::string::npos) return std::nullopt;
+  ProcessStat stat{.program = text.substr(begin + 1, end - begin - 1)};
+  std::istringstream(text.substr(end + 1)) >> stat.state >> stat.parent;
+  return stat;
+}
 
 Launch launch_from_environment() {
   if (is_set("OMPI_COMM_WORLD_RANK") || is_set("OMPI_COMM_WORLD_SIZE")) {

@@ -1,6 +1,9 @@
 #pragma once
 // Who started this process, and as which of how many ranks.
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 
 namespace braid {
@@ -17,5 +20,14 @@ struct Launch {
 /// Reads the environment that mpirun (Open MPI, MPICH), srun or torchrun leaves to its processes; without one, a lone
 /// rank. Throws Error, with the variable and its text, if it is malformed or contradicts another.
 Launch launch_from_environment();
+
+/// A process of this host, as /proc shows it.
+struct ProcessStat {
+  std::string program;  ///< at most 15 characters of its name
+  char state = 0;       ///< 'Z': it has ended
+  pid_t parent = 0;
+};
+/// Empty if there is no such process, or no /proc.
+std::optional<ProcessStat> process_stat(pid_t process);
 
 }  // namespace braid

@@ -74,7 +74,8 @@ class Executable {
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
   /// Whether it has run often enough since it was bound to make a capture worthwhile. One that fails is tried again in
   /// the next runs, as another thread may have broken it.
-  bool wants_capture() const { return replay_ == nullptr && runs_ >= kRunsBeforeCapture && runs_ <= kLastCapture; }
+  bool wants_capture() const { return may_be_captured() && runs_ >= kRunsBeforeCapture; }
+  /// In this run or a later one.
   bool may_be_captured() const { return replay_ == nullptr && runs_ <= kLastCapture; }
   bool is_last_capture() const { return runs_ == kLastCapture; }
   /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws

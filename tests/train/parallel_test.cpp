@@ -373,6 +373,16 @@ TEST_CASE("ranks with different texts meet an error with the first line that dif
   CHECK(error_of("", "   ") == differ("", ""));
 }
 
+TEST_CASE("every rank gets the texts of all, in the order of the ranks") {
+  const auto ranks = std::make_shared<LocalRanks>(3);
+  const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
+    const std::string text(static_cast<std::size_t>(own.rank()), 'x');
+    CHECK(of_all_ranks({.communicator = {ranks, &own}}, text) == std::vector<std::string>{"", "x", "xx"});
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+  CHECK(of_all_ranks({}, "alone") == std::vector<std::string>{"alone"});
+}
+
 TEST_CASE("options that ranks cannot share are errors that say what was expected") {
   const auto ranks = std::make_shared<LocalRanks>(2);
   const auto error = [&](ParallelOptions options) {

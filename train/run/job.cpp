@@ -192,6 +192,7 @@ void Job::note_bad_images(Progress& progress) {
               too_many_bad("image", train_set_->name(), config_.data.max_bad, reasons));
   if (reasons.size() == bad_images_) return;
   bad_images_ = reasons.size();
+  if (rank(session_.parallel()) > 0) return;  // all ranks would say the same
   progress.warn(message(plural(reasons.size(), "image"), " of ", train_set_->name(),
                         " cannot be read, and others take ", reasons.size() == 1 ? "its" : "their",
                         " place in training; the first: ", reasons[0]));

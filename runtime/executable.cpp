@@ -72,6 +72,29 @@ NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler:
   return kernels;
 }
 
+void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs) {
+  scheduler::Costs kept;
+  std::vector<scheduler::Cost> fastest;
+  for (NodeId id = 0; id < costs.node_count(); ++id) {
+    auto& list = kernels[static_cast<std::size_t>(id)];
+    std::vector<std::unique_ptr<Kernel>> kernels_kept;
+    fastest.clear();
+    for (std::size_t i = 0; const scheduler::Cost& cost : costs.of(id)) {
+      if (fastest.empty() || cost.width != fastest.back().width) {
+        fastest.push_back(cost);
+        if (!list.empty()) kernels_kept.push_back(std::move(list[i]));
+      } else if (cost.duration < fastest.back().duration) {
+        fastest.back() = cost;
+        if (!list.empty()) kernels_kept.back() = std::move(list[i]);
+      }
+      ++i;
+    }
+    kept.add(fastest);
+    list = std::move(kernels_kept);
+  }
+  costs = std::move(kept);
+}
+
 NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs) {
   NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
@@ -80,16 +103,17 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
     if (!recomputed.is_repeated(id)) {
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
-      // Costs are those of the recorded node: all implementations of each width, in this order.
+      // Costs are those of the recorded node: by ascending width.
+      Implementations of_width;
       std::optional<int> width;
       for (const scheduler::Cost& cost : costs.of(id)) {
-        if (std::exchange(width, cost.width) == cost.width) continue;
-        for (Implementation& implementation : implementations(recomputed.graph, id, target, cost.width)) {
-          list.push_back(std::move(implementation.kernel));
-        }
+        if (std::exchange(width, cost.width) != cost.width)
+          of_width = implementations(recomputed.graph, id, target, cost.width);
+        const auto same = std::ranges::find(of_width, cost.algorithm, &Implementation::name);
+        BRAID_CHECK(same != of_width.end(), PlanError, "[executable] node ", id, " has a cost but no kernel for '",
+                    cost.algorithm, '\'');
+        list.push_back(std::move(same->kernel));
       }
-      BRAID_CHECK(list.size() == costs.of(id).size(), PlanError, "[executable] node ", id, " has ", list.size(),
-                  " kernels and ", costs.of(id).size(), " costs");
     }
   }
   return kernels;

@@ -36,6 +36,10 @@ struct KernelTarget {
 /// implementation per kernel, with its workspace, ordered by width and then by the device's ranking.
 NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs);
 
+/// Keeps, of the implementations of one width of a node, the fastest: another one may round differently, and which of
+/// them suits a plan depends on its streams.
+void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
+
 /// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the repeated nodes. `costs`
 /// belong to the graph with recomputation.
 NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,

@@ -125,6 +125,7 @@ PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSettin
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
+  if (options_.deterministic && limit == 0) keep_fastest(kernels, costs);
   scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, setting.streams,
                                                        profile_.has_value() ? &*profile_ : nullptr, target.tf32);
   scheduler::LimitedStep step =

@@ -61,6 +61,24 @@ std::size_t check_session(Session& session, const std::vector<int>& streams, Rec
   return waits;
 }
 
+TEST_CASE("a deterministic session runs a convolution by the same algorithm on any number of streams") {
+  const auto algorithms = [](int streams, bool deterministic) {
+    recording::reset();
+    Session session({.device = "cuda", .streams = streams, .tf32 = false, .deterministic = deterministic});
+    const auto net = models::make_model("pathnet_conv", session, {.classes = 10, .image_shape = {32, 32, 3}});
+    Step step = session.step();
+    backward(cross_entropy((*net)(Tensor(random_array({8, 32, 32, 3}, 1))), Array(DType::i32, {8})));
+    step.run();
+    std::vector<std::string> list;
+    for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+      if (step.graph().node(node).op->name().starts_with("conv2d")) list.push_back(step.chosen(node).algorithm);
+    }
+    return list;
+  };
+  CHECK(algorithms(1, true) == algorithms(4, true));
+  CHECK(algorithms(1, false) != algorithms(4, false));  // concurrency favours others
+}
+
 TEST_CASE("launches, records and waits are the plan's, launched singly and captured") {
   std::size_t waits = 0;
   for (const int streams : {1, 2, 4}) {

@@ -115,8 +115,10 @@ class Runner {
     };
     const Array once = result(0xff, [&] { streams_->launch(program); });
     const double rounding = of.tf32 ? 0x1p-11 : unit_roundoff(of.dtype), sum = of.tf32 ? 0x1p-11 : 0x1p-24;
-    const double tolerance =
-        (2 * rounding + (2 + 8 * std::sqrt(static_cast<double>(of.terms))) * sum) * std::max(1.0, largest(of.exact));
+    // Some of cuDNN's gradients of filters in 16 bits round the sums of up to about a hundred parts.
+    const double roundings = of.op->name() == "conv2d_backward_filter" && of.dtype != DType::f32 ? 10 : 2;
+    const double tolerance = (roundings * rounding + (2 + 8 * std::sqrt(static_cast<double>(of.terms))) * sum) *
+                             std::max(1.0, largest(of.exact));
     CHECK(largest_difference(once, of.exact) <= tolerance);
     CHECK(same_bytes(once, result(0x00, [&] { streams_->launch(program); })));
     const auto replay = streams_->capture(program);

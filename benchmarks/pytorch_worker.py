@@ -143,8 +143,12 @@ class Training:
             self.capture()
 
     def persistent_bytes(self):
-        """Weights, their momentum, and the running statistics of batch norm: Braid's persistent tensors."""
-        return (sum(2 * weight.nbytes for weight in self.model.parameters()) +
+        """Weights, their momentum, and the running statistics of batch norm: Braid's persistent tensors. In bf16 these are
+        also the weights that it keeps rounded, where autocast rounds them in every step."""
+        from torch import nn
+        layers = [module for module in self.model.modules() if isinstance(module, (nn.Conv2d, nn.Linear))] if self.bf16 else []
+        return (sum(2 * weight.numel() for layer in layers for weight in layer.parameters()) +
+                sum(2 * weight.nbytes for weight in self.model.parameters()) +
                 sum(buffer.nbytes for buffer in self.model.buffers() if buffer.is_floating_point()))
 
     def loss(self, images, labels):

@@ -3,6 +3,7 @@
 // the same for all of them.
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -100,8 +101,9 @@ class StreamGroup {
   /// Runs a program once and returns when each launch ran on the device. Nothing else may be running.
   virtual RunTimes measure(const Program& program) = 0;
   /// Runs a bound kernel alone, several times, and returns how long it takes: the fastest of some measured runs, or
-  /// what the device has that is more exact. Nothing else may be running.
-  virtual KernelTiming time(Kernel& kernel);
+  /// what the device has that is more exact. One that takes more than `enough` microseconds is measured once, by the
+  /// clock of measure(). Nothing else may be running.
+  virtual KernelTiming time(Kernel& kernel, double enough = std::numeric_limits<double>::infinity());
   /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last
   /// call; after a fault the remaining kernels of that program are skipped.
   virtual void synchronize() = 0;

@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "core/align.h"
 #include "core/cuda/check.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -13,13 +14,13 @@ namespace {
 /// Functions of the driver are looked up, so that Braid starts where no driver is installed.
 template <class Function>
 Function* driver_function(const char* name) {
-  constexpr unsigned kCuda12_4 = 12040;
+  constexpr unsigned kCuda12_5 = 12050;
   void* address = nullptr;
   cudaDriverEntryPointQueryResult result{};
-  const cudaError_t status = cudaGetDriverEntryPointByVersion(name, &address, kCuda12_4, cudaEnableDefault, &result);
+  const cudaError_t status = cudaGetDriverEntryPointByVersion(name, &address, kCuda12_5, cudaEnableDefault, &result);
   cudaGetLastError();
   BRAID_CHECK(status == cudaSuccess && result == cudaDriverEntryPointSuccess, DeviceError, "[cuda] the driver has no ",
-              name, ": a partition of the SMs needs green contexts, that is, a driver for CUDA 12.4 or newer");
+              name, ": a partition of the SMs needs green contexts, that is, a driver for CUDA 12.5 or newer");
   return reinterpret_cast<Function*>(address);
 }
 
@@ -42,15 +43,18 @@ std::deque<CUdevResource> split(const CUdevResource& all) {
   return parts;
 }
 
-/// Moves at least `requested` SMs out of those left. The last ones complete a request that they suffice for, but are
-/// not given out alone while there are others: the driver guarantees less of them than of a group.
+/// Moves at least `requested` SMs out of those left. The last ones complete a request that they suffice for, if no
+/// fewer SMs in groups would, but are not given out alone while there are others: the driver guarantees less of them
+/// than of a group.
 std::vector<CUdevResource> take(std::deque<CUdevResource>& left, int requested, unsigned all) {
   std::vector<CUdevResource> part;
   int taken = 0;
   while (taken < requested) {
     BRAID_CHECK(!left.empty(), DeviceError, "[cuda] a stream requests ", plural(requested, "SM"), ", but ", taken,
                 " of ", all, " are left; they are given out in groups");
-    const bool from_back = !part.empty() && static_cast<int>(left.back().sm.smCount) >= requested - taken;
+    const int needed = requested - taken, rest = static_cast<int>(left.back().sm.smCount);
+    const int in_groups = align_up(needed, static_cast<int>(left.front().sm.smCount));
+    const bool from_back = !part.empty() && needed <= rest && rest <= in_groups;
     part.push_back(from_back ? left.back() : left.front());
     from_back ? left.pop_back() : left.pop_front();
     taken += static_cast<int>(part.back().sm.smCount);

@@ -1,6 +1,6 @@
 #pragma once
 // Green contexts: disjoint groups of SMs, so that the streams of one group never slow down those of another. Drivers
-// have them since CUDA 12.4.
+// have had all calls for them since CUDA 12.5.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -31,7 +31,7 @@ class CudaStreamGroup final : public StreamGroup {
   RunTimes measure(const Program& program) override;
   /// Replays a graph of many launches twice and times the second replay by events. The host enqueues it while the first
   /// one runs, so the time includes no work of the host.
-  KernelTiming time(Kernel& kernel) override;
+  KernelTiming time(Kernel& kernel, double enough) override;
   void synchronize() override;
   /// The observer sees kernels being enqueued, not running; a replay shows it nothing.
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }

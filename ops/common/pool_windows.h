@@ -17,12 +17,12 @@ struct Range {
 };
 
 /// Pooling along one axis.
-template <class Index>
+template <class Index, class Stride = Index>
 struct WindowAxis {
   Index input;
   Index output;
   Index window;
-  Index stride;
+  Stride stride;
   Index padding;
 
   /// Where the window of an output begins; negative inside the padding.
@@ -66,9 +66,12 @@ struct Geometry {
   Axis h, w;
 };
 
-template <class Index = std::int64_t>
-Geometry<WindowAxis<Index>> windows(const PoolOptions& o, const Shape& x, const Shape& y) {
-  const auto axis = [](auto... extents) { return WindowAxis<Index>{static_cast<Index>(extents)...}; };
+template <class Index = std::int64_t, class Stride = Index>
+Geometry<WindowAxis<Index, Stride>> windows(const PoolOptions& o, const Shape& x, const Shape& y) {
+  const auto axis = [](auto input, auto output, auto window, auto stride, auto padding) {
+    return WindowAxis<Index, Stride>{static_cast<Index>(input), static_cast<Index>(output), static_cast<Index>(window),
+                                     Stride(static_cast<Index>(stride)), static_cast<Index>(padding)};
+  };
   return {x[0], x[3], axis(x[1], y[1], o.window.h, o.stride.h, o.padding.h),
           axis(x[2], y[2], o.window.w, o.stride.w, o.padding.w)};
 }

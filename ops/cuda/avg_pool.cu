@@ -16,7 +16,7 @@ struct InsideSize {
 /// Either with or without the padding.
 struct WindowSize {
   bool padded;
-  __device__ int operator()(const PoolShape<WindowAxis<int>>& pool, int p, int q) const {
+  __device__ int operator()(const PoolShape<WindowAxis<int, Divisor>>& pool, int p, int q) const {
     return padded ? pool.h.padded_size(p) * pool.w.padded_size(q) : InsideSize{}(pool, p, q);
   }
 };
@@ -25,29 +25,28 @@ struct WindowSize {
 /// its size.
 template <bool kBackward, int kWidth, class T, class Axis, class Size>
 __global__ void __launch_bounds__(kThreads, 4)
-    average_kernel(const __grid_constant__ PoolShape<Axis> pool, Size window_size, const T* from, T* to) {
+    average_kernel(const __grid_constant__ PoolShape<Axis> pool, const __grid_constant__ PixelGrid grid,
+                   Size window_size, const T* from, T* to) {
   if constexpr (!kBackward) {
-    for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels,
-                           [&](int image, int p, int q, int channel) {
-                             const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
-                             Lanes<Compute<T>, kWidth> mean = {};
-                             for_rectangle(pool.h.inside(p), pool.w.inside(q), [&](int row, int column) {
-                               const auto lanes = load<kWidth>(from + pool.input(image, row, column, channel));
-                               for_lanes<kWidth>([&](int i) { mean[i] += weight * lanes[i]; });
-                             });
-                             store<kWidth>(to + pool.output(image, p, q, channel), mean);
-                           });
+    for_each_pixel<kWidth>(grid, [&](int image, int p, int q, int channel) {
+      const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
+      Lanes<Compute<T>, kWidth> mean = {};
+      for_rectangle(pool.h.inside(p), pool.w.inside(q), [&](int row, int column) {
+        const auto lanes = load<kWidth>(from + pool.input(image, row, column, channel));
+        for_lanes<kWidth>([&](int i) { mean[i] += weight * lanes[i]; });
+      });
+      store<kWidth>(to + pool.output(image, p, q, channel), mean);
+    });
   } else {
-    for_each_pixel<kWidth>(pool.images, pool.h.input, pool.w.input, pool.channels,
-                           [&](int image, int row, int column, int channel) {
-                             Lanes<Compute<T>, kWidth> sum = {};
-                             for_rectangle(pool.h.outputs_over(row), pool.w.outputs_over(column), [&](int p, int q) {
-                               const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
-                               const auto lanes = load<kWidth>(from + pool.output(image, p, q, channel));
-                               for_lanes<kWidth>([&](int i) { sum[i] += weight * lanes[i]; });
-                             });
-                             store<kWidth>(to + pool.input(image, row, column, channel), sum);
-                           });
+    for_each_pixel<kWidth>(grid, [&](int image, int row, int column, int channel) {
+      Lanes<Compute<T>, kWidth> sum = {};
+      for_rectangle(pool.h.outputs_over(row), pool.w.outputs_over(column), [&](int p, int q) {
+        const auto weight = 1 / static_cast<Compute<T>>(window_size(pool, p, q));
+        const auto lanes = load<kWidth>(from + pool.output(image, p, q, channel));
+        for_lanes<kWidth>([&](int i) { sum[i] += weight * lanes[i]; });
+      });
+      store<kWidth>(to + pool.input(image, row, column, channel), sum);
+    });
   }
 }
 
@@ -65,7 +64,8 @@ std::unique_ptr<Kernel> average(const KernelSpec& spec, const Geometry<Axis>& g,
         const std::int64_t size = pool.images * pixels * g.channels;
         with_width<kWidth>(vectors, [&]<int kLanes>() {
           launch(stream, stride_shape(size, kLanes, units), average_kernel<kBackward, kLanes, T, Axis, Size>, pool,
-                 window_size, from + (kBackward ? output : input), to + (kBackward ? input : output));
+                 kBackward ? pool.inputs(kLanes) : pool.outputs(kLanes), window_size,
+                 from + (kBackward ? output : input), to + (kBackward ? input : output));
         });
       });
     });
@@ -106,9 +106,10 @@ __global__ void __launch_bounds__(kThreads)
 
 template <int kWidth, class T>
 __global__ void __launch_bounds__(kThreads)
-    global_average_backward_kernel(int images, int pixels, int channels, const T* dy, T* dx) {
+    global_average_backward_kernel(const __grid_constant__ PixelGrid grid, int pixels, int channels, const T* dy,
+                                   T* dx) {
   const auto scale = 1 / static_cast<Compute<T>>(pixels);
-  for_each_pixel<kWidth>(images, 1, pixels, channels, [&](int image, int, int pixel, int channel) {
+  for_each_pixel<kWidth>(grid, [&](int image, int, int pixel, int channel) {
     auto lanes = load<kWidth>(dy + (image * channels + channel));
     for_lanes<kWidth>([&](int i) { lanes[i] *= scale; });
     store<kWidth>(dx + ((image * pixels + pixel) * channels + channel), lanes);
@@ -119,13 +120,13 @@ __global__ void __launch_bounds__(kThreads)
 
 Implementations make_avg_pool2d(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2d>();
-  return average<false>(spec, windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape),
+  return average<false>(spec, windows<int, Divisor>(options, spec.inputs[0].shape, spec.outputs[0].shape),
                         WindowSize{options.count_include_pad});
 }
 
 Implementations make_avg_pool2d_backward(const KernelSpec& spec) {
   const PoolOptions& options = spec.attributes<ops::AvgPool2dBackward>().options;
-  return average<true>(spec, windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape),
+  return average<true>(spec, windows<int, Divisor>(options, spec.outputs[0].shape, spec.inputs[0].shape),
                        WindowSize{options.count_include_pad});
 }
 
@@ -150,7 +151,7 @@ Implementations make_global_avg_pool(const KernelSpec& spec) {
       const T* x = at<const T>(inputs, 0);
       T* y = at<T>(outputs, 0);
       with_width<kWidth>(channels % kWidth == 0 && is_aligned<kWidth>(x, y), [&]<int kLanes>() {
-        ChannelTiles tiles(pixels, channels, kLanes, 32, 1, 1);
+        ChannelTiles tiles(pixels, channels, kLanes, kSumsAcross<kLanes>, 1, 1);
         tiles.row_blocks = static_cast<unsigned>(images);
         launch(stream, tiles.launch_shape(), global_average_kernel<kLanes, T>, tiles, x, y);
       });
@@ -170,9 +171,12 @@ Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
       for_row_groups(
           "global_avg_pool_backward", images, pixels * channels, [&](std::int64_t first, std::int64_t count) {
             with_width<kWidth>(vectors, [&]<int kLanes>() {
-              launch(stream, stride_shape(count * pixels * channels, kLanes, units),
-                     global_average_backward_kernel<kLanes, T>, static_cast<int>(count), static_cast<int>(pixels),
-                     static_cast<int>(channels), dy + first * channels, dx + first * pixels * channels);
+              launch(
+                  stream, stride_shape(count * pixels * channels, kLanes, units),
+                  global_average_backward_kernel<kLanes, T>,
+                  PixelGrid(static_cast<int>(count), 1, static_cast<int>(pixels), static_cast<int>(channels) / kLanes),
+                  static_cast<int>(pixels), static_cast<int>(channels), dy + first * channels,
+                  dx + first * pixels * channels);
             });
           });
     });

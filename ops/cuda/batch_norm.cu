@@ -15,9 +15,9 @@ namespace braid::cuda {
 
 namespace {
 
-/// Blocks that an SM holds at once, at least. Those of a pass over the elements together have enough reads in flight to
-/// use all of the memory's bandwidth. Caps registers at 64, and at 80 in a kernel that holds sums as well.
-constexpr int kBlocksAtOnce = 4, kFusedBlocksAtOnce = 3;
+/// Blocks of a pass over the elements that an SM holds at once, at least: together they have enough reads in flight to
+/// use all of the memory's bandwidth. Caps registers at 64.
+constexpr int kBlocksAtOnce = 4;
 
 /// Calls f.operator()<activation>().
 template <class F>
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 /// Sums, statistics and the pass over the elements at once, for tiles that have all rows of their channels.
 template <int kWidth, class C, class Terms, class Finish, class Pass>
-__global__ void __launch_bounds__(kThreads, kFusedBlocksAtOnce)
+__global__ void __launch_bounds__(kThreads, kSumBlocksAtOnce)
     fused_kernel(const __grid_constant__ ChannelTiles tiles, const __grid_constant__ Terms terms,
                  const __grid_constant__ Finish finish, const __grid_constant__ Pass pass) {
   const TilePlace<kWidth> place(tiles);

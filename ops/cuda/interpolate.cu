@@ -9,7 +9,8 @@ namespace {
 /// Images are few enough for offsets of 32 bits.
 template <bool kBackward, int kWidth, class T>
 __global__ void __launch_bounds__(kThreads)
-    interpolate_kernel(int images, const __grid_constant__ Resampling g, const T* from, T* to) {
+    interpolate_kernel(const __grid_constant__ PixelGrid grid, const __grid_constant__ Resampling g, const T* from,
+                       T* to) {
   const auto &h = g.h, &w = g.w;
   const int channels = static_cast<int>(g.channels);
   const auto pixel = [&](int image, const auto& extents, std::int64_t row, std::int64_t column, int channel) {
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
   const Extents x{static_cast<int>(h.input), static_cast<int>(w.input)};
   const Extents y{static_cast<int>(h.output), static_cast<int>(w.output)};
   if constexpr (!kBackward) {
-    for_each_pixel<kWidth>(images, y.h, y.w, channels, [&](int image, int p, int q, int channel) {
+    for_each_pixel<kWidth>(grid, [&](int image, int p, int q, int channel) {
       const auto rows = h(p), columns = w(q);
       const auto at = [&](std::int64_t row, std::int64_t column) {
         return load<kWidth>(from + pixel(image, x, row, column, channel));
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
       store<kWidth>(to + pixel(image, y, p, q, channel), lanes);
     });
   } else {
-    for_each_pixel<kWidth>(images, x.h, x.w, channels, [&](int image, int row, int column, int channel) {
+    for_each_pixel<kWidth>(grid, [&](int image, int row, int column, int channel) {
       Lanes<Compute<T>, kWidth> sum = {};
       for_outputs_over(h, row, [&](std::int64_t p, double down) {
         for_outputs_over(w, column, [&](std::int64_t q, double right) {
@@ -68,7 +69,9 @@ std::unique_ptr<Kernel> interpolate(const KernelSpec& spec, const ops::Interpola
       for_row_groups(name, g.images, std::max(x_size, y_size), [&](std::int64_t first, std::int64_t images) {
         with_width<kWidth>(vectors, [&]<int kLanes>() {
           launch(stream, stride_shape(images * to_size, kLanes, units), interpolate_kernel<kBackward, kLanes, T>,
-                 static_cast<int>(images), g, from + first * from_size, to + first * to_size);
+                 PixelGrid(static_cast<int>(images), static_cast<int>(kBackward ? g.h.input : g.h.output),
+                           static_cast<int>(kBackward ? g.w.input : g.w.output), static_cast<int>(g.channels) / kLanes),
+                 g, from + first * from_size, to + first * to_size);
         });
       });
     });

@@ -7,11 +7,12 @@ namespace braid::cuda {
 
 namespace {
 
-using Pool = PoolShape<WindowAxis<int>>;
+using Pool = PoolShape<WindowAxis<int, Divisor>>;
 
 template <int kWidth, class T>
 __global__ void __launch_bounds__(kThreads)
-    max_pool_kernel(const __grid_constant__ Pool pool, const T* x, T* y, std::uint8_t* places) {
+    max_pool_kernel(const __grid_constant__ Pool pool, const __grid_constant__ PixelGrid grid, const T* x, T* y,
+                    std::uint8_t* places) {
   const auto maximum_of_window = [&](int image, int p, int q, int channel) {
     const Range<int> rows = pool.h.inside(p), columns = pool.w.inside(q);
     const int row_start = pool.h.start(p), column_start = pool.w.start(q);
@@ -39,13 +40,14 @@ __global__ void __launch_bounds__(kThreads)
     for_lanes<kWidth>([&](int i) { bytes.at[i] = static_cast<std::uint8_t>(best_place[i]); });
     store_packed<kWidth>(places + to, bytes);
   };
-  for_each_pixel<kWidth>(pool.images, pool.h.output, pool.w.output, pool.channels, maximum_of_window);
+  for_each_pixel<kWidth>(grid, maximum_of_window);
 }
 
 /// dx = the sum of dy over the windows whose maximum was here.
 template <int kWidth, class T>
 __global__ void __launch_bounds__(kThreads)
-    max_pool_backward_kernel(const __grid_constant__ Pool pool, const T* dy, const std::uint8_t* places, T* dx) {
+    max_pool_backward_kernel(const __grid_constant__ Pool pool, const __grid_constant__ PixelGrid grid, const T* dy,
+                             const std::uint8_t* places, T* dx) {
   const auto gradient_of_pixel = [&](int image, int row, int column, int channel) {
     Lanes<Compute<T>, kWidth> sum = {};
     for_rectangle(pool.h.outputs_over(row), pool.w.outputs_over(column), [&](int p, int q) {
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
     });
     store<kWidth>(dx + pool.input(image, row, column, channel), sum);
   };
-  for_each_pixel<kWidth>(pool.images, pool.h.input, pool.w.input, pool.channels, gradient_of_pixel);
+  for_each_pixel<kWidth>(grid, gradient_of_pixel);
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
 Implementations make_max_pool2d(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
-    const auto g = windows<int>(options, spec.inputs[0].shape, spec.outputs[0].shape);
+    const auto g = windows<int, Divisor>(options, spec.inputs[0].shape, spec.outputs[0].shape);
     return function_kernel([g, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
       const T* x = at<const T>(inputs, 0);
@@ -75,8 +77,8 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
       for_image_groups("max_pool2d", g, [&](const Pool& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t size = std::int64_t{pool.images} * g.h.output * g.w.output * g.channels;
         with_width<kWidth>(vectors, [&]<int kLanes>() {
-          launch(stream, stride_shape(size, kLanes, units), max_pool_kernel<kLanes, T>, pool, x + input, y + output,
-                 places + output);
+          launch(stream, stride_shape(size, kLanes, units), max_pool_kernel<kLanes, T>, pool, pool.outputs(kLanes),
+                 x + input, y + output, places + output);
         });
       });
     });
@@ -86,7 +88,7 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
 Implementations make_max_pool2d_backward(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;
-    const auto g = windows<int>(options, spec.outputs[0].shape, spec.inputs[0].shape);
+    const auto g = windows<int, Divisor>(options, spec.outputs[0].shape, spec.inputs[0].shape);
     return function_kernel([g, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
       const T* dy = at<const T>(inputs, 0);
@@ -96,8 +98,8 @@ Implementations make_max_pool2d_backward(const KernelSpec& spec) {
       for_image_groups("max_pool2d_backward", g, [&](const Pool& pool, std::int64_t input, std::int64_t output) {
         const std::int64_t size = std::int64_t{pool.images} * g.h.input * g.w.input * g.channels;
         with_width<kWidth>(vectors, [&]<int kLanes>() {
-          launch(stream, stride_shape(size, kLanes, units), max_pool_backward_kernel<kLanes, T>, pool, dy + output,
-                 places + output, dx + input);
+          launch(stream, stride_shape(size, kLanes, units), max_pool_backward_kernel<kLanes, T>, pool,
+                 pool.inputs(kLanes), dy + output, places + output, dx + input);
         });
       });
     });

@@ -2,20 +2,51 @@
 // Pooling kernels compute one vector of channels of one pixel per thread, in both directions: a gradient gathers from
 // the windows over its pixel, so nothing is ever added by two threads.
 
+#include <bit>
+
 #include "ops/common/pool_windows.h"
 #include "ops/cuda/elements.cuh"
 
 namespace braid::cuda {
 
-/// Calls f(image, row, column, channel) for every pixel [images,h,w] and vector of channels, each in one thread of the
-/// grid.
+/// A divisor of numbers from 0 to 2³¹ − 1, by multiplication: a GPU has no instruction that divides. Granlund and
+/// Montgomery, Division by Invariant Integers using Multiplication, theorem 4.2.
+class Divisor {
+ public:
+  explicit Divisor(int value = 1)
+      : value_(value),
+        shift_(31 + std::bit_width(static_cast<unsigned>(value - 1))),
+        multiplier_(static_cast<unsigned>((std::uint64_t{1} << shift_) / static_cast<unsigned>(value) + 1)) {}
+
+  __host__ __device__ operator int() const { return value_; }
+  __host__ __device__ friend int operator/(int n, const Divisor& d) {
+    return static_cast<int>(std::uint64_t{static_cast<unsigned>(n)} * d.multiplier_ >> d.shift_);
+  }
+
+ private:
+  int value_, shift_;
+  unsigned multiplier_;
+};
+
+/// The pixels [images,h,w] that a kernel computes, and the vectors of channels of each.
+struct PixelGrid {
+  int size = 0;  ///< vectors in all
+  Divisor h, w, vectors;
+
+  PixelGrid(int images, int rows, int columns, int vectors_of_pixel)
+      : size(images * rows * columns * vectors_of_pixel),
+        h(std::max(rows, 1)),
+        w(std::max(columns, 1)),
+        vectors(std::max(vectors_of_pixel, 1)) {}
+};
+
+/// Calls f(image, row, column, channel) for every pixel and vector of channels, each in one thread of the grid.
 template <int kWidth, class F>
-__device__ void for_each_pixel(int images, int h, int w, int channels, const F& f) {
-  const unsigned vectors = static_cast<unsigned>(channels) / kWidth;
-  const unsigned size = static_cast<unsigned>(images * h * w) * vectors, threads = gridDim.x * kThreads;
-  for (unsigned i = blockIdx.x * kThreads + threadIdx.x; i < size; i += threads) {
-    const int pixel = static_cast<int>(i / vectors), line = pixel / w;
-    f(line / h, line % h, pixel % w, static_cast<int>(i % vectors) * kWidth);
+__device__ void for_each_pixel(const PixelGrid& grid, const F& f) {
+  const unsigned threads = gridDim.x * kThreads;
+  for (unsigned i = blockIdx.x * kThreads + threadIdx.x; i < static_cast<unsigned>(grid.size); i += threads) {
+    const int at = static_cast<int>(i), pixel = at / grid.vectors, line = pixel / grid.w, image = line / grid.h;
+    f(image, line - image * grid.h, pixel - line * grid.w, (at - pixel * grid.vectors) * kWidth);
   }
 }
 
@@ -41,6 +72,8 @@ struct PoolShape {
   __device__ int output(int image, int row, int column, int channel) const {
     return ((image * h.output + row) * w.output + column) * channels + channel;
   }
+  PixelGrid inputs(int width) const { return {images, h.input, w.input, channels / width}; }
+  PixelGrid outputs(int width) const { return {images, h.output, w.output, channels / width}; }
 };
 
 /// Calls launch_images(shape, input elements to skip, output elements to skip) for groups of images that are small

@@ -1,5 +1,9 @@
 #include "runtime/profile/kernel_timer.h"
 
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <ranges>
 #include <set>
 
 #include "runtime/profile/scratch.h"
@@ -9,18 +13,32 @@ namespace braid {
 
 void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
                        std::size_t least) {
+  // Some implementations take a hundred times as long as the fastest.
+  constexpr double kTooSlow = 2, kLaunchMicroseconds = 20;
+  const auto workspace_bytes = [](const std::unique_ptr<Kernel>& kernel) { return kernel->workspace_bytes(); };
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     const auto& ways = kernels[static_cast<std::size_t>(node)];
     if (ways.size() < least || graph.communicates(node)) continue;  // other ranks do not come
     const std::string signature = scheduler::node_signature(graph, node, tf32);
     std::vector<double> times;
+    double enough = std::numeric_limits<double>::infinity();
+    std::optional<Scratch> scratch;
     try {
       for (std::size_t i = 0; i < ways.size(); ++i) {
         const scheduler::Cost& cost = costs.of(node, static_cast<int>(i));
         scheduler::NodeImplementation key{signature, cost.width, cost.algorithm};
         auto known = known_.find(key);
-        if (known == known_.end()) known = known_.emplace(std::move(key), time(graph, node, *ways[i])).first;
+        if (known == known_.end()) {
+          if (!scratch.has_value()) {
+            scratch.emplace(graph, node, std::ranges::max(ways | std::views::transform(workspace_bytes)));
+            clear_scratch(backend_, scratch_, scratch->bytes());
+            scratch->fill(backend_, scratch_.data());
+          }
+          scratch->bind(*ways[i], scratch_.data());
+          known = known_.emplace(std::move(key), streams_.time(*ways[i], enough)).first;
+        }
         times.push_back(known->second.microseconds);
+        enough = std::min(enough, kTooSlow * times.back() + kLaunchMicroseconds);
       }
     } catch (const OutOfMemory&) {
       continue;  // estimates and measured times do not compare
@@ -28,13 +46,6 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
     for (std::size_t i = 0; i < times.size(); ++i) costs.set_duration(node, static_cast<int>(i), times[i]);
   }
   scratch_ = {};
-}
-
-KernelTiming KernelTimer::time(const StepGraph& graph, NodeId node, Kernel& kernel) {
-  const Scratch scratch(graph, node, kernel);
-  clear_scratch(backend_, scratch_, scratch.bytes());
-  scratch.bind(kernel, backend_, scratch_.data());
-  return streams_.time(kernel);
 }
 
 std::string KernelTimer::clock() const {

@@ -13,8 +13,8 @@ class KernelTimer {
  public:
   KernelTimer(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
 
-  /// Replaces the durations of all nodes that have at least `least` implementations by those measured alone, on tensors
-  /// of zeros. Nothing is timed twice, even in different graphs. Nothing else may be running. If memory is too short
+  /// Replaces the durations of all nodes that have at least `least` implementations by those measured alone, on random
+  /// numbers. Nothing is timed twice, even in different graphs. Nothing else may be running. If memory is too short
   /// for a node's tensors, its durations stay as they are.
   void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
             std::size_t least = 2);
@@ -24,8 +24,6 @@ class KernelTimer {
   std::string clock() const;
 
  private:
-  KernelTiming time(const StepGraph& graph, NodeId node, Kernel& kernel);
-
   Backend& backend_;
   StreamGroup& streams_;
   Buffer scratch_;  // while timing

@@ -99,10 +99,14 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler:
 }
 
 void PairTimer::bind(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second, Kernel& second_kernel) {
-  const Scratch first_scratch(graph, first, first_kernel), second_scratch(graph, second, second_kernel);
-  clear_scratch(backend_, scratch_, first_scratch.bytes() + second_scratch.bytes());
-  first_scratch.bind(first_kernel, backend_, scratch_.data());
-  second_scratch.bind(second_kernel, backend_, static_cast<std::byte*>(scratch_.data()) + first_scratch.bytes());
+  const Scratch of_first(graph, first, first_kernel.workspace_bytes()),
+      of_second(graph, second, second_kernel.workspace_bytes());
+  clear_scratch(backend_, scratch_, of_first.bytes() + of_second.bytes());
+  std::byte* const base = static_cast<std::byte*>(scratch_.data());
+  of_first.fill(backend_, base);
+  of_second.fill(backend_, base + of_first.bytes());
+  of_first.bind(first_kernel, base);
+  of_second.bind(second_kernel, base + of_first.bytes());
 }
 
 std::vector<LaunchTime> PairTimer::measure(const Program& program) {

@@ -37,7 +37,7 @@ std::vector<std::uint64_t> random_tile(DType dtype) {
 
 }  // namespace
 
-Scratch::Scratch(const StepGraph& graph, NodeId node, const Kernel& kernel) {
+Scratch::Scratch(const StepGraph& graph, NodeId node, std::size_t workspace_bytes) {
   const std::vector<ValueDesc> inputs = graph.input_descs(node);
   std::vector<OutputDesc> outputs;
   graph.node(node).op->infer(inputs, outputs);
@@ -53,14 +53,14 @@ Scratch::Scratch(const StepGraph& graph, NodeId node, const Kernel& kernel) {
     outputs_.push_back(output.overwrites >= 0 ? inputs_[static_cast<std::size_t>(output.overwrites)]
                                               : reserve(size(output.dtype, output.shape)));
   }
-  workspace_ = reserve(kernel.workspace_bytes());
+  workspace_ = reserve(workspace_bytes);
 }
 
 std::size_t Scratch::reserve(std::size_t bytes) {
   return std::exchange(bytes_, bytes_ + align_up(bytes, std::size_t{scheduler::kArenaAlignment}));
 }
 
-void Scratch::bind(Kernel& kernel, Backend& backend, void* base) const {
+void Scratch::fill(Backend& backend, void* base) const {
   for (const auto& [offset, bytes, dtype] : floats_) {
     const std::vector<std::uint64_t> tile = random_tile(dtype);
     const std::size_t most = tile.size() * sizeof tile[0];
@@ -68,6 +68,9 @@ void Scratch::bind(Kernel& kernel, Backend& backend, void* base) const {
       backend.copy_to_device(static_cast<std::byte*>(base) + offset + at, tile.data(), std::min(most, bytes - at));
     }
   }
+}
+
+void Scratch::bind(Kernel& kernel, void* base) const {
   const auto addresses = [&](const std::vector<std::size_t>& offsets) {
     std::vector<void*> list;
     for (const std::size_t offset : offsets) list.push_back(static_cast<std::byte*>(base) + offset);

@@ -10,13 +10,14 @@ namespace braid {
 
 class Scratch {
  public:
-  Scratch(const StepGraph& graph, NodeId node, const Kernel& kernel);
+  Scratch(const StepGraph& graph, NodeId node, std::size_t workspace_bytes);
 
   std::size_t bytes() const { return bytes_; }
-  /// Binds the kernel to bytes() bytes from `base` on, which must be aligned as an arena is. Its floating inputs become
-  /// random numbers of magnitude 1/2 to 1: a GPU draws less power, and keeps a higher clock, where it computes with
-  /// zeros.
-  void bind(Kernel& kernel, Backend& backend, void* base) const;
+  /// Makes the floating inputs random numbers of magnitude 1/2 to 1: a GPU draws less power, and keeps a higher clock,
+  /// where it computes with zeros. `base` is aligned as an arena is.
+  void fill(Backend& backend, void* base) const;
+  /// Binds a kernel of the node to bytes() bytes from `base` on.
+  void bind(Kernel& kernel, void* base) const;
 
  private:
   struct Floats {

@@ -39,7 +39,7 @@ TEST_CASE("streams, events and handles are made and used in the context of their
         session.synchronize();
       }
     }
-    CHECK(sms == std::vector{88u, 44u});  // the last four SMs are no whole group
+    CHECK(sms == std::vector{88u, 44u});  // the last twelve SMs are no whole group
     CHECK(recording::mistakes() == std::vector<std::string>{});
     CHECK(recording::alive() == recording::Alive{});
   }
@@ -58,11 +58,12 @@ std::vector<unsigned> given(const std::vector<int>& partition) {
 }
 
 TEST_CASE("a partition is made of whole groups of one split, and the rest that is no group completes a request") {
-  CHECK(given({64, 64}) == std::vector{64u, 64u});
+  CHECK(given({64, 64}) == std::vector{64u, 68u});
   CHECK(given({44, 88}) == std::vector{44u, 88u});
-  CHECK(given({1, 12, 17}) == std::vector{8u, 12u, 24u});
-  CHECK(given({4, 120}) == std::vector{8u, 120u});
-  CHECK(given({128, 4}) == std::vector{128u, 4u});
+  CHECK(given({88, 44}) == std::vector{88u, 44u});
+  CHECK(given({1, 12, 17}) == std::vector{8u, 16u, 20u});
+  CHECK(given({4, 120}) == std::vector{8u, 124u});
+  CHECK(given({124, 4}) == std::vector{124u, 8u});
   CHECK(given({132}) == std::vector{132u});
   CHECK_THROWS_WITH_AS(given({44, 89}),
                        "[cuda] a stream requests 89 SMs, but 88 of 132 are left; they are given out in groups",

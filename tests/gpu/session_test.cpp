@@ -64,24 +64,25 @@ GPU_TEST_CASE("streams with SMs of their own give the same bits as one stream, c
 }
 
 DEVICE_TEST_CASE("a step changes the weights as one on the CPU does") {
-  // Two libraries round differently. Where a maximum or a ReLU decides by the last bits, the gradient takes another way,
-  // which sums of gradients that nearly cancel show most.
-  constexpr double kTolerance = 1e-2;
+  // Two libraries round differently. Where a maximum or a ReLU decides by the last bits, the gradient takes another
+  // way.
+  constexpr double kTolerance = 5e-2;
   for (const std::string_view model : kModels) {
     CAPTURE(model);
-    const Training device = train(on_device(2), model, 1);
+    const Training before = train(on_device(2), model, 0), device = train(on_device(2), model, 1);
     const Training cpu = train({.device = "cpu", .streams = 1}, model, 1);
-    CHECK(device.losses[0] == doctest::Approx(cpu.losses[0]).epsilon(kTolerance));
+    CHECK(device.losses[0] == doctest::Approx(cpu.losses[0]).epsilon(1e-3));
     REQUIRE(device.tensors.size() == cpu.tensors.size());
     for (std::size_t i = 0; i < device.tensors.size(); ++i) {
       CAPTURE(i);
-      double difference = 0, size = 0;
+      double difference = 0, change = 0;
       for (std::size_t e = 0; e < device.tensors[i].as<float>().size(); ++e) {
         const double own = device.tensors[i].as<float>()[e], other = cpu.tensors[i].as<float>()[e];
+        const double old = i < before.tensors.size() ? before.tensors[i].as<float>()[e] : 0;  // none: momentum
         difference += (own - other) * (own - other);
-        size += other * other;
+        change += (other - old) * (other - old);
       }
-      CHECK(std::sqrt(difference) <= kTolerance * std::sqrt(size) + 1e-6);
+      CHECK(std::sqrt(difference) <= kTolerance * std::sqrt(change) + 1e-6);
     }
   }
 }

@@ -79,9 +79,10 @@ TEST_CASE("kernels are timed on random numbers, and on zeros where these stand f
   graph.add_node(std::make_shared<ops::CrossEntropy>(0.0), {wide, labels});
   const auto backend = make_backend({}, 1);
   Buffer memory;
-  const Scratch scratch(graph, 0, kernel);
+  const Scratch scratch(graph, 0, 0);
   clear_scratch(*backend, memory, scratch.bytes());
-  scratch.bind(kernel, *backend, memory.data());
+  scratch.fill(*backend, memory.data());
+  scratch.bind(kernel, memory.data());
   double sum = 0, squares = 0;
   for (const float value : std::span(static_cast<const float*>(kernel.given[0]), 3 * kRows)) {
     CHECK_UNARY(std::abs(value) >= 0.5 && std::abs(value) < 1);
@@ -95,7 +96,9 @@ TEST_CASE("kernels are timed on random numbers, and on zeros where these stand f
   const auto given = [&](DType dtype) {
     StepGraph other;
     other.add_node(std::make_shared<ops::Sum>(), {other.add_input({dtype, {8}})});
-    Scratch(other, 0, kernel).bind(kernel, *backend, memory.data());
+    const Scratch eight(other, 0, 0);
+    eight.fill(*backend, memory.data());
+    eight.bind(kernel, memory.data());
     return kernel.given[0];
   };
   for (const double value : std::span(static_cast<const double*>(given(DType::f64)), 8)) {

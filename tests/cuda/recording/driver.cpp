@@ -19,7 +19,8 @@ namespace {
 using namespace braid::recording;
 using Kind = Call::Kind;
 
-constexpr unsigned kGroup = 8, kSms = 132;
+// As an H100 answers, whose groups lie within parts of up to 18 SMs.
+constexpr unsigned kGroup = 8, kSms = 132, kMostGroups = 15;
 
 CUresult driver_call(Kind kind, std::string_view function, const std::function<CUresult(World&, Call&)>& body) {
   return static_cast<CUresult>(library_call(kind, function, CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -65,7 +66,7 @@ CUresult split_resource(CUdevResource* parts, unsigned* count, const CUdevResour
       return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     }
     const unsigned sms = std::max(1u, (least + kGroup - 1) / kGroup) * kGroup;
-    const unsigned most = from->sm.smCount / sms;
+    const unsigned most = std::min(kMostGroups, from->sm.smCount / sms);
     *count = parts == nullptr ? most : std::min(*count, most);
     if (parts == nullptr) return CUDA_SUCCESS;
     if (*count == 0) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
@@ -154,6 +155,7 @@ CUresult create_green_stream(CUstream* stream, CUgreenCtx green, unsigned flags,
 struct Entry {
   std::string_view name;
   void* address;
+  unsigned since = 12040;  ///< version of CUDA
 };
 
 const Entry kEntries[] = {{"cuDeviceGetDevResource", reinterpret_cast<void*>(get_resource)},
@@ -161,18 +163,18 @@ const Entry kEntries[] = {{"cuDeviceGetDevResource", reinterpret_cast<void*>(get
                           {"cuDevResourceGenerateDesc", reinterpret_cast<void*>(describe_resource)},
                           {"cuGreenCtxCreate", reinterpret_cast<void*>(create_context)},
                           {"cuGreenCtxDestroy", reinterpret_cast<void*>(destroy_context)},
-                          {"cuGreenCtxStreamCreate", reinterpret_cast<void*>(create_green_stream)},
+                          {"cuGreenCtxStreamCreate", reinterpret_cast<void*>(create_green_stream), 12050},
                           {"cuCtxFromGreenCtx", reinterpret_cast<void*>(convert)},
                           {"cuCtxGetCurrent", reinterpret_cast<void*>(get_current)},
                           {"cuCtxSetCurrent", reinterpret_cast<void*>(set_current)}};
 
 }  // namespace
 
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
-                                                        cudaDriverEntryPointQueryResult* result) {
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                                        unsigned long long, cudaDriverEntryPointQueryResult* result) {
   return cuda_call(Kind::other, __func__, Needs::nothing, [&](World&, Call&) {
     const auto* found = std::ranges::find(kEntries, name, &Entry::name);
-    const bool known = found != std::end(kEntries);
+    const bool known = found != std::end(kEntries) && version >= found->since;
     *function = known ? found->address : nullptr;
     if (result != nullptr) *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;

@@ -3,7 +3,7 @@
 
     python3 -m venv .venv && .venv/bin/pip install torch torchvision
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
-    .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--budget SECONDS] [--json FILE] [--markdown FILE]
+    .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--only NETWORK:BATCH:PRECISION …] [--budget SECONDS] [--json FILE]
 
 Each side is a process that runs steps on request. They take turns, so that slow drifts of the machine affect both. On CPU, a
 signal stops one while the other computes, so that it cannot steal a core. docs/benchmarks.md has the details.
@@ -157,8 +157,12 @@ SUITES = {
 FIRST = [("resnet50", 32), ("googlenet", 8), ("pathnet_conv", 8), ("inception_v3", 8)]
 
 
-def combinations(configs, suite):
-    """Most important first."""
+def combinations(configs, suite, only):
+    """Those selected, in their order, or all, most important first."""
+    if only:
+        by_name = {config.stem: config for config in configs}
+        return [(by_name[name], int(batch), precision) for name, batch, precision in (each.split(":") for each in only)]
+
     def place(combination):
         config, batch, precision = combination
         step = (config.stem, batch)
@@ -210,7 +214,8 @@ def start_all(config, batch, precision, suite, arguments):
     options = {**pytorch_options(config, arguments), **changes, "fused": suite.device == "cuda"}
 
     field = Field()
-    workers = [worker(f"{BASELINE}, {name}", options, limit=arguments.limit, mode=mode) for name, mode in suite.modes.items()]
+    workers = [worker(f"{BASELINE}, {name}", options, limit=arguments.limit, mode=mode) for name, mode in suite.modes.items()
+               if mode in (arguments.modes or suite.modes.values())]
     # All plans of Braid in one process, whose device memory and clocks they share.
     plans = {f"Braid, {streams}" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}":
              {"streams": streams, "policy": "serial" if streams == "1" else "critical_path"} for streams in arguments.streams}
@@ -238,7 +243,7 @@ def compare_on_gpu(config, batch, precision, suite, arguments):
                          if setting and setting.get("capture_report")]
         # Last, because profilers leave traces. The plan on several streams, and PyTorch's ops, which a graph does not have.
         ops = {program.name: field.attempt(None, lambda: program.ask("ops"))
-               for program in (field.of("Braid")[-1:] + field.of(f"{BASELINE}, eager")[:1])}
+               for program in (field.of("Braid")[-1:] + field.of(f"{BASELINE}, eager")[:1]) if not arguments.no_ops}
     finally:
         for program in {*started, *field.programs}:
             program.close()
@@ -336,7 +341,7 @@ def gpu_report(arguments, results, dropped=()):
 def run_suite(suite, arguments):
     """Returns the results, and the combinations skipped for lack of time."""
     begin, longest, results = time.monotonic(), 0, []
-    todo = combinations(arguments.configs, suite)
+    todo = combinations(arguments.configs, suite, arguments.only)
     for index, (config, batch, precision) in enumerate(todo):
         start = time.monotonic()
         if start - begin + longest > arguments.budget:
@@ -399,6 +404,11 @@ def parse_arguments():
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
                         help="on cuda: time limit; leaves out the least important combinations")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NETWORK:BATCH:PRECISION",
+                        help="on cuda: these combinations, as googlenet:8:bf16, in this order")
+    parser.add_argument("--modes", nargs="+", choices=("eager", "graph"),
+                        help="on cuda: PyTorch's execution modes (default: both)")
+    parser.add_argument("--no-ops", action="store_true", help="on cuda: do not time every op")
     parser.add_argument("--streams", nargs="+", default=["1", "auto"], metavar="N",
                         help="on cuda: Braid's plans, 'auto' or a number of streams (default: 1 auto)")
     parser.add_argument("--limit", type=float, default=ANSWER_LIMIT, metavar="SECONDS",

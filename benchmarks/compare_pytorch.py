@@ -338,6 +338,44 @@ def gpu_report(arguments, results, dropped=()):
     return "\n".join(lines)
 
 
+# The table in docs/benchmarks.md, from a file of results.
+DOCUMENT = ROOT / "docs/benchmarks.md"
+TABLE = r"(?<=<!-- comparison on a GPU -->\n).*?(?=<!-- end of comparison on a GPU -->\n)"
+
+
+def document_table(measured):
+    """Milliseconds of steps whose loss nobody reads, and how they compare with what was simulated."""
+    yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {measured['results'][0]['pytorch']}.\n"
+    yield ("| network | batch | precision | Braid, 1 stream | Braid, auto | streams | PyTorch, eager | PyTorch, CUDA graph | "
+           "over PyTorch | over one stream | simulated / measured: 1 stream | auto |")
+    yield "|---" * 12 + "|"
+    for result in measured["results"]:
+        def cell(value, form):
+            return "" if value is None else form.format(value)
+
+        def time(name):
+            return cell(median_of(result, name) and 1e3 * median_of(result, name), "{:.3f}")
+
+        serial, auto = (next(p for p in result["programs"] if p["name"] == name) for name in ("Braid, 1 stream", "Braid, auto"))
+        yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {time(serial['name'])} | "
+               f"{time(auto['name'])} | {auto['streams']} | {time('PyTorch, eager')} | {time('PyTorch, CUDA graph')} | " +
+               " | ".join(cell(ratio, "{:.2f}×") for ratio in ratios(result)) + " | " +
+               " | ".join(f"{program['simulated_makespan_us'] / 1e6 / statistics.median(program['unread_seconds']):.2f}"
+                          for program in (serial, auto)) + " |")
+    means = [geometric_mean([ratios(result)[i] for result in measured["results"]]) for i in (0, 1)]
+    yield f"\nGeometric means: {means[0]:.2f}× over PyTorch's best, {means[1]:.2f}× over one stream."
+
+
+def check_document(results, update):
+    text = DOCUMENT.read_text()
+    table = "\n".join(document_table(json.loads(results.read_text()))) + "\n"
+    fresh = re.sub(TABLE, lambda _: table, text, flags=re.DOTALL)
+    if update:
+        DOCUMENT.write_text(fresh)
+    elif fresh != text:
+        sys.exit(f"{DOCUMENT.relative_to(ROOT)} differs from {results.name}: run {pathlib.Path(__file__).name} --table {results} --update")
+
+
 def run_suite(suite, arguments):
     """Returns the results, and the combinations skipped for lack of time."""
     begin, longest, results = time.monotonic(), 0, []
@@ -416,6 +454,9 @@ def parse_arguments():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement to a file")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
                         help="on cuda: write the tables to a file, after every combination")
+    parser.add_argument("--table", type=pathlib.Path, metavar="FILE",
+                        help="measure nothing: check the table of docs/benchmarks.md against a file of results")
+    parser.add_argument("--update", action="store_true", help="with --table: write it")
     parser.add_argument("--rehearse", action="store_true",
                         help="run what --device cuda runs on the CPU, with tiny images: tests this script")
     arguments = parser.parse_args()
@@ -429,6 +470,8 @@ def parse_arguments():
 
 def main():
     arguments, suite = parse_arguments()
+    if arguments.table:
+        return check_document(arguments.table, arguments.update)
     check_packages(arguments.configs)
     if suite is not None:
         results, dropped = run_suite(suite, arguments)

@@ -243,9 +243,8 @@ sanitize() {
   racecheck=("$sanitizer" --tool racecheck "${options[@]}")
   check $(($(left) / 3)) 'memcheck, every op' "${memcheck[@]}" "${ops[@]}" || status=1
   check $(($(left) / 3)) 'racecheck, every op' "${racecheck[@]}" "${ops[@]}" || status=1
-  check $(($(left) / 2)) 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" ||
-    status=1
-  check "$(left)" 'racecheck, a step on four streams' "${racecheck[@]}" "${training[@]}" || status=1
+  # Racecheck cannot handle a step of several streams (13.0: "failed to handle a hardware exception").
+  check "$(left)" 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" || status=1
   return "$status"
 }
 

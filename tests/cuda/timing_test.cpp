@@ -49,6 +49,18 @@ TEST_CASE("a kernel is timed by replaying a graph of many launches") {
   CHECK(recording::alive() == recording::Alive{});
 }
 
+TEST_CASE("a kernel that takes more than enough is timed once, by events") {
+  recording::reset();
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  const auto streams = backend->make_streams({.count = 1});
+  Fill kernel(*backend);
+  const KernelTiming timing = streams->time(kernel, 0.5);
+  CHECK(timing.clock == "events");
+  CHECK(timing.samples == 1);
+  CHECK(timing.microseconds == doctest::Approx(1));
+  CHECK(std::ranges::count(recording::calls(), "cudaStreamBeginCapture", &recording::Call::function) == 0);
+}
+
 TEST_CASE("a kernel that cannot be captured is timed by events, and the clock says so") {
   recording::reset();
   const auto backend = make_backend({DeviceType::cuda, 0});

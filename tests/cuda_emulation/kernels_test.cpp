@@ -11,11 +11,13 @@
 #include <new>
 
 #include "core/cuda/stream_handles.h"
+#include "core/random.h"
 #include "ops/batch_norm.h"
 #include "ops/blend.h"
 #include "ops/clip_factor.h"
 #include "ops/concat.h"
 #include "ops/cross_entropy.h"
+#include "ops/cuda/pixels.cuh"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/loss_scale.h"
@@ -197,6 +199,20 @@ void check_same(const std::vector<Array>& a, const std::vector<Array>& b) {
 std::vector<Array> many_inputs(const OpRow& row) { return make_inputs(row, DType::f32); }
 
 }  // namespace
+
+TEST_CASE("a divisor gives the quotients of the CPU") {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  Generator random(1);
+  for (const int d : {1, 2, 3, 7, 56, 112, 641, 65535, 65536, 65537, 1 << 30, kMost - 1, kMost}) {
+    CAPTURE(d);
+    const cuda::Divisor divisor(d);
+    for (const int n : {0, 1, d - 1, d, kMost - kMost % d, kMost - kMost % d - 1, kMost}) CHECK(n / divisor == n / d);
+    for (int i = 0; i < 1000; ++i) {
+      const int n = static_cast<int>(random.next() & static_cast<unsigned>(kMost));
+      CHECK(n / divisor == n / d);
+    }
+  }
+}
 
 TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kernel") {
   const std::vector<std::string_view> cuda = kernel_names(DeviceType::cuda);

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "autograd/functions.h"
 #include "ops/conv2d.h"
@@ -110,6 +112,16 @@ TEST_CASE("kernels are timed on random numbers, and on zeros where these stand f
   for (const std::uint16_t bits : std::span(static_cast<const std::uint16_t*>(given(DType::bf16)), 8)) {
     CHECK((bits & 0x7F80) == 0x3F00);
   }
+}
+
+TEST_CASE("a kernel that takes more than enough is timed once") {
+  struct Sleeps final : Kernel {
+    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+    void launch(const LaunchContext&) override { std::this_thread::sleep_for(std::chrono::microseconds(10)); }
+  } kernel;
+  const auto streams = make_backend({}, 1)->make_streams({});
+  CHECK(streams->time(kernel).samples == 3);
+  CHECK(streams->time(kernel, 5).samples == 1);
 }
 
 TEST_CASE("a session gives the same results with and without timing kernels") {

@@ -199,7 +199,7 @@ class GpuCheck(unittest.TestCase):
     def test_sanitizers_check_our_own_kernels_only(self):
         self.check("--only", "sanitize")
         calls = re.findall(r"^sanitizer: (.*)", (self.out / "log.txt").read_text(), re.MULTILINE)
-        self.assertEqual(len(calls), 4)
+        self.assertEqual(len(calls), 3)
         for call in calls:
             self.assertIn("--kernel-name kns=5braid", call)
 

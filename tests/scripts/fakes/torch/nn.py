@@ -27,6 +27,9 @@ class Module:
     def parameters(self):
         return [Tensor()]
 
+    def modules(self):
+        return []
+
     def buffers(self):
         return []
 

@@ -41,8 +41,10 @@ struct SessionOptions {
   /// Algorithms of convolutions: auto, or direct for none that transforms images (Winograd's, Fourier's). These spread
   /// a NaN or an infinity over neighbouring pixels, and round relative to the largest of them.
   std::string convolution = "auto";
-  bool deterministic = true;  ///< on CUDA, choose only deterministic algorithms; the CPU always does
-  std::string costs = {};     ///< file of measured durations to plan with (scheduler/costs/profile.h)
+  /// On CUDA, choose only deterministic algorithms and, without a memory limit, the same ones for any number of
+  /// streams; the CPU always does.
+  bool deterministic = true;
+  std::string costs = {};  ///< file of measured durations to plan with (scheduler/costs/profile.h)
   ParallelOptions parallel = {};
 };
 

@@ -65,7 +65,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   keys("convolution", session.convolution, {.words = {"auto", "direct"}},
        "algorithms of convolutions: the fastest, or only direct ones: [see below](#convolution)");
   keys("deterministic", session.deterministic, {},
-       "on CUDA, use only deterministic algorithms; results on CPU are always deterministic");
+       "on CUDA, use only deterministic algorithms, and without a memory limit the same ones for any number of "
+       "streams; results on CPU are always deterministic");
   keys("benchmark", session.benchmark, {.synonyms = {"cudnn_benchmark"}},
        "before planning, time all implementations of a node (cuDNN's algorithms, widths on CPU) instead of relying on "
        "estimates");

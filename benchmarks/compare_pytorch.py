@@ -278,6 +278,10 @@ def geometric_mean(values):
     return math.exp(statistics.mean(map(math.log, values))) if values else None
 
 
+def cell(value, form):
+    return "" if value is None else form.format(value)
+
+
 def op_rows(results, most=10):
     yield f"Microseconds of the device in a step, by op, the {most} longest (Braid: beside other nodes; PyTorch: eager):\n"
     yield "| network | batch | precision | program | clock | all | ops |"
@@ -293,9 +297,6 @@ def op_rows(results, most=10):
 
 def gpu_tables(results):
     names = list(dict.fromkeys(program["name"] for result in results for program in result["programs"]))
-
-    def cell(value, form):
-        return "" if value is None else form.format(value)
 
     def rows(title, columns, cells):
         yield f"{title}\n"
@@ -350,9 +351,6 @@ def document_table(measured):
            "over PyTorch | over one stream | simulated / measured: 1 stream | auto |")
     yield "|---" * 12 + "|"
     for result in measured["results"]:
-        def cell(value, form):
-            return "" if value is None else form.format(value)
-
         def time(name):
             return cell(median_of(result, name) and 1e3 * median_of(result, name), "{:.3f}")
 

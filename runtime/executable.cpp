@@ -103,7 +103,7 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
     if (!recomputed.is_repeated(id)) {
       list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
     } else if (!recomputed.graph.node(id).is_view) {
-      // Costs are those of the recorded node: by ascending width.
+      // The costs of the recorded node, in ascending width.
       Implementations of_width;
       std::optional<int> width;
       for (const scheduler::Cost& cost : costs.of(id)) {

@@ -14,8 +14,9 @@ class KernelTimer {
   KernelTimer(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
 
   /// Replaces the durations of all nodes that have at least `least` implementations by those measured alone, on random
-  /// numbers. Nothing is timed twice, even in different graphs. Nothing else may be running. If memory is too short
-  /// for a node's tensors, its durations stay as they are.
+  /// numbers. Nothing is timed twice, even in different graphs, and what takes more than twice as long as the fastest
+  /// so far is timed once. Nothing else may be running. If memory is too short for a node's tensors, its durations stay
+  /// as they are.
   void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
             std::size_t least = 2);
   /// All that was timed so far.

@@ -32,8 +32,8 @@ Tensor detach(const Tensor& x);
 /// What optimizers of your own end with. No gradient flows through it.
 void assign(Parameter& parameter, const Tensor& value);
 /// block(x), whose activations are not kept for the backward pass but computed again in it: memory for time, as
-/// torch.utils.checkpoint. The results have the same bits; on a GPU, a repeated convolution may get another
-/// implementation, which rounds otherwise.
+/// torch.utils.checkpoint. The results have the same bits, but on a GPU a session that is not deterministic, or has a
+/// memory limit, may run a repeated convolution by another algorithm, which rounds differently.
 template <class Block>
 Tensor checkpoint(Block&& block, const Tensor& x) {
   const ValueId first = x.tape().graph().value_count();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "models/pathnet.h"
 #include "models/registry.h"
@@ -77,6 +78,28 @@ TEST_CASE("a deterministic session runs a convolution by the same algorithm on a
   };
   CHECK(algorithms(1, true) == algorithms(4, true));
   CHECK(algorithms(1, false) != algorithms(4, false));  // concurrency favours others
+}
+
+TEST_CASE("a convolution that is computed twice has the same algorithm twice in a deterministic session") {
+  recording::reset();
+  Session session({.device = "cuda", .streams = 4, .tf32 = false});
+  const auto net = models::make_model("pathnet_conv", session, {.classes = 10, .image_shape = {32, 32, 3}});
+  Step step = session.step();
+  const Tensor x = random_array({8, 32, 32, 3}, 1);
+  backward(cross_entropy(checkpoint([&](const Tensor& in) { return (*net)(in); }, x), Array(DType::i32, {8})));
+  step.run();
+  std::map<NodeId, std::vector<std::string>> algorithms;  // by recorded node
+  for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+    if (step.graph().node(node).op->name() != "conv2d") continue;
+    algorithms[step.recorded_node(node)].push_back(step.chosen(node).algorithm);
+  }
+  std::size_t repeated = 0;
+  for (const auto& [node, list] : algorithms) {
+    CHECK(list == std::vector(list.size(), list.front()));
+    repeated += list.size() > 1;
+  }
+  CHECK(repeated > 0);
+  CHECK(joined(recording::mistakes()) == "");
 }
 
 TEST_CASE("launches, records and waits are the plan's, launched singly and captured") {

@@ -27,7 +27,7 @@ done
 compiler=${compilers[-1]}
 echo "-- the programs of docs/cpp, $compiler, with AddressSanitizer and UndefinedBehaviorSanitizer"
 cmake -S docs/cpp -B "$work/pages" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" \
-  -DCMAKE_CXX_FLAGS="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all" >"$work/log"
+  -DCMAKE_CXX_FLAGS="-O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all" >"$work/log"
 cmake --build "$work/pages"
 ctest --test-dir "$work/pages" --output-on-failure
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
 # alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels, the plans of
-# all convolutions, predictions of published measurements and the oldest CUDA, runs the tests ten times alongside busy loops,
-# trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by every policy on 1 to 8
-# streams, on all cores.
+# all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests ten
+# times alongside busy loops, trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by
+# every policy on 1 to 8 streams, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #
@@ -53,6 +53,7 @@ part 'every source alone' alone
 part 'without oneDNN' scripts/test.sh --preset portable
 part 'CUDA kernels' kernels
 part 'cuDNN plans of all networks' cudnn_plans
+part 'exports of all networks' scripts/check_exports.py
 part 'published measurements' benchmarks/published.py --check
 part 'oldest CUDA' scripts/check_cuda12.sh build/cuda12
 part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan --thorough

@@ -13,7 +13,7 @@
 
 #include "apps/commands.h"
 #include "apps/help.h"
-#include "apps/print_error.h"
+#include "apps/messages/print_error.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <type_traits>
 
 #include "apps/help.h"
-#include "apps/usage_error.h"
-#include "core/error.h"
+#include "apps/messages/usage_error.h"
+#include "core/base/error.h"
 
 namespace braid::apps {
 namespace {

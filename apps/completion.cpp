@@ -6,7 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/help.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid::apps {
 

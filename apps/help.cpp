@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "apps/commands.h"
-#include "core/error.h"
-#include "core/suggestion.h"
-#include "core/text_table.h"
+#include "core/base/error.h"
+#include "core/text/suggestion.h"
+#include "core/text/text_table.h"
 
 namespace braid::apps {
 namespace {

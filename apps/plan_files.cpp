@@ -1,6 +1,6 @@
 #include "apps/plan_files.h"
 
-#include "core/exception_text.h"
+#include "core/base/exception_text.h"
 #include "scheduler/show/chrome_trace.h"
 #include "scheduler/show/plan_page.h"
 #include "train/checkpoint/files.h"

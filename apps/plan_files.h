@@ -5,7 +5,7 @@
 
 #include "apps/command_line.h"
 #include "scheduler/show/plan_view.h"
-#include "train/run/progress.h"
+#include "train/run/log/progress.h"
 
 namespace braid::apps {
 

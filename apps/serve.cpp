@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid::apps {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
-#include "ops/concat.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/layout/concat.h"
 
 namespace braid {
 

@@ -5,19 +5,19 @@
 #include <numeric>
 #include <typeinfo>
 
-#include "ops/blend.h"
-#include "ops/concat.h"
-#include "ops/cross_entropy.h"
-#include "ops/dropout.h"
-#include "ops/elementwise.h"
-#include "ops/expression.h"
-#include "ops/group_norm.h"
-#include "ops/linear.h"
-#include "ops/reduce.h"
-#include "ops/reshape.h"
-#include "ops/softmax.h"
-#include "ops/strided_copy.h"
-#include "ops/weighted_sum.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/expression.h"
+#include "ops/elementwise/reduce.h"
+#include "ops/elementwise/weighted_sum.h"
+#include "ops/layout/concat.h"
+#include "ops/layout/reshape.h"
+#include "ops/layout/strided_copy.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/loss/softmax.h"
+#include "ops/matmul/linear.h"
+#include "ops/norm/group_norm.h"
+#include "ops/optimizer/blend.h"
 
 namespace braid {
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "autograd/tape.h"
-#include "ops/batch_norm.h"
-#include "ops/conv2d.h"
-#include "ops/interpolate.h"
-#include "ops/linear.h"
-#include "ops/pool.h"
+#include "ops/conv/conv2d.h"
+#include "ops/matmul/linear.h"
+#include "ops/norm/batch_norm.h"
+#include "ops/pool/interpolate.h"
+#include "ops/pool/pool.h"
 
 namespace braid {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/context.h"
+#include "core/device/context.h"
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 #include <deque>
 #include <mutex>
 
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace braid {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/array.h"
-#include "core/context.h"
+#include "core/device/context.h"
+#include "core/graph/array.h"
 
 namespace braid {
 

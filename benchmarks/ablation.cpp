@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "benchmarks/net.h"
-#include "core/text_table.h"
+#include "core/text/text_table.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/memory/memory_limit.h"
 #include "train/inspect/plan_target.h"

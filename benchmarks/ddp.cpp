@@ -21,9 +21,9 @@
 #include <sstream>
 #include <thread>
 
-#include "core/json.h"
-#include "core/median.h"
-#include "models/layers.h"
+#include "core/base/median.h"
+#include "core/text/json.h"
+#include "models/layers/layers.h"
 #include "models/registry.h"
 #include "runtime/profile/profiler.h"
 #include "runtime/session.h"
@@ -73,7 +73,7 @@ class Shaped final : public Communicator {
 };
 
 /// Latency and bandwidth that explain the times of a sum of `bytes` and of one as large as a bucket, a 32nd
-/// (core/collective_call.h). Smaller sums need fewer messages: MPI sends them without asking first.
+/// (core/comm/collective_call.h). Smaller sums need fewer messages: MPI sends them without asking first.
 Json measure_link(Communicator& ranks, std::int64_t bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));
   // As in a training, where the thread that communicates shares its core with one that computes.

@@ -7,8 +7,8 @@
 #include <exception>
 #include <iostream>
 
-#include "data/image_files.h"
-#include "data/loader.h"
+#include "data/formats/image_files.h"
+#include "data/loader/loader.h"
 
 int main(int argc, char** argv) try {
   if (argc != 4) {

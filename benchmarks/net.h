@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data/synthetic.h"
-#include "runtime/plan_cache.h"
+#include "runtime/compile/plan_cache.h"
 #include "train/run/learner.h"
 
 namespace braid {

@@ -10,9 +10,9 @@
 #include <iostream>
 #include <thread>
 
-#include "core/local/local_ranks.h"
-#include "core/median.h"
-#include "core/text_table.h"
+#include "core/base/median.h"
+#include "core/comm/local/local_ranks.h"
+#include "core/text/text_table.h"
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "train/optimizer.h"

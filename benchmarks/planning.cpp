@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "benchmarks/net.h"
-#include "core/median.h"
+#include "core/base/median.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/scheduler/random_graph.h"

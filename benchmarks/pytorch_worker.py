@@ -12,7 +12,7 @@ OWN_MODELS = ("resnet18", "resnet20", "pathnet_conv")  # written out below; the 
 
 
 def resnet(name, classes, channels):
-    """The same networks as models/resnet.cpp, for small images, in plain PyTorch."""
+    """The same networks as models/zoo/blocks/resnet.cpp, for small images, in plain PyTorch."""
     from torch import nn
 
     class Block(nn.Module):
@@ -45,7 +45,7 @@ def resnet(name, classes, channels):
 
 
 def pathnet(modules, classes, channels):
-    """models/pathnet.cpp along one path with the given number of modules in each layer."""
+    """models/zoo/wired/pathnet.cpp along one path with the given number of modules in each layer."""
     from torch import nn
 
     class Layer(nn.Module):

@@ -20,7 +20,7 @@ target_link_libraries(braid_models PUBLIC braid_autograd)
 target_compile_options(braid_models PRIVATE ${BRAID_SELDOM})
 target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)
 # stb_image computes with what a damaged file says: its integers may overflow, so they must wrap around.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/data/image_file.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/data/formats/image_file.cpp PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "-fwrapv;-fno-sanitize=shift")
 target_link_libraries(braid_train PUBLIC braid_models braid_data braid_runtime
                       PRIVATE yaml-cpp::yaml-cpp ZLIB::ZLIB)
@@ -31,7 +31,7 @@ if(BRAID_ONEDNN)
 endif()
 if(BRAID_HAS_CUDA)
   # Loads cuDNN, cuBLASLt and NCCL when they are first used.
-  add_library(braid_cuda_libraries STATIC ${PROJECT_SOURCE_DIR}/core/cuda/libraries.cpp)
+  add_library(braid_cuda_libraries STATIC ${PROJECT_SOURCE_DIR}/core/device/cuda/loaded/libraries.cpp)
   set_target_properties(braid_cuda_libraries PROPERTIES EXPORT_NAME cuda_libraries CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(braid_cuda_libraries PRIVATE $<BUILD_INTERFACE:braid_settings> ${CMAKE_DL_LIBS})
   target_compile_definitions(braid_cuda_libraries PRIVATE BRAID_CUDNN_FOLDER="${CUDNN_FOLDER}"
@@ -44,7 +44,7 @@ if(BRAID_HAS_CUDA)
   target_include_directories(braid_core SYSTEM PUBLIC ${headers})
   target_include_directories(braid_cuda_libraries SYSTEM PRIVATE ${headers})
   if(BRAID_HAS_NCCL)
-    target_sources(braid_cuda_libraries PRIVATE ${PROJECT_SOURCE_DIR}/core/nccl/library.cpp)
+    target_sources(braid_cuda_libraries PRIVATE ${PROJECT_SOURCE_DIR}/core/comm/nccl/library.cpp)
     target_compile_definitions(braid_cuda_libraries PRIVATE BRAID_NCCL_FOLDER="${NCCL_FOLDER}")
     target_include_directories(braid_cuda_libraries SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
     target_include_directories(braid_core SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})

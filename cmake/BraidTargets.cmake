@@ -79,28 +79,29 @@ function(braid_compile_kernels_together list)
   set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 
-# One folder, one library: a library contains every source of its folder. Without CUDA, unavailable.cpp replaces a
-# folder's cuda/, likewise without MPI its mpi/ and without NCCL its nccl/.
+# One top-level folder, one library: it contains every source in there. Without CUDA, unavailable.cpp replaces what is in folders
+# called cuda, likewise without MPI and NCCL.
 function(braid_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/${folder}/(cuda|mpi|nccl)/")
+  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi|nccl)/")
   # Large kernels compile separately: optimising them takes longer than reading headers, some enable instruction sets, and
   # a test replaces those of CUDA.
-  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/cpu/*.cpp ${PROJECT_SOURCE_DIR}/ops/cuda/*.cpp)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/*.cpp)
   list(FILTER kernels INCLUDE REGEX
-       "/cuda/|/cpu/.*/|/(batch_norm|max_pool|avg_pool|elementwise|expression|reduce|softmax|collective).cpp$")
+       "/cuda/|/cpu/.*/|/cpu/(batch_norm|max_pool|avg_pool|elementwise|expression|reduce|softmax|collective).cpp$")
   set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   foreach(backend CUDA MPI NCCL)
     string(TOLOWER ${backend} subfolder)
-    file(GLOB_RECURSE backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cpp
-         ${PROJECT_SOURCE_DIR}/${folder}/${subfolder}/*.cu)
+    file(GLOB_RECURSE backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp
+         ${PROJECT_SOURCE_DIR}/${folder}/*.cu)
+    list(FILTER backend_sources INCLUDE REGEX "/${subfolder}/")
     if(BRAID_HAS_${backend})
       set(filter EXCLUDE)
     else()
       set(filter INCLUDE)
     endif()
     list(FILTER backend_sources ${filter} REGEX "/unavailable.cpp$")
-    list(FILTER backend_sources EXCLUDE REGEX "/core/(cuda/libraries|nccl/library).cpp$")  # a test replaces them (BraidLink.cmake)
+    list(FILTER backend_sources EXCLUDE REGEX "/(cuda/loaded/libraries|nccl/library).cpp$")  # a test replaces them (BraidLink.cmake)
     list(APPEND sources ${backend_sources})
   endforeach()
   if(NOT BRAID_ONEDNN)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 namespace braid {
 

@@ -1,6 +1,6 @@
 #pragma once
 // What the loader reads, and the batches it gives. A dataset of your own derives from Dataset, or from ImageDataset if
-// its samples are labelled images: those take the fast path, with the transforms of data/transform.h.
+// its samples are labelled images: those take the fast path, with the transforms of data/transforms/transform.h.
 
 #include <cstdint>
 #include <memory>
@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/array.h"
-#include "core/hash.h"
-#include "core/random.h"
-#include "core/shape.h"
+#include "core/base/hash.h"
+#include "core/base/random.h"
+#include "core/graph/array.h"
+#include "core/graph/shape.h"
 
 namespace braid {
 
@@ -101,9 +101,9 @@ std::string_view to_string(Split split);
 
 /// Of an image dataset: images, labels and perhaps targets. Of another one: tensors.
 struct Batch {
-  Array images;                     ///< f32 [N,H,W,C]
-  Array labels;                     ///< i32 [N], or [N,H,W] of masks
-  Array targets = {};               ///< f32 [N,classes], probabilities, if images are mixed (data/mixing.h); else empty
+  Array images;        ///< f32 [N,H,W,C]
+  Array labels;        ///< i32 [N], or [N,H,W] of masks
+  Array targets = {};  ///< f32 [N,classes], probabilities, if images are mixed (data/transforms/mixing.h); else empty
   std::vector<Array> tensors = {};  ///< what the loader's collate function made of N samples
   bool split = false;               ///< these are the samples of this rank, or are to be divided over its shards
   /// Number of samples, N: the first extent of the labels or of the first tensor.

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
 namespace braid {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "data/memory_dataset.h"
 
 namespace braid {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "models/module.h"
+#include "models/layers/module.h"
 
 namespace braid {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Models by their names in configs.
 
-#include "models/module.h"
+#include "models/layers/module.h"
 
 namespace braid::models {
 

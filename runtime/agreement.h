@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/context.h"
+#include "core/device/context.h"
 
 namespace braid {
 

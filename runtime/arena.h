@@ -1,7 +1,7 @@
 #pragma once
 // The memory that all plans of a session share: as large as the largest plan needs, and for one run at a time.
 
-#include "core/backend.h"
+#include "core/device/backend.h"
 
 namespace braid {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "autograd/functions.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "runtime/session.h"
 
 namespace braid {

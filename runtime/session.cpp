@@ -6,10 +6,10 @@
 #include <limits>
 #include <utility>
 
-#include "core/exception_text.h"
+#include "core/base/exception_text.h"
 #include "runtime/agreement.h"
+#include "runtime/compile/plan_cache.h"
 #include "runtime/device_check.h"
-#include "runtime/plan_cache.h"
 
 namespace braid {
 

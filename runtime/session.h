@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "core/backend.h"
-#include "ops/kernels.h"
+#include "core/device/backend.h"
+#include "ops/kernels/kernels.h"
 #include "scheduler/plan.h"
 
 namespace braid {

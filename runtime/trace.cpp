@@ -1,6 +1,6 @@
 #include "runtime/trace.h"
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "scheduler/show/plan_page.h"
 
 namespace braid {

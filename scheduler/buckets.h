@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/collective_call.h"
+#include "core/comm/collective_call.h"
 
 namespace braid::scheduler {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/op.h"
-#include "core/program.h"
+#include "core/device/program.h"
+#include "core/graph/op.h"
 
 namespace braid::scheduler {
 

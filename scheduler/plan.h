@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/program.h"
+#include "core/device/program.h"
 #include "scheduler/policy.h"
 
 namespace braid::scheduler {

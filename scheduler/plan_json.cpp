@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/suggestion.h"
+#include "core/text/suggestion.h"
 
 namespace braid::scheduler {
 

@@ -46,7 +46,7 @@ compile() {
 }
 export -f compile
 export headers work
-mapfile -t sources < <(git ls-files 'core/cuda/*.cpp' 'ops/cuda/*.cpp' 'ops/cuda/*.cu' 'examples/*.cu' 'tests/cuda/recording/*.cpp' | grep -v -e unavailable -e recording/nccl)
+mapfile -t sources < <(git ls-files 'core/*/cuda/*.cpp' 'ops/*/cuda/*.cpp' 'ops/*/cuda/*.cu' 'examples/*.cu' 'tests/cuda/recording/*.cpp' | grep -v -e unavailable -e recording/nccl)
 # shellcheck disable=SC2016  # for the inner shell
 printf '%s\n' "${sources[@]}" |
   xargs -P "$(nproc)" -I{} bash -c 'compile "$1" || { echo "check_cuda12: FAILED: $1"; exit 1; }' _ {} || exit 1

@@ -10,7 +10,7 @@ an SM holds at once, and how many loads and stores of global memory move 16 byte
 - moves most of its data in narrow pieces, although it has 16-byte accesses;
 - leaves an SM with fewer than three blocks: too few reads in flight for the memory's bandwidth.
 
-Fails also if the tables that summarise the list differ from it, in docs/gpu.md and in core/block_needs.h, which is what the
+Fails also if the tables that summarise the list differ from it, in docs/gpu.md and in core/device/block_needs.h, which is what the
 scheduler knows of the kernels; --update writes them. Another release of nvcc than the tables' is no reason to fail.
 """
 
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/gpu.md"
-HEADER = ROOT / "core/block_needs.h"
+HEADER = ROOT / "core/device/block_needs.h"
 TABLE = r"<!-- kernels -->\n.*?<!-- end of kernels -->\n"
 ROWS = r"(?<=// clang-format off\n).*?(?=    // clang-format on)"
 LEAST_BLOCKS = 3

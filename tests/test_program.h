@@ -1,7 +1,7 @@
 #pragma once
 // Programs as tests write them down: every launch beside its kernel.
 
-#include "core/program.h"
+#include "core/device/program.h"
 
 namespace braid::testing {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Dynamic loss scaling for models that compute in f16 (ops/loss_scale.h), as torch.amp.GradScaler does it:
+// Dynamic loss scaling for models that compute in f16 (ops/optimizer/loss_scale.h), as torch.amp.GradScaler does it:
 //
 //     braid::LossScale scale(session);
 //     …
@@ -9,8 +9,8 @@
 // The scale is a state on the device and every decision is part of the step, so the host never waits to learn whether
 // an update was skipped.
 
-#include "models/module.h"
-#include "ops/loss_scale.h"
+#include "models/layers/module.h"
+#include "ops/optimizer/loss_scale.h"
 
 namespace braid {
 

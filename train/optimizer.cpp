@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "autograd/functions.h"
-#include "ops/blend.h"
-#include "ops/clip_factor.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/blend.h"
+#include "ops/optimizer/clip_factor.h"
+#include "ops/optimizer/optimizer.h"
 #include "train/loss_scale.h"
 
 namespace braid {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/blend.h"
+#include "ops/optimizer/blend.h"
 #include "train/optimizer.h"
 
 namespace braid {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "core/random.h"
-#include "ops/batch_norm.h"
-#include "ops/optimizer.h"
+#include "core/base/random.h"
+#include "ops/norm/batch_norm.h"
+#include "ops/optimizer/optimizer.h"
 
 namespace braid::arithmetic {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Checks that shape inference of several ops shares.
 
-#include "core/op.h"
+#include "core/graph/op.h"
 #include "ops/common/extent.h"
 
 namespace braid {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
 namespace braid {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <initializer_list>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid {
 

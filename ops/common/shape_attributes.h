@@ -1,7 +1,7 @@
 #pragma once
 // Attributes of ops whose output shape does not follow from their inputs, such as gradients.
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
 namespace braid {
 

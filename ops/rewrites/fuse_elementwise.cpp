@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/common/expression_program.h"
+#include "ops/elementwise/expression_program.h"
 
 namespace braid::ops {
 

@@ -4,11 +4,11 @@
 #include <map>
 #include <optional>
 
-#include "ops/assign.h"
-#include "ops/collective.h"
-#include "ops/elementwise.h"
-#include "ops/reshape.h"
-#include "ops/strided_copy.h"
+#include "ops/collective/collective.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/layout/reshape.h"
+#include "ops/layout/strided_copy.h"
+#include "ops/optimizer/assign.h"
 
 namespace braid::ops {
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "ops/collective.h"
-#include "ops/strided_copy.h"
+#include "ops/collective/collective.h"
+#include "ops/layout/strided_copy.h"
 
 namespace braid::ops {
 

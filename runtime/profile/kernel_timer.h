@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "runtime/executable.h"
+#include "runtime/compile/executable.h"
 #include "scheduler/costs/profile.h"
 
 namespace braid {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/median.h"
+#include "core/base/median.h"
 
 namespace braid {
 

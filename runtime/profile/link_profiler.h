@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "core/collective_call.h"
-#include "core/communicator.h"
+#include "core/comm/collective_call.h"
+#include "core/comm/communicator.h"
 
 namespace braid {
 

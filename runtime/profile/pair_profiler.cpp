@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
-#include "core/median.h"
-#include "runtime/planner.h"
+#include "core/base/median.h"
+#include "runtime/compile/planner.h"
 #include "runtime/profile/scratch.h"
 #include "scheduler/check/simulator.h"
 

@@ -1,7 +1,7 @@
 #include "runtime/profile/profiler.h"
 
-#include "core/median.h"
-#include "runtime/planner.h"
+#include "core/base/median.h"
+#include "runtime/compile/planner.h"
 
 namespace braid {
 

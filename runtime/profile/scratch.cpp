@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/align.h"
-#include "core/random.h"
+#include "core/base/align.h"
+#include "core/base/random.h"
 #include "scheduler/plan.h"
 
 namespace braid {

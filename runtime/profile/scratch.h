@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/backend.h"
-#include "core/step_graph.h"
+#include "core/device/backend.h"
+#include "core/graph/step_graph.h"
 
 namespace braid {
 

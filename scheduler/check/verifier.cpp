@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/suggestion.h"
-#include "core/text.h"
+#include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid::scheduler {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/link.h"
+#include "core/comm/link.h"
 
 namespace braid::scheduler {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/block_needs.h"
+#include "core/device/block_needs.h"
 #include "scheduler/costs/matrix_kernel.h"
 
 namespace braid::scheduler {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
-#include "core/step_graph.h"
+#include "core/device/device.h"
+#include "core/graph/step_graph.h"
 
 namespace braid::scheduler {
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/step_graph.h"
+#include "core/graph/step_graph.h"
 
 namespace braid::scheduler {
 

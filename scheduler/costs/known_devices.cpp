@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/error.h"
-#include "core/json.h"
-#include "core/suggestion.h"
+#include "core/base/error.h"
+#include "core/text/json.h"
+#include "core/text/suggestion.h"
 
 namespace braid::scheduler {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/device.h"
+#include "core/device/device.h"
 
 namespace braid::scheduler {
 

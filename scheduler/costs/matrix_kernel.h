@@ -2,8 +2,8 @@
 // What a matrix product takes of a GPU, from the way libraries run it: thread blocks that each compute a tile of the
 // result, and fetch the rows and columns for it through the L2 cache.
 
-#include "core/device.h"
-#include "core/op.h"
+#include "core/device/device.h"
+#include "core/graph/op.h"
 
 namespace braid::scheduler {
 

@@ -7,9 +7,9 @@
 #include <map>
 #include <tuple>
 
-#include "core/json.h"
-#include "core/read_file.h"
-#include "core/text_stream.h"
+#include "core/base/read_file.h"
+#include "core/text/json.h"
+#include "core/text/text_stream.h"
 
 namespace braid::scheduler {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/link.h"
+#include "core/comm/link.h"
 #include "scheduler/costs/costs.h"
 #include "scheduler/costs/interference.h"
 

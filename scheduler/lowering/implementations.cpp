@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/align.h"
+#include "core/base/align.h"
 #include "scheduler/check/simulator.h"
 
 namespace braid::scheduler {

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/align.h"
+#include "core/base/align.h"
 #include "scheduler/memory/lifetimes.h"
 
 namespace braid::scheduler {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <queue>
 
-#include "core/align.h"
+#include "core/base/align.h"
 
 namespace braid::scheduler {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <iomanip>
 
-#include "core/text.h"
-#include "core/text_stream.h"
-#include "core/text_table.h"
+#include "core/text/text.h"
+#include "core/text/text_stream.h"
+#include "core/text/text_table.h"
 #include "scheduler/memory/recompute_choice.h"
 
 namespace braid::scheduler {

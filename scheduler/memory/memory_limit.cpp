@@ -9,8 +9,8 @@
 #include <limits>
 #include <optional>
 
-#include "core/align.h"
-#include "core/text.h"
+#include "core/base/align.h"
+#include "core/text/text.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/lowering/implementations.h"
 #include "scheduler/memory/lifetimes.h"

@@ -4,7 +4,7 @@
 // node that made it is repeated just before the first backward node that reads it, with the same kernel on the same
 // inputs: results keep their bits.
 
-#include "core/step_graph.h"
+#include "core/graph/step_graph.h"
 
 namespace braid::scheduler {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/step_graph.h"
+#include "core/graph/step_graph.h"
 
 namespace braid::scheduler {
 

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/random.h"
+#include "core/text/text.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/memory/window.h"
 #include "scheduler/policies/list_scheduler.h"

@@ -1,7 +1,7 @@
 #pragma once
 // The same order with as few edges as possible.
 
-#include "core/step_graph.h"
+#include "core/graph/step_graph.h"
 
 namespace braid::scheduler {
 

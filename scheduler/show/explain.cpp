@@ -5,10 +5,10 @@
 #include <limits>
 #include <set>
 
-#include "core/suggestion.h"
-#include "core/text.h"
-#include "core/text_stream.h"
-#include "core/text_table.h"
+#include "core/text/suggestion.h"
+#include "core/text/text.h"
+#include "core/text/text_stream.h"
+#include "core/text/text_table.h"
 #include "scheduler/show/block.h"
 
 namespace braid::scheduler {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backend.h"
+#include "core/device/backend.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/show/scaling.h"
 

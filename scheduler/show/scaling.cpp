@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/text_stream.h"
-#include "core/text_table.h"
+#include "core/base/error.h"
+#include "core/text/text_stream.h"
+#include "core/text/text_table.h"
 
 namespace braid::scheduler {
 

@@ -8,7 +8,7 @@
 
 #include "autograd/functions.h"
 #include "autograd/gradient_check.h"
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/session.h"
 
 using namespace braid;

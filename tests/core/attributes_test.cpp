@@ -1,4 +1,4 @@
-#include "core/attributes.h"
+#include "core/graph/attributes.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
 namespace braid {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 
 #include <doctest/doctest.h>
 
@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/collective_call.h"
-#include "core/error.h"
-#include "core/local/local_ranks.h"
-#include "core/random.h"
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "core/comm/collective_call.h"
+#include "core/comm/local/local_ranks.h"
 #include "tests/core/on_all.h"
 
 namespace braid::testing {

@@ -1,4 +1,4 @@
-#include "core/context.h"
+#include "core/device/context.h"
 
 #include <doctest/doctest.h>
 

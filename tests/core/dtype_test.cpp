@@ -1,4 +1,4 @@
-#include "core/dtype.h"
+#include "core/graph/dtype.h"
 
 #include <doctest/doctest.h>
 

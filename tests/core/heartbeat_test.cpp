@@ -1,6 +1,6 @@
 // Ranks that miss each other. Those that die or hang are processes, which talk through a pipe until they are connected.
 
-#include "core/heartbeat.h"
+#include "core/comm/heartbeat.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "core/local/local_ranks.h"
+#include "core/comm/local/local_ranks.h"
 #include "tests/core/on_all.h"
 
 namespace braid::testing {

@@ -1,4 +1,4 @@
-#include "core/launch.h"
+#include "core/comm/launch.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/median.h"
+#include "core/base/median.h"
 
 #include <doctest/doctest.h>
 

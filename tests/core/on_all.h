@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "core/local/local_ranks.h"
+#include "core/base/error.h"
+#include "core/comm/local/local_ranks.h"
 
 namespace braid::testing {
 

@@ -1,4 +1,4 @@
-#include "core/read_file.h"
+#include "core/base/read_file.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/data/files.h"
 
 using namespace braid;

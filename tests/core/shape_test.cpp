@@ -1,10 +1,10 @@
-#include "core/shape.h"
+#include "core/graph/shape.h"
 
 #include <doctest/doctest.h>
 
 #include <utility>
 
-#include "core/array.h"
+#include "core/graph/array.h"
 
 namespace braid {
 

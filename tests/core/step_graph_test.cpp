@@ -1,4 +1,4 @@
-#include "core/step_graph.h"
+#include "core/graph/step_graph.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "core/cpu/stream_group.h"
+#include "core/device/cpu/stream_group.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <chrono>
 #include <functional>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "core/base/error.h"
+#include "core/base/random.h"
 #include "tests/test_program.h"
 
 namespace braid::testing {

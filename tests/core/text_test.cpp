@@ -1,12 +1,12 @@
-#include "core/text.h"
+#include "core/text/text.h"
 
 #include <doctest/doctest.h>
 
 #include <locale>
 
-#include "core/error.h"
-#include "core/suggestion.h"
-#include "core/text_table.h"
+#include "core/base/error.h"
+#include "core/text/suggestion.h"
+#include "core/text/text_table.h"
 
 namespace braid {
 

@@ -1,4 +1,4 @@
-#include "core/cpu/thread_pool.h"
+#include "core/device/cpu/thread_pool.h"
 
 #include <doctest/doctest.h>
 

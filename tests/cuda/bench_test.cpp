@@ -1,4 +1,4 @@
-#include "train/inspect/bench.h"
+#include "train/inspect/bench/bench.h"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/cuda/recording/recording.h"
 
 namespace braid::testing {

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "core/cuda/green_contexts.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/device/cuda/green_contexts.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/recording/recording.h"
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/error.h"
-#include "ops/cuda/cudnn/convolution_plans.h"
+#include "core/base/error.h"
+#include "ops/conv/cuda/cudnn/convolution_plans.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/trace.h"
+#include "tests/cuda/sequence/trace.h"
 #include "tests/faults.h"
 
 namespace braid::testing {

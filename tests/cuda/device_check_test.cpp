@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "core/cuda/cuda_backend.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/device/cuda/cuda_backend.h"
 #include "runtime/session.h"
 #include "tests/cuda/recording/recording.h"
 

@@ -10,12 +10,12 @@
 #include <optional>
 #include <thread>
 
-#include "core/cuda/check.h"
-#include "core/error.h"
-#include "ops/kernels.h"
-#include "ops/linear.h"
+#include "core/base/error.h"
+#include "core/device/cuda/check.h"
+#include "ops/kernels/kernels.h"
+#include "ops/matmul/linear.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/trace.h"
+#include "tests/cuda/sequence/trace.h"
 
 namespace braid::testing {
 namespace {

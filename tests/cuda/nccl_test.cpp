@@ -8,15 +8,15 @@
 #include <cstring>
 #include <thread>
 
-#include "core/cuda/handle.h"
-#include "core/cuda/wait.h"
-#include "core/local/local_ranks.h"
-#include "core/nccl/nccl_communicator.h"
-#include "core/rank_device.h"
-#include "models/mlp.h"
+#include "core/comm/local/local_ranks.h"
+#include "core/comm/nccl/nccl_communicator.h"
+#include "core/comm/rank_device.h"
+#include "core/device/cuda/handle.h"
+#include "core/device/cuda/wait.h"
+#include "models/zoo/chains/mlp.h"
 #include "tests/core/on_all.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/trace.h"
+#include "tests/cuda/sequence/trace.h"
 #include "train/optimizer.h"
 
 namespace braid::testing {

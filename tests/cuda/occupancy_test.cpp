@@ -3,9 +3,9 @@
 #include <cuda_occupancy.h>
 #include <doctest/doctest.h>
 
-#include "core/backend.h"
-#include "core/block_needs.h"
-#include "ops/kernels.h"
+#include "core/device/backend.h"
+#include "core/device/block_needs.h"
+#include "ops/kernels/kernels.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/cuda/recording/recording.h"
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
-#include "models/pathnet.h"
 #include "models/registry.h"
+#include "models/zoo/wired/pathnet.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/trace.h"
+#include "tests/cuda/sequence/trace.h"
 #include "tests/faults.h"
 #include "train/optimizer.h"
 

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <thread>
 
-#include "core/cuda/green_contexts.h"
-#include "core/cuda/handle.h"
+#include "core/device/cuda/green_contexts.h"
+#include "core/device/cuda/handle.h"
 
 namespace braid::recording {
 namespace {

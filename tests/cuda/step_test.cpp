@@ -9,11 +9,11 @@
 #include <optional>
 #include <set>
 
-#include "core/cuda/stream_handles.h"
-#include "ops/kernels.h"
+#include "core/device/cuda/stream_handles.h"
+#include "ops/kernels/kernels.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/trace.h"
+#include "tests/cuda/sequence/trace.h"
 #include "tests/test_program.h"
 
 namespace braid::testing {

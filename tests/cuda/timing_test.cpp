@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/cuda/kernel_tracing.h"
-#include "core/cuda/stream_handles.h"
+#include "core/device/cuda/loaded/kernel_tracing.h"
+#include "core/device/cuda/stream_handles.h"
 #include "runtime/profile/profiler.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/recording/recording.h"

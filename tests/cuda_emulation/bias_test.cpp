@@ -1,4 +1,4 @@
-#include "ops/cuda/bias.h"
+#include "ops/matmul/cuda/bias.h"
 
 #include <doctest/doctest.h>
 

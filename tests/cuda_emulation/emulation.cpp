@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/cuda/check.h"
+#include "core/device/cuda/check.h"
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 

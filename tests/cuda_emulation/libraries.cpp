@@ -1,6 +1,6 @@
 // Takes the place of the kernels that run in cuDNN and cuBLASLt, of which there is no emulation.
 
-#include "ops/own_kernels.h"
+#include "ops/kernels/own_kernels.h"
 
 namespace braid::cuda {
 

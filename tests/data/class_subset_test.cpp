@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "data/loader.h"
+#include "core/base/error.h"
+#include "data/loader/loader.h"
 #include "data/synthetic.h"
 #include "tests/data/files.h"
 

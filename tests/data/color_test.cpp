@@ -1,4 +1,4 @@
-#include "data/color.h"
+#include "data/transforms/color.h"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "data/synthetic.h"
 #include "data/tensor_dataset.h"
 #include "tests/data/files.h"

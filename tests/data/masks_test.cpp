@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <set>
 
-#include "core/error.h"
-#include "data/image_files.h"
-#include "data/loader.h"
-#include "data/scan.h"
+#include "core/base/error.h"
+#include "data/formats/image_files.h"
+#include "data/formats/scan.h"
+#include "data/loader/loader.h"
 #include "data/shapes.h"
 #include "tests/data/images.h"
 

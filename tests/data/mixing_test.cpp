@@ -1,4 +1,4 @@
-#include "data/mixing.h"
+#include "data/transforms/mixing.h"
 
 #include <doctest/doctest.h>
 

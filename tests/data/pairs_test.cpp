@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "core/error.h"
-#include "data/loader.h"
+#include "core/base/error.h"
+#include "data/loader/loader.h"
 #include "data/memory_dataset.h"
 #include "tests/data/files.h"
 

@@ -1,4 +1,4 @@
-#include "data/resize.h"
+#include "data/transforms/resize.h"
 
 #include <doctest/doctest.h>
 

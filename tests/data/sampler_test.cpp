@@ -1,4 +1,4 @@
-#include "data/sampler.h"
+#include "data/loader/sampler.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/synthetic.h"
 #include "tests/data/files.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/memory_dataset.h"
 #include "tests/data/files.h"
 

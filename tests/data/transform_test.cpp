@@ -1,4 +1,4 @@
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/data/files.h"
 
 using namespace braid;

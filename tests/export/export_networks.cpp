@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "models/layers.h"
+#include "models/layers/layers.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 #include "train/checkpoint/files.h"

@@ -1,7 +1,7 @@
 // CIFAR-10 and CIFAR-100: the binary version's batches and names of classes.
 
-#include "core/error.h"
-#include "data/cifar.h"
+#include "core/base/error.h"
+#include "data/formats/cifar.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace braid::fuzz {

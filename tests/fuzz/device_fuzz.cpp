@@ -1,6 +1,6 @@
 // Descriptions of devices, and the estimates of times that follow from them.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "scheduler/costs/known_devices.h"
 #include "scheduler/plan.h"
 #include "tests/fuzz/diamond.h"

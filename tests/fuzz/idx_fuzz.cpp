@@ -1,9 +1,9 @@
 // MNIST and its relatives: IDX files, compressed or not.
 
-#include "core/error.h"
-#include "data/fashion_mnist.h"
-#include "data/gzip.h"
-#include "data/idx.h"
+#include "core/base/error.h"
+#include "data/formats/fashion_mnist.h"
+#include "data/formats/gzip.h"
+#include "data/formats/idx.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace braid::fuzz {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/error.h"
-#include "data/image_file.h"
+#include "core/base/error.h"
+#include "data/formats/image_file.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace braid::fuzz {

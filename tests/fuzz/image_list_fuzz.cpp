@@ -1,7 +1,7 @@
 // CSV lists of images.
 
-#include "core/error.h"
-#include "data/image_files.h"
+#include "core/base/error.h"
+#include "data/formats/image_files.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace braid::fuzz {

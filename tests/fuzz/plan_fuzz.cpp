@@ -1,6 +1,6 @@
 // Plans as JSON. One that passes is safe, and written back as JSON that says the same.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "scheduler/plan.h"
 #include "tests/fuzz/diamond.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 // Profiles of nodes' times, and what planning takes from them.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "scheduler/costs/profile.h"
 #include "tests/fuzz/diamond.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 // Checkpoints: safetensors, of Braid and of other tools.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "train/checkpoint/safetensors.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "autograd/functions.h"
-#include "core/json.h"
-#include "core/read_file.h"
+#include "core/base/read_file.h"
+#include "core/text/json.h"
 #include "runtime/session.h"
 
 namespace braid {

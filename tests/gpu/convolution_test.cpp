@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
-#include "ops/conv2d.h"
+#include "core/base/random.h"
+#include "ops/conv/conv2d.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"

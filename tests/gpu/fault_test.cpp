@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "autograd/functions.h"
-#include "ops/elementwise.h"
-#include "ops/kernels.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/kernels/kernels.h"
 #include "runtime/session.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/ops/interpreter.h"

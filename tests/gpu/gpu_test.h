@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/cuda/cuda_backend.h"
+#include "core/device/cuda/cuda_backend.h"
 
 namespace braid::testing {
 

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <string_view>
 
-#include "ops/kernels.h"
+#include "ops/kernels/kernels.h"
 #include "tests/gpu/gpu_test.h"
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/nccl/nccl_communicator.h"
+#include "core/comm/nccl/nccl_communicator.h"
 #include "tests/gpu/training.h"
 
 namespace braid::testing {

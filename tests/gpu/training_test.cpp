@@ -7,7 +7,7 @@
 #include <cmath>
 #include <thread>
 
-#include "models/pathnet.h"
+#include "models/zoo/wired/pathnet.h"
 
 namespace braid::testing {
 namespace {

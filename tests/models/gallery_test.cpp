@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "models/dcgan.h"
-#include "models/siamese.h"
-#include "models/unet.h"
+#include "models/zoo/tasks/dcgan.h"
+#include "models/zoo/tasks/siamese.h"
+#include "models/zoo/tasks/unet.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 

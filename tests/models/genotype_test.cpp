@@ -1,4 +1,4 @@
-#include "models/genotype.h"
+#include "models/zoo/wired/genotype.h"
 
 #include <doctest/doctest.h>
 

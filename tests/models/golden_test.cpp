@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/layers.h"
+#include "models/layers/layers.h"
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/data/files.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "models/layers.h"
+#include "models/layers/layers.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 #include "train/optimizer.h"

@@ -1,6 +1,6 @@
 // Networks given as lists of layers.
 
-#include "models/layer_list.h"
+#include "models/layers/layer_list.h"
 
 #include <doctest/doctest.h>
 

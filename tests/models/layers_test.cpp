@@ -1,6 +1,6 @@
 // Layers that are no part of a model of the registry.
 
-#include "models/layers.h"
+#include "models/layers/layers.h"
 
 #include <doctest/doctest.h>
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "models/registry.h"
-#include "models/resnet.h"
-#include "ops/conv2d.h"
+#include "models/zoo/blocks/resnet.h"
+#include "ops/conv/conv2d.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 

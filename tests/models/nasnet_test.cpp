@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "models/nasnet_cells.h"
+#include "models/zoo/wired/nasnet_cells.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
 

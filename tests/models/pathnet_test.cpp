@@ -1,4 +1,4 @@
-#include "models/pathnet.h"
+#include "models/zoo/wired/pathnet.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "models/randwire.h"
+#include "models/zoo/wired/randwire.h"
 
 #include <doctest/doctest.h>
 

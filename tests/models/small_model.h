@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "models/registry.h"
 
 namespace braid {

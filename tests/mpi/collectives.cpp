@@ -1,4 +1,4 @@
-// One rank of a check of core/mpi, which ctest starts with mpirun:
+// One rank of a check of core/comm/mpi, which ctest starts with mpirun:
 //
 //   collectives all      every collective, in one call of MPI and in many, against what it must be
 //   collectives late     rank 0 comes to no collective: the others give up after their timeout, and all processes end
@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "autograd/functions.h"
-#include "core/communicator.h"
-#include "core/error.h"
-#include "core/mpi/mpi_communicator.h"
-#include "core/rank_device.h"
+#include "core/base/error.h"
+#include "core/comm/communicator.h"
+#include "core/comm/mpi/mpi_communicator.h"
+#include "core/comm/rank_device.h"
 #include "runtime/session.h"
 #include "train/optimizer.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "tests/ops/op_table.h"
 
 using namespace braid;

@@ -1,12 +1,12 @@
-#include "ops/clip_factor.h"
+#include "ops/optimizer/clip_factor.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/random.h"
-#include "ops/blend.h"
+#include "core/base/random.h"
+#include "ops/optimizer/blend.h"
 #include "tests/ops/interpreter.h"
 
 using namespace braid;

@@ -1,13 +1,13 @@
 // Rows of the ops behind the functions on tensors: elementwise expressions, reductions, copies, products, resampling,
 // norms.
 
-#include "ops/expression.h"
-#include "ops/group_norm.h"
-#include "ops/interpolate.h"
-#include "ops/linear.h"
-#include "ops/reduce.h"
-#include "ops/softmax.h"
-#include "ops/strided_copy.h"
+#include "ops/elementwise/expression.h"
+#include "ops/elementwise/reduce.h"
+#include "ops/layout/strided_copy.h"
+#include "ops/loss/softmax.h"
+#include "ops/matmul/linear.h"
+#include "ops/norm/group_norm.h"
+#include "ops/pool/interpolate.h"
 #include "tests/ops/op_rows.h"
 
 namespace braid::testing {

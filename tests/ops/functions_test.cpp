@@ -1,10 +1,10 @@
-#include "ops/common/functions.h"
+#include "ops/elementwise/functions.h"
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 
-#include "ops/common/expression_program.h"
+#include "ops/elementwise/expression_program.h"
 #include "tests/ops/interpreter.h"
 
 namespace braid::testing {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <span>
 
-#include "core/array.h"
-#include "core/cpu/thread_pool.h"
-#include "core/step_graph.h"
-#include "ops/concat.h"
-#include "ops/kernels.h"
+#include "core/device/cpu/thread_pool.h"
+#include "core/graph/array.h"
+#include "core/graph/step_graph.h"
+#include "ops/kernels/kernels.h"
+#include "ops/layout/concat.h"
 
 namespace braid::testing {
 

@@ -1,12 +1,12 @@
 // Loss scaling, op by op: how the scale goes on, and that a skipped update changes nothing.
 
-#include "ops/loss_scale.h"
+#include "ops/optimizer/loss_scale.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 

@@ -6,8 +6,8 @@
 // such rows small, for every element costs two runs. A row of more than 65536 elements is cut into several pieces of
 // parallel work. Everything in op_table_test.cpp then holds for the new op, and a kernel without a row fails there.
 
-#include "core/array.h"
-#include "core/op.h"
+#include "core/graph/array.h"
+#include "core/graph/op.h"
 
 namespace braid::testing {
 

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "core/hash.h"
+#include "core/base/hash.h"
 #include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/rounding.h"

@@ -1,6 +1,6 @@
 // Several steps of every optimizer against its published formula in double.
 
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 
 #include <doctest/doctest.h>
 

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/batch_norm.h"
-#include "ops/collective.h"
-#include "ops/conv2d.h"
-#include "ops/elementwise.h"
-#include "ops/linear.h"
-#include "ops/optimizer.h"
+#include "ops/collective/collective.h"
+#include "ops/conv/conv2d.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/linear.h"
+#include "ops/norm/batch_norm.h"
+#include "ops/optimizer/optimizer.h"
 #include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"

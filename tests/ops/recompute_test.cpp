@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include "ops/batch_norm.h"
-#include "ops/dropout.h"
-#include "ops/elementwise.h"
-#include "ops/linear.h"
-#include "ops/reshape.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/layout/reshape.h"
+#include "ops/matmul/linear.h"
+#include "ops/norm/batch_norm.h"
 #include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/parallel.h"
+#include "core/base/parallel.h"
 #include "ops/common/check.h"
-#include "ops/function_kernel.h"
+#include "ops/kernels/function_kernel.h"
 #include "tests/ops/interpreter.h"
 
 using namespace braid;

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "ops/conv2d.h"
-#include "ops/linear.h"
+#include "ops/conv/conv2d.h"
+#include "ops/matmul/linear.h"
 
 namespace braid::testing {
 namespace {

@@ -12,11 +12,11 @@
 #include <string_view>
 
 #define OWN_PROJECT
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace {
 
-static_assert(std::string_view(own_header) == "core/error.h");
+static_assert(std::string_view(own_header) == "core/base/error.h");
 
 /// Labels are 0 and 1, bright images are of class 1.
 class Lamps : public braid::Dataset {

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "autograd/functions.h"
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/session.h"
 
 namespace braid {

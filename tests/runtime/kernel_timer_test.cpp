@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "autograd/functions.h"
-#include "ops/conv2d.h"
-#include "ops/cross_entropy.h"
-#include "ops/elementwise.h"
-#include "ops/optimizer.h"
+#include "ops/conv/conv2d.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/optimizer/optimizer.h"
 #include "runtime/profile/scratch.h"
 #include "runtime/session.h"
 

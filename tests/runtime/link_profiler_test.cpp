@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "autograd/functions.h"
-#include "core/local/local_ranks.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/comm/local/local_ranks.h"
 #include "runtime/session.h"
 #include "scheduler/costs/profile.h"
 #include "tests/core/on_all.h"

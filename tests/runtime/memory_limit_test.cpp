@@ -7,7 +7,7 @@
 
 #include "autograd/functions.h"
 #include "models/registry.h"
-#include "runtime/planner.h"
+#include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
 #include "scheduler/memory/limited_step.h"
 #include "tests/effort.h"

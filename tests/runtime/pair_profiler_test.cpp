@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "autograd/functions.h"
-#include "runtime/planner.h"
+#include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
 #include "tests/scheduler/random_graph.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/plan_cache.h"
+#include "runtime/compile/plan_cache.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "autograd/functions.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "runtime/session.h"
 
 namespace braid {

@@ -1,4 +1,4 @@
-#include "runtime/plan_choice.h"
+#include "runtime/choice/plan_choice.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "autograd/functions.h"
-#include "models/resnet.h"
+#include "models/zoo/blocks/resnet.h"
 
 namespace braid {
 namespace {

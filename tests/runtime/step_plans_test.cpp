@@ -1,4 +1,4 @@
-#include "runtime/step_plans.h"
+#include "runtime/compile/step_plans.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Devices with round numbers.
 
-#include "core/device.h"
+#include "core/device/device.h"
 
 namespace braid::scheduler::testing {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/align.h"
+#include "core/base/align.h"
 
 namespace braid::scheduler::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "core/text.h"
+#include "core/text/text.h"
 
 namespace braid::scheduler::testing {
 

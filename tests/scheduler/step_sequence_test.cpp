@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/backend.h"
+#include "core/device/backend.h"
 #include "tests/faults.h"
 #include "tests/scheduler/step_protocols.h"
 #include "tests/scheduler/training_step.h"

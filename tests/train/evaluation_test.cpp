@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "data/synthetic.h"
-#include "models/lenet.h"
+#include "models/zoo/chains/lenet.h"
 
 using namespace braid;
 

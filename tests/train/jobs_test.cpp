@@ -7,12 +7,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "tests/data/files.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/inspect/joint_bench.h"
+#include "train/inspect/bench/joint_bench.h"
 #include "train/run/balance.h"
 #include "train/run/trainer.h"
 

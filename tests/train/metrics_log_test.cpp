@@ -1,12 +1,12 @@
-#include "train/run/metrics_log.h"
+#include "train/run/log/metrics_log.h"
 
 #include <doctest/doctest.h>
 
 #include <bit>
 #include <map>
 
-#include "core/error.h"
-#include "core/json.h"
+#include "core/base/error.h"
+#include "core/text/json.h"
 #include "tests/data/files.h"
 #include "tests/train/file_size_limit.h"
 #include "tests/train/run_files.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "tests/train/single_job.h"
 #include "train/run/factories.h"
 #include "train/run/learner.h"

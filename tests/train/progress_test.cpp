@@ -1,4 +1,4 @@
-#include "train/run/progress.h"
+#include "train/run/log/progress.h"
 
 #include <doctest/doctest.h>
 

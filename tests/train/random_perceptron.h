@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "autograd/functions.h"
-#include "core/local/local_ranks.h"
-#include "core/random.h"
-#include "models/mlp.h"
+#include "core/base/random.h"
+#include "core/comm/local/local_ranks.h"
+#include "models/zoo/chains/mlp.h"
 #include "runtime/session.h"
 #include "train/optimizer.h"
 

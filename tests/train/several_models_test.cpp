@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "models/lenet.h"
+#include "models/zoo/chains/lenet.h"
 #include "runtime/session.h"
 #include "train/optimizer.h"
 

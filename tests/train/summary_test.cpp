@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/data/files.h"
 #include "tests/train/single_job.h"
 

@@ -8,18 +8,18 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/read_file.h"
-#include "runtime/planner.h"
+#include "core/base/hash.h"
+#include "core/base/read_file.h"
+#include "core/text/json.h"
+#include "runtime/compile/planner.h"
 #include "tests/data/files.h"
 #include "tests/train/quiet_training.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/weights.h"
-#include "train/inspect/bench.h"
-#include "train/inspect/profiling.h"
+#include "train/inspect/bench/bench.h"
+#include "train/inspect/bench/profiling.h"
 #include "train/units.h"
 
 using namespace braid;

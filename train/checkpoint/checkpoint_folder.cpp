@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/start_thread.h"
+#include "core/base/error.h"
+#include "core/base/start_thread.h"
 #include "train/checkpoint/files.h"
 
 namespace braid {

@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 
-#include "core/json.h"
-#include "core/read_file.h"
-#include "core/text.h"
+#include "core/base/read_file.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
 #include "train/checkpoint/files.h"
 
 namespace braid {

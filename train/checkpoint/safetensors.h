@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/array.h"
+#include "core/graph/array.h"
 
 namespace braid {
 

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "core/json.h"
-#include "core/text.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace braid {

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/shapes.h"
 #include "data/synthetic.h"
-#include "models/layer_list.h"
+#include "models/layers/layer_list.h"
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "train/config/keys.h"

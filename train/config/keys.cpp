@@ -9,10 +9,10 @@
 #include <iomanip>
 #include <limits>
 
-#include "core/error.h"
-#include "core/suggestion.h"
-#include "core/text.h"
-#include "core/text_stream.h"
+#include "core/base/error.h"
+#include "core/text/suggestion.h"
+#include "core/text/text.h"
+#include "core/text/text_stream.h"
 #include "train/config/similar_keys.h"
 
 namespace braid {

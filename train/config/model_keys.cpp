@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/suggestion.h"
+#include "core/text/suggestion.h"
 #include "train/config/config.h"
 
 namespace braid {

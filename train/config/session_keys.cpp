@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "scheduler/costs/known_devices.h"
 #include "scheduler/policy.h"
 #include "train/config/config.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/suggestion.h"
+#include "core/base/error.h"
+#include "core/text/suggestion.h"
 #include "train/config/keys.h"
 
 namespace braid {

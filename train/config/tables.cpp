@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "core/error.h"
-#include "core/suggestion.h"
+#include "core/base/error.h"
+#include "core/text/suggestion.h"
 #include "train/config/keys.h"
 
 namespace braid {

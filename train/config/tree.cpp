@@ -9,9 +9,9 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/read_file.h"
-#include "core/text.h"
+#include "core/base/error.h"
+#include "core/base/read_file.h"
+#include "core/text/text.h"
 
 namespace braid {
 

@@ -6,8 +6,8 @@
 #include <iomanip>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/text_stream.h"
+#include "core/base/error.h"
+#include "core/text/text_stream.h"
 #include "train/config/keys.h"
 
 namespace braid {

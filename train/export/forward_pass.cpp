@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "ops/concat.h"
-#include "ops/conv2d.h"
-#include "ops/group_norm.h"
-#include "ops/linear.h"
-#include "ops/reduce.h"
-#include "ops/reshape.h"
-#include "ops/weighted_sum.h"
+#include "ops/conv/conv2d.h"
+#include "ops/elementwise/reduce.h"
+#include "ops/elementwise/weighted_sum.h"
+#include "ops/layout/concat.h"
+#include "ops/layout/reshape.h"
+#include "ops/matmul/linear.h"
+#include "ops/norm/group_norm.h"
 
 namespace braid {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "models/module.h"
+#include "models/layers/module.h"
 
 namespace braid {
 

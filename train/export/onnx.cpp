@@ -7,15 +7,15 @@
 #include <map>
 #include <numeric>
 
-#include "ops/concat.h"
-#include "ops/elementwise.h"
-#include "ops/expression.h"
-#include "ops/linear.h"
-#include "ops/reduce.h"
-#include "ops/reshape.h"
-#include "ops/softmax.h"
-#include "ops/strided_copy.h"
-#include "ops/weighted_sum.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/expression.h"
+#include "ops/elementwise/reduce.h"
+#include "ops/elementwise/weighted_sum.h"
+#include "ops/layout/concat.h"
+#include "ops/layout/reshape.h"
+#include "ops/layout/strided_copy.h"
+#include "ops/loss/softmax.h"
+#include "ops/matmul/linear.h"
 #include "train/checkpoint/files.h"
 #include "train/export/forward_pass.h"
 #include "train/export/protobuf.h"
@@ -130,7 +130,8 @@ std::vector<std::int64_t> sample_extents(const Shape& shape) {
   return extents;
 }
 
-/// The rows, or columns, of the matrix that averages `in` pixels down or up to `out` (ops/pool.h, AdaptiveAvgPool2d).
+/// The rows, or columns, of the matrix that averages `in` pixels down or up to `out` (ops/pool/pool.h,
+/// AdaptiveAvgPool2d).
 Array averages(std::int64_t in, std::int64_t out, bool transposed = false) {
   Array matrix(DType::f32, transposed ? Shape{in, out} : Shape{out, in});
   for (std::int64_t row = 0; row < out; ++row) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/module.h"
+#include "models/layers/module.h"
 
 namespace braid {
 

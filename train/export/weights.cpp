@@ -4,9 +4,9 @@
 #include <optional>
 #include <set>
 
-#include "core/json.h"
-#include "core/suggestion.h"
-#include "core/text.h"
+#include "core/text/json.h"
+#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"
 #include "train/export/forward_pass.h"

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/json.h"
-#include "core/text.h"
-#include "core/text_table.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "data/contact_sheet.h"
-#include "data/image_file.h"
-#include "data/image_files.h"
+#include "data/formats/image_file.h"
+#include "data/formats/image_files.h"
 #include "train/run/factories.h"
 
 namespace braid {

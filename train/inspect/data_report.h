@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "data/scan.h"
+#include "data/formats/scan.h"
 #include "train/config/config.h"
 
 namespace braid {

@@ -3,14 +3,14 @@
 #include <chrono>
 #include <sstream>
 
-#include "core/json.h"
-#include "core/suggestion.h"
-#include "core/text.h"
-#include "core/text_table.h"
-#include "runtime/bucket_choice.h"
-#include "runtime/planner.h"
+#include "core/text/json.h"
+#include "core/text/suggestion.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
+#include "runtime/choice/bucket_choice.h"
+#include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
-#include "train/inspect/bench.h"
+#include "train/inspect/bench/bench.h"
 #include "train/units.h"
 
 namespace braid {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/read_file.h"
-#include "core/suggestion.h"
-#include "runtime/planner.h"
+#include "core/base/read_file.h"
+#include "core/text/suggestion.h"
+#include "runtime/compile/planner.h"
 #include "scheduler/costs/known_devices.h"
 
 namespace braid {

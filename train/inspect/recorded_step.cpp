@@ -4,7 +4,7 @@
 #include <sstream>
 #include <utility>
 
-#include "runtime/planner.h"
+#include "runtime/compile/planner.h"
 #include "train/run/learner.h"
 
 namespace braid {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/step_graph.h"
+#include "core/graph/step_graph.h"
 #include "ops/rewrites/partition.h"
 #include "train/config/config.h"
 

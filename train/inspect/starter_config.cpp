@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/error.h"
-#include "core/suggestion.h"
-#include "core/text.h"
-#include "data/image_files.h"
+#include "core/base/error.h"
+#include "core/text/suggestion.h"
+#include "core/text/text.h"
+#include "data/formats/image_files.h"
 #include "train/config/keys.h"
 
 namespace braid {

@@ -5,9 +5,9 @@
 #include <set>
 #include <sstream>
 
-#include "core/json.h"
-#include "core/text.h"
-#include "core/text_table.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "train/run/factories.h"
 
 namespace braid {

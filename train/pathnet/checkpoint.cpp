@@ -1,6 +1,6 @@
 #include "train/pathnet/checkpoint.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace braid {
 

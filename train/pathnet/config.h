@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "models/pathnet.h"
+#include "models/zoo/wired/pathnet.h"
 #include "train/config/config.h"
 #include "train/pathnet/tournament.h"
 

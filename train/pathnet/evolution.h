@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "models/genotype.h"
+#include "models/zoo/wired/genotype.h"
 
 namespace braid {
 

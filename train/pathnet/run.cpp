@@ -2,10 +2,10 @@
 
 #include <chrono>
 
-#include "core/exception_text.h"
-#include "core/json.h"
-#include "core/text.h"
-#include "core/text_table.h"
+#include "core/base/exception_text.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "data/class_subset.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -14,7 +14,7 @@
 #include "train/pathnet/report.h"
 #include "train/run/factories.h"
 #include "train/run/interrupt.h"
-#include "train/run/run_folder.h"
+#include "train/run/log/run_folder.h"
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 
 #include "train/pathnet/config.h"
 #include "train/pathnet/evolution.h"
-#include "train/run/progress.h"
+#include "train/run/log/progress.h"
 
 namespace braid {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "train/run/factories.h"
 #include "train/units.h"
 

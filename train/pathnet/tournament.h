@@ -5,8 +5,8 @@
 #include <deque>
 #include <functional>
 
-#include "data/loader.h"
-#include "models/pathnet.h"
+#include "data/loader/loader.h"
+#include "models/zoo/wired/pathnet.h"
 #include "runtime/session.h"
 #include "train/loss_scale.h"
 #include "train/optimizer.h"

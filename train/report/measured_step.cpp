@@ -3,7 +3,7 @@
 #include <deque>
 
 #include "runtime/trace.h"
-#include "train/inspect/bench.h"
+#include "train/inspect/bench/bench.h"
 #include "train/run/learner.h"
 
 namespace braid {

@@ -1,11 +1,11 @@
 #include "train/report/report.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "scheduler/show/plan_page.h"
 #include "train/report/measured_step.h"
 #include "train/report/val_images.h"
-#include "train/run/metrics_log.h"
-#include "train/run/run_folder.h"
+#include "train/run/log/metrics_log.h"
+#include "train/run/log/run_folder.h"
 
 namespace braid {
 

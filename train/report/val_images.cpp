@@ -6,7 +6,7 @@
 #include <numeric>
 #include <span>
 
-#include "data/image_file.h"
+#include "data/formats/image_file.h"
 #include "models/inference.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"

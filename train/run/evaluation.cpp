@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/text.h"
-#include "core/text_table.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "train/units.h"
 
 namespace braid {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "models/inference.h"
 #include "runtime/session.h"
 

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/rank_device.h"
-#include "core/suggestion.h"
-#include "data/cifar.h"
+#include "core/comm/rank_device.h"
+#include "core/text/suggestion.h"
 #include "data/class_subset.h"
-#include "data/fashion_mnist.h"
-#include "data/image_files.h"
+#include "data/formats/cifar.h"
+#include "data/formats/fashion_mnist.h"
+#include "data/formats/image_files.h"
+#include "data/formats/real_images.h"
+#include "data/formats/scan.h"
 #include "data/pairs.h"
-#include "data/real_images.h"
-#include "data/scan.h"
 #include "data/shapes.h"
 #include "data/synthetic.h"
 #include "models/registry.h"

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/loader.h"
-#include "models/module.h"
+#include "data/loader/loader.h"
+#include "models/layers/module.h"
 #include "runtime/session.h"
 #include "train/config/config.h"
 #include "train/loss_scale.h"

@@ -5,10 +5,10 @@
 #include <set>
 #include <sstream>
 
-#include "core/exception_text.h"
-#include "core/json.h"
-#include "core/text.h"
-#include "core/text_table.h"
+#include "core/base/exception_text.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"

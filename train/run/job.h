@@ -14,8 +14,8 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/evaluation.h"
 #include "train/run/learner.h"
-#include "train/run/progress.h"
-#include "train/run/run_folder.h"
+#include "train/run/log/progress.h"
+#include "train/run/log/run_folder.h"
 
 namespace braid {
 

@@ -1,8 +1,8 @@
 // What a job saves and how it continues from it. A checkpoint of the end of an epoch is made before the evaluation,
 // which is done again when training continues there: so the evaluation belongs to the same files.
 
-#include "core/json.h"
-#include "core/text.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
 #include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"

@@ -2,8 +2,8 @@
 
 #include <fnmatch.h>
 
-#include "core/suggestion.h"
-#include "models/layers.h"
+#include "core/text/suggestion.h"
+#include "models/layers/layers.h"
 
 namespace braid {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/transform.h"
+#include "data/transforms/transform.h"
 #include "models/inference.h"
 #include "runtime/session.h"
 #include "train/checkpoint/training_images.h"

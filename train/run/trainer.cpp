@@ -5,11 +5,11 @@
 #include <set>
 #include <utility>
 
-#include "core/json.h"
-#include "core/median.h"
-#include "core/read_file.h"
-#include "core/text.h"
-#include "core/text_table.h"
+#include "core/base/median.h"
+#include "core/base/read_file.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "runtime/agreement.h"
 #include "runtime/trace.h"
 #include "train/checkpoint/checkpoint.h"

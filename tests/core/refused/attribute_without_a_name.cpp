@@ -1,6 +1,6 @@
 // Must not compile: `forgotten` has no name.
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
 struct Attributes {
   double number = 0;

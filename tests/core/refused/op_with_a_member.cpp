@@ -1,7 +1,7 @@
 // Must not compile: hash and equality know nothing of `forgotten`. The attribute leaves room behind it, in which a
 // member of a byte could hide.
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
 struct Attribute {
   double number = 0;

@@ -1,12 +1,12 @@
 // Whether cuDNN and cuBLASLt are found at run time, with stand-ins (stub.cpp) in the place of both.
 
-#include "core/cuda/libraries.h"
+#include "core/device/cuda/loaded/libraries.h"
 
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <doctest/doctest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid::cuda {
 

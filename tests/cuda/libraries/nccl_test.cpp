@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <nccl.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid::nccl {
 

@@ -1,11 +1,11 @@
-#include "ops/cuda/cudnn/convolution_plans.h"
+#include "ops/conv/cuda/cudnn/convolution_plans.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "scheduler/costs/known_devices.h"
 
 namespace braid::testing {

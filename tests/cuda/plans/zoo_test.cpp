@@ -15,9 +15,9 @@
 #include <thread>
 #include <unordered_map>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "models/registry.h"
-#include "ops/cuda/cudnn/convolution_plans.h"
+#include "ops/conv/cuda/cudnn/convolution_plans.h"
 #include "runtime/session.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/source_dir.h"

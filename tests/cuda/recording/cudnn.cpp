@@ -11,7 +11,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/cuda/libraries.h"
+#include "core/device/cuda/loaded/libraries.h"
 #include "tests/cuda/recording/world.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace braid::recording {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The types of cuBLASLt that headers of core/cuda mention.
+// The types of cuBLASLt that headers of core/device/cuda mention.
 
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0 };
 using cublasLtHandle_t = struct cublasLtContext*;

@@ -1,7 +1,7 @@
 #pragma once
-// Conversions of binary16 by those of core/dtype.h.
+// Conversions of binary16 by those of core/graph/dtype.h.
 
-#include "core/dtype.h"
+#include "core/graph/dtype.h"
 
 struct __half {
   unsigned short bits;

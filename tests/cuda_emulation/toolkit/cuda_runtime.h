@@ -1,5 +1,5 @@
 #pragma once
-// As much of CUDA C++ as the kernels of ops/cuda use, on the CPU and with a compiler that knows nothing of it: blocks
+// As much of CUDA C++ as the CUDA kernels of ops use, on the CPU and with a compiler that knows nothing of it: blocks
 // run one after another, the threads of a block as fibers that change places at barriers. Slow, but every index, every
 // barrier and every rounding is the kernel's own.
 

@@ -1,5 +1,5 @@
 #pragma once
-// The types of the CUDA runtime that headers of core/cuda mention.
+// The types of the CUDA runtime that headers of core/device/cuda mention.
 
 #include <cstddef>
 

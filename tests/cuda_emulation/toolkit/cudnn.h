@@ -1,5 +1,5 @@
 #pragma once
-// The types of cuDNN that headers of core/cuda mention.
+// The types of cuDNN that headers of core/device/cuda mention.
 
 enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0 };
 using cudnnHandle_t = struct cudnnContext*;

@@ -1,0 +1,91 @@
+#pragma once
+// Which collective a rank calls, and what it takes. Engines (core/comm/communicator.h) compare the calls of ranks, ops
+// say which they make, and plans go by their times.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/comm/link.h"
+#include "core/graph/dtype.h"
+
+namespace braid {
+
+/// A collective as one rank calls it. All ranks' must be equal.
+struct CollectiveCall {
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, barrier };
+  Kind kind = Kind::barrier;
+  std::int64_t count = 0;   ///< elements of a sum, else bytes
+  DType dtype = DType::u8;  ///< of a sum
+  int root = 0;             ///< of a broadcast
+  friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+
+  constexpr bool adds() const { return kind == Kind::all_reduce || kind == Kind::reduce_scatter; }
+
+  /// As in "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
+  std::string text() const {
+    constexpr std::array<std::string_view, 6> kNames = {"all_reduce", "reduce_scatter", "all_gather",
+                                                        "all_to_all", "broadcast",      "barrier"};
+    const std::string_view name = kNames[static_cast<std::size_t>(kind)];
+    if (kind == Kind::barrier) return std::string(name);
+    if (adds()) return message(name, " of ", count, ' ', dtype);
+    const std::string from = kind == Kind::broadcast ? message(" from rank ", root) : "";
+    return message(name, " of ", count, " bytes", from);
+  }
+
+  /// Throws Error if no number of ranks could make this call.
+  void validate(int size) const {
+    BRAID_CHECK(count >= 0, Error, "[communicator] ", text(), ": expected a count of at least 0");
+    BRAID_CHECK(kind != Kind::broadcast || (root >= 0 && root < size), Error, "[communicator] ", text(), ": there ",
+                size == 1 ? "is 1 rank" : message("are ", size, " ranks"));
+    BRAID_CHECK(!adds() || dtype != DType::u8, Error, "[communicator] ", text(),
+                ": sums take f32, f64 and i32, and where the engine adds them f16 and bf16");
+  }
+};
+
+/// Bytes from one rank to another, which takes them at the same time.
+struct Message {
+  enum class Direction : std::uint8_t { send, receive };
+  Direction direction = Direction::send;
+  int peer = 0;  ///< the other rank
+  int tag = 0;   ///< equal on both sides
+  std::int64_t bytes = 0;
+  friend bool operator==(const Message&, const Message&) = default;
+
+  /// As in "receive of 48 bytes from rank 1, tag 3".
+  std::string text() const {
+    const bool sends = direction == Direction::send;
+    return message(sends ? "send of " : "receive of ", bytes, " bytes ", sends ? "to" : "from", " rank ", peer,
+                   ", tag ", tag);
+  }
+};
+
+/// How the ranks of a step run one of its nodes together: all of them make these calls, in this order, or two exchange
+/// a message.
+struct Communication {
+  int ranks = 1;
+  std::vector<CollectiveCall> calls = {};
+  std::optional<Message> exchanged = {};
+  friend bool operator==(const Communication&, const Communication&) = default;
+
+  /// Whether a rank runs the node alone.
+  bool empty() const { return calls.empty() && !exchanged.has_value(); }
+  /// As in "all_to_all of 48 bytes, all_gather of 48 bytes".
+  std::string text() const {
+    std::string text = exchanged.has_value() ? exchanged->text() : "";
+    for (const CollectiveCall& call : calls) text += (text.empty() ? "" : ", ") + call.text();
+    return text;
+  }
+};
+
+/// How long a call takes on `ranks` ranks that each have such a link, counted from when the last rank has called. Parts
+/// of the bytes go around a ring, in as many messages as there are other ranks. A sum goes around twice, or up and down
+/// a tree if that is faster. Trees and broadcasts are pipelined. A barrier goes around twice.
+double seconds(const CollectiveCall& call, int ranks, const Link& link);
+double seconds(const Communication& communication, const Link& link);
+
+}  // namespace braid

@@ -1,0 +1,296 @@
+#include "core/comm/local/local_ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <span>
+
+#include "core/base/failure_reason.h"
+#include "core/comm/collective_call.h"
+
+namespace braid {
+
+namespace local {
+
+/// The buffers that a rank brings to a collective.
+struct Buffers {
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+};
+
+}  // namespace local
+
+namespace {
+
+using local::Buffers;
+using Clock = std::chrono::steady_clock;
+using Kind = CollectiveCall::Kind;
+
+void copy(std::byte* target, const std::byte* source, std::size_t bytes) {
+  if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
+}
+
+/// Adds two values in the type that sums are kept in. Integers wrap around.
+template <class T>
+T added(T a, T b) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+/// Writes source[0] + source[1] + … to all targets, which may be among the sources. A block at a time, so that sums
+/// stay in the nearest cache.
+template <class T>
+void add(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, std::int64_t count) {
+  constexpr bool kIsStored = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+  using Sum = std::conditional_t<kIsStored, float, T>;
+  constexpr std::int64_t kBlock = 1024;
+  std::array<Sum, kBlock> sums;
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const auto n = static_cast<std::size_t>(std::min(kBlock, count - begin));
+    const auto block = [&](const std::byte* buffer) { return reinterpret_cast<const T*>(buffer) + begin; };
+    const T* const first = block(sources.front());
+    for (std::size_t i = 0; i < n; ++i) sums[i] = static_cast<Sum>(first[i]);
+    for (const std::byte* source : sources.subspan(1)) {
+      const T* const next = block(source);
+      for (std::size_t i = 0; i < n; ++i) sums[i] = added(sums[i], static_cast<Sum>(next[i]));
+    }
+    for (std::byte* target : targets) {
+      T* const place = reinterpret_cast<T*>(target) + begin;
+      for (std::size_t i = 0; i < n; ++i) place[i] = static_cast<T>(sums[i]);
+    }
+  }
+}
+
+void add(DType dtype, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+         std::int64_t count) {
+  switch (dtype) {
+    case DType::f32: return add<float>(sources, targets, count);
+    case DType::f64: return add<double>(sources, targets, count);
+    case DType::f16: return add<Half>(sources, targets, count);
+    case DType::bf16: return add<BFloat16>(sources, targets, count);
+    case DType::i32: return add<std::int32_t>(sources, targets, count);
+    case DType::u8: break;  // CollectiveCall::validate() refuses it
+  }
+}
+
+/// The first element of an all_reduce that rank r adds, for all ranks: whole cache lines, but for the last.
+std::int64_t piece_begin(std::int64_t count, int rank, int size) {
+  constexpr std::int64_t kLine = 64;
+  if (rank == size) return count;
+  return count / size * rank / kLine * kLine;
+}
+
+/// What one rank does for a collective, once all ranks' buffers are known.
+void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
+  const int size = static_cast<int>(all.size());
+  const Buffers& own = all[static_cast<std::size_t>(rank)];
+  const auto bytes = static_cast<std::size_t>(call.count);
+  // Of the sources of all ranks, and of the targets, those that a sum takes from this offset.
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+  const auto parts_at = [&](std::int64_t element) {
+    const std::size_t offset = static_cast<std::size_t>(element) * size_of(call.dtype);
+    for (const Buffers& buffers : all) sources.push_back(buffers.source + offset);
+    for (const Buffers& buffers : all) targets.push_back(buffers.target + offset);
+  };
+  switch (call.kind) {
+    case Kind::all_reduce: {
+      const std::int64_t begin = piece_begin(call.count, rank, size), end = piece_begin(call.count, rank + 1, size);
+      if (begin == end) break;
+      parts_at(begin);
+      add(call.dtype, sources, targets, end - begin);
+      break;
+    }
+    case Kind::reduce_scatter:
+      if (call.count == 0) break;
+      parts_at(call.count * rank);
+      targets.assign(1, own.target);
+      add(call.dtype, sources, targets, call.count);
+      break;
+    case Kind::all_gather:
+      for (std::size_t r = 0; r < all.size(); ++r) copy(own.target + r * bytes, all[r].source, bytes);
+      break;
+    case Kind::all_to_all:
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        copy(own.target + r * bytes, all[r].source + static_cast<std::size_t>(rank) * bytes, bytes);
+      }
+      break;
+    case Kind::broadcast: copy(own.target, all[static_cast<std::size_t>(call.root)].source, bytes); break;
+    case Kind::barrier: break;
+  }
+}
+
+}  // namespace
+
+/// Where the ranks meet: a collective begins when all have come with their calls, and ends when all have done their
+/// share of the work. After a failure nobody comes any more, but a collective that has begun is worked to its end:
+/// a rank that left early would free buffers that others still read.
+class LocalRanks::Meeting {
+ public:
+  Meeting(int size, const Link& link, std::chrono::nanoseconds timeout)
+      : link_(link),
+        timeout_(timeout),
+        calls_(static_cast<std::size_t>(size)),
+        has_come_(calls_.size()),
+        buffers_(calls_.size()) {}
+
+  const Link& link() const { return link_; }
+
+  void run(int rank, const CollectiveCall& call, Buffers buffers) {
+    call.validate(size());
+    std::unique_lock lock(mutex_);
+    failure_.check();
+    come(lock, rank, call, buffers);
+    lock.unlock();
+    work(call, rank, buffers_);
+    lock.lock();
+    leave(lock);
+    const auto end = start_ + std::chrono::duration<double>(seconds(call, size(), link_));
+    if (link_is_slow()) changed_.wait_until(lock, rounded(end), [this] { return failure_.is_set(); });
+    failure_.check();
+  }
+
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    failure_.set(reason);
+    changed_.notify_all();
+  }
+
+  int size() const { return static_cast<int>(calls_.size()); }
+
+ private:
+  bool link_is_slow() const { return link_.latency_seconds > 0 || std::isfinite(link_.bytes_per_second); }
+  static Clock::time_point rounded(std::chrono::time_point<Clock, std::chrono::duration<double, std::nano>> time) {
+    return std::chrono::ceil<Clock::duration>(time);
+  }
+
+  void come(std::unique_lock<std::mutex>& lock, int rank, const CollectiveCall& call, Buffers buffers) {
+    const auto own = static_cast<std::size_t>(rank);
+    calls_[own] = call;
+    buffers_[own] = buffers;
+    has_come_[own] = true;
+    compare(rank);
+    const std::uint64_t before = begun_;
+    if (std::ranges::all_of(has_come_, [](bool has_come) { return has_come; })) {
+      has_come_.assign(has_come_.size(), false);
+      at_work_ = size();
+      start_ = Clock::now();
+      ++begun_;
+      changed_.notify_all();
+      return;
+    }
+    const auto is_over = [&] { return begun_ != before || failure_.is_set(); };
+    if (!changed_.wait_until(lock, deadline_after(timeout_), is_over)) {
+      failure_.set(late(rank));
+      changed_.notify_all();
+    }
+    if (begun_ == before) failure_.check();
+  }
+
+  /// Fails if another rank that has come makes another call.
+  void compare(int rank) {
+    for (int other = 0; other < size(); ++other) {
+      if (!has_come_[static_cast<std::size_t>(other)] || call_of(other) == call_of(rank)) continue;
+      const auto [first, second] = std::minmax(rank, other);
+      failure_.set(message("[communicator] rank ", first, " calls ", call_of(first).text(), ", rank ", second,
+                           " calls ", call_of(second).text(),
+                           ": all ranks must make the same calls in the same order"));
+      changed_.notify_all();
+      failure_.check();
+    }
+  }
+
+  std::string late(int rank) const {
+    std::string missing;
+    int count = 0;
+    for (int other = 0; other < size(); ++other) {
+      if (has_come_[static_cast<std::size_t>(other)]) continue;
+      missing += message(count++ == 0 ? "" : ", ", other);
+    }
+    return message("[communicator] rank ", rank, " has waited ", std::chrono::duration<double>(timeout_).count(),
+                   " s in ", call_of(rank).text(), " for rank", count == 1 ? " " : "s ", missing);
+  }
+
+  void leave(std::unique_lock<std::mutex>& lock) {
+    const std::uint64_t own = begun_;
+    if (--at_work_ == 0) {
+      ++ended_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return ended_ >= own; });
+  }
+
+  const CollectiveCall& call_of(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
+
+  const Link link_;
+  const std::chrono::nanoseconds timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  FailureReason failure_;
+  std::vector<CollectiveCall> calls_;
+  std::vector<bool> has_come_;
+  std::vector<Buffers> buffers_;         // read without the mutex between the begin and the end of a collective
+  std::uint64_t begun_ = 0, ended_ = 0;  // collectives
+  int at_work_ = 0;                      // ranks in the collective that has begun
+  Clock::time_point start_;              // of that
+};
+
+class LocalRanks::Rank final : public Communicator {
+ public:
+  Rank(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return meeting_.size(); }
+  std::string_view name() const override { return "local"; }
+  Link link() const override { return meeting_.link(); }
+
+  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext&) override {
+    run({Kind::all_reduce, count, dtype}, data, data);
+  }
+  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext&) override {
+    run({Kind::reduce_scatter, count, dtype}, whole, part);
+  }
+  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext&) override {
+    run({Kind::all_gather, bytes}, part, whole);
+  }
+  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext&) override {
+    run({Kind::all_to_all, bytes}, source, target);
+  }
+  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext&) override {
+    run({.kind = Kind::broadcast, .count = bytes, .root = root}, data, data);
+  }
+  void barrier() override { run({Kind::barrier}, nullptr, nullptr); }
+  void abort(const std::string& reason) override { meeting_.fail(reason); }
+
+ private:
+  void run(const CollectiveCall& call, const void* source, void* target) {
+    meeting_.run(rank_, call, {static_cast<const std::byte*>(source), static_cast<std::byte*>(target)});
+  }
+
+  Meeting& meeting_;
+  const int rank_;
+};
+
+LocalRanks::LocalRanks(int size, const Link& link, std::chrono::nanoseconds timeout) {
+  BRAID_CHECK(size >= 1, Error, "[communicator] expected at least one rank, got ", size);
+  BRAID_CHECK(timeout.count() > 0, Error, "[communicator] expected a timeout above 0, got ",
+              std::chrono::duration<double>(timeout).count(), " s");
+  check_link(link);
+  meeting_ = std::make_unique<Meeting>(size, link, timeout);
+  for (int rank = 0; rank < size; ++rank) ranks_.push_back(std::make_unique<Rank>(*meeting_, rank));
+}
+
+LocalRanks::~LocalRanks() = default;
+
+Communicator& LocalRanks::of(int rank) const {
+  BRAID_CHECK(rank >= 0 && rank < size(), Error, "[communicator] there is no rank ", rank, " among ", size());
+  return *ranks_[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace braid

@@ -1,0 +1,240 @@
+#include "core/comm/mpi/mpi_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/failure_reason.h"
+#include "core/comm/collective_call.h"
+#include "core/comm/heartbeat.h"
+#include "core/comm/mpi/process.h"
+
+namespace braid::mpi {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kind = CollectiveCall::Kind;
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
+      : launch_(launch), timeout_(timeout + kGrace), most_(most_per_call) {
+    process_.start(launch, timeout);
+    // Of its own, so that its messages meet no others.
+    begin("starting");
+    post(mpi_.comm_idup, mpi_.world, &communicator_);
+    finish();
+    process_.call(mpi_.comm_set_errhandler, communicator_, mpi_.errors_return);
+    heartbeat_.emplace(*this, is_one_host(), timeout, [this](const std::string& reason) {
+      failure_.set("[mpi] " + reason);
+      process_.fail();
+    });
+  }
+
+  /// MPI_Finalize frees MPI's communicator: to free it here would be a call that every rank must make.
+  ~MpiCommunicator() override {
+    if (std::uncaught_exceptions() > 0) process_.fail();  // other ranks may be waiting for this one
+  }
+
+  int rank() const override { return launch_.rank; }
+  int size() const override { return launch_.size; }
+  std::string_view name() const override { return "mpi"; }
+  /// Assumed: memory that the ranks share, copied by their cores, or 10 Gbit/s Ethernet.
+  Link link() const override {
+    if (is_one_host()) return {.latency_seconds = 20e-6, .bytes_per_second = 1e9, .units = 1};
+    return {.latency_seconds = 50e-6, .bytes_per_second = 1.25e9};
+  }
+
+  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext&) override {
+    begin({Kind::all_reduce, count, dtype});
+    for (std::int64_t at = 0; at < count; at += most_) {
+      post(mpi_.iallreduce, MPI_IN_PLACE, address(data, at, dtype), piece(count, at), type_of(dtype), mpi_.sum,
+           communicator_);
+    }
+    finish();
+  }
+
+  /// Open MPI's own adds everything on rank 0 and then scatters, which moves half as much again and more. Every rank
+  /// gets its part of all others and adds these in the order of the ranks.
+  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext&) override {
+    begin({Kind::reduce_scatter, count, dtype});
+    if (count == 0) return;
+    const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
+    scratch_.resize(static_cast<std::size_t>(bytes * size()));
+    post_all_to_all(whole, scratch_.data(), bytes);
+    finish();
+    copy(part, scratch_.data(), bytes);
+    for (int other = 1; other < size(); ++other) {
+      const void* const its = address(scratch_.data(), bytes * other);
+      if (dtype == DType::f32) add<float>(part, its, count);
+      if (dtype == DType::f64) add<double>(part, its, count);
+      if (dtype == DType::i32) add<std::int32_t>(part, its, count);
+    }
+  }
+
+  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext&) override {
+    begin({Kind::all_gather, bytes});
+    if (bytes == 0) return;
+    copy(address(whole, bytes * rank()), part, bytes);
+    if (fits(bytes)) {
+      post(mpi_.iallgather, MPI_IN_PLACE, 0, mpi_.byte, whole, piece(bytes, 0), mpi_.byte, communicator_);
+    } else {
+      for (int root = 0; root < size(); ++root) post_broadcast(address(whole, bytes * root), bytes, root);
+    }
+    finish();
+  }
+
+  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext&) override {
+    begin({Kind::all_to_all, bytes});
+    if (bytes == 0) return;
+    post_all_to_all(source, target, bytes);
+    finish();
+  }
+
+  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext&) override {
+    begin({.kind = Kind::broadcast, .count = bytes, .root = root});
+    post_broadcast(data, bytes, root);
+    finish();
+  }
+
+  void barrier() override {
+    begin({Kind::barrier});
+    post(mpi_.ibarrier, communicator_);
+    finish();
+  }
+
+  void abort(const std::string& reason) override {
+    failure_.set(reason);
+    process_.fail();
+    if (heartbeat_.has_value()) heartbeat_->end();  // this rank says itself why it ends
+  }
+
+ private:
+  /// Collectives wait a little longer than the heartbeat, which knows who is missing.
+  static constexpr std::chrono::seconds kGrace{1};
+
+  bool is_one_host() const { return launch_.local_size == launch_.size; }
+
+  void begin(const CollectiveCall& call) {
+    call.validate(size());
+    begin(call.text());
+    BRAID_CHECK(!call.adds() || call.dtype == DType::f32 || call.dtype == DType::f64 || call.dtype == DType::i32, Error,
+                "[mpi] ", what_, ": MPI adds f32, f64 and i32");
+  }
+  void begin(std::string what) {
+    failure_.check();
+    what_ = std::move(what);
+    deadline_ = deadline_after(timeout_);
+  }
+
+  /// Starts a nonblocking call of MPI, whose last argument is its request.
+  template <class Function, class... Arguments>
+  void post(Function function, Arguments... arguments) {
+    MPI_Request request{};
+    check(process_.call(function, arguments..., &request));
+    requests_.push_back(request);
+  }
+
+  void post_all_to_all(const void* source, void* target, std::int64_t bytes) {
+    if (fits(bytes)) {
+      const int count = piece(bytes, 0);
+      post(mpi_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
+    } else {
+      copy(address(target, bytes * rank()), address(source, bytes * rank()), bytes);
+      for (int other = 0; other < size(); ++other) {
+        for (std::int64_t at = 0; other != rank() && at < bytes; at += most_) {
+          const int count = piece(bytes, at);
+          post(mpi_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+          post(mpi_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+        }
+      }
+    }
+  }
+
+  void post_broadcast(void* data, std::int64_t bytes, int root) {
+    for (std::int64_t at = 0; at < bytes; at += most_) {
+      post(mpi_.ibcast, address(data, at), piece(bytes, at), mpi_.byte, root, communicator_);
+    }
+  }
+
+  /// Returns when all that has been posted is done.
+  void finish() {
+    pauses_.restart();
+    for (MPI_Request& request : requests_) {
+      while (true) {
+        const Clock::time_point begin = Clock::now();
+        int is_done = 0;
+        check(process_.call(mpi_.test, &request, &is_done, MPI_STATUS_IGNORE));
+        if (is_done != 0) break;
+        failure_.check();
+        const Clock::time_point now = Clock::now();
+        if (now > deadline_) {
+          fail(message("[mpi] rank ", rank(), " has waited ", std::chrono::duration<double>(timeout_).count(), " s in ",
+                       what_, ": another rank is gone, late, or does something else"));
+        }
+        pauses_.pause(now - begin);
+      }
+    }
+    requests_.clear();
+  }
+
+  void check(int error) {
+    if (error != MPI_SUCCESS) fail(message("[mpi] rank ", rank(), ", ", what_, ": ", error_text(error)));
+  }
+  [[noreturn]] void fail(const std::string& reason) {
+    abort(reason);
+    throw CommunicationError(reason);
+  }
+
+  MPI_Datatype type_of(DType dtype) const {
+    return dtype == DType::f32 ? mpi_.f32 : dtype == DType::f64 ? mpi_.f64 : mpi_.i32;
+  }
+  /// Whether a collective whose part is so large is one call of MPI.
+  bool fits(std::int64_t part) const { return part <= most_ / size(); }
+  /// The size of the piece that begins here.
+  int piece(std::int64_t count, std::int64_t at) const { return static_cast<int>(std::min(count - at, most_)); }
+
+  template <class Data>
+  static Data* address(Data* data, std::int64_t place, DType dtype = DType::u8) {
+    using Byte = std::conditional_t<std::is_const_v<Data>, const std::byte, std::byte>;
+    return static_cast<Byte*>(data) + place * static_cast<std::int64_t>(size_of(dtype));
+  }
+  template <class T>
+  static void add(void* to, const void* what, std::int64_t count) {
+    auto* const sum = static_cast<T*>(to);
+    const auto* const values = static_cast<const T*>(what);
+    for (std::int64_t i = 0; i < count; ++i) sum[i] += values[i];
+  }
+  static void copy(void* target, const void* source, std::int64_t bytes) {
+    if (target != source) std::memcpy(target, source, static_cast<std::size_t>(bytes));
+  }
+
+  const Library& mpi_ = library();
+  Process& process_ = Process::instance();
+  const Launch launch_;
+  const std::chrono::nanoseconds timeout_;
+  const std::int64_t most_;
+  MPI_Comm communicator_ = nullptr;
+  FailureReason failure_;
+  Pauses pauses_;
+  // Of the call in progress. After a failure, its requests stay open: MPI may still use its buffers, and only the end
+  // of the process stops that.
+  std::string what_;
+  Clock::time_point deadline_;
+  std::vector<MPI_Request> requests_;
+  std::vector<std::byte> scratch_;
+  std::optional<Heartbeat> heartbeat_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(const Launch& launch, std::chrono::nanoseconds timeout,
+                                                std::int64_t most_per_call) {
+  return std::make_unique<MpiCommunicator>(launch, timeout, most_per_call);
+}
+
+}  // namespace braid::mpi

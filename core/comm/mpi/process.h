@@ -1,0 +1,62 @@
+#pragma once
+// MPI in this process: it starts once, and ends with the process.
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+
+#include "core/comm/launch.h"
+#include "core/comm/mpi/library.h"
+
+namespace braid::mpi {
+
+/// Asks MPI again and again whether something has finished: at first at once, then with pauses that grow while nothing
+/// moves, and halve when something does. The pauses leave the core to the threads that compute. A thread that yields to
+/// one of them on the same core gets the core back milliseconds later, one that sleeps as soon as it wakes up: after
+/// such a yield, the next pauses are sleeps.
+class Pauses {
+ public:
+  /// For another thing.
+  void restart() { idle_tests_ = 0, microseconds_ = 0; }
+  /// After a test that has found nothing finished and took this long.
+  void pause(std::chrono::nanoseconds test);
+
+ private:
+  int idle_tests_ = 0;
+  double microseconds_ = 0;
+  int sleeps_ = 0;  // before it yields again
+};
+
+class Process {
+ public:
+  static Process& instance();
+
+  /// At the first call, starts MPI, unless the program has done so. Throws CommunicationError if it does not start, or
+  /// with another rank or number of ranks.
+  void start(const Launch& launch, std::chrono::nanoseconds timeout);
+  /// Makes the process end by MPI_Abort, since other ranks may wait for it.
+  void fail() { has_failed_ = true; }
+
+  /// Calls a function of MPI. Communicators may be used from several threads, but MPI from one at a time.
+  template <class Function, class... Arguments>
+  int call(Function function, Arguments... arguments) {
+    const std::lock_guard lock(mutex_);
+    return function(arguments...);
+  }
+
+ private:
+  Process() = default;
+  void end(int status);
+  bool all_ranks_end(std::chrono::nanoseconds timeout);
+
+  std::mutex mutex_;
+  bool is_started_ = false;
+  std::atomic<bool> has_failed_ = false;
+  std::chrono::nanoseconds timeout_{};
+};
+
+/// What MPI says about an error.
+std::string error_text(int error);
+
+}  // namespace braid::mpi

@@ -1,0 +1,299 @@
+#include "core/comm/nccl/nccl_communicator.h"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/base/align.h"
+#include "core/base/failure_reason.h"
+#include "core/base/start_thread.h"
+#include "core/comm/collective_call.h"
+#include "core/device/cuda/handle.h"
+#include "core/device/cuda/wait.h"
+
+namespace braid::nccl {
+
+namespace {
+
+using Kind = CollectiveCall::Kind;
+using Clock = std::chrono::steady_clock;
+
+ncclDataType_t type_of(DType dtype) {
+  constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16, ncclInt32, ncclUint8};
+  return kTypes[static_cast<std::size_t>(dtype)];
+}
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+/// Memory that a call reads or writes.
+template <class Data>
+struct Span {
+  Data* data;
+  std::int64_t bytes;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
+                   std::unique_ptr<Communicator> host)
+      : NcclCommunicator(Parts{launch, device, timeout, std::move(host)}) {
+    use_device();
+    check_own_device();
+    ncclUniqueId id{};
+    if (rank() == 0 || host_ == nullptr) check(ncclGetUniqueId(&id));
+    if (host_ != nullptr) host_->broadcast(&id, sizeof id, 0, {});
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;  // so that every wait has an end
+    call([&] { return ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config); });
+    stream_ = cuda::make_stream();
+    wait_check_.emplace(device, [this](std::chrono::nanoseconds waited) { check_progress(waited); });
+  }
+
+  ~NcclCommunicator() override {
+    try {
+      end();
+    } catch (const std::exception&) {
+      // Nobody is left to be told.
+    }
+    wait_check_.reset();
+    if (aborter_.joinable()) aborter_.join();
+  }
+
+  int rank() const override { return launch_.rank; }
+  int size() const override { return launch_.size; }
+  std::string_view name() const override { return "nccl"; }
+  /// Assumed: NVLink of Hopper within a host, 200 Gbit/s InfiniBand between hosts, and a few channels of NCCL, which
+  /// occupy an SM each.
+  Link link() const override {
+    if (launch_.local_size == launch_.size) return {.latency_seconds = 5e-6, .bytes_per_second = 200e9, .units = 8};
+    return {.latency_seconds = 10e-6, .bytes_per_second = 25e9, .units = 4};
+  }
+
+  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) override {
+    const std::int64_t bytes = bytes_of(count, dtype);
+    run({Kind::all_reduce, count, dtype}, {data, bytes}, {data, bytes}, where,
+        [&](const void* in, void* out, cudaStream_t stream) {
+          return ncclAllReduce(in, out, elements(count), type_of(dtype), ncclSum, communicator_, stream);
+        });
+  }
+
+  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype,
+                      const LaunchContext& where) override {
+    const std::int64_t bytes = bytes_of(count, dtype);
+    run({Kind::reduce_scatter, count, dtype}, {whole, size() * bytes}, {part, bytes}, where,
+        [&](const void* in, void* out, cudaStream_t stream) {
+          return ncclReduceScatter(in, out, elements(count), type_of(dtype), ncclSum, communicator_, stream);
+        });
+  }
+
+  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) override {
+    run({Kind::all_gather, bytes}, {part, bytes}, {whole, size() * bytes}, where,
+        [&](const void* in, void* out, cudaStream_t stream) {
+          return ncclAllGather(in, out, elements(bytes), ncclUint8, communicator_, stream);
+        });
+  }
+
+  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) override {
+    run({Kind::all_to_all, bytes}, {source, size() * bytes}, {target, size() * bytes}, where,
+        [&](const void* in, void* out, cudaStream_t stream) {
+          ncclResult_t first = ncclGroupStart();
+          const auto post = [&](ncclResult_t result) {
+            if (first == ncclSuccess || first == ncclInProgress) first = result;
+          };
+          for (int other = 0; other < size(); ++other) {
+            const auto* sent = static_cast<const std::byte*>(in) + other * bytes;
+            auto* received = static_cast<std::byte*>(out) + other * bytes;
+            post(ncclSend(sent, elements(bytes), ncclUint8, other, communicator_, stream));
+            post(ncclRecv(received, elements(bytes), ncclUint8, other, communicator_, stream));
+          }
+          post(ncclGroupEnd());
+          return first;
+        });
+  }
+
+  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) override {
+    run({.kind = Kind::broadcast, .count = bytes, .root = root}, {data, bytes}, {data, bytes}, where,
+        [&](const void* in, void* out, cudaStream_t stream) {
+          return ncclBroadcast(in, out, elements(bytes), ncclUint8, root, communicator_, stream);
+        });
+  }
+
+  void barrier() override {
+    std::int32_t arrived = 1;
+    all_reduce(&arrived, 1, DType::i32, {});
+  }
+
+  /// NCCL's abort ends what runs on the device at once, and then waits until the last graph with its calls is gone: so
+  /// it has a thread.
+  void abort(const std::string& reason) override {
+    const std::lock_guard lock(mutex_);
+    failure_.set(reason);
+    if (host_ != nullptr) host_->abort(reason);
+    if (communicator_ == nullptr) return;
+    const ncclComm_t aborted = std::exchange(communicator_, nullptr);
+    aborter_ = start_thread("the end of NCCL", [aborted] { static_cast<void>(ncclCommAbort(aborted)); });
+  }
+
+ private:
+  struct Parts {
+    Launch launch;
+    int device;
+    std::chrono::nanoseconds timeout;
+    std::unique_ptr<Communicator> host;
+  };
+  /// Delegated to, so that the destructor runs if the rest of the constructor throws.
+  explicit NcclCommunicator(Parts parts)
+      : launch_(std::move(parts.launch)),
+        device_(parts.device),
+        timeout_(parts.timeout),
+        host_(std::move(parts.host)) {}
+
+  static std::size_t elements(std::int64_t count) { return static_cast<std::size_t>(count); }
+  static std::int64_t bytes_of(std::int64_t count, DType dtype) {
+    return count * static_cast<std::int64_t>(size_of(dtype));
+  }
+  void use_device() const { BRAID_CUDA(cudaSetDevice(device_)); }
+
+  /// NCCL would refuse a GPU that two ranks have, with fewer words.
+  void check_own_device() {
+    cudaDeviceProp properties{};
+    BRAID_CUDA(cudaGetDeviceProperties(&properties, device_));
+    if (host_ == nullptr) return;
+    using Name = decltype(properties.uuid.bytes);
+    std::vector<std::byte> names(sizeof(Name) * static_cast<std::size_t>(size()));
+    host_->all_gather(&properties.uuid.bytes, names.data(), sizeof(Name), {});
+    const auto name = [&](int r) { return names.data() + sizeof(Name) * static_cast<std::size_t>(r); };
+    for (int second = 1; second < size(); ++second) {
+      for (int first = 0; first < second; ++first) {
+        if (std::memcmp(name(first), name(second), sizeof(Name)) != 0) continue;
+        throw CommunicationError(message("[nccl] expected a GPU for each rank, but ranks ", first, " and ", second,
+                                         " have the same (rank ", rank(), " has cuda:", device_, ", ", properties.name,
+                                         "): start at most as many ranks on a host as it has GPUs"));
+      }
+    }
+  }
+
+  /// Enqueues a call in the stream of a step. On host data, runs it in a stream of its own, on copies of the data.
+  template <class Post>
+  void run(const CollectiveCall& collective, Span<const void> in, Span<void> out, const LaunchContext& where,
+           const Post& post) {
+    collective.validate(size());
+    failure_.check();
+    if (collective.count == 0) return;
+    what_ = collective.text();
+    if (where.cuda_stream != nullptr) {
+      call([&] { return post(in.data, out.data, static_cast<cudaStream_t>(where.cuda_stream)); });
+      return;
+    }
+    use_device();
+    const auto in_bytes = static_cast<std::size_t>(in.bytes), out_bytes = static_cast<std::size_t>(out.bytes);
+    const std::size_t behind = align_up(in_bytes, kAlignment);
+    reserve(behind + out_bytes);
+    auto* const copy = static_cast<std::byte*>(staging_.get());
+    BRAID_CUDA(cudaMemcpyAsync(copy, in.data, in_bytes, cudaMemcpyHostToDevice, stream_));
+    call([&] { return post(copy, copy + behind, stream_); });
+    cuda::wait(device_, stream_);  // the copy to the host would wait without asking wait_check_
+    BRAID_CUDA(cudaMemcpyAsync(out.data, copy + behind, out_bytes, cudaMemcpyDeviceToHost, stream_));
+    BRAID_CUDA(cudaStreamSynchronize(stream_));
+  }
+
+  void reserve(std::size_t bytes) {
+    if (bytes <= staging_bytes_) return;
+    staging_ = {};
+    staging_bytes_ = std::max(bytes, kLeastStaging);
+    void* data = nullptr;
+    BRAID_CUDA(cudaMalloc(&data, staging_bytes_));
+    staging_ = cuda::Handle<void*, cudaFree>(data);
+  }
+
+  /// Makes a call of NCCL, and returns once NCCL has taken it: to connect to other ranks it may have to wait for them.
+  template <class Function>
+  void call(const Function& function) {
+    const auto deadline = deadline_after(timeout_);
+    ncclResult_t result = locked(function);
+    while (result == ncclInProgress) {
+      if (Clock::now() > deadline) fail_late(timeout_);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      result = locked([&] { return async_error(); });
+    }
+    check(result);
+  }
+
+  /// Not while another thread aborts, nor after that.
+  template <class Function>
+  ncclResult_t locked(const Function& function) {
+    const std::lock_guard lock(mutex_);
+    failure_.check();
+    return function();
+  }
+
+  ncclResult_t async_error() const {
+    ncclResult_t error = ncclSuccess;
+    const ncclResult_t result = ncclCommGetAsyncError(communicator_, &error);
+    return result == ncclSuccess ? error : result;
+  }
+
+  void check_progress(std::chrono::nanoseconds waited) {
+    const ncclResult_t error = locked([&] { return async_error(); });
+    if (error != ncclInProgress) check(error);
+    if (waited > timeout_) fail_late(waited);
+  }
+
+  void check(ncclResult_t result) {
+    if (result == ncclSuccess) return;
+    const std::string_view advice = result == ncclInvalidUsage ? ". Each rank needs a GPU of its own" : "";
+    fail(message("[nccl] rank ", rank(), ", ", what_, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr),
+                 advice));
+  }
+  [[noreturn]] void fail_late(std::chrono::nanoseconds waited) {
+    fail(message("[nccl] rank ", rank(), " has waited ", seconds(waited), " s, last call ", what_,
+                 ": another rank is gone, late, or does something else"));
+  }
+  [[noreturn]] void fail(const std::string& reason) {
+    abort(reason);
+    failure_.check();
+    throw CommunicationError(reason);
+  }
+
+  /// In order, together with the other ranks, unless something has failed.
+  void end() {
+    if (communicator_ == nullptr) return;
+    if (std::uncaught_exceptions() > 0) return abort(message("rank ", rank(), " has failed"));
+    what_ = "ending";
+    use_device();
+    call([&] { return ncclCommFinalize(communicator_); });
+    const std::lock_guard lock(mutex_);
+    if (communicator_ != nullptr) static_cast<void>(ncclCommDestroy(std::exchange(communicator_, nullptr)));
+  }
+
+  static constexpr std::size_t kAlignment = 256, kLeastStaging = 1 << 16;
+
+  const Launch launch_;
+  const int device_;
+  const std::chrono::nanoseconds timeout_;
+  const std::unique_ptr<Communicator> host_;  // to start with
+  FailureReason failure_;
+  std::mutex mutex_;                   // of NCCL's communicator
+  ncclComm_t communicator_ = nullptr;  // null once it has ended
+  std::thread aborter_;
+  std::string what_ = "starting";  // the last call
+  // For host data.
+  cuda::StreamHandle stream_;
+  cuda::Handle<void*, cudaFree> staging_;
+  std::size_t staging_bytes_ = 0;
+  std::optional<cuda::WaitCheck> wait_check_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
+                                                std::unique_ptr<Communicator> host) {
+  return std::make_unique<NcclCommunicator>(launch, device, timeout, std::move(host));
+}
+
+}  // namespace braid::nccl

@@ -1,0 +1,199 @@
+#include "core/device/context.h"
+
+#include <algorithm>
+
+#include "core/graph/layout.h"
+
+namespace braid {
+
+namespace {
+
+[[noreturn]] void throw_gone() {
+  throw Error("[session] the session of this model or optimizer is gone: keep it as long as what was made in it");
+}
+
+}  // namespace
+
+Context& Parameter::context() const {
+  if (store_->context == nullptr) throw_gone();
+  return *store_->context;
+}
+
+std::shared_ptr<const TensorStore> Parameter::store() const { return store_->shared_from_this(); }
+
+Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel)
+    : backend_(std::move(backend)),
+      parallel_(std::move(parallel)),
+      own_random_{seed},
+      store_(std::make_shared<TensorStore>()) {
+  check_parallel(parallel_);
+  store_->context = this;
+}
+
+Context::~Context() {
+  models_.clear();
+  store_->context = nullptr;
+  for (Parameter* parameter : parameters_) {
+    parameter->released_ = true;
+    parameter->buffer_ = {};
+  }
+}
+
+Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, bool as_parameter) {
+  const bool in_pieces = parallel_.shards_tensors() && (kind == ValueKind::parameter || as_parameter);
+  return make_tensor(prefix_ + std::string(name), desc, kind, random_, in_pieces);
+}
+
+Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random,
+                                bool in_pieces) {
+  // Whatever may throw comes before the first change.
+  const std::int64_t elements = in_pieces ? piece_of(desc.shape.size(), parallel_.ranks()) : desc.shape.size();
+  Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(elements));
+  const bool is_new = names_.emplace(random, name).second;
+  BRAID_CHECK(is_new, Error, "[session] there is a tensor named '", name,
+              "' already: give each model of a session a name, as in session.add<Model>(\"student\", ...), and each "
+              "tensor of a module another one");
+  Parameter& parameter = store_->tensors.emplace_back();
+  parameter.name_ = std::move(name);
+  parameter.desc_ = desc;
+  parameter.kind_ = kind;
+  parameter.trainable = kind == ValueKind::parameter;
+  parameter.slot_ = static_cast<std::int32_t>(parameters_.size());
+  parameter.store_ = store_.get();
+  parameter.random_ = random;
+  parameter.in_pieces_ = in_pieces;
+  parameter.buffer_ = std::move(buffer);
+  parameters_.push_back(&parameter);
+  return parameter;
+}
+
+void check_not_null(std::string_view function, std::span<Parameter* const> parameters) {
+  const auto null = std::ranges::find(parameters, nullptr);
+  BRAID_CHECK(null == parameters.end(), Error, "[", function, "] expected parameters, got a null pointer at place ",
+              null - parameters.begin() + 1);
+}
+
+void Context::release(std::span<Parameter* const> parameters) {
+  for (Parameter* parameter : parameters) {
+    if (std::exchange(parameter->released_, true)) continue;
+    names_.erase({parameter->random_, parameter->name_});
+    released_.push_back(parameter);
+    if (Parameter* copy = std::exchange(parameter->rounded_, nullptr)) release({&copy, 1});
+  }
+}
+
+void Context::free_released() {
+  if (released_.empty()) return;
+  synchronize();
+  for (Parameter* parameter : released_) parameter->buffer_ = {};
+  released_.clear();
+}
+
+void Context::check_usable(const Parameter& parameter) const {
+  BRAID_CHECK(owns(parameter), Error, "[session] the parameter '", parameter.name(), "' belongs to another session");
+  BRAID_CHECK(!parameter.released(), Error, "[session] the parameter '", parameter.name(),
+              "' has been released: its model is gone");
+}
+
+Array Context::read(const Parameter& parameter) {
+  check_usable(parameter);
+  synchronize();
+  Array array(parameter.desc().dtype, parameter.shape());
+  if (!parameter.in_pieces()) {
+    backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
+    return array;
+  }
+  const std::size_t piece = parameter.bytes();
+  std::vector<std::byte> own(piece), all(piece * static_cast<std::size_t>(parallel_.ranks()));
+  backend_->copy_to_host(own.data(), parameter.data(), piece);
+  parallel_.communicator->all_gather(own.data(), all.data(), static_cast<std::int64_t>(piece), {});
+  std::copy_n(all.begin(), array.bytes(), array.data());
+  return array;
+}
+
+void Context::write(Parameter& parameter, const Array& value) {
+  check_usable(parameter);
+  BRAID_CHECK(value.dtype() == parameter.desc().dtype && value.shape() == parameter.shape(), ShapeError, "[",
+              parameter.name(), "] expected ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(),
+              ' ', value.shape());
+  synchronize();
+  if (parameter.in_pieces()) {
+    std::vector<std::byte> piece(parameter.bytes());
+    const std::size_t begin = std::min(piece.size() * static_cast<std::size_t>(rank(parallel_)), value.bytes());
+    std::copy_n(value.data() + begin, std::min(piece.size(), value.bytes() - begin), piece.begin());
+    backend_->copy_to_device(parameter.data(), piece.data(), piece.size());
+  } else {
+    backend_->copy_to_device(parameter.data(), value.data(), value.bytes());
+  }
+  note_change(parameter.slot());
+  if (parameter.rounded() != nullptr) write_rounded(parameter, value);
+}
+
+Parameter* Context::rounded(Parameter& parameter, DType dtype) {
+  if (parameter.rounded() == nullptr) {
+    if (!parameter.may_be_rounded_ || parameter.in_pieces() || parameter.desc().dtype != DType::f32) return nullptr;
+    const Array value = read(parameter);  // may throw the fault of a step
+    Parameter& copy = make_tensor(message(parameter.name(), '.', dtype), {dtype, parameter.shape()}, ValueKind::state,
+                                  parameter.random_, false);
+    copy.original_ = &parameter;
+    parameter.rounded_ = &copy;
+    write_rounded(parameter, value);
+  }
+  return parameter.rounded()->desc().dtype == dtype ? parameter.rounded() : nullptr;
+}
+
+void Context::drop_rounded(Parameter& parameter) {
+  parameter.may_be_rounded_ = false;
+  if (Parameter* copy = std::exchange(parameter.rounded_, nullptr)) release({&copy, 1});
+}
+
+void Context::write_rounded(const Parameter& parameter, const Array& value) {
+  Parameter& copy = *parameter.rounded();
+  Array array(copy.desc().dtype, copy.shape());
+  const auto round = [&]<class T>(std::span<T> to) {
+    std::ranges::transform(value.as<float>(), to.begin(), [](float element) { return T(element); });
+  };
+  if (copy.desc().dtype == DType::f16) {
+    round(array.as<Half>());
+  } else {
+    round(array.as<BFloat16>());
+  }
+  backend_->copy_to_device(copy.data(), array.data(), array.bytes());
+  note_change(copy.slot());
+}
+
+Generator Context::generator(std::string_view name) const { return Generator(random().seed, Hash{}.add(name).low); }
+
+Context::Scope::Scope(Context& context, std::string_view name) : context_(context), length_(context.prefix_.size()) {
+  context.prefix_.append(name).append(1, '.');
+}
+
+OwnedTensors::OwnedTensors(Context& context) : store_(context.store()) {}
+
+OwnedTensors::OwnedTensors(const Parameter& parameter) : store_(parameter.store()), random_(parameter.random()) {}
+
+OwnedTensors::~OwnedTensors() {
+  if (store_ != nullptr && store_->context != nullptr) store_->context->release(tensors_);
+}
+
+Context& OwnedTensors::context() const {
+  if (store_->context == nullptr) throw_gone();
+  return *store_->context;
+}
+
+Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
+                                     bool as_parameter) {
+  Context& owner = context();
+  const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
+  std::string free = name;
+  for (int number = 2; owner.has(free); ++number) free = message(name, '.', number);
+  return *tensors_.emplace_back(&owner.add(free, desc, kind, as_parameter));
+}
+
+Parameter& OwnedTensors::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {
+  Context& owner = context();
+  const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
+  return *tensors_.emplace_back(&owner.add(name, desc, kind));
+}
+
+}  // namespace braid

@@ -1,0 +1,159 @@
+#pragma once
+// An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory), divide (several ranks).
+// Caches, profiles and reports identify an op by its name and attributes alone (core/graph/attributes.h).
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "core/comm/collective_call.h"
+#include "core/device/kernel.h"
+#include "core/graph/attributes.h"
+#include "core/graph/layout.h"
+
+namespace braid {
+
+using ValueId = std::int32_t;
+using NodeId = std::int32_t;
+inline constexpr ValueId kNoValue = -1;
+inline constexpr NodeId kNoNode = -1;
+
+/// The result of infer for one output.
+struct OutputDesc {
+  DType dtype = DType::f32;
+  Shape shape;
+  /// Input whose bytes this output may take over if no other node needs them any more; -1 for none.
+  int reuses = -1;
+  /// Persistent input that this output is the next version of: same bytes, always; -1 for none.
+  int overwrites = -1;
+  /// Input that this output is another view of: same bytes, and the node does nothing; -1 for none.
+  int views = -1;
+  static constexpr std::string_view kNames[] = {"dtype", "shape", "reuses", "overwrites", "views"};
+};
+
+/// Arithmetic and memory traffic of a node, the inputs of the analytic cost model.
+struct Work {
+  double flops = 0;
+  double bytes = 0;
+  /// Products [rows,depth]·[depth,columns] that the arithmetic consists of, such as one for each group; 0: none.
+  double products = 0, rows = 0, columns = 0, depth = 0;
+  bool splits = false;  ///< whether GPU libraries have kernels that split the sums over the depth among thread blocks
+  static constexpr std::string_view kNames[] = {"flops", "bytes", "products", "rows", "columns", "depth", "splits"};
+};
+
+class GradientContext;
+class Op;
+using OpPtr = std::shared_ptr<const Op>;
+
+/// How the outputs of a node are computed a second time, with the same bits.
+struct Repeat {
+  /// The op that runs then; its outputs are the first outputs of the node. Null: the op itself.
+  OpPtr op = nullptr;
+  /// (i, o): input i is then what was output o the first time.
+  std::vector<std::pair<int, int>> inputs_from_outputs = {};
+  int outputs = std::numeric_limits<int>::max();  ///< how many of the node's outputs are computed
+};
+
+/// Ops derive from OpWith, below.
+class Op {
+ public:
+  virtual ~Op() = default;
+  /// The name in error messages, traces and kernel tables, as "conv2d_backward_filter". Unique per class.
+  virtual std::string_view name() const = 0;
+  /// Appends one OutputDesc per output. Throws ShapeError.
+  virtual void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const = 0;
+  /// Default: no arithmetic, every input read and every output written once.
+  virtual Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const;
+  /// Emits the nodes that compute the gradients of the inputs. Called only if at least one input needs one. Default:
+  /// throws, for ops that have none.
+  virtual void gradient(GradientContext& context) const;
+  /// For ops that cost little more than moving their operands, never a convolution, a matrix product or a loss: how to
+  /// compute the outputs again where memory is short, instead of keeping them. Default: never.
+  virtual std::optional<Repeat> repeat() const { return std::nullopt; }
+  /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
+  /// them from all of the inputs.
+  virtual std::optional<Divided> divide(const Division& node) const;
+  /// How ranks run it together, over a link. A plan runs such nodes in one stream, in an order
+  /// that is the same on all ranks. Default: none.
+  virtual Communication communication(std::span<const ValueDesc> /*inputs*/,
+                                      std::span<const ValueDesc> /*outputs*/) const {
+    return {};
+  }
+
+  /// Adds the attributes (not the name) to the hash.
+  virtual void hash(Hash& hash) const = 0;
+  /// Whether the other is of the same class and has the same attributes.
+  virtual bool equals(const Op& other) const = 0;
+  virtual void print_attributes(std::ostream& out, Notation notation) const = 0;
+
+ private:
+  Op() = default;
+  template <class Derived, NamedAttributes Attributes>
+  friend class OpWith;
+};
+
+/// The name and, unless there are none, the attributes, as "scale{factor: 0.5}".
+std::ostream& operator<<(std::ostream& out, const Op& op);
+
+/// The base of every op: class Scale final : public OpWith<Scale, ScaleAttributes>. Its attributes are all the members
+/// that an op has.
+template <class Derived, NamedAttributes Attributes = NoAttributes>
+class OpWith : public Op {
+ public:
+  explicit OpWith(Attributes attributes) : attributes_{std::move(attributes)} {
+    static_assert(sizeof(Derived) == sizeof(OpWith), "an op has a member that is not among its attributes");
+  }
+  /// From the members of the attributes.
+  template <class... Fields>
+  explicit OpWith(Fields&&... fields) : OpWith(Attributes{std::forward<Fields>(fields)...}) {}
+  const Attributes& attributes() const { return attributes_; }
+
+  void hash(Hash& hash) const final { attribute::add_to(hash, attributes()); }
+  bool equals(const Op& other) const final {
+    return typeid(other) == typeid(Derived) &&
+           attribute::equal(attributes(), static_cast<const OpWith&>(other).attributes());
+  }
+  void print_attributes(std::ostream& out, Notation notation) const final {
+    attribute::print(out, attributes(), notation);
+  }
+
+ private:
+  /// Aligned, so that no member of Derived fits into padding behind it, where the assertion would miss it.
+  struct alignas(std::max_align_t) Aligned : Attributes {};
+
+ protected:
+  const Aligned attributes_;
+};
+
+/// What a gradient rule may use. Implemented by the backward pass.
+class GradientContext {
+ public:
+  virtual ~GradientContext() = default;
+  virtual int input_count() const = 0;
+  virtual ValueId input(int i) const = 0;
+  virtual ValueId output(int i) const = 0;
+  virtual ValueDesc desc(ValueId value) const = 0;
+  /// Gradient with respect to an output; kNoValue if nothing depends on it.
+  virtual ValueId output_gradient(int i) const = 0;
+  /// Whether the gradient with respect to input i is needed. Rules skip the others.
+  virtual bool needs(int i) const = 0;
+  /// Records a node and returns its first output; further outputs follow with consecutive ids.
+  virtual ValueId record(OpPtr op, std::span<const ValueId> inputs) = 0;
+  virtual void set_input_gradient(int i, ValueId gradient) = 0;
+  /// The same for a gradient that is part of a wider value: its channels (last axis) from `first` on, as many as input
+  /// i has.
+  virtual void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) = 0;
+
+  ValueId record(OpPtr op, std::initializer_list<ValueId> inputs) {
+    return record(std::move(op), std::span(inputs.begin(), inputs.size()));
+  }
+};
+
+}  // namespace braid

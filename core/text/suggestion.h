@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace braid {
+
+/// The candidate that is close to the text, allowing for capitals and an edit in every three characters; empty if there
+/// is none.
+std::string_view nearest(std::string_view text, std::span<const std::string> candidates);
+
+/// " (did you mean 'batch_size'?)" if a candidate is close to the text; else nothing.
+std::string suggestion(std::string_view text, std::span<const std::string> candidates);
+
+/// "a, b, c", of anything that can be streamed.
+template <class List>
+std::string comma_list(const List& items) {
+  std::string list;
+  for (const char* separator = ""; const auto& item : items) list += message(std::exchange(separator, ", "), item);
+  return list;
+}
+
+}  // namespace braid

@@ -1,0 +1,45 @@
+#pragma once
+// The module of the Inception family (Szegedy et al., 2015 and 2016): branches of convolutions side by side, joined
+// along channels. The branches do not depend on each other, so the scheduler may run them at once.
+
+#include "models/layers/layers.h"
+
+namespace braid::models {
+
+/// A convolution with batch normalisation and ReLU.
+struct ConvSpec {
+  const char* name;       ///< as "branch3x3_1"
+  std::int64_t channels;  ///< that go out, before the width multiplies them
+  Extent2d kernel = 1;
+  std::int64_t stride = 1;  ///< with stride 1 the image keeps its size, else there is no padding
+};
+
+/// A branch: an optional 3x3 pool, convolutions one after the other, and convolutions side by side at the end.
+struct Branch {
+  enum class Pool { none, average, maximum, maximum_stride_2 };
+  Pool pool = Pool::none;
+  std::vector<ConvSpec> chain;
+  std::vector<ConvSpec> split = {};
+};
+
+/// Batch normalisation of the Inception family.
+constexpr NormOptions kInceptionNorm{.epsilon = 1e-3};
+
+/// [N,H,W,in] → [N,P,Q,channels()]
+class Mixed final : public Module {
+ public:
+  Mixed(Context& context, std::int64_t in, const std::vector<Branch>& branches, double width);
+  Tensor forward(const Tensor& x) override;
+  std::int64_t channels() const { return channels_; }
+
+ private:
+  struct Path {
+    Branch::Pool pool;
+    std::vector<Module*> chain;
+    std::vector<Module*> split;
+  };
+  std::vector<Path> paths_;
+  std::int64_t channels_ = 0;
+};
+
+}  // namespace braid::models

@@ -1,0 +1,41 @@
+#pragma once
+// DenseNet-121 (Huang et al., 2017), the bottleneck and compression form: within a block, every layer sees the outputs
+// of all layers before it.
+//
+// Stem: a 7x7 convolution with stride 2 and a 3x3 max pool with stride 2; for small images a 3x3 convolution with
+// stride 1 and no pool.
+//
+// Convolutions start with He's initialisation over fan_in.
+
+#include "models/layers/layers.h"
+
+namespace braid::models {
+
+struct DenseNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;      ///< of the input image
+  Stem stem = Stem::small_image;  ///< images of at least 8x8 pixels, or 29x29 with Stem::image
+  double width = 1;               ///< multiplies the growth rate of 32 and the channels of the stem
+};
+
+/// images [N,H,W,channels] → logits [N,classes]
+class DenseNet121 final : public Module {
+ public:
+  using Options = DenseNetOptions;
+  explicit DenseNet121(Context& context, const DenseNetOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  DenseNetOptions options_;
+  ConvLayer* stem_conv_;
+  BatchNormLayer* stem_norm_;
+  std::vector<Module*> blocks_;  ///< dense blocks, and transitions between them
+  BatchNormLayer* last_norm_;
+  LinearLayer* classifier_;
+};
+
+inline DenseNet121 densenet121(Context& context, const DenseNetOptions& options = {}) {
+  return DenseNet121(context, options);
+}
+
+}  // namespace braid::models

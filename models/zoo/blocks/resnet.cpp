@@ -1,0 +1,178 @@
+#include "models/zoo/blocks/resnet.h"
+
+namespace braid::models {
+
+namespace {
+
+/// Of a shortcut where a block changes the shape: a strided 1x1 projection.
+constexpr NormOptions kShortcut{.activation = Activation::none, .conv_name = "0", .norm_name = "1"};
+
+/// The extents of a block.
+struct BlockShape {
+  std::int64_t in;      ///< channels that come in
+  std::int64_t inner;   ///< channels of the 3x3 convolution
+  std::int64_t out;     ///< channels that go out
+  std::int64_t stride;  ///< of the 3x3 convolution, of the first one in a basic block
+  std::int64_t groups;  ///< of the 3x3 convolution in a bottleneck
+  bool zero_init;       ///< whether the last normalisation starts at scale 0
+  bool projects() const { return stride != 1 || in != out; }
+};
+
+/// Two 3x3 convolutions beside a shortcut.
+class BasicBlock final : public Module {
+ public:
+  BasicBlock(Context& context, const BlockShape& s)
+      : Module(context),
+        conv1_(add<ConvLayer>("conv1", s.in, s.inner, 3, Conv2dOptions{.stride = s.stride, .padding = 1})),
+        norm1_(add<BatchNormLayer>("bn1", s.inner, Activation::relu)),
+        conv2_(add<ConvLayer>("conv2", s.inner, s.out, 3, Conv2dOptions{.padding = 1})),
+        norm2_(add<BatchNormLayer>("bn2", s.out, Activation::relu)) {
+    if (s.zero_init) norm2_.zero_scale();
+    if (s.projects())
+      shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = conv2_(norm1_(conv1_(x)));
+    return norm2_(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+  }
+
+ private:
+  ConvLayer& conv1_;
+  BatchNormLayer& norm1_;
+  ConvLayer& conv2_;
+  BatchNormLayer& norm2_;
+  ConvNormLayer* shortcut_ = nullptr;
+};
+
+/// 1x1, 3x3 and 1x1 convolutions beside a shortcut; the 3x3 one may be grouped.
+class Bottleneck final : public Module {
+ public:
+  Bottleneck(Context& context, const BlockShape& s)
+      : Module(context),
+        conv1_(add<ConvLayer>("conv1", s.in, s.inner, 1)),
+        norm1_(add<BatchNormLayer>("bn1", s.inner, Activation::relu)),
+        conv2_(add<ConvLayer>("conv2", s.inner, s.inner, 3,
+                              Conv2dOptions{.stride = s.stride, .padding = 1, .groups = s.groups})),
+        norm2_(add<BatchNormLayer>("bn2", s.inner, Activation::relu)),
+        conv3_(add<ConvLayer>("conv3", s.inner, s.out, 1)),
+        norm3_(add<BatchNormLayer>("bn3", s.out, Activation::relu)) {
+    if (s.zero_init) norm3_.zero_scale();
+    if (s.projects())
+      shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = conv3_(norm2_(conv2_(norm1_(conv1_(x)))));
+    return norm3_(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+  }
+
+ private:
+  ConvLayer& conv1_;
+  BatchNormLayer& norm1_;
+  ConvLayer& conv2_;
+  BatchNormLayer& norm2_;
+  ConvLayer& conv3_;
+  BatchNormLayer& norm3_;
+  ConvNormLayer* shortcut_ = nullptr;
+};
+
+/// What a depth means: blocks per stage, the width of the first stage (each next one doubles), and the block.
+struct Form {
+  std::vector<int> blocks;
+  std::int64_t width;
+  bool bottleneck;
+  bool cifar;
+};
+
+Form form_of(int depth) {
+  switch (depth) {
+    case 18: return {{2, 2, 2, 2}, 64, false, false};
+    case 34: return {{3, 4, 6, 3}, 64, false, false};
+    case 50: return {{3, 4, 6, 3}, 64, true, false};
+    case 101: return {{3, 4, 23, 3}, 64, true, false};
+    case 152: return {{3, 8, 36, 3}, 64, true, false};
+    case 20:
+    case 32:
+    case 44:
+    case 56:
+    case 110: {
+      const int n = (depth - 2) / 6;
+      return {{n, n, n}, 16, false, true};
+    }
+    default:
+      throw Error(
+          message("[resnet] expected a depth of 20, 32, 44, 56, 110 (CIFAR form) or 18, 34, 50, 101, 152 "
+                  "(ImageNet form), got ",
+                  depth));
+  }
+}
+
+/// The shape of block i of a stage, both counted from 0.
+BlockShape block_shape(const Form& form, std::size_t stage, int i, std::int64_t in, const ResNetOptions& options) {
+  const std::int64_t factor = std::int64_t{1} << stage;
+  const std::int64_t width = scaled(form.width * factor, options.width);
+  BlockShape shape{.in = in,
+                   .inner = width,
+                   .out = width,
+                   .stride = stage > 0 && i == 0 ? 2 : 1,
+                   .groups = options.groups,
+                   .zero_init = options.zero_init_residual};
+  if (form.bottleneck) {
+    constexpr std::int64_t kExpansion = 4;
+    shape.inner = options.groups * scaled(options.width_per_group * factor, options.width);
+    shape.out = width * kExpansion;
+  }
+  return shape;
+}
+
+}  // namespace
+
+ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Module(context) {
+  const Form form = form_of(depth);
+  BRAID_CHECK(form.bottleneck || options.groups == 1, Error, "[resnet] expected one group at depth ", depth,
+              ", which has no bottlenecks, got ", options.groups);
+  const bool large = !form.cifar && options.stem == Stem::image;
+  std::int64_t in = scaled(form.width, options.width);
+  stem_conv_ = &add<ConvLayer>("conv1", options.channels, in, large ? 7 : 3,
+                               Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1});
+  stem_norm_ = &add<BatchNormLayer>("bn1", in, Activation::relu);
+  stem_pool_ = large;
+
+  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
+    for (int i = 0; i < form.blocks[stage]; ++i) {
+      const BlockShape shape = block_shape(form, stage, i, in, options);
+      const std::string name = message("layer", stage + 1, '.', i);
+      if (form.bottleneck) {
+        blocks_.push_back(&add<Bottleneck>(name, shape));
+      } else {
+        blocks_.push_back(&add<BasicBlock>(name, shape));
+      }
+      in = shape.out;
+    }
+  }
+  classifier_ = &add<LinearLayer>("fc", in, options.classes);
+}
+
+Tensor ResNet::forward(const Tensor& x) {
+  Tensor y = (*stem_norm_)((*stem_conv_)(x));
+  if (stem_pool_) y = max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
+  for (Module* block : blocks_) y = (*block)(y);
+  return (*classifier_)(global_avg_pool(y));
+}
+
+ResNet resnet20(Context& context, const ResNetOptions& options) { return ResNet(context, 20, options); }
+ResNet resnet32(Context& context, const ResNetOptions& options) { return ResNet(context, 32, options); }
+ResNet resnet44(Context& context, const ResNetOptions& options) { return ResNet(context, 44, options); }
+ResNet resnet56(Context& context, const ResNetOptions& options) { return ResNet(context, 56, options); }
+ResNet resnet110(Context& context, const ResNetOptions& options) { return ResNet(context, 110, options); }
+ResNet resnet18(Context& context, const ResNetOptions& options) { return ResNet(context, 18, options); }
+ResNet resnet34(Context& context, const ResNetOptions& options) { return ResNet(context, 34, options); }
+ResNet resnet50(Context& context, const ResNetOptions& options) { return ResNet(context, 50, options); }
+ResNet resnet101(Context& context, const ResNetOptions& options) { return ResNet(context, 101, options); }
+ResNet resnet152(Context& context, const ResNetOptions& options) { return ResNet(context, 152, options); }
+ResNet resnext50_32x4d(Context& context, ResNetOptions options) {
+  options.groups = 32;
+  options.width_per_group = 4;
+  return ResNet(context, 50, options);
+}
+
+}  // namespace braid::models

@@ -1,0 +1,39 @@
+#pragma once
+// SqueezeNet 1.0 and 1.1 (Iandola et al., 2016): fire modules, which squeeze the channels and then expand them with 1x1
+// and 3x3 convolutions side by side. No batch normalisation; the classifier is a convolution.
+//
+// Stem: a 7x7 (1.0) or 3x3 (1.1) convolution with stride 2 and a max pool; for small images a 3x3 convolution with
+// stride 1 and no pool.
+//
+// Convolutions start uniform after He, the classifier normal with deviation 0.01, biases at zero.
+
+#include "models/layers/layers.h"
+
+namespace braid::models {
+
+struct SqueezeNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;      ///< of the input image
+  Stem stem = Stem::small_image;  ///< images of at least 6x6 pixels, or with Stem::image 29x29 (1.0) or 25x25 (1.1)
+  double width = 1;               ///< multiplies the channels of all layers but the classifier
+};
+
+/// images [N,H,W,channels] → logits [N,classes]
+class SqueezeNet final : public Module {
+ public:
+  enum class Version { v1_0, v1_1 };
+  SqueezeNet(Context& context, Version version, const SqueezeNetOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  SqueezeNetOptions options_;
+  Version version_;
+  Sequential& features_;
+  DropoutLayer& dropout_;
+  ConvLayer* classifier_;
+};
+
+SqueezeNet squeezenet1_0(Context& context, const SqueezeNetOptions& options = {});
+SqueezeNet squeezenet1_1(Context& context, const SqueezeNetOptions& options = {});
+
+}  // namespace braid::models

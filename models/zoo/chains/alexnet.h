@@ -1,0 +1,36 @@
+#pragma once
+// AlexNet in the form of Krizhevsky (2014, "One weird trick"), as torchvision has it: no local response normalisation
+// and no groups.
+//
+// The image form begins with an 11x11 convolution with stride 4, pools to 6x6 and has hidden layers of 4096 units. The
+// form for small images begins with a 5x5 convolution with stride 1, pools to 2x2 and has hidden layers of 1024 units.
+//
+// All layers start uniform in ±1/√fan_in, biases too.
+
+#include "models/layers/layers.h"
+
+namespace braid::models {
+
+struct AlexNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;      ///< of the input image
+  Stem stem = Stem::small_image;  ///< images of at least 15x15 pixels, or 63x63 with Stem::image
+  double width = 1;               ///< multiplies the channels of all layers and the hidden units
+};
+
+/// images [N,H,W,channels] → logits [N,classes]
+class AlexNet final : public Module {
+ public:
+  using Options = AlexNetOptions;
+  explicit AlexNet(Context& context, const AlexNetOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  AlexNetOptions options_;
+  Sequential& features_;
+  Sequential& classifier_;
+};
+
+inline AlexNet alexnet(Context& context, const AlexNetOptions& options = {}) { return AlexNet(context, options); }
+
+}  // namespace braid::models

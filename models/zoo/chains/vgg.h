@@ -1,0 +1,48 @@
+#pragma once
+// VGG-16 and VGG-19 (Simonyan and Zisserman, 2015; configurations D and E), without or with batch normalisation.
+//
+// The image form pools to 7x7 and has hidden layers of 4096 units, as published. The form for small images pools to one
+// pixel and has hidden layers of 512 units; its max pools round up, so that 28x28 pixels are enough for all five.
+//
+// Convolutions start with He's initialisation, linear layers normal with deviation 0.01, biases at zero.
+
+#include "models/layers/layers.h"
+
+namespace braid::models {
+
+struct VggOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;      ///< of the input image
+  Stem stem = Stem::small_image;  ///< images of at least 17x17 pixels, or 32x32 with Stem::image
+  double width = 1;               ///< multiplies the channels of all layers and the hidden units
+};
+
+/// images [N,H,W,channels] → logits [N,classes]
+class Vgg final : public Module {
+ public:
+  enum class Norm { none, batch };
+  /// With 16 or 19 layers that have weights.
+  Vgg(Context& context, int layers, Norm norm, const VggOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  VggOptions options_;
+  std::string name_;
+  Sequential& features_;
+  Sequential& classifier_;
+};
+
+inline Vgg vgg16(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 16, Vgg::Norm::none, options);
+}
+inline Vgg vgg16_bn(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 16, Vgg::Norm::batch, options);
+}
+inline Vgg vgg19(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 19, Vgg::Norm::none, options);
+}
+inline Vgg vgg19_bn(Context& context, const VggOptions& options = {}) {
+  return Vgg(context, 19, Vgg::Norm::batch, options);
+}
+
+}  // namespace braid::models

@@ -1,0 +1,155 @@
+#include "models/zoo/wired/nasnet_cells.h"
+
+#include <array>
+
+namespace braid::models {
+
+namespace {
+
+constexpr double kEpsilon = 1e-3;
+
+/// ReLU, 1x1 convolution, batch normalisation.
+class Projection final : public Module {
+ public:
+  Projection(Context& context, std::int64_t in, std::int64_t out)
+      : Module(context),
+        conv_(add<ConvLayer>("conv", in, out, 1)),
+        norm_(add<BatchNormLayer>("bn", out, Activation::none, kEpsilon)) {}
+  Tensor forward(const Tensor& x) override { return norm_(conv_(relu(x))); }
+
+ private:
+  ConvLayer& conv_;
+  BatchNormLayer& norm_;
+};
+
+/// Every other pixel, from the second on, with zeros where the image ends: a depthwise 3x3 convolution with stride 2
+/// whose filter is fixed and has its only one in the last corner.
+class ShiftedSubsampling final : public Module {
+ public:
+  ShiftedSubsampling(Context& context, std::int64_t channels)
+      : Module(context),
+        channels_(channels),
+        filter_(add_tensor("filter", {channels, kSide, kSide, 1}, ValueKind::state)) {
+    Array values(DType::f32, filter_.shape());
+    const std::size_t area = kSide * kSide;
+    for (std::size_t i = 0; i < values.as<float>().size(); ++i) values.as<float>()[i] = i % area == area - 1 ? 1 : 0;
+    context.write(filter_, values);
+  }
+  Tensor forward(const Tensor& x) override {
+    return conv2d(x, cast(filter_, x.dtype()), {.stride = 2, .padding = 1, .groups = channels_});
+  }
+
+ private:
+  static constexpr std::int64_t kSide = 3;
+  std::int64_t channels_;
+  Parameter& filter_;
+};
+
+/// Halves height and width: half the channels see the pixels (0,0), (0,2), …, half see (1,1), (1,3), ….
+class FactorizedReduction final : public Module {
+ public:
+  FactorizedReduction(Context& context, std::int64_t in, std::int64_t out)
+      : Module(context),
+        even_(add<ConvLayer>("path_1.conv", in, out / 2, 1, Conv2dOptions{.stride = 2})),
+        shift_(add<ShiftedSubsampling>("path_2.shift", in)),
+        odd_(add<ConvLayer>("path_2.conv", in, out - out / 2, 1)),
+        norm_(add<BatchNormLayer>("final_path_bn", out, Activation::none, kEpsilon)) {}
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = relu(x);
+    return norm_(concat(std::array{even_(y), odd_(shift_(y))}));
+  }
+
+ private:
+  ConvLayer& even_;
+  ShiftedSubsampling& shift_;
+  ConvLayer& odd_;
+  BatchNormLayer& norm_;
+};
+
+/// ReLU, separable convolution, batch normalisation, and all of it once more with stride 1.
+class SeparableTwice final : public Module {
+ public:
+  SeparableTwice(Context& context, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)
+      : Module(context),
+        depthwise1_(add<ConvLayer>("separable_1.depthwise_conv2d", in, in, kernel,
+                                   Conv2dOptions{.stride = stride, .padding = kernel / 2, .groups = in})),
+        pointwise1_(add<ConvLayer>("separable_1.pointwise_conv2d", in, out, 1)),
+        norm1_(add<BatchNormLayer>("bn_sep_1", out, Activation::relu, kEpsilon)),
+        depthwise2_(add<ConvLayer>("separable_2.depthwise_conv2d", out, out, kernel,
+                                   Conv2dOptions{.padding = kernel / 2, .groups = out})),
+        pointwise2_(add<ConvLayer>("separable_2.pointwise_conv2d", out, out, 1)),
+        norm2_(add<BatchNormLayer>("bn_sep_2", out, Activation::none, kEpsilon)) {}
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = norm1_(pointwise1_(depthwise1_(relu(x))));
+    return norm2_(pointwise2_(depthwise2_(y)));
+  }
+
+ private:
+  ConvLayer& depthwise1_;
+  ConvLayer& pointwise1_;
+  BatchNormLayer& norm1_;
+  ConvLayer& depthwise2_;
+  ConvLayer& pointwise2_;
+  BatchNormLayer& norm2_;
+};
+
+Tensor average(const Tensor& x, std::int64_t stride) {
+  return avg_pool2d(x, {.window = 3, .stride = stride, .padding = 1, .count_include_pad = false});
+}
+
+Tensor maximum(const Tensor& x) { return max_pool2d(x, {.window = 3, .stride = 2, .padding = 1}); }
+
+/// The channels of what combine() sees as previous.
+std::int64_t previous_channels(const CellShape& shape) {
+  return shape.previous == Previous::raw ? shape.previous_in : shape.filters;
+}
+
+}  // namespace
+
+NasNetCell::NasNetCell(Context& context, const CellShape& shape)
+    : Module(context), project_(&add<Projection>("conv_1x1", shape.in, shape.filters)) {
+  if (shape.previous == Previous::projected) {
+    adjust_previous_ = &add<Projection>("conv_prev_1x1", shape.previous_in, shape.filters);
+  } else if (shape.previous == Previous::halved) {
+    adjust_previous_ = &add<FactorizedReduction>("prev", shape.previous_in, shape.filters);
+  }
+}
+
+Tensor NasNetCell::operator()(const Tensor& x, const Tensor& previous) {
+  const Tape::Layer layer(x.tape(), name());
+  return combine((*project_)(x), adjust_previous_ == nullptr ? previous : (*adjust_previous_)(previous));
+}
+
+NormalCell::NormalCell(Context& context, const CellShape& shape)
+    : NasNetCell(context, shape),
+      filters_(shape.filters),
+      left0_(add<SeparableTwice>("comb_iter_0_left", filters_, filters_, 5, 1)),
+      right0_(add<SeparableTwice>("comb_iter_0_right", filters_, filters_, 3, 1)),
+      left1_(add<SeparableTwice>("comb_iter_1_left", filters_, filters_, 5, 1)),
+      right1_(add<SeparableTwice>("comb_iter_1_right", filters_, filters_, 3, 1)),
+      left4_(add<SeparableTwice>("comb_iter_4_left", filters_, filters_, 3, 1)) {}
+
+Tensor NormalCell::combine(const Tensor& x, const Tensor& previous) {
+  const Tensor averaged = average(previous, 1);
+  return concat(std::array{previous, left0_(x) + right0_(previous), left1_(previous) + right1_(previous),
+                           average(x, 1) + previous, averaged + averaged, left4_(x) + x});
+}
+
+ReductionCell::ReductionCell(Context& context, const CellShape& shape)
+    : NasNetCell(context, shape),
+      filters_(shape.filters),
+      left0_(add<SeparableTwice>("comb_iter_0_left", filters_, filters_, 5, 2)),
+      right0_(add<SeparableTwice>("comb_iter_0_right", previous_channels(shape), filters_, 7, 2)),
+      right1_(add<SeparableTwice>("comb_iter_1_right", previous_channels(shape), filters_, 7, 2)),
+      right2_(add<SeparableTwice>("comb_iter_2_right", previous_channels(shape), filters_, 5, 2)),
+      left4_(add<SeparableTwice>("comb_iter_4_left", filters_, filters_, 3, 1)) {}
+
+Tensor ReductionCell::combine(const Tensor& x, const Tensor& previous) {
+  const Tensor largest = maximum(x);
+  const Tensor first = left0_(x) + right0_(previous);
+  const Tensor second = largest + right1_(previous);
+  return concat(
+      std::array{second, average(x, 2) + right2_(previous), average(first, 1) + second, left4_(first) + largest});
+}
+
+}  // namespace braid::models

@@ -1,0 +1,160 @@
+#include "ops/collective/collective.h"
+
+#include <numeric>
+
+#include "ops/common/check.h"
+
+namespace braid::ops {
+
+namespace {
+
+double bytes(std::span<const ValueDesc> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, const ValueDesc& value) {
+    return sum + static_cast<double>(value.shape.size()) * static_cast<double>(size_of(value.dtype));
+  });
+}
+
+}  // namespace
+
+void ShardNumber::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 0);
+  outputs.push_back({.dtype = DType::i32, .shape = {}});
+}
+
+void ShardRows::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  const Shape& x = inputs[0].shape;
+  const std::int64_t shards = attributes_.shards;
+  BRAID_CHECK(x.rank() > 0 && x[0] % shards == 0, ShapeError, "[shard_rows] expected rows for ", shards,
+              " equal shards, got an input of shape ", x);
+  check_value(name(), "the number of the shard", inputs[1], {DType::i32, {}});
+  const auto extents = x.extents();
+  std::vector<std::int64_t> rows(extents.begin(), extents.end());
+  rows.front() /= shards;
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = Shape(rows)});
+}
+
+namespace {
+
+/// The first leaf of every tensor.
+std::vector<std::size_t> check_summands(const Op& op, const AllReduceAttributes& attributes,
+                                        std::span<const ValueDesc> inputs) {
+  const auto& [ranks, shards, exact, divisors, begin, count] = attributes;
+  BRAID_CHECK(ranks > 0 && shards % ranks == 0 && (exact || shards == ranks), ShapeError, "[", op.name(),
+              "] expected as many shards as ranks or, if exact, a multiple: ", op);
+  const auto leaves = static_cast<std::size_t>(attributes.per_rank());
+  check_inputs(op.name(), inputs, leaves * divisors.size());
+  BRAID_CHECK(
+      count == 0 || (divisors.size() == 1 && begin >= 0 && count > 0 && begin + count <= inputs[0].shape.size()),
+      ShapeError, "[", op.name(), "] expected elements of a single tensor, got ", op);
+  std::vector<std::size_t> firsts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ValueDesc& first = inputs[i - i % leaves];
+    check_value(op.name(), "a summand", inputs[i], first);
+    BRAID_CHECK(first.dtype == inputs[0].dtype && computed_in(first.dtype) == first.dtype, ShapeError, "[", op.name(),
+                "] expected tensors of f32 or of f64, got ", first.dtype, " beside ", inputs[0].dtype);
+    if (i % leaves == 0) firsts.push_back(i);
+  }
+  return firsts;
+}
+
+Work work_of_sum(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) {
+  return {.flops = bytes(inputs) / static_cast<double>(size_of(inputs[0].dtype)),
+          .bytes = 2 * (bytes(inputs) + bytes(outputs))};
+}
+
+/// Exact sums, whose pieces have `piece` elements: pieces of every block of leaves go to the ranks that add them.
+Communication exact_sums(const AllReduceAttributes& attributes, std::int64_t piece, DType dtype) {
+  const std::int64_t blocks = attributes.per_rank() / leaves_per_block(attributes.per_rank());
+  const CollectiveCall call{.kind = CollectiveCall::Kind::all_to_all,
+                            .count = piece * static_cast<std::int64_t>(size_of(dtype))};
+  return {static_cast<int>(attributes.ranks), {static_cast<std::size_t>(blocks), call}};
+}
+
+}  // namespace
+
+void AllReduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  for (const std::size_t i : check_summands(*this, attributes(), inputs)) {
+    outputs.push_back({.dtype = inputs[i].dtype, .shape = inputs[i].shape, .reuses = static_cast<int>(i)});
+  }
+}
+
+Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = work_of_sum(inputs, outputs);
+  if (attributes_.count > 0) {
+    const double part = static_cast<double>(attributes_.count) / static_cast<double>(outputs[0].shape.size());
+    work.flops *= part;
+    work.bytes *= part;
+  }
+  return work;
+}
+
+Communication AllReduce::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
+  using Kind = CollectiveCall::Kind;
+  const std::int64_t ranks = attributes_.ranks;
+  if (ranks == 1) return {};
+  const DType dtype = outputs[0].dtype;
+  const std::int64_t all = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t count = attributes_.count > 0 ? attributes_.count : all;
+  if (!attributes_.exact)
+    return {static_cast<int>(ranks), {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}}};
+  Communication made = exact_sums(attributes(), piece_of(count, ranks), dtype);
+  made.calls.push_back({.kind = Kind::all_gather, .count = made.calls.front().count});
+  return made;
+}
+
+void ReduceScatter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  for (const std::size_t i : check_summands(*this, attributes(), inputs)) {
+    outputs.push_back({.dtype = inputs[i].dtype, .shape = {piece_of(inputs[i].shape.size(), attributes_.ranks)}});
+  }
+}
+
+Work ReduceScatter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return work_of_sum(inputs, outputs);
+}
+
+Communication ReduceScatter::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
+  if (attributes_.ranks == 1) return {};
+  const DType dtype = outputs[0].dtype;
+  const auto piece = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
+  if (attributes_.exact) return exact_sums(attributes(), piece, dtype);
+  return {static_cast<int>(attributes_.ranks),
+          {{.kind = CollectiveCall::Kind::reduce_scatter, .count = piece, .dtype = dtype}}};
+}
+
+void OwnPiece::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {piece_of(inputs[0].shape.size(), attributes_.ranks)}});
+}
+
+void GatherPieces::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, attributes_.sizes.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::int64_t size = attributes_.sizes[i];
+    check_value(name(), "a piece", inputs[i], {inputs[0].dtype, {piece_of(size, attributes_.ranks)}});
+    outputs.push_back({.dtype = inputs[0].dtype, .shape = {size}});
+  }
+}
+
+Communication GatherPieces::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  if (attributes_.ranks == 1) return {};
+  return {static_cast<int>(attributes_.ranks),
+          {{.kind = CollectiveCall::Kind::all_gather, .count = static_cast<std::int64_t>(bytes(inputs))}}};
+}
+
+void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  BRAID_CHECK(!inputs.empty() && inputs[0].shape.rank() > 0, ShapeError, "[", name(), "] expected rows of a shard");
+  for (const ValueDesc& input : inputs) check_value(name(), "the rows of a shard", input, inputs[0]);
+  const auto extents = inputs[0].shape.extents();
+  std::vector<std::int64_t> whole(extents.begin(), extents.end());
+  whole.front() *= attributes_.ranks * static_cast<std::int64_t>(inputs.size());
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = Shape(whole)});
+}
+
+Communication AllGather::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  if (attributes_.ranks == 1) return {};
+  const auto own = static_cast<std::int64_t>(bytes(inputs));
+  return {static_cast<int>(attributes_.ranks), {{.kind = CollectiveCall::Kind::all_gather, .count = own}}};
+}
+
+}  // namespace braid::ops

@@ -1,0 +1,125 @@
+#pragma once
+// Communication between the ranks of a training, as nodes of the step graph. ops/rewrites/partition emits them; every
+// rank runs the same ones.
+
+#include "core/graph/op.h"
+
+namespace braid::ops {
+
+struct ShardIndex {
+  std::int64_t index;     ///< of the shard among those of its rank
+  std::int64_t per_rank;  ///< shards of every rank
+  static constexpr std::string_view kNames[] = {"index", "per_rank"};
+};
+
+/// No input → the number of the shard among those of all ranks, an i32 scalar.
+class ShardNumber final : public OpWith<ShardNumber, ShardIndex> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "shard_number"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+};
+
+struct Shards {
+  std::int64_t shards;
+  static constexpr std::string_view kNames[] = {"shards"};
+};
+
+/// x [N,...], the number of a shard (i32 scalar) → its rows [N/shards,...].
+class ShardRows final : public OpWith<ShardRows, Shards> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "shard_rows"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+};
+
+struct AllReduceAttributes {
+  std::int64_t ranks;
+  std::int64_t shards;  ///< of all ranks
+  /// Whether to add along one binary tree over the shards, so that the sum has the same bits on any number of ranks.
+  /// Else the engine adds, in the order that it is fastest at.
+  bool exact;
+  std::vector<std::int64_t> divisors;  ///< per tensor, of its sum: 1, or the number of shards for a mean
+  /// Elements of a single tensor that are added; the others stay those of the first summand. A count of 0: all.
+  std::int64_t begin = 0, count = 0;
+  static constexpr std::string_view kNames[] = {"ranks", "shards", "exact", "divisors", "begin", "count"};
+  std::int64_t per_rank() const { return shards / ranks; }
+};
+
+/// For every tensor of a bucket, f32 or f64 alike, those of the rank's shards one after another → for every tensor the
+/// sum or mean over all shards of all ranks. Only exact ones take several shards of a rank.
+class AllReduce final : public OpWith<AllReduce, AllReduceAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "all_reduce"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  /// One sum by the engine; or pieces of every block of leaves to the ranks that add them, and their sums to all ranks.
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
+/// The same sums and means → for every tensor the piece of this rank [piece_of(elements, ranks)] (Layout::pieces).
+class ReduceScatter final : public OpWith<ReduceScatter, AllReduceAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "reduce_scatter"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
+struct PieceAttributes {
+  std::int64_t ranks;
+  static constexpr std::string_view kNames[] = {"ranks"};
+};
+
+/// x, of any dtype → the piece of this rank.
+class OwnPiece final : public OpWith<OwnPiece, PieceAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "own_piece"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+};
+
+struct GatherPiecesAttributes {
+  std::int64_t ranks;
+  std::vector<std::int64_t> sizes;  ///< elements of each tensor
+  static constexpr std::string_view kNames[] = {"ranks", "sizes"};
+};
+
+/// The rank's pieces of tensors of one dtype → the tensors, flat.
+class GatherPieces final : public OpWith<GatherPieces, GatherPiecesAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "gather_pieces"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+};
+
+struct AllGatherAttributes {
+  std::int64_t ranks;
+  static constexpr std::string_view kNames[] = {"ranks"};
+};
+
+/// The rows of each of the rank's shards [n,...], of any dtype → those of all shards of all ranks [N,...].
+class AllGather final : public OpWith<AllGather, AllGatherAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "all_gather"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
+/// The tree that fixes the order of exact sums adds the sum of the first 2^k of n > 1 leaves, the most that are fewer
+/// than n, to the sum of the rest. So aligned blocks of 2^j leaves are subtrees, if their size divides n.
+constexpr std::int64_t left_leaves(std::int64_t leaves) {
+  std::int64_t left = 1;
+  while (2 * left < leaves) left *= 2;
+  return left;
+}
+
+/// Leaves of such a block that a rank adds before it sends anything.
+constexpr std::int64_t leaves_per_block(std::int64_t per_rank) { return per_rank & -per_rank; }
+
+}  // namespace braid::ops

@@ -1,0 +1,289 @@
+#include "ops/conv/cpu/depthwise/depthwise.h"
+
+#include <algorithm>
+
+#include "ops/common/arithmetic.h"
+#include "ops/conv/conv2d.h"
+#include "ops/conv/cpu/depthwise/vectors.h"
+#include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/cpu/onednn/onednn.h"
+#include "ops/matmul/cpu/multiply_add.h"
+
+// Along each axis, outputs fall into runs that see the same taps of the filter: inside the image all of them, near an
+// edge some. A run of rows and a run of columns make a region, which one call computes without a test for the edge. The
+// gradient with respect to the input is such a convolution too, from dy to dx; with a stride it has runs for every
+// remainder, because neighbouring inputs are then seen by different taps.
+//
+// The work is cut into bands of rows, or of whole images where these are small, which stay in the L2 cache.
+
+namespace braid::cpu::depthwise {
+
+#if defined(__x86_64__)
+
+namespace {
+
+/// A convolution along one axis.
+struct Axis {
+  std::int64_t input, output, taps, stride, padding, dilation;
+};
+
+/// Outputs first, first + step, … that see the same taps.
+struct Run {
+  std::int64_t first, count, step;
+  std::int64_t tap, taps, tap_step;              ///< the taps, tap_step apart in the filter
+  std::int64_t input, input_step, input_of_tap;  ///< what the first output sees; from output to output, tap to tap
+};
+
+/// Runs among `outputs` outputs. input_of(output, tap) is -1 where the tap sees no input. Outputs that are `phases`
+/// apart see inputs that are input_step apart.
+template <class InputOf>
+std::vector<Run> find_runs(std::int64_t outputs, std::int64_t taps, std::int64_t phases, std::int64_t input_step,
+                           const InputOf& input_of) {
+  std::vector<Run> runs;
+  for (std::int64_t phase = 0; phase < std::min(phases, outputs); ++phase) {
+    for (std::int64_t output = phase; output < outputs; output += phases) {
+      Run run{output, 1, phases, 0, 0, 1, 0, input_step, 0};
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t input = input_of(output, tap);
+        if (input < 0) continue;
+        if (run.taps == 0) run.tap = tap, run.input = input;
+        if (run.taps == 1) run.tap_step = tap - run.tap, run.input_of_tap = input - run.input;
+        ++run.taps;
+      }
+      const bool extends = output > phase && runs.back().tap == run.tap && runs.back().taps == run.taps;
+      if (extends) {
+        ++runs.back().count;
+      } else {
+        runs.push_back(run);
+      }
+    }
+  }
+  return runs;
+}
+
+/// From x to y.
+std::vector<Run> forward_runs(const Axis& a) {
+  return find_runs(a.output, a.taps, 1, a.stride, [&](std::int64_t output, std::int64_t tap) {
+    const std::int64_t input = output * a.stride - a.padding + tap * a.dilation;
+    return input < a.input ? input : -1;
+  });
+}
+
+/// From dy to dx.
+std::vector<Run> backward_runs(const Axis& a) {
+  return find_runs(a.input, a.taps, a.stride, 1, [&](std::int64_t input, std::int64_t tap) {
+    const std::int64_t place = input + a.padding - tap * a.dilation;
+    return place >= 0 && place % a.stride == 0 && place / a.stride < a.output ? place / a.stride : -1;
+  });
+}
+
+/// The outputs of a run that lie in [begin, end).
+Run clip(Run run, std::int64_t begin, std::int64_t end) {
+  const auto before = [&](std::int64_t place) {  // outputs of the run that are less than place
+    return std::clamp<std::int64_t>((place - run.first + run.step - 1) / run.step, 0, run.count);
+  };
+  const std::int64_t skipped = before(begin);
+  run.count = before(end) - skipped;
+  run.first += skipped * run.step;
+  run.input += skipped * run.input_step;
+  return run;
+}
+
+/// Bands of outputs: rows of one image, or whole images.
+struct Bands {
+  std::int64_t images, rows;            ///< of the outputs
+  std::int64_t band_images, band_rows;  ///< of a band
+
+  Bands(std::int64_t image_count, std::int64_t row_count, std::int64_t row_bytes)
+      : images(image_count), rows(row_count) {
+    constexpr std::int64_t kBytes = 256 * 1024;
+    band_rows = std::clamp<std::int64_t>(kBytes / row_bytes, 1, rows);
+    band_images = band_rows < rows ? 1 : std::clamp<std::int64_t>(kBytes / (rows * row_bytes), 1, images);
+  }
+  std::int64_t per_image() const { return (rows + band_rows - 1) / band_rows; }
+  std::int64_t count() const { return (images + band_images - 1) / band_images * per_image(); }
+};
+
+/// A convolution x → y of images [N,H,W,C] with taps [R·S,C]; or, for backward data, the one from dy to dx.
+struct Problem {
+  Shape x, y;
+  std::int64_t filter_columns;
+  std::vector<Run> rows, columns;
+  Bands bands;
+
+  Problem(const Shape& from, const Shape& to, std::int64_t s, std::vector<Run> row_runs, std::vector<Run> column_runs)
+      : x(from),
+        y(to),
+        filter_columns(s),
+        rows(std::move(row_runs)),
+        columns(std::move(column_runs)),
+        bands(to[0], to[1], 4 * to[3] * (to[2] + from[2])) {}
+
+  /// Calls body(region, is_first, is_last) for the regions of a band and up to 3x3 taps at a time; is_first and is_last
+  /// for the first and the last taps of a region. A region that sees no tap comes with no taps.
+  template <class Body>
+  void for_regions(std::int64_t band, const float* from, float* to, float* taps, const Body& body) const {
+    const std::int64_t image = band / bands.per_image() * bands.band_images;
+    const std::int64_t row = band % bands.per_image() * bands.band_rows;
+    const std::int64_t images = std::min(bands.band_images, bands.images - image);
+    for (const Run& whole : rows) {
+      const Run h = clip(whole, row, row + bands.band_rows);
+      if (h.count == 0) continue;
+      for (const Run& w : columns) {
+        for (std::int64_t i = 0; i == 0 || i < h.taps; i += kMaxTaps) {
+          for (std::int64_t j = 0; j == 0 || j < w.taps; j += kMaxTaps) {
+            const bool is_last = i + kMaxTaps >= h.taps && j + kMaxTaps >= w.taps;
+            body(region(image, images, h, w, i, j, from, to, taps), i + j == 0, is_last);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  /// The taps from the i-th row and j-th column of those that the runs see.
+  Region region(std::int64_t image, std::int64_t images, const Run& h, const Run& w, std::int64_t i, std::int64_t j,
+                const float* from, float* to, float* taps) const {
+    const std::int64_t c = y[3], x_row = x[2] * c, y_row = y[2] * c, w_row = filter_columns * c;
+    const std::int64_t input_row = h.input + i * h.input_of_tap, input_column = w.input + j * w.input_of_tap;
+    const bool seen = h.taps > 0 && w.taps > 0;
+    return {.x = from + (image * x[1] + input_row) * x_row + input_column * c,
+            .y = to + (image * y[1] + h.first) * y_row + w.first * c,
+            .w = taps + (h.tap + i * h.tap_step) * w_row + (w.tap + j * w.tap_step) * c,
+            .channels = c,
+            .count = {images, h.count, w.count},
+            .x_step = {x[1] * x_row, h.input_step * x_row, w.input_step * c},
+            .y_step = {y[1] * y_row, h.step * y_row, w.step * c},
+            .taps = {seen ? std::min(kMaxTaps, h.taps - i) : 0, seen ? std::min(kMaxTaps, w.taps - j) : 0},
+            .x_tap = {h.input_of_tap * x_row, w.input_of_tap * c},
+            .w_tap = {h.tap_step * w_row, w.tap_step * c}};
+  }
+};
+
+/// Against oneDNN, measured on 4x4 to 112x112 pixels. It is faster on small images, where most outputs are near an
+/// edge, except for the filter's gradient if that is larger than 3x3, for which it has plain loops only.
+bool pays(const Shape& y, const Shape& w, bool backward_filter) {
+  return !onednn::available() || y[1] * y[2] >= 256 || (backward_filter && w[1] * w[2] > 9);
+}
+
+bool applies(const KernelSpec& spec, const Conv2dOptions& options, const Shape& x, const Shape& y) {
+  const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
+  return std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) && options.groups == x[3] &&
+         x[3] == y[3] && vectors_available();
+}
+
+Axis height_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
+  return {x[1], y[1], w[1], o.stride.h, o.padding.h, o.dilation.h};
+}
+Axis width_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
+  return {x[2], y[2], w[2], o.stride.w, o.padding.w, o.dilation.w};
+}
+
+/// [C,R·S] → [R·S,C].
+void transpose_filter(int threads, std::int64_t channels, std::int64_t taps, const float* w, float* transposed) {
+  parallel_for(threads, taps * channels, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+    for_each_element(begin, end, [=](std::int64_t i) { transposed[i] = w[i % channels * taps + i / channels]; });
+  });
+}
+
+/// The bias is null or [C].
+void fill_unseen(const Region& region, const float* bias, ActivationRange range) {
+  for (std::int64_t n = 0; n < region.count[0]; ++n) {
+    for (std::int64_t p = 0; p < region.count[1]; ++p) {
+      for (std::int64_t q = 0; q < region.count[2]; ++q) {
+        float* y = region.y + n * region.y_step[0] + p * region.y_step[1] + q * region.y_step[2];
+        start_from(bias, region.channels, y);
+        std::transform(y, y + region.channels, y, range);
+      }
+    }
+  }
+}
+
+/// Inputs are the image, the filter and perhaps a bias, after which the sums are kept within the range.
+std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, ActivationRange range) {
+  const std::int64_t channels = problem.y[3];
+  const std::size_t bytes = static_cast<std::size_t>(taps * channels) * sizeof(float);
+  return function_kernel(
+      bytes, [=, problem = std::move(problem), width = spec.width](auto inputs, auto outputs, void* workspace) {
+        const float *x = at<const float>(inputs, 0), *bias = inputs.size() == 3 ? at<const float>(inputs, 2) : nullptr;
+        float *y = at<float>(outputs, 0), *w = static_cast<float*>(workspace);
+        transpose_filter(width, channels, taps, at<const float>(inputs, 1), w);
+        parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t) {
+          problem.for_regions(band, x, y, w, [&](const Region& region, bool is_first, bool is_last) {
+            if (region.taps[0] == 0) {
+              fill_unseen(region, bias, range);
+            } else {
+              convolve(region, !is_first, bias, is_last ? range : range_of(Activation::none));
+            }
+          });
+        });
+      });
+}
+
+/// Every part of the bands has sums of its own, which are added in order.
+std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem, std::int64_t taps) {
+  constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
+  const std::int64_t channels = problem.y[3], size = taps * channels;
+  const std::int64_t bands = problem.bands.count(), grain = (bands + kParts - 1) / kParts;
+  const std::int64_t parts = (bands + grain - 1) / grain;
+  const std::size_t bytes = static_cast<std::size_t>(parts * size) * sizeof(float);
+  return function_kernel(
+      bytes, [=, problem = std::move(problem), width = spec.width](auto inputs, auto outputs, void* workspace) {
+        const float *x = at<const float>(inputs, 0), *dy = at<const float>(inputs, 1);
+        float *sums = static_cast<float*>(workspace), *dw = at<float>(outputs, 0);
+        parallel_for(width, bands, grain, [&](std::int64_t begin, std::int64_t end) {
+          float* const sum = sums + begin / grain * size;
+          std::fill_n(sum, size, 0.0f);
+          for (std::int64_t band = begin; band < end; ++band) {
+            // Regions serve both directions; here y is only read.
+            problem.for_regions(band, x, const_cast<float*>(dy), sum, [](const Region& region, bool, bool) {
+              if (region.taps[0] > 0) add_products(region);
+            });
+          }
+        });
+        parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t part = 1; part < parts; ++part) {
+            for_each_element(begin, end, [=](std::int64_t i) { sums[i] += sums[part * size + i]; });
+          }
+          for_each_element(begin, end, [=](std::int64_t i) { dw[i % channels * taps + i / channels] = sums[i]; });
+        });
+      });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
+  if (!applies(spec, options, x, y) || !pays(y, w, false)) return nullptr;
+  const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
+  return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
+                     range_of(options.activation));
+}
+
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
+  const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape, &dx = spec.outputs[0].shape;
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
+  if (!applies(spec, options, dx, dy) || !pays(dy, w, false)) return nullptr;
+  const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
+  return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2],
+                     range_of(Activation::none));
+}
+
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &dy = spec.inputs[1].shape, &w = spec.outputs[0].shape;
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
+  if (!applies(spec, options, x, dy) || !pays(dy, w, true)) return nullptr;
+  const Axis height = height_of(options, x, dy, w), width = width_of(options, x, dy, w);
+  return filter_gradient(spec, Problem(x, dy, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2]);
+}
+
+#else  // the inner loops are written for one kind of processor
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec&) { return nullptr; }
+
+#endif
+
+}  // namespace braid::cpu::depthwise

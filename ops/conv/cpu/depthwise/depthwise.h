@@ -1,0 +1,15 @@
+#pragma once
+// Depthwise convolutions: every channel is filtered by itself, so there is no matrix product to hand to a library.
+
+#include "ops/kernels/function_kernel.h"
+
+namespace braid::cpu::depthwise {
+
+/// Kernels for f32 where every channel is a group, for any filter, stride, padding and dilation. Null for other
+/// convolutions, where oneDNN is available and faster, and on processors without AVX-512. Results do not depend on the
+/// width.
+std::unique_ptr<Kernel> conv2d(const KernelSpec& spec);
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec);
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec);
+
+}  // namespace braid::cpu::depthwise

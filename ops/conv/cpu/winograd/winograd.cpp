@@ -1,0 +1,340 @@
+#include "ops/conv/cpu/winograd/winograd.h"
+
+#include <algorithm>
+
+#include "ops/conv/conv2d.h"
+#include "ops/conv/cpu/winograd/transforms.h"
+#include "ops/kernels/cpu/kept_memory.h"
+#include "ops/kernels/cpu/loops.h"
+
+// The output is cut into tiles of 4x4; each needs a patch of 6x6 of the input. With d a patch, w a filter and ⊙ the
+// product element by element, one channel contributes (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural
+// Networks", section 4)
+//
+//     y = Aᵀ [ (G w Gᵀ) ⊙ (Bᵀ d B) ] A            36 multiplications instead of 16·9 = 144.
+//
+// Summed over channels, each of the 36 points is a matrix product over all tiles, where most of the time goes:
+//
+//     forward           M[t,k] = Σ_c V[t,c]·U[c,k]     V = Bᵀ d B     U = G w Gᵀ      y  = Aᵀ M A
+//     backward data     the same on dy, with the filter rotated and its two channels exchanged
+//     backward filter   M[k,c] = Σ_t D[t,k]·V[t,c]     V = Bᵀ d B     D = A dy Aᵀ     dw = Gᵀ M G
+//
+// For given d, the first line is a linear map of w and the last one is its transpose. Transforms are much larger than
+// what they are made of, so they are made in chunks that stay in the caches until they are used.
+
+namespace braid::cpu::winograd {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr std::int64_t kBlock = 32;              ///< tiles, and filters, that are multiplied at once
+constexpr std::int64_t kSharedFloats = 2 << 20;  ///< of transforms that the last cache level keeps
+constexpr std::int64_t kKeptFloats = 8 << 20;    ///< of a filter's transform that is kept from launch to launch
+constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+std::int64_t round_up(std::int64_t value, std::int64_t unit) { return divide_up(value, unit) * unit; }
+
+/// How many tiles make a chunk of at most kSharedFloats: whole blocks, and chunks of even size.
+std::int64_t chunk_of(std::int64_t tiles, std::int64_t floats_per_tile) {
+  const std::int64_t most = std::max(kBlock, kSharedFloats / floats_per_tile);
+  return round_up(divide_up(tiles, divide_up(tiles, most)), kBlock);
+}
+
+/// How many channels are computed side by side: two vectors if that divides them, else one.
+std::int64_t panel_of(std::int64_t channels) { return channels % (2 * kLanes) == 0 ? 2 * kLanes : kLanes; }
+
+/// A convolution x → y, or the one on gradients that has its shapes. The filter is [K,3,3,C].
+struct Problem {
+  Shape x, y, filter;
+  Extent2d padding;
+  int width;
+  ActivationRange range = range_of(Activation::none);  ///< after the bias
+
+  Tiling tiling() const { return {y[0], divide_up(y[1], kOutput), divide_up(y[2], kOutput)}; }
+};
+
+bool applies(const Problem& problem, const Conv2dOptions& options, const KernelSpec& spec) {
+  const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
+  const Shape& filter = problem.filter;
+  return !spec.direct && std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) &&
+         filter[0] % kLanes == 0 && filter[1] == kFilter && filter[2] == kFilter && filter[3] % kLanes == 0 &&
+         options.stride == Extent2d(1) && options.dilation == Extent2d(1) && options.groups == 1 && vectors_available();
+}
+
+/// Against a direct convolution: few tiles do not repay the transform of the filter, and tiles that mostly hang over
+/// the edge save nothing. Measured from 16 to 512 channels.
+bool pays(const Problem& problem) {
+  const std::int64_t tiles = problem.tiling().count(), outputs = problem.y[0] * problem.y[1] * problem.y[2];
+  return tiles >= 16 && 2 * outputs >= tiles * kOutput * kOutput;
+}
+
+/// Forward, or backward data with the filter rotated and its channels exchanged. The smaller operand is transformed as
+/// a whole, for all cores to share. The other one is transformed piece by piece, by the core that multiplies with the
+/// piece.
+class Convolution final : public Kernel {
+ public:
+  Convolution(const Problem& problem, FilterView view, bool constant_filter = false)
+      : problem_(problem),
+        view_(view),
+        tiling_(problem.tiling()),
+        c_(problem.x[3]),
+        k_(problem.y[3]),
+        panel_(panel_of(k_)),
+        filters_shared_(kPoints * c_ * k_ <= (constant_filter ? kKeptFloats : kSharedFloats)),
+        keeps_filter_(constant_filter && filters_shared_),
+        tile_chunk_(filters_shared_ ? kBlock : chunk_of(tiling_.count(), kPoints * c_)) {}
+
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>((keeps_filter_ ? 0 : shared_floats()) + problem_.width * own_floats()) *
+           sizeof(float);
+  }
+  bool keeps_filter() const override { return keeps_filter_; }
+  void release_filter() override { kept_.release(); }
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
+    x_ = static_cast<const float*>(inputs[0]);
+    w_ = static_cast<const float*>(inputs[1]);
+    bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
+    y_ = static_cast<float*>(outputs[0]);
+    shared_ = own_ = static_cast<float*>(workspace);
+    filters_kept_ = false;
+    if (keeps_filter_) {
+      kept_.allocate(static_cast<std::size_t>(shared_floats()) * sizeof(float));
+      shared_ = static_cast<float*>(kept_.data());
+    } else {
+      own_ += shared_floats();
+    }
+  }
+
+  void launch(const LaunchContext&) override {
+    if (filters_shared_) {
+      share_filters();
+    } else {
+      for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) share_tiles(first);
+    }
+  }
+
+ private:
+  std::int64_t point_stride() const { return tile_chunk_ * c_ + kPadding; }
+  std::int64_t tile_floats() const { return kPoints * point_stride(); }  ///< V of a chunk of tiles
+  std::int64_t filter_floats() const { return kPoints * c_ * panel_; }   ///< U of a panel of filters
+  std::int64_t shared_floats() const { return filters_shared_ ? k_ / panel_ * filter_floats() : tile_floats(); }
+  std::int64_t own_floats() const { return filters_shared_ ? tile_floats() : filter_floats(); }
+
+  void share_filters() {
+    parallel_for(problem_.width, filters_kept_ ? 0 : k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
+      const std::int64_t k = group * kLanes;
+      transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
+    });
+    filters_kept_ = keeps_filter_;
+    const std::int64_t share = round_up(divide_up(tiling_.count(), problem_.width), kRows);
+    parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share),
+                 [&](std::int64_t begin, std::int64_t end, int member) {
+                   float* v = own_ + member * own_floats();
+                   for (std::int64_t t = begin; t < end; ++t) transform_tile(t, v + (t - begin) * c_);
+                   for (std::int64_t k = 0; k < k_; k += panel_) {
+                     multiply_block(v, shared_ + k / panel_ * filter_floats(), begin, end - begin, k);
+                   }
+                 });
+  }
+
+  void share_tiles(std::int64_t first) {
+    const std::int64_t last = std::min(first + tile_chunk_, tiling_.count());
+    parallel_for(problem_.width, last - first, kRows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, shared_ + t * c_);
+    });
+    parallel_for(problem_.width, k_ / panel_, 1, [&](std::int64_t panel, std::int64_t, int member) {
+      float* u = own_ + member * own_floats();
+      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) transform_filters(panel * panel_ + lane, u + lane);
+      for (std::int64_t t = first; t < last; t += kBlock) {
+        multiply_block(shared_ + (t - first) * c_, u, t, std::min(kBlock, last - t), panel * panel_);
+      }
+    });
+  }
+
+  void transform_tile(std::int64_t tile, float* v) {
+    const Image x{x_, problem_.x[1], problem_.x[2], c_};
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v, point_stride());
+  }
+
+  /// 16 filters into their panel [point][c][panel].
+  void transform_filters(std::int64_t first, float* u) {
+    for (std::int64_t c = 0; c < c_; c += kLanes) {
+      transform_filter_block(w_, problem_.filter, view_, first, c, u + c * panel_, c_ * panel_, panel_);
+    }
+  }
+
+  /// A block of tiles by a panel of filters.
+  void multiply_block(const float* v, const float* u, std::int64_t first_tile, std::int64_t tiles,
+                      std::int64_t first_filter) {
+    constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
+    alignas(64) float m[kPoints * kStride];
+    for (std::int64_t point = 0; point < kPoints; ++point) {
+      // The last rows may be beyond the last tile: their contents are arbitrary, and their results are not read.
+      for (std::int64_t t = 0; t < tiles; t += kRows) {
+        multiply({v + point * point_stride() + t * c_, c_, 1}, {u + point * c_ * panel_, panel_},
+                 {m + point * kStride + t * panel_, panel_}, c_, panel_);
+      }
+    }
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
+        const std::int64_t k = first_filter + lane;
+        const Images<float> y{y_ + k, problem_.y[1], problem_.y[2], k_};
+        const float* bias = bias_ == nullptr ? nullptr : bias_ + k;
+        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride, bias, problem_.range);
+      }
+    }
+  }
+
+  Problem problem_;
+  FilterView view_;
+  Tiling tiling_;
+  std::int64_t c_, k_, panel_;
+  bool filters_shared_, keeps_filter_;
+  bool filters_kept_ = false;  // since bind()
+  KeptMemory kept_;
+  std::int64_t tile_chunk_;
+  const float *x_ = nullptr, *w_ = nullptr, *bias_ = nullptr;
+  float *y_ = nullptr, *shared_ = nullptr, *own_ = nullptr;
+};
+
+/// If the tiles are many, every core sums over some of them. If not, every core computes some blocks of the filter.
+class BackwardFilter final : public Kernel {
+ public:
+  explicit BackwardFilter(const Problem& problem)
+      : problem_(problem),
+        tiling_(problem.tiling()),
+        c_(problem.x[3]),
+        k_(problem.y[3]),
+        panel_(panel_of(c_)),
+        in_parts_(c_ * k_ <= 64 * 64 && tiling_.count() >= kParts * kBlock),
+        tile_chunk_(in_parts_ ? 2 * kBlock : chunk_of(tiling_.count(), kPoints * 2 * std::max(c_, k_))) {}
+
+  std::size_t workspace_bytes() const override {
+    const std::int64_t floats = chunks() * chunk_floats() + (in_parts_ ? kParts * problem_.filter.size() : 0);
+    return static_cast<std::size_t>(floats) * sizeof(float);
+  }
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
+    x_ = static_cast<const float*>(inputs[0]);
+    dy_ = static_cast<const float*>(inputs[1]);
+    dw_ = static_cast<float*>(outputs[0]);
+    points_ = static_cast<float*>(workspace);
+    sums_ = points_ + chunks() * chunk_floats();
+  }
+
+  void launch(const LaunchContext&) override {
+    if (in_parts_) {
+      sum_in_parts();
+    } else {
+      for (std::int64_t first = 0; first < tiling_.count(); first += tile_chunk_) share_tiles(first);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
+
+  std::int64_t v_stride() const { return tile_chunk_ * c_ + kPadding; }
+  std::int64_t d_stride() const { return tile_chunk_ * k_ + kPadding; }
+  std::int64_t chunk_floats() const { return kPoints * (v_stride() + d_stride()); }
+  std::int64_t chunks() const { return in_parts_ ? problem_.width : 1; }  ///< that are worked on at once
+
+  void sum_in_parts() {
+    const std::int64_t part_tiles = divide_up(tiling_.count(), kParts), size = problem_.filter.size();
+    parallel_for(problem_.width, tiling_.count(), part_tiles, [&](std::int64_t begin, std::int64_t end, int member) {
+      float* v = points_ + member * chunk_floats();
+      for (std::int64_t first = begin; first < end; first += tile_chunk_) {
+        const std::int64_t tiles = std::min(tile_chunk_, end - first);
+        for (std::int64_t t = 0; t < tiles; ++t) transform_tile(first + t, v, t);
+        for (std::int64_t k = 0; k < k_; k += kBlock) {
+          for (std::int64_t c = 0; c < c_; c += panel_) {
+            multiply_block(v, tiles, k, c, first > begin, sums_ + begin / part_tiles * size);
+          }
+        }
+      }
+    });
+    const std::int64_t parts = divide_up(tiling_.count(), part_tiles);
+    sum_parts(
+        problem_.width, size, parts, [&](std::int64_t part) { return sums_ + part * size; }, dw_);
+  }
+
+  void share_tiles(std::int64_t first) {
+    const std::int64_t tiles = std::min(tile_chunk_, tiling_.count() - first);
+    parallel_for(problem_.width, tiles, kRows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, points_, t);
+    });
+    const std::int64_t blocks = divide_up(k_, kBlock);
+    parallel_for(problem_.width, c_ / panel_ * blocks, 1, [&](std::int64_t task, std::int64_t) {
+      multiply_block(points_, tiles, task % blocks * kBlock, task / blocks * panel_, first > 0, dw_);
+    });
+  }
+
+  /// V and D of one tile, as the t-th of its chunk.
+  void transform_tile(std::int64_t tile, float* v, std::int64_t t) {
+    const Image x{x_, problem_.x[1], problem_.x[2], c_}, dy{dy_, problem_.y[1], problem_.y[2], k_};
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v + t * c_, v_stride());
+    transform_patch<GradientMap>(dy, tiling_.at(tile), 0, v + kPoints * v_stride() + t * k_, d_stride());
+  }
+
+  /// Sets or adds to a block of a filter what a chunk of tiles contributes to it.
+  void multiply_block(const float* v, std::int64_t tiles, std::int64_t k, std::int64_t c, bool add, float* dw) {
+    constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
+    alignas(64) float m[kPoints * kStride];
+    const float* d = v + kPoints * v_stride();
+    const std::int64_t filters = std::min(kBlock, k_ - k);
+    for (std::int64_t point = 0; point < kPoints; ++point) {
+      for (std::int64_t i = 0; i < filters; i += kRows) {
+        multiply({d + point * d_stride() + k + i, 1, k_}, {v + point * v_stride() + c, c_},
+                 {m + point * kStride + i * panel_, panel_}, tiles, panel_);
+      }
+    }
+    for (std::int64_t i = 0; i < filters; ++i) {
+      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
+        store_filter(m + i * panel_ + lane, kStride, c_, add, dw + (k + i) * kFilter * kFilter * c_ + c + lane);
+      }
+    }
+  }
+
+  Problem problem_;
+  Tiling tiling_;
+  std::int64_t c_, k_, panel_;
+  bool in_parts_;
+  std::int64_t tile_chunk_;
+  const float *x_ = nullptr, *dy_ = nullptr;
+  float *dw_ = nullptr, *points_ = nullptr, *sums_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
+  const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,       spec.inputs[1].shape, options.padding,
+                        spec.width,           range_of(options.activation)};
+  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
+  return std::make_unique<Convolution>(problem, FilterView::straight, spec.constant_filter);
+}
+
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
+  const Extent2d padding(kFilter - 1 - options.padding.h, kFilter - 1 - options.padding.w);
+  const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, padding, spec.width};
+  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
+  return std::make_unique<Convolution>(problem, FilterView::rotated);
+}
+
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
+  const Problem problem{spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape, options.padding, spec.width};
+  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
+  return std::make_unique<BackwardFilter>(problem);
+}
+
+#else  // the transforms are written for one kind of processor
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec&) { return nullptr; }
+
+#endif
+
+}  // namespace braid::cpu::winograd

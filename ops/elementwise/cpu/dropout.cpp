@@ -1,0 +1,55 @@
+#include "ops/elementwise/dropout.h"
+
+#include "ops/common/arithmetic.h"
+#include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/function_kernel.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// Draws for the elements from the quad of `begin` on.
+BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int32_t step, std::int64_t begin,
+                              std::int64_t quads, std::uint32_t* draws) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < quads; ++i) {
+    const PhiloxBlock block = ops::dropout_draws(seed, layer, step, static_cast<std::uint64_t>(begin / 4 + i));
+    draws[4 * i] = block.x[0];
+    draws[4 * i + 1] = block.x[1];
+    draws[4 * i + 2] = block.x[2];
+    draws[4 * i + 3] = block.x[3];
+  }
+}
+
+}  // namespace
+
+Implementations make_dropout(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    const auto& [p, seed, layer] = ops::dropout_attributes(spec.op);
+    const arithmetic::DropoutScale<T> scale{static_cast<float>(p)};
+    return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(), width = spec.width](
+                               auto inputs, auto outputs) {
+      const T* x = at<const T>(inputs, 0);
+      const std::int32_t step = *at<const std::int32_t>(inputs, 1);
+      // Elements before those of this shard, if x is one.
+      const std::int64_t before = inputs.size() < 3 ? 0 : *at<const std::int32_t>(inputs, 2) * size;
+      T* y = at<T>(outputs, 0);
+      constexpr std::int64_t kBlock = 256;
+      static_assert(kElementGrain % kBlock == 0 && kBlock % 4 == 0, "a piece holds whole blocks, a block whole quads");
+      parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+        std::uint32_t draws[kBlock + 4];
+        for (; begin < end; begin += kBlock) {
+          draw(seed, layer, step, before + begin, kBlock / 4 + 1, draws);
+          for_each_element(0, std::min(kBlock, end - begin),
+                           [scale, x = x + begin, y = y + begin, d = &draws[before % 4]](std::int64_t i) {
+                             y[i] = x[i] * scale(d[i]);
+                           });
+        }
+      });
+    });
+  });
+}
+
+Implementations make_shard_dropout(const KernelSpec& spec) { return make_dropout(spec); }
+
+}  // namespace braid::cpu

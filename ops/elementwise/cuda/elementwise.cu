@@ -1,0 +1,190 @@
+#include "ops/common/arithmetic.h"
+#include "ops/elementwise/cuda/elementwise.cuh"
+#include "ops/elementwise/cuda/terms.cuh"
+#include "ops/elementwise/elementwise.h"
+
+namespace braid::cuda {
+
+namespace {
+
+/// y = f(x).
+template <class T, class F>
+struct Unary {
+  const T* x;
+  T* y;
+  F f;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    auto lanes = load<kWidth>(x + first);
+    for_lanes<kWidth>([&](int i) { lanes[i] = f(lanes[i]); });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+/// y = f(a, b).
+template <class T, class F>
+struct Binary {
+  const T* a;
+  const T* b;
+  T* y;
+  F f;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    auto lanes = load<kWidth>(a + first);
+    const auto others = load<kWidth>(b + first);
+    for_lanes<kWidth>([&](int i) { lanes[i] = f(lanes[i], others[i]); });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+/// y = factor·x, the factor being on the device.
+template <class T>
+struct ScaleBy {
+  const T* x;
+  const Compute<T>* factor;
+  T* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    auto lanes = load<kWidth>(x + first);
+    const arithmetic::Scale<Compute<T>> scale{*factor};
+    for_lanes<kWidth>([&](int i) { lanes[i] = scale(lanes[i]); });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+/// f32 and f64 convert directly to each other, the storage types by way of f32.
+template <class From, class To>
+struct Convert {
+  const From* x;
+  To* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    const auto lanes = load<kWidth>(x + first);
+    Lanes<Compute<To>, kWidth> converted;
+    for_lanes<kWidth>([&](int i) { converted[i] = static_cast<Compute<To>>(lanes[i]); });
+    store<kWidth>(y + first, converted);
+  }
+};
+
+template <class T>
+struct Constant {
+  Compute<T> value;
+  T* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    Lanes<Compute<T>, kWidth> lanes;
+    for_lanes<kWidth>([&](int i) { lanes[i] = value; });
+    store<kWidth>(y + first, lanes);
+  }
+};
+
+template <class T>
+struct Sum {
+  TermTable<T> terms;
+  T* y;
+
+  template <int kWidth>
+  __device__ void apply(std::int64_t first) const {
+    terms.template add<kWidth>(first, y, [&](int i) { return load<kWidth>(terms.x[i] + first); });
+  }
+};
+
+template <class T, class F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
+  return function_kernel([f, size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                             const StreamHandles& stream, auto inputs, auto outputs) {
+    constexpr int kWidth = kVectorWidth<T>;
+    const Unary<T, F> body{at<const T>(inputs, 0), at<T>(outputs, 0), f};
+    for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
+  });
+}
+
+template <template <class> class F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, F<Compute<T>>{}); });
+}
+
+template <template <class> class F>
+std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
+    return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const Binary<T, F<Compute<T>>> body{at<const T>(inputs, 0), at<const T>(inputs, 1), at<T>(outputs, 0), {}};
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.a, body.b, body.y), body);
+    });
+  });
+}
+
+}  // namespace
+
+Implementations make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
+Implementations make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
+Implementations make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
+Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
+
+Implementations make_scale(const KernelSpec& spec) {
+  const double factor = spec.attributes<ops::Scale>().factor;
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
+    return unary<T>(spec, arithmetic::Scale<Compute<T>>{static_cast<Compute<T>>(factor)});
+  });
+}
+
+Implementations make_scale_by(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
+    return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const ScaleBy<T> body{at<const T>(inputs, 0), at<const Compute<T>>(inputs, 1), at<T>(outputs, 0)};
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
+    });
+  });
+}
+
+Implementations make_sum(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
+    const std::int64_t size = spec.inputs[0].shape.size();
+    return function_kernel(
+        TermTable<T>::workspace_bytes(spec.inputs.size(), size),
+        [size, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+          constexpr int kWidth = kVectorWidth<T>;
+          T* const y = at<T>(outputs, 0);
+          for_term_tables<T>(inputs, workspace, [&](const TermTable<T>& terms, std::size_t) {
+            const bool aligned = terms.template is_aligned<kWidth>() && is_aligned<kWidth>(y);
+            for_each_element<kWidth>(stream, units, size, aligned, Sum<T>{terms, y});
+          });
+        });
+  });
+}
+
+Implementations make_cast(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class From>() {
+    return for_any_float(spec.outputs[0].dtype, [&]<class To>() {
+      return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
+                                 const StreamHandles& stream, auto inputs, auto outputs) {
+        constexpr int kWidth = std::min(kVectorWidth<From>, kVectorWidth<To>);
+        const Convert<From, To> body{at<const From>(inputs, 0), at<To>(outputs, 0)};
+        for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
+      });
+    });
+  });
+}
+
+Implementations make_fill(const KernelSpec& spec) {
+  const double value = spec.attributes<ops::Fill>().value;
+  return for_any_float(spec.outputs[0].dtype, [&]<class T>() {
+    return function_kernel([value, size = spec.outputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto, auto outputs) {
+      constexpr int kWidth = kVectorWidth<T>;
+      const Constant<T> body{static_cast<Compute<T>>(value), at<T>(outputs, 0)};
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.y), body);
+    });
+  });
+}
+
+}  // namespace braid::cuda

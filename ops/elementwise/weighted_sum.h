@@ -1,0 +1,32 @@
+#pragma once
+// A sum with learnt gates, by which a node of a randomly wired network (Xie et al., 2019, section 3) joins its inputs.
+
+#include "core/graph/op.h"
+#include "ops/common/divide.h"
+
+namespace braid::ops {
+
+/// weights [n], then n ≥ 1 inputs of equal shape → y = Σ sigmoid(wᵢ)·xᵢ, added from the first to the last.
+/// Throws ShapeError if the shapes do not agree.
+class WeightedSum final : public OpWith<WeightedSum> {
+ public:
+  std::string_view name() const override { return "weighted_sum"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::replicated, Layout::split}, {Layout::split});
+  }
+};
+
+/// dy, weights [n], x₀ … → dweights [n], dx₀ …. One node, so that dy is read once for all inputs.
+class WeightedSumBackward final : public OpWith<WeightedSumBackward> {
+ public:
+  std::string_view name() const override { return "weighted_sum_backward"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
+};
+
+}  // namespace braid::ops

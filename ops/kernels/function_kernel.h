@@ -1,0 +1,70 @@
+#pragma once
+// Kernels from callables: most kernels are one function over addresses.
+
+#include <vector>
+
+#include "ops/kernels/kernels.h"
+
+namespace braid {
+
+/// Address i of a bound list, as T.
+template <class T>
+T* at(std::span<void* const> addresses, std::size_t i) {
+  return static_cast<T*>(addresses[i]);
+}
+
+/// A kernel whose work is one callable over its addresses. Shapes and attributes are captured. The callable takes
+/// (inputs, outputs), each a std::span<void* const>; optionally the LaunchContext before them, which CUDA kernels need;
+/// and its workspace after them, if it has one.
+template <class Run>
+class FunctionKernel final : public Kernel {
+ public:
+  FunctionKernel(std::size_t workspace_bytes, Run run) : workspace_bytes_(workspace_bytes), run_(std::move(run)) {}
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
+    inputs_.assign(inputs.begin(), inputs.end());
+    outputs_.assign(outputs.begin(), outputs.end());
+    workspace_ = workspace;
+  }
+  void launch(const LaunchContext& context) override {
+    using Addresses = std::span<void* const>;
+    const Addresses inputs(inputs_), outputs(outputs_);
+    if constexpr (std::is_invocable_v<Run&, Addresses, Addresses>) {
+      run_(inputs, outputs);
+    } else if constexpr (std::is_invocable_v<Run&, Addresses, Addresses, void*>) {
+      run_(inputs, outputs, workspace_);
+    } else if constexpr (std::is_invocable_v<Run&, const LaunchContext&, Addresses, Addresses>) {
+      run_(context, inputs, outputs);
+    } else {
+      run_(context, inputs, outputs, workspace_);
+    }
+  }
+
+ private:
+  std::size_t workspace_bytes_;
+  Run run_;
+  std::vector<void*> inputs_, outputs_;
+  void* workspace_ = nullptr;
+};
+
+template <class Run>
+std::unique_ptr<Kernel> function_kernel(std::size_t workspace_bytes, Run run) {
+  return std::make_unique<FunctionKernel<Run>>(workspace_bytes, std::move(run));
+}
+
+template <class Run>
+std::unique_ptr<Kernel> function_kernel(Run run) {
+  return std::make_unique<FunctionKernel<Run>>(0, std::move(run));
+}
+
+/// Calls `make.operator()<T>()` with T = float or double according to dtype, the types that CPU kernels compute in.
+/// Throws Error for any other type.
+template <class Make>
+auto for_float_type(const KernelSpec& spec, DType dtype, const Make& make) {
+  if (dtype == DType::f32) return make.template operator()<float>();
+  BRAID_CHECK(dtype == DType::f64, Error, "[", spec.op.name(), "] computes in f32 or f64 on CPU, got ", dtype,
+              ": cast its inputs");
+  return make.template operator()<double>();
+}
+
+}  // namespace braid

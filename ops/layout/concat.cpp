@@ -1,0 +1,116 @@
+#include "ops/layout/concat.h"
+
+#include "ops/common/check.h"
+#include "ops/common/divide.h"
+#include "ops/layout/strided_copy.h"
+
+namespace braid::ops {
+
+namespace {
+
+Shape with_channels(const Shape& shape, std::int64_t channels) {
+  std::vector<std::int64_t> extents(shape.extents().begin(), shape.extents().end());
+  extents.back() = channels;
+  return Shape(extents);
+}
+
+void check_agreement(std::string_view op, const Shape& a, const Shape& b) {
+  BRAID_CHECK(a.rank() == b.rank() && with_channels(a, 0) == with_channels(b, 0), ShapeError, "[", op,
+              "] expected inputs that agree in all but the last dimension, got ", a, " and ", b);
+}
+
+void check_slice(std::string_view op, const Shape& x, std::int64_t begin, std::int64_t count) {
+  BRAID_CHECK(x.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= x[x.rank() - 1], ShapeError, "[", op,
+              "] channels ", begin, " to ", begin + count, " are not all in an input of shape ", x);
+}
+
+/// Zeros like `like`, with the slice at its place.
+ValueId placed(GradientContext& context, ValueId slice, std::int64_t begin, ValueId like) {
+  const Shape shape = context.desc(like).shape;
+  std::vector<std::int64_t> places(static_cast<std::size_t>(shape.rank()));
+  places.back() = -begin;
+  return context.record(std::make_shared<Window>(std::move(places), shape, 0.0), {slice});
+}
+
+}  // namespace
+
+void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  BRAID_CHECK(!inputs.empty(), ShapeError, "[concat] expected at least one input");
+  const Shape& first = inputs[0].shape;
+  BRAID_CHECK(first.rank() >= 1, ShapeError, "[concat] expected inputs of shape [...,C], got a scalar");
+  std::int64_t channels = 0;
+  for (const ValueDesc& input : inputs) {
+    check_floating(name(), "an input", input);
+    check_dtype(name(), "an input", input, inputs[0].dtype);
+    check_agreement(name(), first, input.shape);
+    channels += input.shape[first.rank() - 1];
+  }
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(first, channels)});
+}
+
+void Concat::gradient(GradientContext& context) const {
+  std::int64_t begin = 0;
+  for (int i = 0; i < context.input_count(); ++i) {
+    const Shape shape = context.desc(context.input(i)).shape;
+    const std::int64_t count = shape[shape.rank() - 1];
+    if (context.needs(i)) context.set_input_gradient_slice(i, context.output_gradient(0), begin);
+    begin += count;
+  }
+}
+
+void ChannelSlice::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  const Shape& x = inputs[0].shape;
+  check_slice(name(), x, attributes_.begin, attributes_.count);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(x, attributes_.count)});
+}
+
+void ChannelSlice::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, placed(context, context.output_gradient(0), attributes_.begin, context.input(0)));
+}
+
+void SliceSum::gradient(GradientContext& context) const {
+  for (int i = 0; i < context.input_count(); ++i) {
+    const std::int64_t begin = attributes_.begins[static_cast<std::size_t>(i)];
+    if (context.needs(i)) {
+      context.set_input_gradient(i, placed(context, context.output_gradient(0), begin, context.input(i)));
+    }
+  }
+}
+
+void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  const auto& [begins, count] = attributes();
+  BRAID_CHECK(!begins.empty(), ShapeError, "[slice_sum] expected at least one input");
+  check_inputs(name(), inputs, begins.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_floating(name(), "an input", inputs[i]);
+    check_dtype(name(), "an input", inputs[i], inputs[0].dtype);
+    check_slice(name(), inputs[i].shape, begins[i], count);
+    check_agreement(name(), inputs[0].shape, inputs[i].shape);
+  }
+  const Shape y = with_channels(inputs[0].shape, count);
+  int whole = -1;
+  for (std::size_t i = 0; i < inputs.size() && inputs.size() <= kGroup; ++i) {
+    if (inputs[i].shape == y) whole = static_cast<int>(i);
+  }
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = y, .reuses = whole});
+}
+
+Work SliceSum::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  const double terms = static_cast<double>(inputs.size()), size = static_cast<double>(outputs[0].shape.size());
+  return {.flops = (terms - 1) * size, .bytes = (terms + 1) * size * static_cast<double>(size_of(outputs[0].dtype))};
+}
+
+std::optional<Divided> Concat::divide(const Division& node) const {
+  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
+}
+
+std::optional<Divided> ChannelSlice::divide(const Division& node) const {
+  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
+}
+
+std::optional<Divided> SliceSum::divide(const Division& node) const {
+  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
+}
+
+}  // namespace braid::ops

@@ -1,0 +1,57 @@
+#pragma once
+// Joining and splitting along channels, the last axis.
+
+#include "core/graph/op.h"
+
+namespace braid::ops {
+
+/// One or more inputs [...,Cᵢ] that agree but for the channels → [...,ΣCᵢ].
+class Concat final : public OpWith<Concat> {
+ public:
+  std::string_view name() const override { return "concat"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override;
+};
+
+struct ChannelRange {
+  std::int64_t begin;
+  std::int64_t count;
+  static constexpr std::string_view kNames[] = {"begin", "count"};
+};
+
+/// x [...,C] → [...,count], the channels from `begin` on.
+class ChannelSlice final : public OpWith<ChannelSlice, ChannelRange> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "channel_slice"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override;
+};
+
+struct SliceSumAttributes {
+  std::vector<std::int64_t> begins;
+  std::int64_t count;
+  static constexpr std::string_view kNames[] = {"begins", "count"};
+};
+
+/// Inputs [...,Cᵢ] that agree but for the channels → [...,count], the sum of `count` channels of each, from begins[i]
+/// on, added from the first input to the last. What a value that was joined several times gets as its gradient, in one
+/// pass and without copies of the slices.
+class SliceSum final : public OpWith<SliceSum, SliceSumAttributes> {
+ public:
+  /// Kernels add this many inputs at a time and read them all before they write, so a sum of no more may overwrite one
+  /// of them.
+  static constexpr std::size_t kGroup = 4;
+
+  using OpWith::OpWith;
+  std::string_view name() const override { return "slice_sum"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
+};
+
+}  // namespace braid::ops

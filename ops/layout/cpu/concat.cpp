@@ -1,0 +1,112 @@
+#include "ops/layout/concat.h"
+
+#include <cstring>
+
+#include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/function_kernel.h"
+#include "ops/layout/byte_rows.h"
+#include "ops/norm/cpu/channel_rows.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// Copies `bytes` per row between rows that are `from_pitch` and `to_pitch` apart.
+void copy_rows(std::int64_t rows, std::int64_t bytes, const std::byte* from, std::int64_t from_pitch, std::byte* to,
+               std::int64_t to_pitch) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to + row * to_pitch, from + row * from_pitch, static_cast<std::size_t>(bytes));
+  }
+}
+
+std::int64_t rows_per_piece(std::int64_t bytes) {
+  return std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
+}
+
+/// y [rows, width] = the sum of kTerms terms, whose rows are pitch[i] elements apart, or grows by it. Reads an element
+/// of every term before it writes y's.
+template <bool kAdd, int kTerms, class T>
+BRAID_TARGET_CLONES void add_terms(std::int64_t rows, std::int64_t width, const T* const* x, const std::int64_t* pitch,
+                                   T* y) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* terms[kTerms];
+    for (int i = 0; i < kTerms; ++i) terms[i] = x[i] + row * pitch[i];
+    T* const to = y + row * width;
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) {
+      T sum = kAdd ? to[c] + terms[0][c] : terms[0][c];
+#pragma GCC unroll 4
+      for (int i = 1; i < kTerms; ++i) sum += terms[i][c];
+      to[c] = sum;
+    }
+  }
+}
+
+/// Calls f.operator()<count>(), for counts from 1 to 4.
+template <class F>
+void with_count(std::size_t count, const F& f) {
+  switch (count) {
+    case 1: return f.template operator()<1>();
+    case 2: return f.template operator()<2>();
+    case 3: return f.template operator()<3>();
+    default: return f.template operator()<4>();
+  }
+}
+
+}  // namespace
+
+Implementations make_concat(const KernelSpec& spec) {
+  const std::vector<ByteRows> parts(spec.inputs.begin(), spec.inputs.end());
+  const ByteRows whole(spec.outputs[0]);
+  return function_kernel([parts, whole, width = spec.width](auto inputs, auto outputs) {
+    parallel_for(width, whole.rows, rows_per_piece(whole.bytes), [&](std::int64_t begin, std::int64_t end) {
+      std::byte* to = at<std::byte>(outputs, 0) + begin * whole.bytes;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::int64_t bytes = parts[i].bytes;
+        if (bytes == 0) continue;
+        copy_rows(end - begin, bytes, at<const std::byte>(inputs, i) + begin * bytes, bytes, to, whole.bytes);
+        to += bytes;
+      }
+    });
+  });
+}
+
+Implementations make_channel_slice(const KernelSpec& spec) {
+  const ByteRows whole(spec.inputs[0]), part(spec.outputs[0]);
+  const std::int64_t first =
+      spec.attributes<ops::ChannelSlice>().begin * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype));
+  return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+    parallel_for(width, part.rows, rows_per_piece(part.bytes), [&](std::int64_t begin, std::int64_t end) {
+      copy_rows(end - begin, part.bytes, at<const std::byte>(inputs, 0) + begin * whole.bytes + first, whole.bytes,
+                at<std::byte>(outputs, 0) + begin * part.bytes, part.bytes);
+    });
+  });
+}
+
+Implementations make_slice_sum(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
+    std::vector<std::int64_t> first(begins.begin(), begins.end()), pitch;
+    for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[input.shape.rank() - 1]);
+    const ChannelRows y_rows(spec.outputs[0].shape);
+    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
+      const std::int64_t count = y_rows.channels;
+      const std::int64_t block = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, count));
+      parallel_for(width, y_rows.rows, block, [&](std::int64_t begin, std::int64_t end) {
+        T* y = at<T>(outputs, 0) + begin * count;
+        for (std::size_t i = 0; i < inputs.size(); i += ops::SliceSum::kGroup) {
+          with_count(std::min(ops::SliceSum::kGroup, inputs.size() - i), [&]<int kTerms>() {
+            const T* x[kTerms];
+            for (std::size_t j = 0; j < kTerms; ++j) {
+              x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];
+            }
+            const auto add = i == 0 ? add_terms<false, kTerms, T> : add_terms<true, kTerms, T>;
+            add(end - begin, count, x, &pitch[i], y);
+          });
+        }
+      });
+    });
+  });
+}
+
+}  // namespace braid::cpu

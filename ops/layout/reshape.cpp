@@ -1,0 +1,27 @@
+#include "ops/layout/reshape.h"
+
+#include "ops/common/check.h"
+#include "ops/common/divide.h"
+
+namespace braid::ops {
+
+void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  const Shape &x = inputs[0].shape, &y = attributes_.shape;
+  BRAID_CHECK(x.size() == y.size(), ShapeError, "[reshape] expected ", y.size(), " elements for shape ", y, ", got ",
+              x.size(), " (input is ", x, ")");
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = y, .views = 0});
+}
+
+void Reshape::gradient(GradientContext& context) const {
+  const Shape shape = context.desc(context.input(0)).shape;
+  context.set_input_gradient(0, context.record(std::make_shared<Reshape>(shape), {context.output_gradient(0)}));
+}
+
+/// Rows of elements in order stay rows, as long as there is a whole number of them to a shard.
+std::optional<Divided> Reshape::divide(const Division& node) const {
+  if (attributes_.shape.rank() == 0 || attributes_.shape[0] % node.shards != 0) return std::nullopt;
+  return divided_by_rows(node, std::make_shared<Reshape>(node.rows_of(attributes_.shape)));
+}
+
+}  // namespace braid::ops

@@ -1,0 +1,90 @@
+#include "ops/loss/softmax.h"
+
+#include "ops/common/check.h"
+#include "ops/common/divide.h"
+#include "ops/elementwise/expression.h"
+#include "ops/elementwise/reduce.h"
+
+namespace braid::ops {
+
+namespace {
+
+std::string_view shown_name(const SoftmaxAttributes& attributes) {
+  return attributes.logarithm ? "log_softmax" : "softmax";
+}
+
+void infer_softmax(std::string_view op, const SoftmaxAttributes& attributes, const ValueDesc& x,
+                   std::vector<OutputDesc>& outputs) {
+  check_floating(op, "an input", x);
+  BRAID_CHECK(attributes.axis >= 0 && attributes.axis < x.shape.rank(), ShapeError, "[", op,
+              "] expected an axis below ", x.shape.rank(), ", got ", attributes.axis, " (input is ", x.shape, ")");
+  outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = 0});
+}
+
+}  // namespace
+
+void Softmax::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(shown_name(attributes_), inputs, 1);
+  infer_softmax(shown_name(attributes_), attributes_, inputs[0], outputs);
+}
+
+Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = Op::work(inputs, outputs);
+  work.flops = 20 * static_cast<double>(outputs[0].shape.size());
+  return work;
+}
+
+void Softmax::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(attributes()),
+                                               {context.output_gradient(0), context.output(0)}));
+}
+
+/// Of softmax, dx = y·(dy − s) with s = Σ dy·y; of its logarithm, dx = dy − eʸ·Σ dy.
+void SoftmaxBackward::gradient(GradientContext& context) const {
+  const ValueId dy = context.input(0), y = context.input(1), u = context.output_gradient(0);
+  const auto apply = [&](Function f, ValueId a, ValueId b) { return context.record(elementwise(f), {a, b}); };
+  const auto total = [&](ValueId value) {
+    return context.record(std::make_shared<Reduce>(ReduceKind::sum, Shape{attributes_.axis}, true), {value});
+  };
+  using enum Function;
+  if (attributes_.logarithm) {
+    const ValueId share = context.record(elementwise(Function::exp), {y});
+    if (context.needs(0)) {
+      context.set_input_gradient(0, apply(sub, u, total(apply(mul, u, share))));
+    }
+    if (context.needs(1)) {
+      const ValueId product = apply(mul, apply(mul, u, share), total(dy));
+      context.set_input_gradient(1, context.record(elementwise(neg), {product}));
+    }
+    return;
+  }
+  if (context.needs(0)) {
+    context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(attributes()), {u, y}));
+  }
+  if (context.needs(1)) {
+    const ValueId own = apply(mul, u, apply(sub, dy, total(apply(mul, dy, y))));
+    context.set_input_gradient(1, apply(sub, own, apply(mul, dy, total(apply(mul, u, y)))));
+  }
+}
+
+void SoftmaxBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_value(name(), "an output", inputs[1], inputs[0]);
+  infer_softmax(name(), attributes_, inputs[0], outputs);
+}
+
+Work SoftmaxBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  Work work = Op::work(inputs, outputs);
+  work.flops = (attributes_.logarithm ? 16 : 5) * static_cast<double>(outputs[0].shape.size());
+  return work;
+}
+
+std::optional<Divided> Softmax::divide(const Division& node) const {
+  return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
+}
+
+std::optional<Divided> SoftmaxBackward::divide(const Division& node) const {
+  return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
+}
+
+}  // namespace braid::ops

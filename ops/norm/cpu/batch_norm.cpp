@@ -1,0 +1,247 @@
+#include "ops/norm/batch_norm.h"
+
+#include <cmath>
+
+#include "ops/common/arithmetic.h"
+#include "ops/kernels/function_kernel.h"
+#include "ops/norm/cpu/channel_rows.h"
+
+namespace braid::cpu {
+
+namespace {
+
+/// Per-channel coefficients, side by side as in a wide row.
+template <class T>
+struct Coefficients {
+  T* mean;
+  T* scale;
+  T* shift;  // of the output forward; the mean of dy backward
+  T* slope;  // backward only
+  T* beta;   // backward only
+
+  static std::size_t bytes(const ChannelRows& rows) { return 5 * sizeof(T) * static_cast<std::size_t>(rows.width()); }
+  Coefficients(const ChannelRows& rows, void* memory)
+      : mean(static_cast<T*>(memory)),
+        scale(mean + rows.width()),
+        shift(scale + rows.width()),
+        slope(shift + rows.width()),
+        beta(slope + rows.width()) {}
+
+  /// Fills a wide row from its first C entries.
+  void widen(const ChannelRows& rows) {
+    for (T* list : {mean, scale, shift, slope, beta}) {
+      for (std::int64_t i = rows.channels; i < rows.width(); ++i) list[i] = list[i - rows.channels];
+    }
+  }
+};
+
+/// Coefficients come first in the workspace, the sums' memory after them.
+template <class T>
+std::byte* after_coefficients(const ChannelRows& rows, void* workspace) {
+  const std::size_t aligned = (Coefficients<T>::bytes(rows) + 63) / 64 * 64;
+  return static_cast<std::byte*>(workspace) + aligned;
+}
+
+template <class T>
+std::size_t workspace_bytes(const ChannelRows& rows) {
+  return Coefficients<T>::bytes(rows) + 64 + sum_channels_bytes<2, T>(rows);
+}
+
+/// Calls f(element, i) for all elements, i being the place in a wide row. Backward, because sums came before.
+template <class F>
+void for_each_backward(int threads, const ChannelRows& rows, const F& f) {
+  parallel_for<LoopOrder::backward>(threads, rows.rows, rows.grain, [&](std::int64_t begin, std::int64_t end) {
+    rows.for_wide_rows(begin, end, [&](std::int64_t first_element, std::int64_t count, std::int64_t width) {
+      for_each_in_rows(first_element, count, width, f);
+    });
+  });
+}
+
+/// y = act((x − mean)·scale + shift [+ residual]).
+template <class T>
+void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& options, const Coefficients<T>& channel,
+               const T* x, const T* residual, T* y) {
+  const auto normalized = [=](std::int64_t e, std::int64_t i) {
+    return arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.shift[i]);
+  };
+  const auto run = [&](const auto& activate) {
+    if (options.add) {
+      for_each_backward(threads, rows,
+                        [=](std::int64_t e, std::int64_t i) { y[e] = activate(normalized(e, i) + residual[e]); });
+    } else {
+      for_each_backward(threads, rows, [=](std::int64_t e, std::int64_t i) { y[e] = activate(normalized(e, i)); });
+    }
+  };
+  switch (options.activation) {
+    case Activation::none: return run([](T value) { return value; });
+    case Activation::relu: return run(arithmetic::Relu<T>());
+    case Activation::relu6: return run(arithmetic::Relu6<T>());
+  }
+}
+
+/// About the mean of every channel, from a few rows spread over the tensor: a good shift for the sums.
+template <class T>
+void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
+  constexpr std::int64_t kSamples = 16;
+  const std::int64_t samples = std::min(kSamples, rows.rows);
+  const T weight = T(1) / static_cast<T>(samples);
+  std::fill_n(mean, rows.channels, T(0));
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const T* row = x + (i * rows.rows / samples) * rows.channels;
+    for_each_element(0, rows.channels, [=](std::int64_t c) { mean[c] += weight * row[c]; });
+  }
+}
+
+template <class T>
+std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
+  const BatchNormOptions options = ops::training_options(spec.op);
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+    const T *x = at<const T>(inputs, 0), *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
+    const T *running_mean = at<const T>(inputs, 3), *running_variance = at<const T>(inputs, 4);
+    T *mean = at<T>(outputs, 1), *inverse_deviation = at<T>(outputs, 2);
+    T *new_running_mean = at<T>(outputs, 3), *new_running_variance = at<T>(outputs, 4);
+
+    Coefficients<T> channel(rows, memory);
+    T* const shift = channel.shift;
+    estimate_mean(rows, x, shift);
+    channel.widen(rows);
+    const auto terms = [=](std::int64_t e, std::int64_t i) {
+      const T deviation = x[e] - shift[i];
+      return Addends<T>{deviation, deviation * deviation};
+    };
+    const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
+
+    const double n = static_cast<double>(rows.rows);
+    const double* squares = sums + rows.channels;
+    for_each_element(0, rows.channels, [=, epsilon = options.epsilon, momentum = options.momentum](std::int64_t c) {
+      const auto batch = arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], squares[c], n);
+      const auto statistics =
+          arithmetic::batch_statistics(batch, n, epsilon, momentum, running_mean[c], running_variance[c]);
+      mean[c] = channel.mean[c] = statistics.mean;
+      inverse_deviation[c] = statistics.inverse_deviation;
+      new_running_mean[c] = statistics.running_mean;
+      new_running_variance[c] = statistics.running_variance;
+      channel.scale[c] = gamma[c] * inverse_deviation[c];
+      channel.shift[c] = beta[c];
+    });
+    channel.widen(rows);
+    normalize(threads, rows, options, channel, x, options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+  });
+}
+
+/// x, γ, β, mean, a statistic [, residual] → y, where γ and the statistic make the scale.
+template <class T, class Scale>
+std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOptions& options, Scale scale) {
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(Coefficients<T>::bytes(rows),
+                         [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+                           const T *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
+                           const T *mean = at<const T>(inputs, 3), *statistic = at<const T>(inputs, 4);
+                           Coefficients<T> channel(rows, memory);
+                           for (std::int64_t c = 0; c < rows.channels; ++c) {
+                             channel.mean[c] = mean[c];
+                             channel.scale[c] = scale(gamma[c], statistic[c]);
+                             channel.shift[c] = beta[c];
+                           }
+                           channel.widen(rows);
+                           normalize(threads, rows, options, channel, at<const T>(inputs, 0),
+                                     options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+                         });
+}
+
+template <class T>
+std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
+  const BatchNormOptions options = spec.attributes<ops::BatchNormInference>();
+  return normalization<T>(spec, options, [epsilon = options.epsilon](T gamma, T variance) {
+    return arithmetic::normalization_scale(gamma, variance, epsilon);
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
+  return normalization<T>(spec, spec.attributes<ops::BatchNormApply>(),
+                          [](T gamma, T inverse_deviation) { return gamma * inverse_deviation; });
+}
+
+template <class T>
+std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
+  const BatchNormOptions options = spec.attributes<ops::BatchNormBackward>();
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+    const T *dy = at<const T>(inputs, 0), *x = at<const T>(inputs, 1), *gamma = at<const T>(inputs, 2);
+    const T *mean = at<const T>(inputs, 3), *inverse_deviation = at<const T>(inputs, 4);
+    T *dx = at<T>(outputs, 0), *dgamma = at<T>(outputs, 1), *dbeta = at<T>(outputs, 2);
+
+    Coefficients<T> channel(rows, memory);
+    std::copy_n(mean, rows.channels, channel.mean);
+    for (std::int64_t c = 0; c < rows.channels; ++c) channel.scale[c] = gamma[c] * inverse_deviation[c];
+    const bool activates = options.activation != Activation::none;
+    if (activates && !options.add) std::copy_n(at<const T>(inputs, 5), rows.channels, channel.beta);
+    channel.widen(rows);
+    const T* y = activates && options.add ? at<const T>(inputs, 5) : nullptr;
+    T* dresidual = activates && options.add ? at<T>(outputs, 3) : nullptr;
+
+    const auto run = [&]<bool kResidual>(std::bool_constant<kResidual>, const auto& gradient) {
+      const auto terms = [=](std::int64_t e, std::int64_t i) {
+        const T g = gradient(e, i);
+        return Addends<T>{g, g * (x[e] - channel.mean[i])};
+      };
+      const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
+
+      const double n = static_cast<double>(rows.rows);
+      const double* covariances = sums + rows.channels;
+      for_each_element(0, rows.channels, [=](std::int64_t c) {
+        const auto gradients = arithmetic::normalization_gradients<T>(sums[c], covariances[c],
+                                                                      static_cast<double>(inverse_deviation[c]), n);
+        dbeta[c] = gradients.dbeta;
+        dgamma[c] = gradients.dgamma;
+        channel.shift[c] = gradients.dy_mean;
+        channel.slope[c] = gradients.slope;
+      });
+      channel.widen(rows);
+
+      for_each_backward(threads, rows, [=](std::int64_t e, std::int64_t i) {
+        const T g = gradient(e, i);
+        dx[e] = arithmetic::NormalizeGradient<T>{}(g, x[e], channel.mean[i], channel.scale[i], channel.shift[i],
+                                                   channel.slope[i]);
+        if constexpr (kResidual) dresidual[e] = g;
+      });
+    };
+    const auto run_activated = [&](const auto& activation_gradient) {
+      if (options.add)
+        return run(std::true_type(), [=](std::int64_t e, std::int64_t) { return activation_gradient(dy[e], y[e]); });
+      run(std::false_type(), [=](std::int64_t e, std::int64_t i) {
+        return activation_gradient(
+            dy[e], arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]));
+      });
+    };
+    switch (options.activation) {
+      case Activation::none: return run(std::false_type(), [=](std::int64_t e, std::int64_t) { return dy[e]; });
+      case Activation::relu: return run_activated(arithmetic::ReluGradient<T>());
+      case Activation::relu6: return run_activated(arithmetic::Relu6Gradient<T>());
+    }
+  });
+}
+
+}  // namespace
+
+Implementations make_batch_norm(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return forward<T>(spec); });
+}
+
+Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
+
+Implementations make_batch_norm_apply(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return apply<T>(spec); });
+}
+
+Implementations make_batch_norm_inference(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return inference<T>(spec); });
+}
+
+Implementations make_batch_norm_backward(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return backward<T>(spec); });
+}
+
+}  // namespace braid::cpu

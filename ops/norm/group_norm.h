@@ -1,0 +1,42 @@
+#pragma once
+// Group normalisation (Wu and He, 2018): over all pixels and the channels of a group, for each image by itself. Layer
+// normalisation (Ba et al., 2016) is the same with one pixel and one group, instance normalisation with one channel to
+// a group.
+
+#include "core/graph/op.h"
+#include "ops/common/divide.h"
+
+namespace braid::ops {
+
+struct GroupNormAttributes {
+  std::int64_t groups;
+  double epsilon;
+  static constexpr std::string_view kNames[] = {"groups", "epsilon"};
+};
+
+// Scale, shift and statistics are of the type that x is computed in: f32 beside an x of f16 or bf16, else x's own type.
+
+/// x [N,S,C], scale γ [C], shift β [C] → y = γ·(x − μ)/√(σ² + ε) + β like x, μ [N,G], 1/√(σ² + ε) [N,G]; the variance
+/// is the biased one. Throws ShapeError if shapes or dtypes do not agree or a group has no element.
+class GroupNorm final : public OpWith<GroupNorm, GroupNormAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "group_norm"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
+  }
+};
+
+/// dy, x, γ, μ, 1/√(σ² + ε) → dx, dγ, dβ.
+class GroupNormBackward final : public OpWith<GroupNormBackward> {
+ public:
+  std::string_view name() const override { return "group_norm_backward"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Divided> divide(const Division& node) const override;
+};
+
+}  // namespace braid::ops

@@ -1,0 +1,58 @@
+#pragma once
+// Resampling of images, with its gradient: each output pixel takes the nearest input pixel or weighs the four around
+// it, as torch.nn.functional.interpolate does with align_corners=False.
+
+#include "core/graph/op.h"
+#include "ops/common/divide.h"
+#include "ops/common/extent.h"
+#include "ops/common/shape_attributes.h"
+
+namespace braid {
+
+enum class Interpolation { nearest, bilinear };
+
+constexpr std::string_view name_of(Interpolation mode) {
+  return mode == Interpolation::nearest ? "nearest" : "bilinear";
+}
+
+/// One of `size` and `scale` is given.
+struct InterpolateOptions {
+  Extent2d size = 0;  ///< of the output
+  double scale = 0;   ///< output pixels per input pixel; the output's extents are rounded down
+  Interpolation mode = Interpolation::nearest;
+};
+
+namespace ops {
+
+struct InterpolateAttributes {
+  Extent2d output;
+  double step_h, step_w;  ///< input pixels from one output pixel to the next
+  Interpolation mode;
+  static constexpr std::string_view kNames[] = {"output", "step_h", "step_w", "mode"};
+};
+
+/// x [N,H,W,C] → y [N,P,Q,C] with P×Q given. Throws ShapeError if either has no pixel.
+class Interpolate final : public OpWith<Interpolate, InterpolateAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "interpolate"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  void gradient(GradientContext& context) const override;
+  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+};
+
+/// dy [N,P,Q,C] → dx [N,H,W,C].
+class InterpolateBackward final : public OpWith<InterpolateBackward, GradientOf<InterpolateAttributes>> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "interpolate_backward"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  void gradient(GradientContext& context) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+  std::optional<Divided> divide(const Division& node) const override;
+};
+
+}  // namespace ops
+}  // namespace braid

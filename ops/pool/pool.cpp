@@ -1,0 +1,167 @@
+#include "ops/pool/pool.h"
+
+#include "ops/common/check.h"
+#include "ops/common/divide.h"
+
+namespace braid::ops {
+
+namespace {
+
+std::int64_t pooled_extent(std::int64_t x, std::int64_t window, std::int64_t stride, std::int64_t padding,
+                           bool ceil_mode) {
+  const std::int64_t room = x + 2 * padding - window + (ceil_mode ? stride - 1 : 0);
+  if (room < 0) return 0;
+  std::int64_t extent = room / stride + 1;
+  if (ceil_mode && (extent - 1) * stride >= x + padding) --extent;  // a window may not start in the far padding
+  return extent;
+}
+
+void check_image(std::string_view op, std::span<const ValueDesc> inputs) {
+  check_inputs(op, inputs, 1);
+  check_rank(op, "an input", inputs[0], 4, "[N,H,W,C]");
+  check_floating(op, "an input", inputs[0]);
+}
+
+}  // namespace
+
+Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape& x) {
+  const Extent2d w = options.window, p = options.padding;
+  BRAID_CHECK(w.h >= 1 && w.w >= 1 && options.stride.h >= 1 && options.stride.w >= 1, ShapeError, "[", op,
+              "] expected window and stride of at least 1, got ", w, " and ", options.stride);
+  BRAID_CHECK(p.h >= 0 && p.w >= 0 && p.h <= w.h / 2 && p.w <= w.w / 2, ShapeError, "[", op,
+              "] expected padding between 0 and half the window ", w, ", got ", p);
+  check_option(op, "a window", w);
+  check_option(op, "a stride", options.stride);
+  BRAID_CHECK(x[1] >= 1 && x[2] >= 1, ShapeError, "[", op, "] expected an image of at least one pixel, got ", x);
+  const Shape y{x[0], pooled_extent(x[1], w.h, options.stride.h, p.h, options.ceil_mode),
+                pooled_extent(x[2], w.w, options.stride.w, p.w, options.ceil_mode), x[3]};
+  BRAID_CHECK(y[1] > 0 && y[2] > 0, ShapeError, "[", op, "] the window ", w, " does not fit into the input ", x,
+              " with padding ", p, options.ceil_mode ? ", not even with its end outside, by less than the stride" : "");
+  return y;
+}
+
+void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  const Shape y = pooled_shape(name(), attributes_, inputs[0].shape);
+  BRAID_CHECK(attributes_.window.h * attributes_.window.w <= 256, ShapeError,
+              "[max_pool2d] expected a window of at most 256 places, got ", attributes_.window);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = y});
+  outputs.push_back({.dtype = DType::u8, .shape = y});
+}
+
+void MaxPool2d::gradient(GradientContext& context) const {
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(0, context.record(std::make_shared<MaxPool2dBackward>(attributes(), x),
+                                               {context.output_gradient(0), context.output(1)}));
+}
+
+void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  const auto& [options, x] = attributes();
+  const Shape y = pooled_shape(name(), options, x);
+  check_shape(name(), "an output gradient", inputs[0], y);
+  check_value(name(), "places of maxima", inputs[1], {DType::u8, y});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
+}
+
+void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = pooled_shape(name(), attributes_, inputs[0].shape)});
+}
+
+void AvgPool2d::gradient(GradientContext& context) const {
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(
+      0, context.record(std::make_shared<AvgPool2dBackward>(attributes(), x), {context.output_gradient(0)}));
+}
+
+void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  const auto& [options, x] = attributes();
+  check_shape(name(), "an output gradient", inputs[0], pooled_shape(name(), options, x));
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
+}
+
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(Extent2d output) : OpWith(output) {
+  BRAID_CHECK(output.h >= 1 && output.w >= 1, ShapeError,
+              "[adaptive_avg_pool2d] expected an output of at least one pixel, got ", output);
+  check_option("adaptive_avg_pool2d", "an output", output);
+}
+
+void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  const Shape& x = inputs[0].shape;
+  BRAID_CHECK(x[1] * x[2] > 0, ShapeError, "[adaptive_avg_pool2d] expected an image of at least one pixel, got ", x);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], attributes_.output.h, attributes_.output.w, x[3]}});
+}
+
+void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(
+      0, context.record(std::make_shared<AdaptiveAvgPool2dBackward>(x), {context.output_gradient(0)}));
+}
+
+void AdaptiveAvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  const Shape &x = attributes_.shape, &dy = inputs[0].shape;
+  check_rank(name(), "an output gradient", inputs[0], 4, "[N,P,Q,C]");
+  check_shape(name(), "an output gradient", inputs[0], {x[0], dy[1], dy[2], x[3]});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
+}
+
+void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_image(name(), inputs);
+  const Shape& x = inputs[0].shape;
+  BRAID_CHECK(x[1] * x[2] > 0, ShapeError, "[global_avg_pool] expected an image of at least one pixel, got ", x);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[0], x[3]}});
+}
+
+void GlobalAvgPool::gradient(GradientContext& context) const {
+  const Shape x = context.desc(context.input(0)).shape;
+  context.set_input_gradient(0,
+                             context.record(std::make_shared<GlobalAvgPoolBackward>(x), {context.output_gradient(0)}));
+}
+
+void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  const Shape& x = attributes_.shape;
+  check_shape(name(), "an output gradient", inputs[0], {x[0], x[3]});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x});
+}
+
+// The gradient of a mean's gradient is the mean.
+
+void AvgPool2dBackward::gradient(GradientContext& context) const {
+  context.set_input_gradient(
+      0, context.record(std::make_shared<AvgPool2d>(attributes_.options), {context.output_gradient(0)}));
+}
+
+void AdaptiveAvgPool2dBackward::gradient(GradientContext& context) const {
+  const Shape y = context.desc(context.input(0)).shape;
+  context.set_input_gradient(
+      0, context.record(std::make_shared<AdaptiveAvgPool2d>(Extent2d(y[1], y[2])), {context.output_gradient(0)}));
+}
+
+void GlobalAvgPoolBackward::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, context.record(std::make_shared<GlobalAvgPool>(), {context.output_gradient(0)}));
+}
+
+std::optional<Divided> MaxPool2dBackward::divide(const Division& node) const {
+  return divided_by_rows(node,
+                         std::make_shared<MaxPool2dBackward>(attributes_.options, node.rows_of(attributes_.shape)));
+}
+
+std::optional<Divided> AvgPool2dBackward::divide(const Division& node) const {
+  return divided_by_rows(node,
+                         std::make_shared<AvgPool2dBackward>(attributes_.options, node.rows_of(attributes_.shape)));
+}
+
+std::optional<Divided> AdaptiveAvgPool2dBackward::divide(const Division& node) const {
+  return divided_by_rows(node, std::make_shared<AdaptiveAvgPool2dBackward>(node.rows_of(attributes_.shape)));
+}
+
+std::optional<Divided> GlobalAvgPoolBackward::divide(const Division& node) const {
+  return divided_by_rows(node, std::make_shared<GlobalAvgPoolBackward>(node.rows_of(attributes_.shape)));
+}
+
+}  // namespace braid::ops

@@ -1,0 +1,72 @@
+#pragma once
+// Which input pixels an output pixel of an upsampling is made of and with what weights, along one axis.
+
+#include <cmath>
+
+#include "core/base/random.h"
+#include "ops/pool/interpolate.h"
+
+namespace braid {
+
+/// (1 − weight)·x[first] + weight·x[last]
+struct PixelPair {
+  std::int64_t first, last;
+  double weight;
+
+  /// What an input pixel counts; 0 unless it is one of the two.
+  BRAID_HOST_DEVICE double weight_of(std::int64_t in) const {
+    return (in == first ? 1 - weight : 0.0) + (in == last ? weight : 0.0);
+  }
+};
+
+/// Positions are computed in f64, because weights are what is left of them; but to the nearest pixel in f32, as in
+/// PyTorch.
+struct ResampledAxis {
+  std::int64_t input;
+  std::int64_t output;
+  double step;
+  Interpolation mode;
+
+  BRAID_HOST_DEVICE PixelPair operator()(std::int64_t out) const {
+    if (mode == Interpolation::nearest) {
+      const auto place = static_cast<std::int64_t>(static_cast<float>(out) * static_cast<float>(step));
+      const std::int64_t in = place < input ? place : input - 1;
+      return {in, in, 0};
+    }
+    double place = step * (static_cast<double>(out) + 0.5) - 0.5;
+    if (place < 0) place = 0;
+    std::int64_t first = static_cast<std::int64_t>(place);
+    if (first >= input) first = input - 1;
+    const bool at_end = first == input - 1;
+    return {first, at_end ? first : first + 1, at_end ? 0.0 : place - static_cast<double>(first)};
+  }
+
+  /// An output from which on all are that take of the input pixel, or of later ones.
+  BRAID_HOST_DEVICE std::int64_t begin_over(std::int64_t in) const {
+    const double place = (static_cast<double>(in) - 0.5) / step - 1.5;
+    std::int64_t out = place < 0 ? 0 : static_cast<std::int64_t>(place);
+    while (out < output && (*this)(out).last < in) ++out;
+    return out;
+  }
+};
+
+/// Calls f(out, weight) for the outputs that take of an input pixel.
+template <class F>
+BRAID_HOST_DEVICE void for_outputs_over(const ResampledAxis& axis, std::int64_t in, const F& f) {
+  for (std::int64_t out = axis.begin_over(in); out < axis.output; ++out) {
+    const PixelPair pair = axis(out);
+    if (pair.first > in) return;
+    f(out, pair.weight_of(in));
+  }
+}
+
+/// Both axes of an upsampling from x to y.
+struct Resampling {
+  std::int64_t images, channels;
+  ResampledAxis h, w;
+
+  Resampling(const ops::InterpolateAttributes& o, const Shape& x, const Shape& y)
+      : images(x[0]), channels(x[3]), h{x[1], y[1], o.step_h, o.mode}, w{x[2], y[2], o.step_w, o.mode} {}
+};
+
+}  // namespace braid

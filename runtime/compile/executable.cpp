@@ -1,0 +1,257 @@
+#include "runtime/compile/executable.h"
+
+#include <algorithm>
+#include <new>
+
+namespace braid {
+
+namespace {
+
+/// The persistent tensors that a step changes.
+std::vector<std::int32_t> changed_slots(const StepGraph& graph) {
+  std::vector<std::int32_t> slots;
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    if (graph.value(id).previous != kNoValue) slots.push_back(graph.value(id).slot);
+  }
+  return slots;
+}
+
+Implementations implementations(const StepGraph& graph, NodeId node, const KernelTarget& target, int width) {
+  const auto inputs = graph.input_descs(node);
+  const std::span<const ValueId> values = graph.inputs(node);
+  const auto outputs = graph.output_descs(node);
+  try {
+    return make_implementations(target.device.type, {.op = *graph.node(node).op,
+                                                     .inputs = inputs,
+                                                     .outputs = outputs,
+                                                     .width = std::max(1, width),
+                                                     .constant_filter = target.keep_filters && values.size() > 1 &&
+                                                                        graph.value(values[1]).slot >= 0,
+                                                     .tf32 = target.tf32,
+                                                     .direct = target.direct,
+                                                     .deterministic = target.deterministic,
+                                                     .benchmark = target.benchmark,
+                                                     .workspace_limit = target.workspace_limit,
+                                                     .device = target.device,
+                                                     .info = &target.info,
+                                                     .communicator = target.communicator});
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(message("[executable] the host has too little memory for the kernel of ", *graph.node(node).op,
+                              " with an output of shape ", graph.value(graph.output(node, 0)).desc.shape));
+  }
+}
+
+}  // namespace
+
+NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs) {
+  target.keep_filters &= changed_slots(graph).empty();
+  NodeKernels kernels(static_cast<std::size_t>(graph.node_count()));
+  const std::vector<std::string_view> names = kernel_names(target.device.type);
+  scheduler::Costs offered;
+  std::vector<scheduler::Cost> built;
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    const Op& op = *graph.node(id).op;
+    if (graph.node(id).is_view || (target.partial && !std::ranges::binary_search(names, op.name()))) {
+      offered.add(costs.of(id));
+      continue;
+    }
+    built.clear();
+    for (const scheduler::Cost& cost : costs.of(id)) {
+      for (Implementation& implementation : implementations(graph, id, target, cost.width)) {
+        built.push_back({.width = cost.width,
+                         .duration = cost.duration * implementation.relative_time,
+                         .workspace_bytes = implementation.kernel->workspace_bytes(),
+                         .algorithm = std::string(implementation.name),
+                         .link = cost.link});
+        kernels[static_cast<std::size_t>(id)].push_back(std::move(implementation.kernel));
+      }
+    }
+    offered.add(built);
+  }
+  costs = std::move(offered);
+  return kernels;
+}
+
+void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs) {
+  scheduler::Costs kept;
+  std::vector<scheduler::Cost> fastest;
+  for (NodeId id = 0; id < costs.node_count(); ++id) {
+    auto& list = kernels[static_cast<std::size_t>(id)];
+    std::vector<std::unique_ptr<Kernel>> kernels_kept;
+    fastest.clear();
+    for (std::size_t i = 0; const scheduler::Cost& cost : costs.of(id)) {
+      if (fastest.empty() || cost.width != fastest.back().width) {
+        fastest.push_back(cost);
+        if (!list.empty()) kernels_kept.push_back(std::move(list[i]));
+      } else if (cost.duration < fastest.back().duration) {
+        fastest.back() = cost;
+        if (!list.empty()) kernels_kept.back() = std::move(list[i]);
+      }
+      ++i;
+    }
+    kept.add(fastest);
+    list = std::move(kernels_kept);
+  }
+  costs = std::move(kept);
+}
+
+NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+                         const scheduler::Costs& costs) {
+  NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
+  for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
+    auto& list = kernels[static_cast<std::size_t>(id)];
+    if (!recomputed.is_repeated(id)) {
+      list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
+    } else if (!recomputed.graph.node(id).is_view) {
+      // The costs of the recorded node, in ascending width.
+      Implementations of_width;
+      std::optional<int> width;
+      for (const scheduler::Cost& cost : costs.of(id)) {
+        if (std::exchange(width, cost.width) != cost.width)
+          of_width = implementations(recomputed.graph, id, target, cost.width);
+        const auto same = std::ranges::find(of_width, cost.algorithm, &Implementation::name);
+        BRAID_CHECK(same != of_width.end(), PlanError, "[executable] node ", id, " has a cost but no kernel for '",
+                    cost.algorithm, '\'');
+        list.push_back(std::move(same->kernel));
+      }
+    }
+  }
+  return kernels;
+}
+
+Executable::Executable(const ops::RewrittenGraph& rewritten, std::optional<scheduler::Recomputation> recomputed,
+                       scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs)
+    : rewritten_(rewritten),
+      recomputed_(std::move(recomputed)),
+      graph_(recomputed_.has_value() ? recomputed_->graph : rewritten.graph),
+      plan_(std::move(plan)),
+      program_{plan_.commands, {}} {
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    chosen_.push_back(costs.of(id, plan_.placements[static_cast<std::size_t>(id)].implementation));
+  }
+  kernels_.resize(kernels.size());
+  for (std::size_t id = 0; id < kernels.size(); ++id) {
+    if (!kernels[id].empty())
+      kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].implementation)]);
+  }
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    program_.kernels.push_back(kernels_[static_cast<std::size_t>(id)].get());
+    program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
+    if (const Kernel* kernel = program_.kernels.back(); kernel != nullptr && kernel->keeps_filter()) {
+      kept_filters_.push_back(graph_.value(graph_.inputs(id)[1]).slot);
+    }
+  }
+  changed_ = changed_slots(graph_);
+}
+
+void* Executable::address(ValueId value, const Context& context) const {
+  const Value& v = graph_.value(value);
+  if (v.slot >= 0) return context.parameter(v.slot).data();
+  return static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(v.root)];
+}
+
+std::uint64_t Executable::filter_version(const Context& context) const {
+  std::uint64_t sum = 0;
+  for (const std::int32_t slot : kept_filters_) sum += context.parameter(slot).version();
+  return sum;
+}
+
+void Executable::release_filters() {
+  if (!holds_filters()) return;
+  for (const std::unique_ptr<Kernel>& kernel : kernels_) {
+    if (kernel != nullptr) kernel->release_filter();
+  }
+  bound_ = false;
+}
+
+void Executable::bind(void* arena, const Context& context) {
+  const std::uint64_t version = filter_version(context);
+  if (bound_ && arena_ == arena && filter_version_ == version) return;
+  filter_version_ = version;
+  bound_ = false;
+  replay_.reset();
+  runs_ = 0;
+  arena_ = arena;
+  std::vector<void*> inputs, outputs;
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    Kernel* kernel = kernels_[static_cast<std::size_t>(id)].get();
+    if (kernel == nullptr) continue;
+    inputs.clear();
+    outputs.clear();
+    for (const ValueId input : graph_.inputs(id)) inputs.push_back(address(input, context));
+    for (int i = 0; i < graph_.node(id).output_count; ++i) outputs.push_back(address(graph_.output(id, i), context));
+    const int stream = plan_.placements[static_cast<std::size_t>(id)].stream;
+    kernel->bind(inputs, outputs,
+                 static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
+  }
+  bound_ = true;
+}
+
+void Executable::try_kernels(StreamGroup& streams) {
+  if (tried_) return;
+  CommandLists commands{.streams = {{}}};
+  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+    const Kernel* kernel = program_.kernels[static_cast<std::size_t>(id)];
+    if (kernel != nullptr && kernel->is_untried()) commands.streams[0].push_back({Command::Kind::launch, id});
+  }
+  if (!commands.streams[0].empty()) {
+    const Program program{commands, program_.kernels, program_.names};
+    try {
+      streams.launch(program);
+    } catch (const UnusableKernel&) {
+      streams.synchronize();
+      throw;
+    }
+    streams.synchronize();
+  }
+  tried_ = true;
+}
+
+void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {
+  uploads_.clear();
+  for (const auto& [value, array] : inputs) {
+    std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(planned(value))];
+    uploads_.push_back({target, array.data(), array.bytes()});
+  }
+  streams.upload(uploads_);
+}
+
+bool Executable::capture(StreamGroup& streams) {
+  replay_ = streams.capture(program_);
+  return replay_ != nullptr;
+}
+
+void Executable::launch(StreamGroup& streams) {
+  if (replay_ != nullptr) {
+    streams.launch(*replay_);
+  } else {
+    streams.launch(program_);
+  }
+  ++runs_;
+}
+
+const void* Executable::source(ValueId recorded, const Context& context) const {
+  const ValueId value = planned(recorded);
+  BRAID_CHECK(
+      value != kNoValue, Error,
+      "[tensor] the value was not kept: it is in the middle of a chain of elementwise functions, which are computed "
+      "as one. Call keep() on the tensor before the step runs");
+  const Value& v = graph_.value(value);
+  BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
+              " was overwritten in this step: read its newest version");
+  BRAID_CHECK(
+      v.slot >= 0 || graph_.value(v.root).kept, Error, "[tensor] the value of shape ", v.desc.shape,
+      " was not kept: other values reused its memory later in the step. Call keep() on the tensor before the step "
+      "runs");
+  return address(value, context);
+}
+
+Array Executable::read(ValueId value, const Context& context) const {
+  const void* from = source(value, context);
+  const ValueDesc& desc = graph_.value(planned(value)).desc;
+  Array array(desc.dtype, desc.shape);
+  context.backend().copy_to_host(array.data(), from, array.bytes());
+  return array;
+}
+
+}  // namespace braid

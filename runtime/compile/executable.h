@@ -1,0 +1,130 @@
+#pragma once
+// A plan made ready to run: one kernel per node with its pointers bound into the arena, and the program that launches
+// them.
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/device/context.h"
+#include "ops/kernels/kernels.h"
+#include "ops/rewrites/fuse_elementwise.h"
+#include "scheduler/memory/recompute.h"
+#include "scheduler/plan.h"
+
+namespace braid {
+
+/// Per node, a kernel for each implementation. A plan picks one of them.
+using NodeKernels = std::vector<std::vector<std::unique_ptr<Kernel>>>;
+
+/// The device that kernels are built for, and their limits. See KernelSpec.
+struct KernelTarget {
+  Device device;
+  const DeviceInfo& info;
+  bool tf32 = false;
+  bool direct = false;
+  bool deterministic = true;
+  bool benchmark = false;
+  std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
+  bool keep_filters = false;  ///< kernels may keep copies of filters in a step without updates
+  Communicator* communicator = nullptr;
+  bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run
+};
+
+/// Builds all kernels that the device has for all nodes, at every width in `costs`. Afterwards `costs` has one
+/// implementation per kernel, with its workspace, ordered by width and then by the device's ranking.
+NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs);
+
+/// Keeps, of the implementations of one width of a node, the fastest: another one may round differently, and which of
+/// them suits a plan depends on its streams.
+void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
+
+/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the repeated nodes. `costs`
+/// belong to the graph with recomputation.
+NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+                         const scheduler::Costs& costs);
+
+class Executable {
+ public:
+  /// Moves the chosen kernels out of `kernels`. The rewritten graph must outlive the executable. With recomputation of
+  /// its nodes, plan, kernels and costs belong to the graph that contains it.
+  Executable(const ops::RewrittenGraph& rewritten, std::optional<scheduler::Recomputation> recomputed,
+             scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs);
+
+  const scheduler::Plan& plan() const { return plan_; }
+  /// The planned graph: the rewritten one, or the one with recomputation.
+  const StepGraph& graph() const { return graph_; }
+  /// The recorded node that a node of the planned graph is, or repeats.
+  NodeId recorded_node(NodeId node) const {
+    return rewritten_.recorded_node(recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)]
+                                                            : node);
+  }
+  /// The implementation of a node in this plan.
+  const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
+
+  /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved, and if no filter that a
+  /// kernel keeps has changed.
+  void bind(void* arena, const Context& context);
+  /// Gives back the memory of the filters that kernels keep, until bind() is called again.
+  void release_filters();
+  bool keeps_filters() const { return !kept_filters_.empty(); }
+  bool holds_filters() const { return bound_ && keeps_filters(); }
+  /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
+  void try_kernels(StreamGroup& streams);
+  bool tried() const { return tried_; }
+  /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
+  /// recording order.
+  void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
+  /// Whether it has run often enough since it was bound to make a capture worthwhile. One that fails is tried again in
+  /// the next runs, as another thread may have broken it.
+  bool wants_capture() const { return may_be_captured() && runs_ >= kRunsBeforeCapture; }
+  /// In this run or a later one.
+  bool may_be_captured() const { return replay_ == nullptr && runs_ <= kLastCapture; }
+  bool is_last_capture() const { return runs_ == kLastCapture; }
+  /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws
+  /// DeviceError if this program cannot be captured.
+  bool capture(StreamGroup& streams);
+  /// The persistent tensors that a run changes.
+  std::span<const std::int32_t> changed() const { return changed_; }
+  /// Starts all streams: replays the capture if there is one, else issues every launch.
+  void launch(StreamGroup& streams);
+  /// Runs all streams once and waits. See StreamGroup::measure.
+  RunTimes measure(StreamGroup& streams) const { return streams.measure(program_); }
+  /// Where a kept value of the recorded graph lies after a run. Throws Error if it was not kept.
+  const void* source(ValueId value, const Context& context) const;
+  /// Copies a kept value of the recorded graph out of the arena. Throws Error if it was not kept.
+  Array read(ValueId value, const Context& context) const;
+
+ private:
+  /// A capture costs about as much as several runs, so plans that are seldom used are never captured.
+  static constexpr int kRunsBeforeCapture = 2, kLastCapture = kRunsBeforeCapture + 2;
+
+  void* address(ValueId value, const Context& context) const;
+  /// Changes with every filter that a kernel keeps.
+  std::uint64_t filter_version(const Context& context) const;
+  /// The value of the planned graph that stands for one of the recorded graph.
+  ValueId planned(ValueId recorded) const {
+    const ValueId value = rewritten_.value(recorded);
+    return recomputed_.has_value() && value != kNoValue ? recomputed_->values[static_cast<std::size_t>(value)] : value;
+  }
+
+  const ops::RewrittenGraph& rewritten_;
+  const std::optional<scheduler::Recomputation> recomputed_;
+  const StepGraph& graph_;
+  scheduler::Plan plan_;
+  std::vector<scheduler::Cost> chosen_;           // per node
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
+  Program program_;                               // the commands of plan_, and kernels_
+  std::vector<std::int32_t> changed_;             // slots
+  std::vector<std::int32_t> kept_filters_;        // slots of the filters that kernels keep
+  std::uint64_t filter_version_ = 0;              // as of bind()
+  std::vector<Upload> uploads_;                   // scratch, kept so that a run allocates nothing
+  void* arena_ = nullptr;
+  bool bound_ = false;  // every kernel has its addresses
+  bool tried_ = false;  // no kernel is unusable
+  int runs_ = 0;        // since it was bound
+  std::unique_ptr<Replay> replay_;
+};
+
+}  // namespace braid

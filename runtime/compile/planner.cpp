@@ -1,0 +1,143 @@
+#include "runtime/compile/planner.h"
+
+#include <algorithm>
+
+#include "core/text/text.h"
+#include "ops/rewrites/shard_check.h"
+#include "runtime/agreement.h"
+#include "runtime/choice/bucket_choice.h"
+#include "runtime/session.h"
+#include "scheduler/check/rank_verifier.h"
+
+namespace braid {
+
+StepGraph with_kept_results(StepGraph graph) {
+  std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
+  for (const Node& node : graph.nodes()) {
+    if (node.is_view) continue;
+    for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
+  }
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(id);
+    const bool result = value.producer != kNoNode && !read[static_cast<std::size_t>(value.root)];
+    if (value.slot < 0 && value.root == id && (result || value.desc.shape.size() == 1)) graph.keep(id);
+  }
+  return graph;
+}
+
+ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
+  if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
+  ops::RewrittenGraph divided = ops::partition(graph, partition);
+  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition);
+  BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
+  ops::RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(divided.graph)));
+  return ops::composed(divided, std::move(fused));
+}
+
+KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
+  return {.device = context.device(),
+          .info = context.backend().info(),
+          .tf32 = rounds_to_tf32(options, context.backend().info()),
+          .direct = options.convolution == "direct",
+          .deterministic = options.deterministic,
+          .benchmark = options.benchmark,
+          .workspace_limit = options.workspace_limit,
+          .keep_filters = options.memory_limit == 0,
+          .communicator = context.parallel().communicator.get()};
+}
+
+std::vector<int> widths(int fixed, int max_width) {
+  if (fixed > 0) return {std::min(fixed, max_width)};
+  std::vector<int> list;
+  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
+  list.push_back(max_width);
+  return list;
+}
+
+std::string PlanSetting::name() const {
+  std::string name = policy;
+  if (streams > 1) name += " on " + plural(static_cast<std::size_t>(streams), "stream");
+  if (width == 1) name += streams > 1 ? " of one core each" : " on one core";
+  return name;
+}
+
+Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& options)
+    : context_(context), streams_(streams), options_(options), timer_(context.backend(), streams) {
+  if (options.costs.empty()) return;
+  const DeviceInfo& device = context.backend().info();
+  profile_ = scheduler::read_profile(options.costs);
+  check_device(*profile_, options.costs, device.name, device.capacity);
+}
+
+std::vector<PlanSetting> Planner::settings() const {
+  const int width = options_.width;
+  if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
+  const DeviceInfo& device = context_.backend().info();
+  std::vector<PlanSetting> settings{{"serial", 1, width}};
+  if (options_.parallel.ranks() > 1) settings.push_back({options_.policy, 1, width});
+  if (device.capacity == 1) return settings;
+  const std::vector<int> counts = options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8};
+  for (const int streams : counts) {
+    if (streams <= streams_.size() - links(options_.parallel)) settings.push_back({options_.policy, streams, width});
+  }
+  if (device.oversubscribes || width > 0) return settings;
+  settings.push_back({"serial", 1, 1});
+  settings.push_back({options_.policy, counts.front(), 1});
+  return settings;
+}
+
+ops::RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
+  const ParallelOptions& parallel = options_.parallel;
+  ops::Partition partition{.ranks = parallel.ranks(),
+                           .shards = parallel.shard_count(),
+                           .exact = parallel.exact(),
+                           .gathers_again = parallel.shard == Sharded::parameters};
+  if (parallel.bucket_bytes > 0) {
+    partition.bucket_bytes = parallel.bucket_bytes;
+  } else if (parallel.ranks() > 1) {
+    if (rank(parallel) == 0) {
+      const DeviceInfo info = device();
+      partition = with_buckets(recorded, partition, info, widths(options_.width, info.max_width),
+                               std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
+                               rounds_to_tf32(options_, info), profile_.has_value() ? &*profile_ : nullptr);
+    }
+    streams_.synchronize();  // ranks agree while no step runs
+    partition.buckets = of_first_rank(parallel, std::move(partition.buckets));
+    partition.slice_bytes = of_first_rank(parallel, std::vector{partition.slice_bytes}).front();
+  }
+  return as_planned(recorded, partition);
+}
+
+DeviceInfo Planner::device() const {
+  DeviceInfo device = context_.backend().info();
+  if (links(options_.parallel) == 0) return device;
+  const bool is_measured = profile_.has_value() && profile_->link.has_value();
+  device.link = is_measured ? *profile_->link : options_.parallel.communicator->link();
+  return device;
+}
+
+PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
+  const StepGraph& graph = rewritten.graph;
+  const DeviceInfo device = this->device();
+  const KernelTarget target = kernel_target(context_, options_);
+  scheduler::Costs costs =
+      scheduler::analytic_costs(graph, device, widths(setting.width, device.max_width), target.tf32);
+  NodeKernels kernels = make_kernels(graph, target, costs);
+  if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
+  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
+  if (options_.deterministic && limit == 0) keep_fastest(kernels, costs);
+  scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, setting.streams,
+                                                       profile_.has_value() ? &*profile_ : nullptr, target.tf32);
+  scheduler::LimitedStep step =
+      plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
+  if (const int ranks = options_.parallel.ranks(); ranks > 1) {
+    scheduler::require_safe({&step.problem, &step.plan}, ranks);
+  }
+  if (step.recomputed.has_value())
+    kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
+  return {.executable = std::make_unique<Executable>(rewritten, std::move(step.recomputed), std::move(step.plan),
+                                                     std::move(kernels), step.problem.costs),
+          .traded = std::move(step.traded)};
+}
+
+}  // namespace braid

@@ -1,0 +1,78 @@
+#pragma once
+// From step graph to executable: costs, kernels, and a plan that a session's options allow.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/rewrites/partition.h"
+#include "runtime/compile/executable.h"
+#include "runtime/profile/kernel_timer.h"
+#include "scheduler/costs/profile.h"
+#include "scheduler/memory/limited_step.h"
+
+namespace braid {
+
+struct SessionOptions;
+
+/// The graph as it is planned. Results that nobody reads within the step are what the step is for: they are kept, and
+/// so are single elements, which are too small to reuse.
+StepGraph with_kept_results(StepGraph graph);
+/// What a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
+ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
+/// What a session builds kernels for.
+KernelTarget kernel_target(const Context& context, const SessionOptions& options);
+/// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
+std::vector<int> widths(int fixed, int max_width);
+
+/// How to plan a step.
+struct PlanSetting {
+  std::string policy = "serial";
+  int streams = 1;
+  int width = 0;  ///< of every node; 0: the scheduler chooses for each
+
+  /// As "critical_path on 2 streams of one core each".
+  std::string name() const;
+};
+
+struct PlannedStep {
+  std::unique_ptr<Executable> executable;
+  std::vector<std::string> traded = {};  ///< LimitedStep::traded
+};
+
+class Planner {
+ public:
+  /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.
+  Planner(Context& context, StreamGroup& streams, const SessionOptions& options);
+
+  /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
+  /// well where other programs use the cores; with other ranks, also one stream beside communication. Otherwise there
+  /// is one.
+  std::vector<PlanSetting> settings() const;
+  /// What it plans of a recorded step. All ranks must call this, and get the buckets of rank 0.
+  ops::RewrittenGraph rewritten(const StepGraph& recorded) const;
+  /// Its arena is within the limit if such a plan is found; 0 is no limit. The graph must outlive the executable.
+  PlannedStep plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
+
+  const SessionOptions& options() const { return options_; }
+  StreamGroup& streams() const { return streams_; }
+  /// See Session::expect_steps; 0 if unknown.
+  std::int64_t expected_steps = 0;
+  /// The clock that has timed implementations (SessionOptions::benchmark); empty if none were timed.
+  std::string benchmark_clock() const { return timer_.clock(); }
+  /// How many nodes of the newest plan have measured durations.
+  scheduler::ProfileUse measured() const { return measured_; }
+
+ private:
+  DeviceInfo device() const;
+
+  Context& context_;
+  StreamGroup& streams_;
+  const SessionOptions& options_;
+  KernelTimer timer_;
+  std::optional<scheduler::Profile> profile_;  // of SessionOptions::costs
+  scheduler::ProfileUse measured_;
+};
+
+}  // namespace braid

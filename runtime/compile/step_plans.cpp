@@ -1,0 +1,167 @@
+#include "runtime/compile/step_plans.h"
+
+#include "runtime/agreement.h"
+#include "runtime/session.h"
+
+namespace braid {
+
+namespace {
+
+/// A plan that is predicted to take this many times as long as another is not tried: other programs rarely take so much
+/// of the machine that fewer cores are that much better.
+constexpr double kHopeless = 3;
+
+/// What a plan must save that uses fewer cores: it does not become faster once they are free again, so that this is
+/// noticed only when plans are compared again.
+constexpr double kLeastNarrowGain = 0.1;
+
+/// Of all that ranks must do alike.
+Hash hash_of(const StepGraph& graph, const scheduler::Plan& plan) {
+  Hash hash = graph.hash();
+  for (const auto& commands : plan.commands.streams) {
+    for (const Command& command : commands) hash.add(static_cast<int>(command.kind)).add(command.index);
+    hash.add(static_cast<std::uint64_t>(commands.size()));
+  }
+  return hash;
+}
+
+}  // namespace
+
+StepPlans::StepPlans(const StepGraph& recorded, Planner& planner)
+    : planned_(planner.rewritten(recorded)),
+      recorded_(planned_.values.empty() ? std::nullopt : std::optional(with_kept_results(recorded))),
+      planner_(planner),
+      choice_(std::vector<PlanChoice::Plan>(1)) {
+  start(planner.settings());
+}
+
+void StepPlans::start(std::vector<PlanSetting> settings) {
+  settings_ = std::move(settings);
+  plans_.clear();
+  plans_.resize(settings_.size());
+  current_ = 0;
+  std::vector<PlanChoice::Plan> plans;
+  for (const PlanSetting& setting : settings_) {
+    const bool narrower = setting.width != settings_.front().width;
+    plans.push_back({.name = setting.name(), .least_gain = narrower ? kLeastNarrowGain : kLeastGain});
+  }
+  choice_ = PlanChoice(std::move(plans), planner_.expected_steps);
+}
+
+Executable& StepPlans::ready(Arena& arena, const Context& context) {
+  while (true) {
+    try {
+      if (Executable* executable = try_current(arena, context)) return *executable;
+    } catch (const UnusableKernel& error) {
+      unusable_ = error.what();
+      plans_[current_] = {};  // planned anew, it does without that kernel
+    }
+  }
+}
+
+Executable* StepPlans::try_current(Arena& arena, const Context& context) {
+  current_ = choice_.next();
+  PlannedStep& current = plans_[current_];
+  if (!choice_.comparing()) {  // from now on, nobody can read values of the last compared run
+    for (PlannedStep& plan : plans_) {
+      if (&plan != &current) plan = {};
+    }
+  }
+  if (current.executable == nullptr) current = make(settings_[current_]);
+  if (current.executable == nullptr) {
+    choice_.drop(current_);
+    return nullptr;
+  }
+  Executable& executable = *current.executable;
+  const std::int64_t needed = executable.plan().arena_bytes;
+  try {
+    prepare(executable, arena, context);
+    return &executable;
+  } catch (const OutOfMemory&) {
+    if (use_less_memory(needed)) return nullptr;
+    start(planner_.settings());  // the next step may find more memory
+    throw;
+  }
+}
+
+void StepPlans::prepare(Executable& executable, Arena& arena, const Context& context) {
+  const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
+  const auto attempt = [&] {
+    arena.reserve(executable.plan().arena_bytes);
+    executable.bind(arena.data(), context);
+    executable.try_kernels(planner_.streams());
+  };
+  const ParallelOptions& parallel = planner_.options().parallel;
+  // What is known to go well needs no agreement. This is equal on all ranks, as their plans are.
+  if (parallel.ranks() == 1 || (executable.tried() && arena.bytes() >= needed)) return attempt();
+  constexpr double kNone = 0, kUnusable = 1, kMemory = 2;  // the worst counts
+  double problem = kNone;
+  std::string text;
+  try {
+    attempt();
+  } catch (const UnusableKernel& error) {
+    problem = kUnusable, text = error.what();
+  } catch (const OutOfMemory& error) {
+    problem = kMemory, text = error.what();
+  }
+  planner_.streams().synchronize();  // ranks agree while no step runs
+  const double worst = largest(parallel, problem);
+  if (worst == kNone) return;
+  if (problem == kNone)
+    text = "another rank reports " + std::string(worst == kMemory ? "no memory" : "an unusable kernel");
+  if (worst == kUnusable) throw UnusableKernel(text);
+  arena.release();  // so that all ranks have none
+  throw OutOfMemory(text);
+}
+
+std::string StepPlans::choice_report() const {
+  const std::string& report = choice_.report().empty() ? shortage_ : choice_.report();
+  return report + (report.empty() || unusable_.empty() ? "" : "; ") + unusable_;
+}
+
+PlannedStep StepPlans::make(const PlanSetting& setting) {
+  const std::int64_t limit = planner_.options().memory_limit;
+  PlannedStep made = planner_.plan(planned_, setting, limit);
+  const scheduler::Plan& plan = made.executable->plan();
+  if (planner_.options().parallel.ranks() > 1) {
+    planner_.streams().synchronize();  // ranks agree while no step runs
+    require_agreement(planner_.options().parallel, hash_of(graph(), plan), "the plan of a step");
+  }
+  const bool fits = limit == 0 || plan.arena_bytes <= limit;
+  bool first = true, pointless = setting.policy != "serial" && plan.commands.used_streams() == 1;
+  for (const PlannedStep& other : plans_) {
+    if (other.executable == nullptr) continue;
+    first = false;
+    const scheduler::Plan& its = other.executable->plan();
+    const bool repeats = plan.placements == its.placements && plan.commands.streams == its.commands.streams;
+    pointless = pointless || repeats || plan.makespan > kHopeless * its.makespan;
+  }
+  if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(plan.arena_bytes, made.traded, limit));
+  return first || (fits && !pointless) ? std::move(made) : PlannedStep{};
+}
+
+bool StepPlans::use_less_memory(std::int64_t bytes) {
+  const auto too_large = [&](const PlannedStep& plan) { return plan.executable->plan().arena_bytes >= bytes; };
+  bool left = false;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (plans_[i].executable == nullptr) continue;
+    if (!too_large(plans_[i])) {
+      left = true;
+      continue;
+    }
+    plans_[i] = {};
+    choice_.drop(i);
+  }
+  if (!left) {
+    // How much the device has is not known: it is searched for in steps of an eighth.
+    const PlanSetting serial;
+    PlannedStep smaller = planner_.plan(planned_, serial, bytes - bytes / 8);
+    if (too_large(smaller)) return false;
+    start({serial});
+    plans_.front() = std::move(smaller);
+  }
+  shortage_ = message("plans that need ", bytes, " bytes or more do not fit into memory");
+  return true;
+}
+
+}  // namespace braid

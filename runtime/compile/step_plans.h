@@ -1,0 +1,57 @@
+#pragma once
+// The plans of one step structure. Each is made when its turn comes, they are compared, and the kept one remains.
+
+#include "runtime/arena.h"
+#include "runtime/choice/plan_choice.h"
+#include "runtime/compile/planner.h"
+
+namespace braid {
+
+class StepPlans {
+ public:
+  /// The planner must outlive it.
+  StepPlans(const StepGraph& recorded, Planner& planner);
+
+  /// The recorded graph with what is kept for its readers.
+  const StepGraph& graph() const { return recorded_.has_value() ? *recorded_ : planned_.graph; }
+  /// The executable to run next, bound to the arena, which may move. Kernels that turn out to be unusable have been
+  /// replaced. Plans keep to the memory limit (plan_step); throws
+  /// OutOfMemory if none does. If the device itself is short of memory, plans that need less take over in the same way.
+  Executable& ready(Arena& arena, const Context& context);
+  /// That was ready last; null if none was.
+  Executable* current() const { return plans_[current_].executable.get(); }
+  /// Decides when plans are compared, and is told the times.
+  PlanChoice& choice() { return choice_; }
+
+  /// Why the plan in use was kept; empty unless plans were compared, memory is short, or a kernel is unusable.
+  std::string choice_report() const;
+  /// What the plan in use gave up for memory; empty if nothing.
+  std::string memory_report() const { return scheduler::join(plans_[current_].traded); }
+
+ private:
+  /// Begins with no plans.
+  void start(std::vector<PlanSetting> settings);
+  /// Like ready(); null if the current plan is dropped. Throws UnusableKernel.
+  Executable* try_current(Arena& arena, const Context& context);
+  /// Makes an executable ready to run. If that fails on any rank, it throws on all of them: UnusableKernel or
+  /// OutOfMemory.
+  void prepare(Executable& executable, Arena& arena, const Context& context);
+  /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if there is no other and it does not
+  /// fit.
+  PlannedStep make(const PlanSetting& setting);
+  /// Drops the plans that need this many bytes or more. If none is left, plans anew within fewer. False if nothing
+  /// needs less.
+  bool use_less_memory(std::int64_t bytes);
+
+  const ops::RewrittenGraph planned_;
+  const std::optional<StepGraph> recorded_;  // if they differ
+  Planner& planner_;
+  std::vector<PlanSetting> settings_;
+  std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns to come or is kept
+  std::size_t current_ = 0;         // the plan that was ready last
+  PlanChoice choice_;
+  std::string shortage_;  // of memory
+  std::string unusable_;  // the kernel that failed last
+};
+
+}  // namespace braid

@@ -1,0 +1,424 @@
+// Ranks as threads of one process train what one rank trains.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+
+#include "autograd/functions.h"
+#include "core/base/hash.h"
+#include "core/comm/local/local_ranks.h"
+#include "models/zoo/blocks/resnet.h"
+#include "runtime/agreement.h"
+#include "runtime/session.h"
+#include "tests/core/on_all.h"
+#include "tests/effort.h"
+#include "train/optimizer.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+constexpr std::int64_t kSamples = 24, kSide = 8;
+
+/// The samples [first, first + count) of a step.
+std::pair<Array, Array> samples(int step, std::int64_t first, std::int64_t count) {
+  Array images(DType::f32, {count, kSide, kSide, 3}), labels(DType::i32, {count});
+  for (std::int64_t i = 0; i < count; ++i) {
+    Generator random(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(first + i));
+    constexpr std::int64_t kSize = kSide * kSide * 3;
+    for (std::int64_t e = 0; e < kSize; ++e)
+      images.as<float>()[static_cast<std::size_t>(i * kSize + e)] = random.normal();
+    labels.as<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(random.below(10));
+  }
+  return {images, labels};
+}
+
+struct Setting {
+  int ranks = 1;
+  int shards = 0;
+  int streams = 1;
+  std::int64_t bucket_bytes = kEveryCase ? 0 : 100'000;  // 0 tries many plans
+  DType dtype = DType::f32;
+  int steps = kEveryCase ? 4 : 2;
+  int turn = 1;  // steps that are recorded as one
+  bool sync_batch_norm = false;
+  Sharded shard = Sharded::nothing;
+  bool adam = false;
+  double clip_norm = 0;
+  Link link = {.units = 1};
+};
+
+/// What a rank has at the end.
+struct Result {
+  std::vector<double> losses, accuracies;
+  std::vector<Array> tensors;                 // weights, statistics, momentum
+  std::vector<std::vector<float>> gradients;  // of the first step
+  std::size_t persistent_bytes = 0;
+
+  Hash hash() const {
+    Hash hash;
+    for (const double loss : losses) hash.add(loss);
+    for (const double accuracy : accuracies) hash.add(accuracy);
+    for (const Array& tensor : tensors) {
+      hash.add(std::string_view(reinterpret_cast<const char*>(tensor.data()), tensor.bytes()));
+    }
+    return hash;
+  }
+};
+
+Result train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
+  const int rank = communicator == nullptr ? 0 : communicator->rank();
+  Session session({.device = "cpu",
+                   .streams = setting.streams,
+                   .threads = 2,
+                   .parallel = {.communicator = std::move(communicator),
+                                .shards = setting.shards,
+                                .bucket_bytes = setting.bucket_bytes,
+                                .shard = setting.shard,
+                                .sync_batch_norm = setting.sync_batch_norm}});
+  models::ResNet network = models::resnet20(session);
+  std::unique_ptr<Optimizer> optimizer =
+      std::make_unique<SGD>(network.parameters(), SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
+  if (setting.adam) optimizer = std::make_unique<Adam>(network.parameters(), Adam::Options{});
+  optimizer->clip_norm(setting.clip_norm);
+  Result result;
+  const std::int64_t own = kSamples / setting.ranks;
+  for (int i = 0; i < setting.steps; i += setting.turn) {
+    Step step = session.step();
+    std::vector<Tensor> losses, accuracies, gradients;
+    for (int k = i; k < i + setting.turn; ++k) {
+      RandomState random{.step = k};
+      const Context::RandomScope scope(session, random);
+      const auto [images, labels] = samples(k, rank * own, own);
+      const Tensor x = cast(dropout(place(images, Layout::split), 0.2, 0), setting.dtype);
+      const Tensor y = place(labels, Layout::split);
+      const Tensor logits = cast(network(x), DType::f32);
+      losses.push_back(cross_entropy(logits, y, 0.1));
+      accuracies.push_back(accuracy(logits, y));
+      backward(losses.back());
+      if (k == 0) {
+        for (Parameter* parameter : network.parameters())
+          gradients.push_back(cast(gradient(*parameter), DType::f32).keep());
+      }
+      optimizer->step();
+    }
+    step.run();
+    for (const Tensor& loss : losses) result.losses.push_back(loss.item());
+    for (const Tensor& top1 : accuracies) result.accuracies.push_back(top1.item());
+    for (const Tensor& gradient : gradients) {
+      const Array array = gradient.array();
+      result.gradients.emplace_back(array.as<float>().begin(), array.as<float>().end());
+    }
+  }
+  for (Parameter* tensor : network.tensors()) result.tensors.push_back(session.read(*tensor));
+  result.persistent_bytes = session.stats().persistent_bytes;
+  for (Parameter* state : optimizer->states(false)) result.tensors.push_back(session.read(*state));
+  return result;
+}
+
+/// The results of all ranks. What a rank throws ends the others.
+std::vector<Result> train_on_ranks(const Setting& setting) {
+  const auto ranks = std::make_shared<LocalRanks>(setting.ranks, setting.link);
+  std::vector<Result> results(static_cast<std::size_t>(setting.ranks));
+  const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
+    try {
+      results[static_cast<std::size_t>(own.rank())] = train(setting, {ranks, &own});
+    } catch (const std::exception& error) {
+      own.abort(error.what());
+      throw;
+    }
+  });
+  REQUIRE(errors == std::vector<std::string>(errors.size()));
+  return results;
+}
+
+/// |a − b| / |b|, of all gradients together.
+double relative_distance(const Result& a, const Result& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t t = 0; t < b.gradients.size(); ++t) {
+    for (std::size_t e = 0; e < b.gradients[t].size(); ++e) {
+      const double x = a.gradients[t][e], y = b.gradients[t][e];
+      difference += (x - y) * (x - y), norm += y * y;
+    }
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace
+
+constexpr Link kFast{.units = 1}, kSlow{.latency_seconds = 1e-4, .bytes_per_second = 2e8};
+
+TEST_CASE("in exact mode a training has the same bits on any number of ranks") {
+  int cases = 0;
+  const auto check = [&](int shards, std::initializer_list<int> all_ranks, DType dtype) {
+    const Result alone = train({.shards = shards, .dtype = dtype}, nullptr);
+    for (const int ranks : all_ranks) {
+      for (const auto& [streams, bytes, link] : {std::tuple{1, 40'000, kSlow}, {2, 1, kFast}, {4, 25 << 20, kFast}}) {
+        if (!kEveryCase && cases++ % 4 != 0) continue;
+        CAPTURE(shards);
+        CAPTURE(ranks);
+        CAPTURE(streams);
+        CAPTURE(bytes);
+        CAPTURE(dtype);
+        for (const Result& result : train_on_ranks({.ranks = ranks,
+                                    .shards = shards,
+                                    .streams = streams,
+                                    .bucket_bytes = bytes,
+                                    .dtype = dtype,
+                                    .link = link})) {
+          CHECK(result.hash() == alone.hash());
+        }
+      }
+    }
+  };
+  check(4, {1, 2, 4}, DType::f32);
+  check(4, {2, 4}, DType::bf16);
+  check(12, {2, 3, 4, 12}, DType::f32);
+
+  const Hash alone = train({.shards = 4}, nullptr).hash();  // and with buckets by plan
+  for (const Result& result : train_on_ranks({.ranks = 2, .shards = 4, .bucket_bytes = 0}))
+    CHECK(result.hash() == alone);
+}
+
+TEST_CASE("statistics of batch norm that are those of all samples make a training that of the whole batch") {
+  // After more steps, rounding errors have grown.
+  const Result whole = train({.steps = 1}, nullptr),
+               synchronised = train({.shards = 4, .sync_batch_norm = true}, nullptr);
+  const auto deviation = [&](const Result& result) {
+    double difference = 0, norm = 0;
+    for (std::size_t t = 0; t < whole.tensors.size(); ++t) {
+      for (std::size_t e = 0; e < static_cast<std::size_t>(whole.tensors[t].size()); ++e) {
+        const double a = result.tensors[t].as<float>()[e], b = whole.tensors[t].as<float>()[e];
+        difference += (a - b) * (a - b), norm += b * b;
+      }
+    }
+    return std::sqrt(difference / norm);
+  };
+  for (const Result& result : train_on_ranks({.ranks = 4, .streams = 2, .steps = 1, .sync_batch_norm = true})) {
+    CHECK(std::abs(result.losses[0] - whole.losses[0]) < 1e-5);
+    CHECK(relative_distance(result, whole) < 1e-5);
+    CHECK(deviation(result) < 1e-5);
+  }
+  CHECK(relative_distance(train({.shards = 4, .steps = 1}, nullptr), whole) > 1e-2);  // without, it is another training
+  for (const Result& result : train_on_ranks({.ranks = 2, .shards = 4, .sync_batch_norm = true})) {
+    CHECK(result.hash() == synchronised.hash());
+  }
+}
+
+TEST_CASE("ranks that hold pieces of parameters and moments train as those that hold all of them, in less memory") {
+  struct Row {
+    int ranks;
+    Sharded shard;
+    int streams, turn;
+    Link link;  // that of several hosts takes no cores
+  };
+  int cases = 0;
+  for (const auto& [adam, dtype] : {std::pair{false, DType::f32}, {true, DType::f32}, {false, DType::bf16}}) {
+    Result alone = train({.shards = 12, .dtype = dtype, .adam = adam}, nullptr);
+    const std::size_t bytes = alone.persistent_bytes;
+    // Copies of bf16 are not kept, so that sums of gradients are not rounded to it.
+    if (dtype == DType::bf16) {
+      alone = train_on_ranks({.ranks = 2, .shards = 12, .dtype = dtype, .shard = Sharded::optimizer}).front();
+    }
+    for (const Row& row : {Row{2, Sharded::optimizer, 1, 1, kFast},
+                           {3, Sharded::parameters, 2, 2, kFast},
+                           {4, Sharded::parameters, 1, 1, kSlow}}) {
+      if (!kEveryCase && cases++ % 4 != 0) continue;
+      CAPTURE(row.ranks);
+      for (const Result& result : train_on_ranks({.ranks = row.ranks,
+                                  .shards = 12,
+                                  .streams = row.streams,
+                                  .bucket_bytes = 100'000,
+                                  .dtype = dtype,
+                                  .turn = row.turn,
+                                  .shard = row.shard,
+                                  .adam = adam,
+                                  .link = row.link})) {
+        CHECK(result.hash() == alone.hash());
+        CHECK(static_cast<double>(result.persistent_bytes) < 1.1 / row.ranks * static_cast<double>(bytes));
+      }
+    }
+  }
+  // By the engine's sums, and with gradients that are needed whole.
+  const std::vector<Result> whole = train_on_ranks({.ranks = 2, .clip_norm = 0.5});
+  const std::vector<Result> pieces = train_on_ranks({.ranks = 2, .shard = Sharded::optimizer, .clip_norm = 0.5});
+  CHECK(pieces[0].hash() == pieces[1].hash());
+  CHECK(relative_distance(pieces[0], whole[0]) < 1e-6);
+  CHECK(std::abs(pieces[0].losses.back() - whole[0].losses.back()) < 1e-5);
+  const std::vector<Result> fast = train_on_ranks({.ranks = 3, .steps = 2, .shard = Sharded::parameters});
+  for (const Result& result : fast) CHECK(result.hash() == fast.front().hash());
+  CHECK(std::abs(fast[0].losses[1] - train_on_ranks({.ranks = 3, .steps = 2})[0].losses[1]) < 1e-5);
+}
+
+TEST_CASE("steps that are recorded as one have the same bits, on any number of ranks") {
+  const Hash alone = train({.shards = 4, .steps = 4}, nullptr).hash();
+  CHECK(train({.shards = 4, .steps = 4, .turn = 2}, nullptr).hash() == alone);
+  for (const Result& result : train_on_ranks(
+           {.ranks = 2, .shards = 4, .streams = 2, .bucket_bytes = 40'000, .steps = 4, .turn = 4, .link = kSlow})) {
+    CHECK(result.hash() == alone);
+  }
+}
+
+TEST_CASE("ranks whose weights have come apart meet an error") {
+  const auto error_of = [](float of_rank_1) {
+    const auto ranks = std::make_shared<LocalRanks>(2);
+    const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
+      Session session({.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}}});
+      Parameter& weight = session.add("weight", {DType::f32, {3}}, ValueKind::parameter);
+      session.write(weight, Array::from<float>({1, 2, own.rank() == 1 ? of_rank_1 : 3}, {3}));
+      Parameter* const tensors[] = {&weight};
+      require_same_bits(session, tensors, "the model");
+    });
+    CHECK(errors[0] == errors[1]);
+    return errors[0];
+  };
+  CHECK(error_of(3).empty());
+  CHECK(error_of(std::nextafter(3.0F, 4.0F)).starts_with("[parallel] the model of rank 1 is not that of rank 0"));
+}
+
+TEST_CASE("gradients are on their way while others are computed, where that saves time") {
+  const auto makespan_of = [](const std::string& policy, bool& beside) {
+    const auto ranks = std::make_shared<LocalRanks>(2, kSlow);
+    double makespan = 0;
+    const auto errors = on_all(*ranks, [&](Communicator& own) {
+      Session session({.device = "cpu",
+                       .streams = 1,
+                       .policy = policy,
+                       .threads = 1,
+                       .parallel = {.communicator = {ranks, &own}, .bucket_bytes = 100'000}});
+      models::ResNet network = models::resnet20(session);
+      const auto [images, labels] = samples(0, 12 * own.rank(), 12);
+      Step step = session.step();
+      backward(cross_entropy(network(place(images, Layout::split)), place(labels, Layout::split)));
+      for (Parameter* parameter : network.parameters()) static_cast<void>(gradient(*parameter).keep());
+      step.run();
+      session.synchronize();
+      if (own.rank() != 0) return;
+      makespan = step.plan().makespan;
+      beside = step.plan().commands.used_streams() == 2;
+    });
+    REQUIRE(errors == std::vector<std::string>(2));
+    return makespan;
+  };
+  bool serial_beside = true, beside = false;
+  const double in_turn = makespan_of("serial", serial_beside), overlapped = makespan_of("critical_path", beside);
+  CHECK(!serial_beside);
+  CHECK(beside);
+  CHECK(overlapped < 0.9 * in_turn);
+}
+
+TEST_CASE("what fails on one rank ends the others") {
+  const auto ranks = std::make_shared<LocalRanks>(3);
+  const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
+    Session session({.device = "cpu", .streams = 2, .parallel = {.communicator = {ranks, &own}}});
+    Parameter& weight = session.add("weight", {DType::f32, {10, 4}}, ValueKind::parameter);
+    Step step = session.step();
+    const Tensor x = place(Array(DType::f32, {2, 4}), Layout::split);
+    const Tensor y = place(Array::from<std::int32_t>({0, own.rank() == 1 ? 99 : 3}, {2}), Layout::split);
+    const Tensor loss = cross_entropy(linear(x, weight), y);
+    backward(loss);
+    const Tensor sum = gradient(weight).keep();
+    step.run();
+    sum.array();
+  });
+  CHECK(errors[1].find("99") != std::string::npos);
+  for (const int other : {0, 2}) {
+    CHECK(errors[static_cast<std::size_t>(other)].find("rank 1 failed: " + errors[1]) != std::string::npos);
+  }
+}
+
+TEST_CASE("ranks that record different steps meet an error before these run, the first step or a later one") {
+  for (const int step_that_differs : {0, 2}) {
+    const auto ranks = std::make_shared<LocalRanks>(2);
+    const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
+      Session session({.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}}});
+      for (int i = 0; i < 4; ++i) {
+        Step step = session.step();
+        const std::int64_t extent = 4 + (i == step_that_differs ? own.rank() : 0);
+        const Tensor total = sum(place(Array(DType::f32, {2, extent}), Layout::split));
+        step.run();
+        total.item();
+        CHECK(i < step_that_differs);
+      }
+    });
+    for (const std::string& error : errors) {
+      CHECK(error ==
+            "[parallel] rank 1 is about to do something else than rank 0: all ranks must record the same steps in the "
+            "same order");
+    }
+  }
+}
+
+TEST_CASE("ranks with different texts meet an error with the first line that differs") {
+  const auto error_of = [](const std::string& first, const std::string& second) {
+    const auto ranks = std::make_shared<LocalRanks>(2);
+    const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
+      require_same_text({.communicator = {ranks, &own}}, own.rank() == 0 ? first : second, "the text");
+    });
+    CHECK(errors[0] == errors[1]);
+    return errors[0];
+  };
+  const auto differ = [](const std::string& theirs, const std::string& ours) {
+    return "[parallel] the text of rank 1 has '" + theirs + "' where that of rank 0 has '" + ours +
+           "': all ranks must be given the same";
+  };
+  CHECK(error_of("a\n  b\n", "a\n  b\n").empty());
+  CHECK(error_of("a\n  b: 1\nc\n", "a\n  b: 2\nc\n") == differ("b: 2", "b: 1"));
+  CHECK(error_of("a\n", "a\nb\n") == differ("b", ""));
+  CHECK(error_of("a\n", "a") == differ("a", "a"));  // and no endless search
+  CHECK(error_of("", "   ") == differ("", ""));
+}
+
+TEST_CASE("every rank gets the texts of all, in the order of the ranks") {
+  const auto ranks = std::make_shared<LocalRanks>(3);
+  const auto errors = on_all<CommunicationError>(*ranks, [&](Communicator& own) {
+    const std::string text(static_cast<std::size_t>(own.rank()), 'x');
+    CHECK(of_all_ranks({.communicator = {ranks, &own}}, text) == std::vector<std::string>{"", "x", "xx"});
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+  CHECK(of_all_ranks({}, "alone") == std::vector<std::string>{"alone"});
+}
+
+TEST_CASE("options that ranks cannot share are errors that say what was expected") {
+  const auto ranks = std::make_shared<LocalRanks>(2);
+  const auto error = [&](ParallelOptions options) {
+    options.communicator = {ranks, &ranks->of(0)};
+    try {
+      Session session({.device = "cpu", .parallel = options});
+    } catch (const Error& caught) {
+      return std::string(caught.what());
+    }
+    return std::string();
+  };
+  CHECK(error({.shards = 3}) ==
+        "[parallel] expected shards to be a multiple of the number of ranks, 2, or 0 for one each, got 3");
+  CHECK(error({.shards = -2}).find("got -2") != std::string::npos);
+  CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
+  Session session({.device = "cpu", .parallel = {.shards = 4}});
+  Step step = session.step();
+  CHECK_THROWS_WITH_AS(place(Array(DType::f32, {6, 2}), Layout::split),
+                       "[place] expected rows for 4 equal shards on each of 1 ranks, got an array of shape [6,2]",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(place(Array(DType::f32, {8, 2}), Layout::partial_sum),
+                       "[place] expected an array that is replicated or split, got partial sum", Error);
+  step.discard();
+}
+
+TEST_CASE("in fast mode ranks agree with each other, and with exact mode up to rounding") {
+  for (const int ranks : {2, 3, 4}) {
+    if (!kEveryCase && ranks != 3) continue;
+    CAPTURE(ranks);
+    const std::vector<Result> fast = train_on_ranks({.ranks = ranks, .streams = 2});
+    const Result exact = train({.shards = ranks}, nullptr);
+    for (const Result& result : fast) {
+      CHECK(result.hash() == fast.front().hash());
+      CHECK(relative_distance(result, exact) < 1e-6);
+      CHECK(std::abs(result.losses.front() - exact.losses.front()) < 1e-6);
+      CHECK(result.accuracies.front() == doctest::Approx(exact.accuracies.front()).epsilon(1e-6));
+    }
+  }
+}

@@ -1,0 +1,62 @@
+#pragma once
+// Measures the gain of training several models in the same steps: turns of all jobs together, alternating with the same
+// steps one job after another, in one process so that both see the same machine.
+
+#include <vector>
+
+#include "core/base/median.h"
+#include "train/run/learner.h"
+
+namespace braid {
+
+class JointBench {
+ public:
+  /// Builds models and batches. Throws the same errors as Trainer.
+  explicit JointBench(const RunConfig& config);
+
+  /// Runs steps until plans are chosen, steps per turn are balanced, and caches are warm.
+  void warm_up();
+
+  struct JobTimes {
+    std::string name;
+    std::int64_t batch_size = 0;
+    std::int64_t steps_per_turn = 1;
+    double alone_seconds = 0;           ///< of its steps in a turn, alone; median
+    std::size_t alone_arena_bytes = 0;  ///< of the plan of one step alone
+    double images_per_second_alone = 0, images_per_second_together = 0;
+  };
+  struct Times {
+    std::int64_t turns = 0;
+    double together_seconds = 0;  ///< per turn, median
+    Quartiles speedup;            ///< alone over together, within a turn: the machine's drift affects both
+    std::size_t together_arena_bytes = 0;
+    std::string plan;           ///< of a turn together, for example "critical_path on 2 streams"
+    std::string choice_report;  ///< of that plan, see Session
+    std::vector<JobTimes> jobs;
+  };
+  Times run(std::int64_t turns);
+
+ private:
+  struct Entry {
+    JobConfig config;
+    std::shared_ptr<const ImageDataset> dataset;
+    Batch batch;
+    std::unique_ptr<Learner> learner;
+    JobTimes times;
+  };
+  /// Runs one step of the session, with the given number of steps of each entry. Returns seconds.
+  double step(std::span<Entry> entries, bool balanced);
+  /// Runs steps of one kind until their plan is chosen, and a few more.
+  void settle(std::span<Entry> entries, bool balanced);
+
+  Session session_;
+  std::vector<Entry> entries_;
+  std::size_t arena_bytes_ = 0;  // of the last step's plan
+  std::string plan_;
+  std::string choice_report_;
+};
+
+std::string to_text(const JointBench::Times& times);
+std::string to_json(const JointBench::Times& times);
+
+}  // namespace braid

@@ -1,0 +1,100 @@
+// tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto and tensorflow/core/lib/io/record_writer.h
+// define the format.
+
+#include "train/run/log/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+
+#include "core/base/error.h"
+#include "core/text/json.h"
+#include "train/export/protobuf.h"
+
+namespace braid {
+
+namespace {
+
+/// What TensorBoard calls the members of a record.
+struct Scalar {
+  const char *key, *tag;
+};
+constexpr Scalar kOfTraining[] = {{"loss", "train/loss"},
+                                  {"accuracy", "train/accuracy"},
+                                  {"lr", "train/learning_rate"},
+                                  {"images_per_second", "train/images_per_second"}};
+constexpr Scalar kOfValidations[] = {
+    {"val_loss", "val/loss"}, {"val_accuracy", "val/accuracy"}, {"val_top5", "val/top5_accuracy"}};
+
+std::chrono::duration<double> since_epoch() { return std::chrono::system_clock::now().time_since_epoch(); }
+
+std::filesystem::path new_event_file(const std::filesystem::path& folder) {
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') host[0] = '-';
+  const auto seconds = static_cast<std::int64_t>(since_epoch().count());
+  return folder / message("events.out.tfevents.", seconds, '.', host, '.', getpid());
+}
+
+void append_little_endian(std::string& bytes, std::uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
+}
+
+/// A checksum of data that hold checksums would be weak, so TFRecord stores it altered.
+std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8U; }
+
+std::string framed(std::string_view event) {
+  std::string record;
+  append_little_endian(record, event.size(), 8);
+  append_little_endian(record, masked(crc32c(record)), 4);
+  record += event;
+  append_little_endian(record, masked(crc32c(event)), 4);
+  return record;
+}
+
+ProtoMessage event_at(std::int64_t step) { return ProtoMessage().real64(1, since_epoch().count()).number(2, step); }
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> entries{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      entries[i] = i;
+      for (int bit = 0; bit < 8; ++bit) entries[i] = (entries[i] >> 1U) ^ ((entries[i] & 1U) * 0x82F63B78U);
+    }
+    return entries;
+  }();
+  std::uint32_t crc = ~0U;
+  for (const char byte : bytes) crc = (crc >> 8U) ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFFU];
+  return ~crc;
+}
+
+EventFile::EventFile(const std::filesystem::path& folder, std::optional<std::int64_t> restart)
+    : file_(new_event_file(folder), O_WRONLY | O_CREAT | O_APPEND) {
+  file_.write(framed(event_at(0).text(3, "brain.Event:2").bytes()));
+  if (!restart) return;
+  constexpr int kStart = 1;  // SessionLog.START
+  file_.write(framed(event_at(*restart).message(7, ProtoMessage().number(1, kStart)).bytes()));
+}
+
+void EventFile::add(const Json& record) {
+  const std::int64_t step = record["step"].as_int64();
+  ProtoMessage summary;
+  const auto add_scalars = [&](const auto& scalars) {
+    for (const auto& [key, tag] : scalars) {
+      const Json* found = record.find(key);
+      if (found == nullptr || !found->is_number()) continue;
+      summary.message(1, ProtoMessage().text(1, tag).real(2, static_cast<float>(found->as_double())));
+    }
+  };
+  // An epoch may end with a step that has a record of its own.
+  if (step != last_step_) add_scalars(kOfTraining);
+  last_step_ = step;
+  add_scalars(kOfValidations);
+  file_.write(framed(event_at(step).message(5, summary).bytes()));
+}
+
+}  // namespace braid

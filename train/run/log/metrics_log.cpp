@@ -1,0 +1,109 @@
+#include "train/run/log/metrics_log.h"
+
+#include <fcntl.h>
+
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/read_file.h"
+#include "core/text/json.h"
+
+namespace braid {
+
+namespace {
+
+constexpr const char* kColumns[] = {"event",    "step",           "epoch",        "lr",       "loss",
+                                    "accuracy", "val_loss",       "val_accuracy", "val_top5", "images_per_second",
+                                    "seconds",  "waiting_seconds"};
+constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
+
+void append_whole(File& file, std::string_view text) {
+  const std::uint64_t complete = file.size();
+  try {
+    file.write(text);
+  } catch (const Error&) {
+    file.truncate(complete);
+    throw;
+  }
+}
+
+/// Null if the line is not whole.
+Json parse_record(std::string_view line) {
+  try {
+    return parse_json(line);
+  } catch (const JsonError&) {
+    return nullptr;
+  }
+}
+
+bool is_step_or_epoch(const Json& record) {
+  const Json *event = record.find("event"), *step = record.find("step");
+  return event != nullptr && (*event == "step" || *event == "epoch") && step != nullptr && step->is_int64();
+}
+
+}  // namespace
+
+std::string csv_header() {
+  std::ostringstream line;
+  for (const char* column : kColumns) line << (column == kColumns[0] ? "" : ",") << column;
+  line << '\n';
+  return line.str();
+}
+
+std::string csv_line(const Json& record) {
+  if (!is_step_or_epoch(record)) return {};
+  std::ostringstream line;
+  for (const char* column : kColumns) {
+    line << (column == kColumns[0] ? "" : ",");
+    if (const Json* cell = record.find(column)) line << (cell->is_string() ? cell->text() : cell->dump());
+  }
+  line << '\n';
+  return line.str();
+}
+
+std::vector<Json> read_metrics(const std::filesystem::path& folder) {
+  std::vector<Json> records;
+  std::istringstream lines(read_file(folder / MetricsLog::kJson, "the metrics"));
+  for (std::string line; std::getline(lines, line);) {
+    Json record = parse_record(line);
+    if (!record.is_object()) break;
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& folder) : folder_(folder), json_(folder / kJson, kAppend) {}
+
+void MetricsLog::append(std::string_view record) {
+  append_whole(json_, message(record, '\n'));
+  repeat(parse_record(record));
+}
+
+void MetricsLog::repeat(const Json& record) {
+  if (!is_step_or_epoch(record)) return;
+  if (!csv_) csv_.emplace(folder_ / kCsv, kAppend);
+  append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(record)));
+  if (!events_) events_.emplace(folder_);
+  events_->add(record);
+}
+
+void MetricsLog::truncate(std::uint64_t bytes) {
+  if (json_.size() > bytes) json_.truncate(bytes);
+  std::string rows = csv_header();
+  std::int64_t last = 0;
+  const std::vector<Json> kept = read_metrics(folder_);
+  for (const Json& record : kept) {
+    rows += csv_line(record);
+    if (is_step_or_epoch(record)) last = record["step"].as_int64();
+  }
+  csv_.reset();
+  write_file(folder_ / kCsv, rows);
+  // The old event file may have more records of the last step than were kept: all of that step are forgotten, and those
+  // that were kept written again.
+  events_.emplace(folder_, last);
+  for (const Json& record : kept) {
+    if (is_step_or_epoch(record) && record["step"] == last) events_->add(record);
+  }
+}
+
+}  // namespace braid

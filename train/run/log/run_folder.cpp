@@ -1,0 +1,133 @@
+#include "train/run/log/run_folder.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/read_file.h"
+
+namespace braid {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Removes temporary files that a killed run has left in its folder and those of its jobs.
+void clean(const fs::path& run) {
+  remove_leftovers(run);
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run, ignored)) {
+    if (entry.is_directory(ignored)) remove_leftovers(entry.path());
+  }
+}
+
+/// The n of every folder root/name-n.
+std::vector<std::int64_t> numbers_in(const fs::path& root, const std::string& name) {
+  std::vector<std::int64_t> numbers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+    const std::string file = entry.path().filename().string();
+    if (!file.starts_with(name + '-')) continue;
+    const std::string_view digits = std::string_view(file).substr(name.size() + 1);
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error == std::errc{} && end == digits.data() + digits.size()) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// mkdir fails on an existing folder, so of two processes only one gets a number.
+fs::path make_next_folder(const fs::path& root, const std::string& name) {
+  try {
+    fs::create_directories(root);
+    std::int64_t last = 0;
+    for (const std::int64_t n : numbers_in(root, name)) {
+      clean(root / message(name, '-', n));
+      last = std::max(last, n);
+    }
+    for (std::int64_t n = last + 1;; ++n) {
+      fs::path folder = root / message(name, '-', n);
+      if (mkdir(folder.c_str(), 0777) == 0) return folder;
+      BRAID_CHECK(errno == EEXIST, Error, folder.string(), ": cannot make the run's folder: ", std::strerror(errno));
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw Error(message(root.string(), ": cannot make the folder for runs: ", error.code().message()));
+  }
+}
+
+fs::path make_inner_folder(const fs::path& run, const std::string& name) {
+  fs::path folder = run / name;
+  BRAID_CHECK(mkdir(folder.c_str(), 0777) == 0, Error, folder.string(),
+              ": cannot make the job's folder: ", std::strerror(errno));
+  return folder;
+}
+
+void write_config(const fs::path& folder, const std::string& config_yaml) {
+  AtomicFile config(folder / RunFolder::kConfig);
+  config.write(config_yaml);
+  config.commit();
+}
+
+/// Writes the config; removes the folder if that fails.
+const fs::path& with_config(const fs::path& folder, const std::string& config_yaml) {
+  try {
+    write_config(folder, config_yaml);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+    throw;
+  }
+  return folder;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const fs::path& root, const std::string& name, const std::string& config_yaml)
+    : RunFolder(make_next_folder(root, name), config_yaml) {}
+
+RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml)
+    : RunFolder(make_inner_folder(run.path(), name), config_yaml) {}
+
+RunFolder::RunFolder(fs::path folder, const std::string& config_yaml) : path_(std::move(folder)) {
+  lock_.emplace(path_, true);
+  metrics_.emplace(with_config(path_, config_yaml));
+}
+
+std::unique_ptr<RunFolder> RunFolder::of_other_rank(const fs::path& folder) {
+  return std::unique_ptr<RunFolder>(new RunFolder(folder));
+}
+
+std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder) {
+  clean(folder);
+  std::unique_ptr<RunFolder> opened(new RunFolder(folder));
+  opened->lock_.emplace(folder, false);
+  return opened;
+}
+
+fs::path RunFolder::checkpoint(const fs::path& folder, const std::string& name) {
+  if (name.empty() || name == "last") return folder / kModel;
+  if (name != "best") return name;
+  BRAID_CHECK(exists(folder / kBest), DataError, folder.string(), ": there is no ", kBest,
+              ": no validation of this run has had a finite result so far");
+  return folder / kBest;
+}
+
+void RunFolder::go_on(const std::string& config_yaml, std::optional<std::uint64_t> metrics_bytes) {
+  if (!lock_) return;
+  if (!metrics_) metrics_.emplace(path_);
+  if (read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
+  if (metrics_bytes) metrics_->truncate(*metrics_bytes);
+}
+
+void RunFolder::append_last_words(std::string_view json) {
+  try {
+    append_metrics(json);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace braid

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/device/context.h"
+#include "core/graph/context.h"
 
 namespace braid {
 

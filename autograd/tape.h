@@ -121,7 +121,7 @@ class Tape {
   /// The value as another floating type. Recorded once in a step however often it is requested. A parameter has a copy
   /// in f16 or bf16 that optimizers update with it (Context::rounded); then nothing is recorded.
   ValueId record_cast(ValueId value, DType dtype);
-  /// The number of the step as an i32 scalar input, of the random state in force (core/device/context.h).
+  /// The number of the step as an i32 scalar input, of the random state in force (core/graph/context.h).
   ValueId step_number();
   void keep(ValueId value);
   /// Marks the activations recorded since value `first`, without `result`, to be computed again in the backward pass.

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/device/context.h"
 #include "core/graph/array.h"
+#include "core/graph/context.h"
 
 namespace braid {
 

@@ -1,8 +1,8 @@
 # The headers for users, made in include/braid of the build and installed from there. In the sources, headers include each
-# other from the repository's root, as "core/graph/shape.h". Users may have such a file of their own, so for them this becomes
-# <braid/core/graph/shape.h>, and include/ is the only folder that their compilers search.
+# other from the repository's root, as "core/base/shape.h". Users may have such a file of their own, so for them this becomes
+# <braid/core/base/shape.h>, and include/ is the only folder that their compilers search.
 #
-# Also the script that makes them: cmake -DFROM=<sources> -DTO=<include/braid> "-DHEADERS=core/graph/shape.h;…" -P BraidHeaders.cmake
+# Also the script that makes them: cmake -DFROM=<sources> -DTO=<include/braid> "-DHEADERS=core/base/shape.h;…" -P BraidHeaders.cmake
 
 if(CMAKE_SCRIPT_MODE_FILE)
   foreach(header IN LISTS HEADERS)

@@ -11,8 +11,8 @@
 
 #include "core/base/hash.h"
 #include "core/base/random.h"
+#include "core/base/shape.h"
 #include "core/graph/array.h"
-#include "core/graph/shape.h"
 
 namespace braid {
 

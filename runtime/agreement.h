@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/device/context.h"
+#include "core/graph/context.h"
 
 namespace braid {
 

@@ -1,6 +1,6 @@
 #include "core/base/error.h"
 
-#include "core/text/text_stream.h"
+#include "core/base/text_stream.h"
 
 namespace braid {
 

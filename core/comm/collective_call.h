@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/dtype.h"
 #include "core/base/error.h"
-#include "core/comm/link.h"
-#include "core/graph/dtype.h"
+#include "core/device/link.h"
 
 namespace braid {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/dtype.h"
 #include "core/comm/launch.h"
-#include "core/comm/link.h"
 #include "core/device/kernel.h"
-#include "core/graph/dtype.h"
+#include "core/device/link.h"
 
 namespace braid {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/comm/link.h"
+#include "core/device/link.h"
 
 namespace braid {
 

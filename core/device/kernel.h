@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
+#include "core/base/dtype.h"
+#include "core/base/shape.h"
 #include "core/device/stream.h"
-#include "core/graph/dtype.h"
-#include "core/graph/shape.h"
 
 namespace braid {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/graph/dtype.h"
-#include "core/graph/shape.h"
+#include "core/base/dtype.h"
+#include "core/base/shape.h"
 
 namespace braid {
 

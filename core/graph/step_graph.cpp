@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/text/text_stream.h"
+#include "core/base/text_stream.h"
 
 namespace braid {
 

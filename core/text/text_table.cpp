@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iomanip>
 
+#include "core/base/text_stream.h"
 #include "core/text/text.h"
-#include "core/text/text_stream.h"
 
 namespace braid {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 
 namespace braid {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/random.h"
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 #include "data/dataset.h"
 #include "data/transforms/color.h"
 #include "data/transforms/resize.h"

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "models/layers/module.h"
-#include "models/options.h"
+#include "models/layers/options.h"
 
 namespace braid {
 

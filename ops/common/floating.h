@@ -1,7 +1,7 @@
 #pragma once
 // From a floating dtype to its C++ type, for kernels of both backends.
 
-#include "core/graph/dtype.h"
+#include "core/base/dtype.h"
 
 namespace braid {
 

@@ -3,7 +3,7 @@
 // are of type Index, so that a GPU may compute them in 32 bits.
 
 #include "core/base/random.h"
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 #include "ops/pool/pool.h"
 
 namespace braid {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/device/context.h"
+#include "core/graph/context.h"
 #include "ops/kernels/kernels.h"
 #include "ops/rewrites/fuse_elementwise.h"
 #include "scheduler/memory/recompute.h"

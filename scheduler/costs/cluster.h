@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/comm/link.h"
+#include "core/device/link.h"
 
 namespace braid::scheduler {
 

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "core/base/read_file.h"
+#include "core/base/text_stream.h"
 #include "core/text/json.h"
-#include "core/text/text_stream.h"
 
 namespace braid::scheduler {
 namespace {

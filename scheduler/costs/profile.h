@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/comm/link.h"
+#include "core/device/link.h"
 #include "scheduler/costs/costs.h"
 #include "scheduler/costs/interference.h"
 

@@ -2,8 +2,8 @@
 
 #include <iomanip>
 
+#include "core/base/text_stream.h"
 #include "core/text/text.h"
-#include "core/text/text_stream.h"
 #include "core/text/text_table.h"
 #include "scheduler/memory/recompute_choice.h"
 

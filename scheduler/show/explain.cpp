@@ -5,9 +5,9 @@
 #include <limits>
 #include <set>
 
+#include "core/base/text_stream.h"
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
-#include "core/text/text_stream.h"
 #include "core/text/text_table.h"
 #include "scheduler/show/block.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/text/text_stream.h"
+#include "core/base/text_stream.h"
 #include "core/text/text_table.h"
 
 namespace braid::scheduler {

@@ -1,4 +1,4 @@
-#include "core/device/context.h"
+#include "core/graph/context.h"
 
 #include <doctest/doctest.h>
 

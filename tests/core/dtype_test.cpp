@@ -1,4 +1,4 @@
-#include "core/graph/dtype.h"
+#include "core/base/dtype.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/base/parallel.h"
+#include "core/device/parallel.h"
 #include "ops/common/check.h"
 #include "ops/kernels/function_kernel.h"
 #include "tests/ops/interpreter.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/device/context.h"
+#include "core/graph/context.h"
 #include "train/checkpoint/safetensors.h"
 
 namespace braid {

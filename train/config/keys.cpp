@@ -10,9 +10,9 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/base/text_stream.h"
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
-#include "core/text/text_stream.h"
 #include "train/config/similar_keys.h"
 
 namespace braid {

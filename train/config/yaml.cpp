@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/text/text_stream.h"
+#include "core/base/text_stream.h"
 #include "train/config/keys.h"
 
 namespace braid {

@@ -6,9 +6,9 @@
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "data/contact_sheet.h"
 #include "data/formats/image_file.h"
 #include "data/formats/image_files.h"
+#include "data/transforms/contact_sheet.h"
 #include "train/run/factories.h"
 
 namespace braid {

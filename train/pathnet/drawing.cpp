@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/text_stream.h"
 #include "core/text/suggestion.h"
-#include "core/text/text_stream.h"
 
 namespace braid {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iomanip>
 
+#include "core/base/text_stream.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
-#include "core/text/text_stream.h"
 
 namespace braid {
 

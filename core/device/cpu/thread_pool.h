@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/base/parallel.h"
+#include "core/device/parallel.h"
 
 namespace braid::cpu {
 

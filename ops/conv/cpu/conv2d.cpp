@@ -4,7 +4,7 @@
 
 #include "ops/conv/conv2d.h"
 
-#include "core/base/parallel.h"
+#include "core/device/parallel.h"
 #include "ops/common/arithmetic.h"
 #include "ops/conv/cpu/depthwise/depthwise.h"
 #include "ops/conv/cpu/winograd/winograd.h"

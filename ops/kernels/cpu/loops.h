@@ -2,7 +2,7 @@
 // The inner loops of the memory-bound kernels. Iterations are independent, so `omp simd` holds even where an output
 // lies exactly on an input: element i is read before it is written.
 
-#include "core/base/parallel.h"
+#include "core/device/parallel.h"
 #include "ops/kernels/cpu/target_clones.h"
 
 namespace braid::cpu {

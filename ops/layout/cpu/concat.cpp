@@ -2,10 +2,10 @@
 
 #include <cstring>
 
+#include "ops/kernels/cpu/channel_rows.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/layout/byte_rows.h"
-#include "ops/norm/cpu/channel_rows.h"
 
 namespace braid::cpu {
 

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <type_traits>
 
-#include "core/base/parallel.h"
-#include "ops/common/arithmetic.h"
+#include "core/device/parallel.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/loss/arithmetic.h"
 
 namespace braid::cpu {
 

@@ -8,6 +8,7 @@
 #include "ops/kernels/cuda/block_reduce.cuh"
 #include "ops/kernels/cuda/elements.cuh"
 #include "ops/kernels/cuda/warp_reduce.cuh"
+#include "ops/loss/arithmetic.h"
 #include "ops/loss/cross_entropy.h"
 
 namespace braid::cuda {

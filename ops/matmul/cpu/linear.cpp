@@ -1,9 +1,9 @@
 #include "ops/matmul/linear.h"
 
+#include "ops/kernels/cpu/channel_rows.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"
-#include "ops/norm/cpu/channel_rows.h"
 
 namespace braid::cpu {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "core/base/parallel.h"
+#include "core/device/parallel.h"
 #include "ops/kernels/kernels.h"
 
 namespace braid::cpu {

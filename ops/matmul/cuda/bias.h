@@ -1,8 +1,8 @@
 #pragma once
 // For convolutions that cuDNN cannot fuse with their bias and activation.
 
+#include "core/base/dtype.h"
 #include "core/device/cuda/stream_handles.h"
-#include "core/graph/dtype.h"
 #include "ops/common/activation.h"
 
 namespace braid::cuda {

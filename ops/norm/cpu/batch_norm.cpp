@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "ops/common/arithmetic.h"
+#include "ops/kernels/cpu/channel_rows.h"
 #include "ops/kernels/function_kernel.h"
-#include "ops/norm/cpu/channel_rows.h"
+#include "ops/norm/arithmetic.h"
 
 namespace braid::cpu {
 

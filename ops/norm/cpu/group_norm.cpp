@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/norm/arithmetic.h"
 
 namespace braid::cpu {
 

@@ -8,6 +8,7 @@
 // that the elements are computed in.
 
 #include "ops/common/arithmetic.h"
+#include "ops/norm/arithmetic.h"
 #include "ops/norm/batch_norm.h"
 #include "ops/norm/cuda/channel_tiles.cuh"
 

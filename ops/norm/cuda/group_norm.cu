@@ -1,5 +1,5 @@
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cuda/block_reduce.cuh"
+#include "ops/norm/arithmetic.h"
 #include "ops/norm/cuda/channel_tiles.cuh"
 #include "ops/norm/group_norm.h"
 

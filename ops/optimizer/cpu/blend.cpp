@@ -1,8 +1,8 @@
 #include "ops/optimizer/blend.h"
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cpu/tensor_list.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/optimizer/arithmetic.h"
 
 namespace braid::cpu {
 

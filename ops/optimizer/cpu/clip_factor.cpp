@@ -4,9 +4,9 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/optimizer/arithmetic.h"
 
 namespace braid::cpu {
 

@@ -2,9 +2,9 @@
 
 #include <atomic>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/optimizer/arithmetic.h"
 
 namespace braid::cpu {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/cpu/tensor_list.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/optimizer/arithmetic.h"
 
 namespace braid::cpu {
 

@@ -1,7 +1,7 @@
 #include <array>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cuda/tensor_list.cuh"
+#include "ops/optimizer/arithmetic.h"
 #include "ops/optimizer/blend.h"
 
 namespace braid::cuda {

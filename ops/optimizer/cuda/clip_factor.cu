@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cuda/block_reduce.cuh"
 #include "ops/kernels/cuda/tensor_list.cuh"
+#include "ops/optimizer/arithmetic.h"
 #include "ops/optimizer/clip_factor.h"
 
 namespace braid::cuda {

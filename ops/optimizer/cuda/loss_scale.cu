@@ -1,9 +1,9 @@
 // Every block checks a piece of the gradients and stores its verdict; one block then combines them and updates the
 // scale.
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cuda/block_reduce.cuh"
 #include "ops/kernels/cuda/tensor_list.cuh"
+#include "ops/optimizer/arithmetic.h"
 #include "ops/optimizer/loss_scale.h"
 
 namespace braid::cuda {

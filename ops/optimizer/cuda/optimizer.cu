@@ -2,8 +2,8 @@
 #include <array>
 #include <cmath>
 
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cuda/tensor_list.cuh"
+#include "ops/optimizer/arithmetic.h"
 #include "ops/optimizer/optimizer.h"
 
 namespace braid::cuda {

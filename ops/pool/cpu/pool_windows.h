@@ -3,7 +3,7 @@
 // folded in blocks of up to 3x3 pixels whose extents are known to the compiler, so that a block's pixels are all read
 // in one loop over channels.
 
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/pool/pool_windows.h"
 

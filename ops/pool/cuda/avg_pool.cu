@@ -1,6 +1,6 @@
 #include "ops/elementwise/cuda/elementwise.cuh"
-#include "ops/kernels/cuda/pixels.cuh"
 #include "ops/norm/cuda/channel_tiles.cuh"
+#include "ops/pool/cuda/pixels.cuh"
 
 namespace braid::cuda {
 

@@ -1,4 +1,4 @@
-#include "ops/kernels/cuda/pixels.cuh"
+#include "ops/pool/cuda/pixels.cuh"
 #include "ops/pool/interpolate.h"
 #include "ops/pool/resampling.h"
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "ops/common/arithmetic.h"
-#include "ops/kernels/cuda/pixels.cuh"
+#include "ops/pool/cuda/pixels.cuh"
 
 namespace braid::cuda {
 

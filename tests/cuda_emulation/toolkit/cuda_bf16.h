@@ -1,7 +1,7 @@
 #pragma once
-// Conversions of bfloat16 by those of core/graph/dtype.h.
+// Conversions of bfloat16 by those of core/base/dtype.h.
 
-#include "core/graph/dtype.h"
+#include "core/base/dtype.h"
 
 struct __nv_bfloat16 {
   unsigned short bits;

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "core/base/median.h"
+#include "core/base/text_stream.h"
 #include "core/device/cuda/loaded/kernel_tracing.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
-#include "core/text/text_stream.h"
 #include "core/text/text_table.h"
 #include "runtime/trace.h"
 #include "train/config/config.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ops/common/arithmetic.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/depthwise/vectors.h"
 #include "ops/kernels/cpu/loops.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 #include "ops/common/activation.h"
 #include "ops/common/extent.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/dtype.h"
+#include "core/base/dtype.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cuda/cudnn/descriptor.h"
 #include "ops/kernels/kernels.h"

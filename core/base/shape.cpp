@@ -1,4 +1,4 @@
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 
 #include <ostream>
 

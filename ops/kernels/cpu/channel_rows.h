@@ -3,7 +3,7 @@
 // for any C: narrow rows are taken side by side as one wide row, so that the innermost loop is long, and four rows are
 // added at a time, so that the sums are loaded and stored only once per four rows.
 
-#include "core/graph/shape.h"
+#include "core/base/shape.h"
 #include "ops/kernels/cpu/loops.h"
 
 namespace braid::cpu {

@@ -1,4 +1,4 @@
-#include "models/options.h"
+#include "models/layers/options.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/contact_sheet.h"
+#include "data/transforms/contact_sheet.h"
 
 #include <stb/stb_easy_font.h>
 

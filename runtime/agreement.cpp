@@ -20,7 +20,7 @@ std::vector<T> values_of_ranks(const ParallelOptions& parallel, const T& value) 
   return gathered(parallel, value);
 }
 
-/// Of a string or vector.
+/// Broadcasts a string or vector.
 template <class List>
 List broadcast(const ParallelOptions& parallel, List list, int root) {
   require_same_call(parallel, Hash().add("broadcast").add(root));
@@ -32,7 +32,7 @@ List broadcast(const ParallelOptions& parallel, List list, int root) {
   return list;
 }
 
-/// The first rank with another hash than rank 0; 0 if there is none.
+/// The first rank whose hash differs from that of rank 0; 0 if there is none.
 int first_other(const std::vector<Hash>& hashes) {
   const auto other = std::ranges::find_if(hashes, [&](const Hash& its) { return its != hashes.front(); });
   return other == hashes.end() ? 0 : static_cast<int>(other - hashes.begin());

@@ -1,7 +1,7 @@
 #pragma once
-// What ranks must decide alike. Each call is made by all ranks, while no step runs. It begins with a few bytes that say
-// which call it is, and so does every step on the CPU: a rank that does something else is an error on all ranks before
-// its data could meet another call's.
+// Decisions that must be equal on all ranks. All ranks make each call, while no step runs. A call begins with a few
+// bytes that identify it, and so does every step on the CPU: a rank that makes a different call is an error on all
+// ranks before data of different calls are mixed.
 
 #include <span>
 #include <string>
@@ -15,13 +15,14 @@ namespace braid {
 /// Throws CommunicationError, on all ranks, unless they are about to do the same: `call` is its hash.
 void require_same_call(const ParallelOptions& parallel, const Hash& call);
 
-/// Throws CommunicationError, on all ranks, unless they pass equal hashes; `what` is hashed, as "the plan of a step".
+/// Throws CommunicationError, on all ranks, unless they pass equal hashes; `what` names what is hashed, as in "the plan
+/// of a step".
 void require_agreement(const ParallelOptions& parallel, const Hash& hash, std::string_view what);
 
-/// The same for texts; the error shows the first line that is another on some rank.
+/// The same for texts; the error shows the first line that differs on some rank.
 void require_same_text(const ParallelOptions& parallel, const std::string& text, std::string_view what);
 
-/// The same for the bits of tensors, each rank's its own.
+/// The same for the bits of each rank's tensors.
 void require_same_bits(Context& context, std::span<Parameter* const> tensors, std::string_view what);
 
 /// The largest of the ranks' values.
@@ -30,11 +31,11 @@ double largest(const ParallelOptions& parallel, double value);
 /// The texts of all ranks, in their order.
 std::vector<std::string> of_all_ranks(const ParallelOptions& parallel, const std::string& text);
 
-/// Ends the calls of the other ranks, which would wait for this one, with a CommunicationError: "rank 2 failed: …". May
-/// be called by one rank, at any time; `why` follows the rank.
+/// Ends the calls of the other ranks, which would wait for this one, with a CommunicationError: "rank 2 failed: …",
+/// where `why` follows the colon. May be called by one rank, at any time.
 void abandon_ranks(const ParallelOptions& parallel, const std::string& why);
 
-/// That of rank 0, on all ranks.
+/// Returns the argument of rank 0 on all ranks.
 std::string of_first_rank(const ParallelOptions& parallel, std::string text);
 std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers);
 std::vector<std::int64_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int64_t> numbers);

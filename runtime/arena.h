@@ -1,5 +1,5 @@
 #pragma once
-// The memory that all plans of a session share: as large as the largest plan needs, and for one run at a time.
+// The memory that all plans of a session share: as large as the largest plan needs, and used by one run at a time.
 
 #include "core/device/backend.h"
 
@@ -9,8 +9,8 @@ class Arena {
  public:
   Arena(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
 
-  /// Makes it at least this large. May wait for what is running and move it; its content is lost then. Throws
-  /// OutOfMemory, and is empty afterwards.
+  /// Makes the arena at least this large. May wait for what is running and move the arena, which loses its content.
+  /// Throws OutOfMemory, and is empty afterwards.
   void reserve(std::int64_t bytes) {
     const auto needed = static_cast<std::size_t>(bytes);
     if (buffer_.data() != nullptr && buffer_.bytes() >= needed) return;
@@ -18,7 +18,7 @@ class Arena {
     buffer_ = {};  // first release, then allocate: both together may not fit
     buffer_ = backend_.allocate(needed);
   }
-  /// Waits for what is running.
+  /// Waits for what is running, and frees the memory.
   void release() {
     streams_.synchronize();
     buffer_ = {};

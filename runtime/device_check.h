@@ -1,6 +1,6 @@
 #pragma once
-// A GPU must prove itself before `auto` means it: a tiny network trains some steps there and on the CPU, and both must
-// agree. That takes milliseconds, once in a process.
+// Checks a GPU before `auto` selects it: a tiny network trains some steps there and on the CPU, and both must agree.
+// That takes milliseconds, once per process.
 
 #include <string>
 
@@ -8,11 +8,12 @@
 
 namespace braid {
 
-/// What training on a CUDA device does wrong, in a sentence; empty if it is right. Convolutions, batch norm, a matrix
-/// product, the loss, all gradients and the update, the last steps replayed as a CUDA graph. Waits for the device.
+/// What is wrong with training on a CUDA device, in a sentence; empty if nothing is. Checks convolutions, batch norm, a
+/// matrix product, the loss, all gradients and the update, the last steps replayed as a CUDA graph. Waits for the
+/// device.
 std::string device_fault(const Device& device);
 
-/// The device that a name of Device::parse stands for, and why it is not the GPU that `auto` would mean; empty if it
+/// The device that a name of Device::parse stands for, and why it is not the GPU that `auto` would select; empty if it
 /// is, or if there is none. A GPU is checked when it is first asked for. Throws DeviceError if one that is named does
 /// not pass. May be called by several threads at once.
 struct FoundDevice {

@@ -16,7 +16,7 @@ namespace braid {
 namespace {
 
 /// Streams to create: the wanted number, or as many as candidates of the automatic choice use, and those of links. More
-/// than four have nothing to win on a CPU, whose nodes are wide.
+/// than four gain nothing on a CPU, whose nodes are wide.
 int stream_count(const SessionOptions& options, const DeviceInfo& device) {
   BRAID_CHECK(options.streams >= 0, Error, "[session] expected streams of at least 0 (0: automatic), got ",
               options.streams);
@@ -39,7 +39,7 @@ SessionOptions with_partition(SessionOptions options) {
 
 }  // namespace
 
-/// One call of one thread. Two at a time would destroy the step and its plan.
+/// Guards one call by one thread. Two at a time would corrupt the step and its plan.
 class Session::Use {
  public:
   explicit Use(Session& session) : session_(session) {
@@ -91,7 +91,7 @@ Session::Session(const SessionOptions& options)
 
 Session::~Session() {
   if (step_ != nullptr) step_->end();
-  // The streams finish before what they run goes away. A fault that nobody asked for has nowhere to go.
+  // The streams finish before what they run is destroyed. A fault that no call asked for is dropped.
   try {
     synchronize();
   } catch (...) {
@@ -143,7 +143,7 @@ void Session::note_launch() {
 
 void Session::fail(const std::exception_ptr& fault) {
   for (const Underway& item : underway_) item.delivery->fault = fault;  // copies to the arrays may still be running
-  if (step_ != nullptr && !tape_.undo().empty()) step_->discard();      // an update that counts on the one that failed
+  if (step_ != nullptr && !tape_.undo().empty()) step_->discard();      // it depends on the update that failed
   for (auto step = launched_.rbegin(); step != launched_.rend(); ++step) step->second();
   launched_.clear();
 }
@@ -336,7 +336,7 @@ void Step::run() {
     const double slowest = largest(s.parallel(), counts ? seconds : std::numeric_limits<double>::infinity());
     if (std::isfinite(slowest)) s.planning_->last->choice().add_run(slowest);
   } else if (s.device().type == DeviceType::cpu && s.parallel().ranks() == 1) {
-    // Elsewhere another plan may compute other bits, or other ranks may see other times.
+    // Otherwise another plan may compute other bits, or other ranks may measure other times.
     s.planning_->last->choice().add_interval(since(std::exchange(s.started_, start), start));
   }
 }

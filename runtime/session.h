@@ -25,7 +25,7 @@ class Executable;
 struct SessionOptions {
   std::string device = "auto";  ///< auto (runtime/device_check.h), cpu, cuda, cuda:N
   int streams = 0;              ///< streams to schedule on; 0 (auto): the fastest of serial and concurrent plans
-  /// CUDA: streams with this number of SMs of their own, instead of `streams` that share all; empty for none.
+  /// CUDA: streams that each own this number of SMs, instead of `streams` that share all; empty for none.
   std::vector<int> partition = {};
   std::string policy = "critical_path";  ///< how nodes are placed on streams
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
@@ -33,7 +33,7 @@ struct SessionOptions {
   std::uint64_t seed = 1;                ///< of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
-  /// Time the ways to run a node (algorithms, widths) when a plan is made, instead of trusting estimates of them.
+  /// Time the implementations of a node (algorithms, widths) when a plan is made, instead of trusting estimates.
   bool benchmark = false;
   std::int64_t memory_limit = 0;  ///< bytes that the arena of a plan may take; 0: whatever the device has
   /// Whether f32 convolutions and matrix products may round operands to tf32, on a GPU that has it. Empty: they may.
@@ -53,7 +53,7 @@ inline bool rounds_to_tf32(const SessionOptions& options, const DeviceInfo& devi
   return device.has_tf32() && options.tf32.value_or(true);
 }
 
-/// What a session did so far.
+/// What a session has done so far.
 struct SessionStats {
   std::int64_t steps = 0;
   std::int64_t plans = 0;  ///< plans made: steps whose structure was new
@@ -90,11 +90,11 @@ class [[nodiscard]] Step final : public ValueReader {
   /// The plan in use; valid until the session's next step. Throws Error before run().
   const scheduler::Plan& plan() const;
   /// The graph that it is a plan of: the recorded one, but for chains of elementwise functions, each of which is one
-  /// node, and nodes that run twice, in checkpointed blocks or under a memory limit. Throws Error before run().
+  /// node, and recomputed nodes, in checkpointed blocks or under a memory limit. Throws Error before run().
   const StepGraph& graph() const;
-  /// The way that the plan in use runs a node of that graph. Throws Error before run().
+  /// The implementation of a node of that graph in the plan in use. Throws Error before run().
   const scheduler::Cost& chosen(NodeId node) const;
-  /// The recorded node that a node of that graph is, or repeats. Throws Error before run().
+  /// The recorded node that a node of that graph is, or recomputes. Throws Error before run().
   NodeId recorded_node(NodeId node) const;
   Array read_value(ValueId value) override;
   std::shared_ptr<Delivery> fetch_value(ValueId value) override;
@@ -102,9 +102,9 @@ class [[nodiscard]] Step final : public ValueReader {
  private:
   friend class Session;
   explicit Step(Session& session);
-  /// Throws Error if the session is gone or has begun another step.
+  /// Throws Error if the session has been destroyed or has begun another step.
   Session& session() const;
-  /// What was fetched will never come, and nothing can be read any more.
+  /// Ends the step: what was fetched will never arrive, and nothing can be read any more.
   void end();
   void take(Step& other) noexcept;
   void warn_if_not_run() const;
@@ -113,10 +113,10 @@ class [[nodiscard]] Step final : public ValueReader {
   const Executable& executable() const;
   /// Sends what was fetched to the host, after the launch.
   void send_fetched();
-  /// Waits for the step. Throws its fault, again and again.
+  /// Waits for the step. Throws its fault, at every call.
   void finish();
 
-  Session* session_;  // null once the session is gone or has begun another step
+  Session* session_;  // null once the session is destroyed or has begun another step
   std::optional<Tape::Guard> guard_;
   int exceptions_;  // in flight when it was made
   bool discarded_ = false;
@@ -139,8 +139,8 @@ class Session : public Context {
   /// Waits for the running step. Throws what went wrong in it.
   void synchronize() override;
 
-  /// Begins to move arrays to the device that the next step will take as inputs, while this one is still running. They
-  /// must stay as they are until then. Worth it on CUDA only, and never needed.
+  /// Begins to copy arrays that the next step will take as inputs to the device, while this one is still running. They
+  /// must stay unchanged until then. Optional; useful on CUDA only.
   void prefetch(std::span<const Array> arrays);
 
   Tape& tape() { return tape_; }
@@ -180,16 +180,16 @@ class Session : public Context {
   void capture(Executable& executable);
   /// Waits as StreamGroup::admit does.
   void admit();
-  /// A step has failed, whose exception is being handled: tells the other ranks, which would wait for this one.
+  /// Called while the exception of a failed step is handled: tells the other ranks, which would wait for this one.
   void abandon_ranks();
   void note_launch();
-  /// All steps but the last few have ended: what was fetched from them has arrived.
+  /// Called when all but the last few steps have ended: what was fetched from them has arrived.
   void settle(std::int64_t running);
-  /// A step has failed: what was fetched has met with its fault, and what recording it and those after it has changed
-  /// is taken back.
+  /// Called when a step has failed: hands its fault to what was fetched, and undoes what recording it and later steps
+  /// has changed.
   void fail(const std::exception_ptr& fault);
 
-  /// On its way from a step that was launched.
+  /// A value on its way from a step that was launched.
   struct Underway {
     std::int64_t step;
     std::shared_ptr<Delivery> delivery;

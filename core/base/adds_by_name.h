@@ -1,6 +1,6 @@
 #pragma once
 // add<T>(name, arguments…), whose arguments may be braced lists: add<ConvLayer>("conv", 3, 16, 3, {.padding = 1}). A
-// braced list is no type that a template could deduce; here it is T::Options.
+// template cannot deduce a type from a braced list; here it is T::Options.
 
 #include <string_view>
 #include <utility>

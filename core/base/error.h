@@ -56,7 +56,7 @@ struct PlanError : Error {
   using Error::Error;
 };
 
-/// A rank is gone, late, or does something else than the others: names the rank and the call.
+/// A rank has died, is late, or calls something else than the others: names the rank and the call.
 struct CommunicationError : Error {
   using Error::Error;
 };
@@ -103,7 +103,7 @@ std::string message(const Parts&... parts) {
   return joined({parts...});
 }
 
-/// Kept out of the functions that check something, as it is seldom needed.
+/// Kept out of the functions that check something, because it is rarely needed.
 template <class ErrorType>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::initializer_list<MessagePart> parts) {
   throw ErrorType(joined(parts));

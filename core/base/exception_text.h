@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Its message; "out of memory" for std::bad_alloc, whose own does not say so.
+/// Its message; "out of memory" for std::bad_alloc, whose own message does not say so.
 inline std::string exception_text(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

@@ -1,5 +1,5 @@
 #pragma once
-// Until when the engines of core/comm/communicator.h wait for other ranks, and the reason for which all calls fail.
+// How long the engines of core/comm/communicator.h wait for other ranks, and why all calls fail after a failure.
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// Now plus the timeout, but for one so long that clocks do not reach its end: then a year.
+/// Now plus the timeout; a timeout that would overflow the clock counts as a year.
 inline std::chrono::steady_clock::time_point deadline_after(std::chrono::nanoseconds timeout) {
   return std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(365 * 24));
 }

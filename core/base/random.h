@@ -52,7 +52,7 @@ class Generator {
   }
   /// How many numbers next() has returned.
   std::uint64_t position() const { return 4 * counter_ + static_cast<std::uint64_t>(used_) - 4; }
-  /// Goes on as if next() had returned this many.
+  /// Continues as if next() had returned this many.
   void seek(std::uint64_t position) {
     counter_ = position / 4;
     used_ = 4;

@@ -7,7 +7,7 @@ namespace braid {
 Shape::Shape(std::span<const std::int64_t> extents) {
   BRAID_CHECK(extents.size() <= kMaxRank, ShapeError, "[shape] expected at most ", kMaxRank, " dimensions, got ",
               extents.size());
-  std::int64_t product = 1;  // of those above 0, so that no part of a product is larger
+  std::int64_t product = 1;  // product of extents above 0, so that no partial product is larger
   bool fits = true;
   for (const std::int64_t extent : extents) {
     BRAID_CHECK(extent >= 0, ShapeError, "[shape] expected extents of at least 0, got ", extent);

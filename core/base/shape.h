@@ -31,7 +31,7 @@ class Shape {
     return extents_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)];
   }
   std::span<const std::int64_t> extents() const& { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
-  void extents() && = delete;  // they would be gone before they are read
+  void extents() && = delete;  // they would dangle
   /// Number of elements; 1 for a scalar.
   std::int64_t size() const {
     std::int64_t product = 1;

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Throws DeviceError if the system refuses: `purpose` says what for, as in "a stream".
+/// Throws DeviceError if the system refuses; `purpose` says what the thread is for, as in "a stream".
 template <class Thread = std::thread, class Work>
 Thread start_thread(std::string_view purpose, Work&& work) {
   try {

@@ -1,6 +1,6 @@
 #pragma once
-// Which collective a rank calls, and what it takes. Engines (core/comm/communicator.h) compare the calls of ranks, ops
-// say which they make, and plans go by their times.
+// Which collective a rank calls, and how long it takes. Engines (core/comm/communicator.h) compare the calls of all
+// ranks, ops state which calls they make, and plans use their predicted times.
 
 #include <array>
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace braid {
 
-/// A collective as one rank calls it. All ranks' must be equal.
+/// A collective as one rank calls it. The calls of all ranks must be equal.
 struct CollectiveCall {
   enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, barrier };
   Kind kind = Kind::barrier;
-  std::int64_t count = 0;   ///< elements of a sum, else bytes
-  DType dtype = DType::u8;  ///< of a sum
+  std::int64_t count = 0;   ///< elements of a reduction, else bytes
+  DType dtype = DType::u8;  ///< of a reduction
   int root = 0;             ///< of a broadcast
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 
@@ -47,7 +47,7 @@ struct CollectiveCall {
   }
 };
 
-/// Bytes from one rank to another, which takes them at the same time.
+/// Bytes sent from one rank to another, which receives them at the same time.
 struct Message {
   enum class Direction : std::uint8_t { send, receive };
   Direction direction = Direction::send;
@@ -83,8 +83,8 @@ struct Communication {
 };
 
 /// How long a call takes on `ranks` ranks that each have such a link, counted from when the last rank has called. Parts
-/// of the bytes go around a ring, in as many messages as there are other ranks. A sum goes around twice, or up and down
-/// a tree if that is faster. Trees and broadcasts are pipelined. A barrier goes around twice.
+/// of the bytes go around a ring, in as many messages as there are other ranks. An all-reduce goes around twice, or up
+/// and down a tree if that is faster. Trees and broadcasts are pipelined. A barrier goes around twice.
 double seconds(const CollectiveCall& call, int ranks, const Link& link);
 double seconds(const Communication& communication, const Link& link);
 

@@ -17,9 +17,9 @@ namespace braid {
 
 /// Ranks of one training, numbered from 0, that call the same collectives in the same order with the same counts.
 /// Buffers are in host memory, or device memory where the engine works on a device. On CPU calls block until the result
-/// is there and `where` is ignored; on CUDA they are enqueued in its stream. One thread at a time may use a
-/// communicator, except for abort(). Calls throw CommunicationError if a rank is gone, late, or calls something else;
-/// after that every later call throws the same.
+/// is there and `where` is ignored; on CUDA calls are enqueued in its stream. One thread at a time may use a
+/// communicator, except for abort(). Calls throw CommunicationError if a rank has died, is late, or makes a different
+/// call; every later call throws the same error.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -32,12 +32,12 @@ class Communicator {
   /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits
   /// on all ranks. Takes f32, f64, i32, and f16 and bf16 where the engine adds them; throws Error for other dtypes.
   virtual void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) = 0;
-  /// `whole` holds size() parts of `count` elements; `part` becomes the sum of part rank() over all ranks. It may be
-  /// the own place in `whole`, whose other parts then hold anything. Dtypes as all_reduce().
+  /// `whole` holds size() parts of `count` elements; `part` becomes the sum of part rank() over all ranks. It may lie
+  /// at this rank's part of `whole`, whose other parts are then undefined. Takes the dtypes of all_reduce().
   virtual void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype,
                               const LaunchContext& where) = 0;
-  /// The `part` of rank r, of `bytes` bytes, arrives at whole + r * bytes on all ranks. `part` may be the own place in
-  /// `whole`.
+  /// The `part` of rank r, of `bytes` bytes, arrives at whole + r * bytes on all ranks. `part` may lie at this rank's
+  /// place in `whole`.
   virtual void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) = 0;
   /// The bytes at source + r * bytes go to rank r, where they arrive at target + rank() * bytes. The buffers are
   /// disjoint.
@@ -46,12 +46,12 @@ class Communicator {
   virtual void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) = 0;
   /// Host only: returns once every rank has called it.
   virtual void barrier() = 0;
-  /// Every rank's call that is in progress or comes later throws CommunicationError with this reason, as far as the
-  /// engine can reach them. May be called from any thread.
+  /// Makes calls in progress and later calls of all ranks that the engine can reach throw CommunicationError with this
+  /// reason. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;
 };
 
-/// How long ranks wait for others: for signs of life, and about as long for a collective.
+/// How long ranks wait for a heartbeat of other ranks, and about as long for a collective.
 inline constexpr std::chrono::nanoseconds kCommunicationTimeout = std::chrono::minutes(5);
 
 /// The communicator between the processes of a launch, on CPU: MPI for more than one rank, where all ranks must call

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char kAlive = 'a', kGoodbye = 'g';
 
-/// What a rank says first. The key tells ranks of this training from others that connect.
+/// The first message of a rank. The key distinguishes ranks of this training from other clients.
 struct Hello {
   std::uint64_t key;
   std::int32_t rank;
@@ -123,7 +123,7 @@ void Heartbeat::connect(const Meeting& meeting) {
   }
 }
 
-/// Lets in a rank that connects to rank 0.
+/// Accepts a rank that connects to rank 0.
 void Heartbeat::admit(const Meeting& meeting) {
   constexpr std::chrono::seconds kPatience{1};
   Descriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -173,7 +173,7 @@ void Heartbeat::run(const Meeting& meeting) {
     for (const Peer& peer : peers_) wake = std::min(wake, peer.heard + timeout_);
     poll(files.data(), files.size(), std::max(0, milliseconds(wake - Clock::now())));
     if (files[0].revents != 0) break;
-    // If all ranks were stopped for a while, the others may be as late as this one.
+    // If all ranks were suspended for a while, the others may be as late as this one.
     if (const Clock::time_point now = Clock::now(); now - wake > timeout_ / 2) {
       for (Peer& peer : peers_) peer.heard = now;
     }

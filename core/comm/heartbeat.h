@@ -1,6 +1,6 @@
 #pragma once
-// Notices ranks that die or hang. A collective only knows that somebody has not come; this knows who, and of a death at
-// once. All ranks keep a connection to rank 0. Rank 0 watches the others, and rank 1 watches rank 0.
+// Detects ranks that die or hang. A collective only shows that some rank is late; the heartbeat shows which one, and
+// detects a death at once. All ranks keep a connection to rank 0. Rank 0 watches the others, and rank 1 watches rank 0.
 
 #include <atomic>
 #include <chrono>
@@ -30,12 +30,12 @@ class Descriptor {
   int descriptor_;
 };
 
-/// A thread of every rank that sends signs of life, and expects them of whom it watches.
+/// A thread on every rank that sends heartbeats, and expects them from the ranks that it watches.
 class Heartbeat {
  public:
   /// All ranks call it: rank 0 tells the others over the communicator where it listens. If the connection to a rank
-  /// ends without a goodbye, or brings nothing for the timeout, `on_loss` is called, once, with a sentence that names
-  /// the rank. A rank that cannot connect is not watched.
+  /// closes without a goodbye, or is silent for the timeout, `on_loss` is called once with a sentence that names the
+  /// rank. A rank that cannot connect is not watched.
   Heartbeat(Communicator& ranks, bool one_host, std::chrono::nanoseconds timeout,
             std::function<void(const std::string&)> on_loss);
   /// Ends.
@@ -43,11 +43,11 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// Says goodbye: nobody misses this rank any more, and it misses nobody. May be called from any thread.
+  /// Says goodbye: from now on this rank neither is watched nor watches others. May be called from any thread.
   void end();
 
-  /// The number of ranks that it is connected to: of those that have come, the ones that have neither said goodbye nor
-  /// been missed. May be called from any thread.
+  /// The number of connected ranks: those that have connected, and have neither said goodbye nor been lost. May be
+  /// called from any thread.
   int connections() const { return connections_; }
 
  private:
@@ -61,7 +61,8 @@ class Heartbeat {
   void connect(const Meeting& meeting);
   void admit(const Meeting& meeting);
   void run(const Meeting& meeting);
-  /// Reads what the peers say and forgets those that said goodbye. Whom it misses, or an empty text.
+  /// Reads the peers' messages and forgets peers that said goodbye. Returns a sentence about a lost rank, or an empty
+  /// text.
   std::string missed();
 
   const int rank_;
@@ -69,7 +70,7 @@ class Heartbeat {
   const std::function<void(const std::string&)> on_loss_;
   const Descriptor ended_;  // an eventfd
   std::atomic<int> connections_ = 0;
-  // Of the thread.
+  // Used by the thread only.
   Descriptor listener_;
   std::vector<Peer> peers_;
   std::thread thread_;

@@ -55,7 +55,8 @@ void check_below(const Variable& rank, const Variable& size) {
               size.text, "': ranks count from 0");
 }
 
-/// A launch whose rank and size have these names. Ranks that do not know their host's others take all to be there.
+/// A launch whose rank and size have these names. Ranks that do not know which others share their host assume that all
+/// do.
 Launch from(std::string_view launcher, const char* rank_name, const char* size_name, std::optional<Variable> local_rank,
             std::optional<Variable> local_size) {
   const Variable rank = need(rank_name, 0, is_set(size_name) ? size_name : rank_name);
@@ -107,7 +108,7 @@ Launch from_slurm() {
   auto local_size = tasks_of_node();
   if (!local_size) local_size = read({"SLURM_NTASKS_PER_NODE"}, 1);
   const auto tasks = read({"SLURM_NTASKS"}, 1);
-  // A job's number of tasks a node may be more than a step of it has.
+  // A job may have more tasks per node than one of its steps.
   if (local_size && tasks) local_size->value = std::min(local_size->value, tasks->value);
   auto local_rank = read({"SLURM_LOCALID"}, 0);
   if (!local_size) local_rank.reset();  // on one node, where it is the rank
@@ -132,8 +133,8 @@ Launch launch_from_environment() {
     return from("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", read({"OMPI_COMM_WORLD_LOCAL_RANK"}, 0),
                 read({"OMPI_COMM_WORLD_LOCAL_SIZE"}, 1));
   }
-  // Below srun, a launcher of its own sets its own variables: the innermost counts. But srun itself may set PMI_RANK,
-  // and a batch script, which is no step, has some of Slurm's variables.
+  // A launcher started by srun sets its own variables: the innermost counts. But srun itself may set PMI_RANK, and a
+  // batch script, which is not a step, has some of Slurm's variables.
   const bool is_step = is_set("SLURM_STEP_ID") && (is_set("SLURM_PROCID") || is_set("SLURM_NTASKS"));
   const bool is_hydra = is_set("MPI_LOCALRANKID");
   if ((is_set("PMI_RANK") || is_set("PMI_SIZE")) && (is_hydra || !is_step)) {
@@ -144,7 +145,7 @@ Launch launch_from_environment() {
     return from("torchrun", "RANK", "WORLD_SIZE", read({"LOCAL_RANK"}, 0), read({"LOCAL_WORLD_SIZE"}, 1));
   }
   if (is_step) return from_slurm();
-  // A lone training per rank, which all write to the same places, is not what anybody wants.
+  // Separate trainings that all write to the same files are never intended.
   const std::string launcher = is_set("PMIX_RANK") ? "PMIX_RANK is set" : launcher_above();
   BRAID_CHECK(launcher.empty(), Error, "[launch] ", launcher,
               ", but OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE are not: ",

@@ -1,5 +1,5 @@
 #pragma once
-// Who started this process, and as which of how many ranks.
+// Which launcher started this process, and its rank and the number of ranks.
 
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@ struct Launch {
   std::string launcher = {};  ///< "mpirun", "srun", "torchrun", or empty: started alone
 };
 
-/// Reads the environment that mpirun (Open MPI, MPICH), srun or torchrun leaves to its processes; without one, a lone
+/// Reads the environment that mpirun (Open MPI, MPICH), srun or torchrun sets for its processes; without one, a single
 /// rank. Throws Error, with the variable and its text, if it is malformed or contradicts another.
 Launch launch_from_environment();
 

@@ -12,10 +12,10 @@ namespace braid {
 
 /// How many ranks there are along each axis.
 struct Mesh {
-  int data = 0;  ///< that share the samples of a step; 0: all that there are
+  int data = 0;  ///< ranks that share the samples of a step; 0: all
 };
 
-/// What ranks hold an equal part of, instead of all of it.
+/// What is divided equally over the ranks, instead of replicated.
 enum class Sharded {
   nothing,
   /// Parameters and the state of their optimizer. A step gathers the parameters on every rank before it needs them.
@@ -25,22 +25,21 @@ enum class Sharded {
 
 struct ParallelOptions {
   Mesh mesh = {};
-  /// Of all ranks, which record the same steps. Null: there is one.
+  /// Connects all ranks, which record the same steps. Null: a single rank.
   std::shared_ptr<Communicator> communicator = nullptr;
-  /// Equal parts of the samples of a step. With this number given, a training has the same bits on any number of ranks
-  /// that divides it. 0: one for every rank, and gradients are added in the order that is fastest.
+  /// The number of equal parts that the samples of a step are divided into. If it is set, a training has the same bits
+  /// on any number of ranks that divides it. 0: one per rank, and gradients are added in whichever order is fastest.
   int shards = 0;
-  /// Gradients are communicated together until they have this many bytes. 0: as many as the step is predicted to be
-  /// fastest with.
+  /// Gradients are communicated together in buckets of this many bytes. 0: the size with the shortest predicted step.
   std::int64_t bucket_bytes = 0;
   /// As ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP. Results keep their bits.
   Sharded shard = Sharded::nothing;
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
   bool sync_batch_norm = false;
-  /// Of a training by config: steps that are planned and run as one, so that the next begins while sums of the one
-  /// before it are still on their way.
+  /// For training by config: the number of steps planned and run as one, so that the next step begins while all-reduces
+  /// of the previous one still run.
   int steps_per_turn = 1;
-  /// Of a training by config: how long a rank waits for others.
+  /// For training by config: how long a rank waits for others.
   std::chrono::nanoseconds timeout = kCommunicationTimeout;
 
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }
@@ -54,11 +53,11 @@ struct ParallelOptions {
 inline int rank(const ParallelOptions& options) {
   return options.communicator == nullptr ? 0 : options.communicator->rank();
 }
-/// That a plan uses.
+/// The number of links that a plan uses.
 inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 1 : 0; }
 
-/// Throws Error unless there are as many ranks as the mesh has places and an equal number of shards for every rank, and
-/// if the bytes of a bucket are negative.
+/// Throws Error unless the number of ranks matches the mesh, every rank has the same number of shards, and the bytes of
+/// a bucket are not negative.
 inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",

@@ -100,14 +100,14 @@ class StreamGroup {
   virtual void download(std::span<const Download> downloads) = 0;
   /// Runs a program once and returns when each launch ran on the device. Nothing else may be running.
   virtual RunTimes measure(const Program& program) = 0;
-  /// Runs a bound kernel alone, several times, and returns how long it takes: the fastest of some measured runs, or
-  /// what the device has that is more exact. One that takes more than `enough` microseconds is measured once, by the
-  /// clock of measure(). Nothing else may be running.
+  /// Runs a bound kernel alone, several times, and returns how long it takes: the fastest of some measured runs, or a
+  /// more exact time if the device provides one. One that takes more than `enough` microseconds is measured once, by
+  /// the clock of measure(). Nothing else may be running.
   virtual KernelTiming time(Kernel& kernel, double enough = std::numeric_limits<double>::infinity());
   /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last
   /// call; after a fault the remaining kernels of that program are skipped.
   virtual void synchronize() = 0;
-  /// Null for none. Only while nothing is running. The observer must outlive its use.
+  /// Sets the observer; null for none. Call it only while nothing is running. The observer must outlive its use.
   virtual void set_observer(LaunchObserver* observer) = 0;
 };
 
@@ -123,7 +123,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual Device device() const = 0;
   virtual const DeviceInfo& info() const = 0;
-  /// Makes its device the one that this thread's calls of the device's libraries are about.
+  /// Makes its device current for this thread's calls of the device's libraries.
   virtual void make_current() {}
   /// Throws DeviceError with needed and free bytes if there is not enough.
   virtual Buffer allocate(std::size_t bytes) = 0;

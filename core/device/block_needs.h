@@ -86,7 +86,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     // clang-format on
 };
 
-/// Those of an op, or the default.
+/// The needs of an op's kernels, or the default.
 inline BlockNeeds block_needs(std::string_view op) {
   const auto found = std::ranges::find(kOpBlocks, op, &OpBlocks::op);
   return found == std::end(kOpBlocks) ? BlockNeeds{} : found->needs;
@@ -97,7 +97,7 @@ inline BlockNeeds block_needs(std::string_view op) {
 /// KiB less.
 inline int resident_blocks(const DeviceInfo& device, const BlockNeeds& needs) {
   constexpr int kWarp = 32, kRegisters = 65536, kQuarters = 4;  // a quarter of an SM has its own registers
-  constexpr std::size_t kReserved = 1024, kGranularity = 128;   // of a block's shared memory
+  constexpr std::size_t kReserved = 1024, kGranularity = 128;   // bytes of a block's shared memory
   const auto round_up = [](auto value, auto unit) { return (value + unit - 1) / unit * unit; };
   const int warps = (needs.threads + kWarp - 1) / kWarp;
   const int by_threads = device.threads_per_unit / kWarp / warps;

@@ -48,7 +48,7 @@ struct DeviceInfo {
   std::string properties = {};
 
   /// Makes it a GPU with these peaks of the whole device, in FLOP/s and bytes per second, of which good kernels reach a
-  /// part. The capacity must be known.
+  /// share. The capacity must be known.
   void set_gpu_rates(double flops, double matrix_flops, double memory_bandwidth);
   /// Whether tensor cores take f32 operands, rounded to tf32.
   bool has_tf32() const { return matrix_flops_per_unit > 0 && !matrix_f16_only; }

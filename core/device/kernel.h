@@ -1,6 +1,6 @@
 #pragma once
 // A kernel is one node made ready to run: descriptor built, algorithm chosen, pointers bound. It is built once per plan
-// and then launched without allocating, looking anything up or locking (but for what oneDNN does inside).
+// and then launched without allocating, looking anything up or locking (except inside oneDNN).
 
 #include <cstddef>
 #include <memory>
@@ -38,10 +38,10 @@ class Kernel {
   /// Whether launches use what an input held at the first launch after bind(), in another layout: see
   /// KernelSpec::constant_filter.
   virtual bool keeps_filter() const { return false; }
-  /// Gives back the memory of that until bind() is called again.
+  /// Frees the kept filter until bind() is called again.
   virtual void release_filter() {}
   /// Whether the next launch may throw UnusableKernel. A plan launches such a kernel once before its first step,
-  /// because a step that fails half-way cannot be repeated.
+  /// because a step that fails half-way cannot be run again.
   virtual bool is_untried() const { return false; }
   /// Runs (CPU) or enqueues (CUDA) the work. Never called for one kernel from two threads at a time.
   virtual void launch(const LaunchContext& context) = 0;

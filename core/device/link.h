@@ -1,5 +1,5 @@
 #pragma once
-// What it costs to send to another rank. Links are a resource that a step occupies, as it does cores.
+// The cost of sending to another rank. Links are a resource that a step occupies, like cores.
 
 #include <limits>
 
@@ -11,7 +11,7 @@ namespace braid {
 struct Link {
   double latency_seconds = 0;
   double bytes_per_second = std::numeric_limits<double>::infinity();
-  /// Cores or SMs that are busy meanwhile, as where ranks share memory; 0 where the network moves the bytes.
+  /// Cores or SMs that are busy meanwhile, for example where ranks share memory; 0 where the network moves the bytes.
   int units = 0;
   friend bool operator==(const Link&, const Link&) = default;
 };

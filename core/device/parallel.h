@@ -23,7 +23,7 @@ class LoopBody {
   void (*call_)(const void*, std::int64_t, int);
 };
 
-/// In which order a thread takes its pieces. A second pass over the same data goes backward, because the end of the
+/// The order in which a thread takes its pieces. A second pass over the same data goes backward, because the end of the
 /// first pass is what the caches still hold.
 enum class LoopOrder { forward, backward };
 

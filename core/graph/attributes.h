@@ -23,7 +23,7 @@
 
 namespace braid {
 
-/// An op without attributes.
+/// The attributes of an op that has none.
 struct NoAttributes {
   static constexpr std::array<std::string_view, 0> kNames{};
 };

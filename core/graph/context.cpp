@@ -46,7 +46,7 @@ Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind 
 
 Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random,
                                 bool in_pieces) {
-  // Whatever may throw comes before the first change.
+  // Everything that may throw comes before the first change.
   const std::int64_t elements = in_pieces ? piece_of(desc.shape.size(), parallel_.ranks()) : desc.shape.size();
   Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(elements));
   const bool is_new = names_.emplace(random, name).second;

@@ -1,5 +1,5 @@
 #pragma once
-// All that a model factory needs: the device, the seed, and the persistent tensors (parameters and state).
+// Everything a model factory needs: the device, the seed, and the persistent tensors (parameters and state).
 
 #include <memory>
 #include <set>
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// What random behaviour depends on. A context has one. Models that train together have one each, so that each behaves
+/// What random behaviour depends on. A context has one; models that train together have one each, so that each behaves
 /// as if it were alone.
 struct RandomState {
   std::uint64_t seed = 1;
@@ -30,7 +30,7 @@ void check_not_null(std::string_view function, std::span<Parameter* const> param
 class Context : public AddsByName<Context> {
  public:
   Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel = {});
-  /// What is left of its models and optimizers may still be destroyed, and throws Error when used.
+  /// Models and optimizers that outlive it may still be destroyed, and throw Error when used.
   virtual ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -62,7 +62,7 @@ class Context : public AddsByName<Context> {
   bool has(std::string_view name) const { return names_.contains({random_, prefix_ + std::string(name)}); }
   /// Releases parameters: no step may use them again. Their memory is freed when the next step begins.
   void release(std::span<Parameter* const> parameters);
-  /// All that were ever added, released ones included; slots are not reused.
+  /// All parameters that were ever added, released ones included; slots are not reused.
   std::span<Parameter* const> parameters() const { return parameters_; }
   /// Whether the parameter was made by this context.
   bool owns(const Parameter& parameter) const { return parameter.store_ == store_.get(); }
@@ -74,14 +74,14 @@ class Context : public AddsByName<Context> {
   /// Error if the parameter is another session's, or released, ShapeError if dtype or shape differ.
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
-  /// A step changes the elements.
+  /// Notes that a step changes the elements.
   void note_change(std::int32_t slot) { ++parameter(slot).version_; }
 
   /// The copy of an f32 parameter in f16 or bf16, made by the host when first asked for. From then on, write() and the
   /// nodes that update the parameter write the copy too, so that no step has to cast it. Null if it has a copy in the
   /// other dtype already, or was once updated by a node that leaves copies out.
   Parameter* rounded(Parameter& parameter, DType dtype);
-  /// Gives up a parameter's copy for good: a node will update the parameter alone.
+  /// Drops a parameter's copy for good: a node will update the parameter alone.
   void drop_rounded(Parameter& parameter);
 
   /// The generator for initialising a tensor: depends on the seed and the tensor's name alone, so that adding a layer
@@ -89,7 +89,8 @@ class Context : public AddsByName<Context> {
   Generator generator(std::string_view name) const;
   /// A number that identifies a layer that draws random numbers, such as dropout.
   std::uint32_t next_layer() { return random().layers++; }
-  /// While it lives, another random state is in force: layers made belong to it, and steps recorded draw from it.
+  /// While it lives, another random state is in force: layers made then belong to it, and steps recorded then draw from
+  /// it.
   class RandomScope {
    public:
     [[nodiscard]] RandomScope(Context& context, RandomState& state)
@@ -155,17 +156,17 @@ class Context : public AddsByName<Context> {
 class OwnedTensors {
  public:
   explicit OwnedTensors(Context& context);
-  /// For tensors made beside a parameter, which share its context and its random state.
+  /// For tensors made alongside a parameter, which share its context and its random state.
   explicit OwnedTensors(const Parameter& parameter);
   ~OwnedTensors();
   OwnedTensors(OwnedTensors&&) = default;
   OwnedTensors& operator=(OwnedTensors&&) = delete;
 
-  /// Throws Error if the context is gone.
+  /// Throws Error if the context has been destroyed.
   Context& context() const;
   /// As Context::add.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
-  /// The same; if there is a tensor of that name, with a number behind it: the moments of a second optimizer.
+  /// The same; if there is a tensor of that name, appends a number to it, as for the moments of a second optimizer.
   Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, bool as_parameter = false);
   std::span<Parameter* const> all() const { return tensors_; }
 

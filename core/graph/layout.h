@@ -29,8 +29,8 @@ constexpr std::string_view name_of(Layout layout) {
 
 constexpr bool is_partial(Layout layout) { return layout == Layout::partial_sum || layout == Layout::partial_mean; }
 
-/// The number of elements that each rank has of a tensor in pieces, the first rank the first ones. Those that the last
-/// ones lack are zero.
+/// The number of elements that each rank has of a tensor in pieces, the first rank the first ones. Missing elements of
+/// the last ranks are zero.
 constexpr std::int64_t piece_of(std::int64_t elements, std::int64_t ranks) { return (elements + ranks - 1) / ranks; }
 
 /// A node before it is divided: its values as recorded, and how its inputs lie.

@@ -1,7 +1,7 @@
 #pragma once
 // An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
-// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (memory), divide (several ranks).
-// Caches, profiles and reports identify an op by its name and attributes alone (core/graph/attributes.h).
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (recomputation), divide (several
+// ranks). Caches, profiles and reports identify an op by its name and attributes alone (core/graph/attributes.h).
 
 #include <cstddef>
 #include <limits>
@@ -52,11 +52,11 @@ class GradientContext;
 class Op;
 using OpPtr = std::shared_ptr<const Op>;
 
-/// How the outputs of a node are computed a second time, with the same bits.
+/// How the outputs of a node are recomputed, with the same bits.
 struct Repeat {
-  /// The op that runs then; its outputs are the first outputs of the node. Null: the op itself.
+  /// The op that recomputes them; its outputs are the first outputs of the node. Null: the op itself.
   OpPtr op = nullptr;
-  /// (i, o): input i is then what was output o the first time.
+  /// (i, o): input i is then output o of the first computation.
   std::vector<std::pair<int, int>> inputs_from_outputs = {};
   int outputs = std::numeric_limits<int>::max();  ///< how many of the node's outputs are computed
 };
@@ -75,12 +75,12 @@ class Op {
   /// throws, for ops that have none.
   virtual void gradient(GradientContext& context) const;
   /// For ops that cost little more than moving their operands, never a convolution, a matrix product or a loss: how to
-  /// compute the outputs again where memory is short, instead of keeping them. Default: never.
+  /// recompute the outputs where memory is short, instead of keeping them. Default: never.
   virtual std::optional<Repeat> repeat() const { return std::nullopt; }
   /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
   /// them from all of the inputs.
   virtual std::optional<Divided> divide(const Division& node) const;
-  /// How ranks run it together, over a link. A plan runs such nodes in one stream, in an order
+  /// How ranks run the node together, over a link. A plan runs such nodes in one stream, in an order
   /// that is the same on all ranks. Default: none.
   virtual Communication communication(std::span<const ValueDesc> /*inputs*/,
                                       std::span<const ValueDesc> /*outputs*/) const {
@@ -110,7 +110,7 @@ class OpWith : public Op {
   explicit OpWith(Attributes attributes) : attributes_{std::move(attributes)} {
     static_assert(sizeof(Derived) == sizeof(OpWith), "an op has a member that is not among its attributes");
   }
-  /// From the members of the attributes.
+  /// Takes the members of the attributes.
   template <class... Fields>
   explicit OpWith(Fields&&... fields) : OpWith(Attributes{std::forward<Fields>(fields)...}) {}
   const Attributes& attributes() const { return attributes_; }
@@ -125,7 +125,7 @@ class OpWith : public Op {
   }
 
  private:
-  /// Aligned, so that no member of Derived fits into padding behind it, where the assertion would miss it.
+  /// Aligned, so that no member of Derived fits into padding behind it, which the assertion would not see.
   struct alignas(std::max_align_t) Aligned : Attributes {};
 
  protected:

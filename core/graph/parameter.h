@@ -25,9 +25,9 @@ class Parameter {
   void* data() const { return buffer_.data(); }
   std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
   std::uint64_t version() const { return version_; }     ///< counts the writes and the steps that change the elements
-  /// Whether each rank has a piece of it (Layout::pieces): then data() and bytes() are those of the own one.
+  /// Whether each rank has a piece of it (Layout::pieces): then data() and bytes() are those of this rank's piece.
   bool in_pieces() const { return in_pieces_; }
-  /// Whether its model or its session is gone.
+  /// Whether its model or its session has been destroyed.
   bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
   bool weight_decay = true;  ///< whether optimizers decay it; by convention false for biases and batch norm
@@ -37,11 +37,11 @@ class Parameter {
   /// The parameter that it is a copy of; null for all others.
   Parameter* original() const { return original_; }
 
-  /// What it was made in. Throws Error if that is gone.
+  /// The context that made it. Throws Error if that has been destroyed.
   Context& context() const;
   /// The random state that was in force then: that of its model.
   RandomState* random() const { return random_; }
-  /// Keeps it readable, if only as a released one, after the context is gone.
+  /// Keeps the parameter object valid, as a released one, after the context is destroyed.
   std::shared_ptr<const TensorStore> store() const;
 
  private:
@@ -60,10 +60,10 @@ class Parameter {
   Buffer buffer_;
 };
 
-/// All persistent tensors of a context. Models and optimizers share it, so that one that outlives its context meets an
-/// error instead of freed memory.
+/// All persistent tensors of a context. Models and optimizers share it, so that one that outlives its context gets an
+/// error instead of using freed memory.
 struct TensorStore : std::enable_shared_from_this<TensorStore> {
-  Context* context = nullptr;  ///< null once it is gone
+  Context* context = nullptr;  ///< null once it is destroyed
   std::deque<Parameter> tensors;
 };
 

@@ -154,7 +154,7 @@ void StepGraph::recompute(ValueId id) {
 }
 
 bool StepGraph::covers(const StepGraph& other) const {
-  // What a node's outputs are follows from its op and its inputs.
+  // Op and inputs determine the outputs of a node.
   const auto same_node = [](const Node& a, const Node& b) {
     return a.input_count == b.input_count && a.output_count == b.output_count && (a.op == b.op || a.op->equals(*b.op));
   };

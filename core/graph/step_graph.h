@@ -17,12 +17,12 @@ std::string_view name_of(ValueKind kind);
 struct Value {
   ValueDesc desc;
   ValueKind kind = ValueKind::activation;
-  bool recomputed = false;    ///< computed again for the backward pass instead of kept until then, if that can be done
-  bool kept = false;          ///< readable after the step, so its bytes are never reused
-  bool split = false;         ///< an input of which every rank provides its rows (core/graph/layout.h)
-  bool in_pieces = false;     ///< a persistent tensor of which every rank has its piece
-  NodeId producer = kNoNode;  ///< kNoNode for inputs and for first versions of persistent tensors
-  ValueId root = kNoValue;    ///< the value that owns the bytes: itself, unless this is a view
+  bool recomputed = false;      ///< recomputed for the backward pass instead of kept until then, if possible
+  bool kept = false;            ///< readable after the step, so its bytes are never reused
+  bool split = false;           ///< an input of which every rank provides its rows (core/graph/layout.h)
+  bool in_pieces = false;       ///< a persistent tensor of which every rank has its piece
+  NodeId producer = kNoNode;    ///< kNoNode for inputs and for first versions of persistent tensors
+  ValueId root = kNoValue;      ///< the value that owns the bytes: itself, unless this is a view
   ValueId previous = kNoValue;  ///< the version that this one overwrites
   ValueId reuses = kNoValue;    ///< root of the input whose bytes the producer may write this value over
   std::int32_t slot = -1;       ///< index of the persistent tensor that holds the bytes; -1: planned into the arena
@@ -82,7 +82,7 @@ class StepGraph {
   /// Whether the bytes of a parameter or state hold a later version at the end of the step.
   bool is_overwritten(ValueId id) const { return superseded_[static_cast<std::size_t>(value(id).root)]; }
   void clear();
-  /// How much has been recorded, to return to.
+  /// A point of the recording to return to.
   struct Mark {
     std::size_t nodes, values, operands, orders;
     Hash hash;
@@ -96,7 +96,7 @@ class StepGraph {
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   std::span<const Node> nodes() const { return nodes_; }
-  /// Those that are launched: all but views, in recording order.
+  /// The nodes that are launched: all but views, in recording order.
   std::vector<NodeId> launched_nodes() const;
   std::span<const Value> values() const { return values_; }
   std::span<const ValueId> inputs(const Node& node) const {
@@ -108,7 +108,7 @@ class StepGraph {
   ValueId output(NodeId id, int i) const { return node(id).first_output + i; }
   std::vector<ValueDesc> input_descs(NodeId id) const;
   std::vector<ValueDesc> output_descs(NodeId id) const;
-  /// How all ranks run a node together.
+  /// How the ranks run a node together.
   Communication communication(NodeId id) const;
   bool communicates(NodeId id) const { return !communication(id).empty(); }
 
@@ -118,9 +118,9 @@ class StepGraph {
   /// other keeps is kept here.
   bool covers(const StepGraph& other) const;
 
-  /// Data edges (reader after writer) and anti-dependencies (the next version of a persistent tensor is written only
-  /// after the last reader of the previous one), and orders given to run_after. Views are looked through:
-  /// they have no edges.
+  /// Data edges (reader after writer), anti-dependencies (the next version of a persistent tensor is written only after
+  /// the last reader of the previous one), and orders given to run_after. Edges look
+  /// through views, which have none themselves.
   Edges edges() const;
 
  private:

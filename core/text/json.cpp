@@ -13,7 +13,7 @@ namespace {
 
 using Library = nlohmann::json;
 
-/// Makes a value of what the library's parser finds.
+/// Builds a value from the events of the library's parser.
 class Parser final : public Library::json_sax_t {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -69,7 +69,7 @@ class Parser final : public Library::json_sax_t {
     return true;
   }
   bool open(Json container) {
-    constexpr std::size_t kMostDepth = 100;  // what is deeper, to write or to copy, could exhaust the stack
+    constexpr std::size_t kMostDepth = 100;  // deeper nesting could exhaust the stack when written or copied
     if (levels_.size() >= kMostDepth) throw JsonError(message("nested deeper than ", kMostDepth, " levels"));
     levels_.push_back({&place(std::move(container))});
     return true;

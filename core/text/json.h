@@ -1,6 +1,6 @@
 #pragma once
-// JSON, to write and to read. nlohmann-json does the work, and takes seconds to compile: only json.cpp includes it.
-// Not for public headers, where `class Json;` must do.
+// Writes and reads JSON. nlohmann-json does the work, and takes seconds to compile, so only json.cpp includes it. Not
+// for public headers, where `class Json;` must do.
 
 #include <cstdint>
 #include <initializer_list>
@@ -103,7 +103,7 @@ class Json {
   /// Null becomes an array. Returns the element in it.
   Json& push_back(Json element);
 
-  /// One line, or with an indentation by this many spaces. What is not UTF-8 becomes U+FFFD, and what is not finite
+  /// One line, or several lines indented by this many spaces. What is not UTF-8 becomes U+FFFD, and what is not finite
   /// null.
   std::string dump(int indentation = -1) const;
   /// With the keys of each object in alphabetical order.
@@ -143,7 +143,7 @@ struct JsonPart {
   void check_size(std::size_t size) const;
   std::int64_t integer(std::int64_t low, std::int64_t high) const;
   std::int32_t index(std::int64_t size) const { return static_cast<std::int32_t>(integer(0, size - 1)); }
-  /// Finite.
+  /// A finite number of at least `least`.
   double number(double least) const;
   std::string text() const;
   [[noreturn]] void fail(std::string_view expected) const;

@@ -15,13 +15,14 @@ namespace {
 
 using Buckets = std::vector<std::int32_t>;
 
-/// Of the search by the list scheduler and that by the policy: graphs made × nodes².
+/// Budgets of the searches by list scheduler and by policy: graphs made × nodes².
 constexpr double kListBudget = 2e7, kPolicyBudget = 2e6;
-/// What a change must save, relative.
+/// The least relative saving of a change.
 constexpr double kLeastSaved = 1e-4;
-/// If the largest sum is on the link for more than this share of the time, it is also tried in this many slices.
+/// If the largest all-reduce occupies the link for more than this share of the time, it is also tried in this many
+/// slices.
 constexpr double kSlicedShare = 1.0 / 64, kSlices = 16;
-/// DistributedDataParallel of PyTorch starts with a bucket of 1 MiB and goes on with 25 MiB.
+/// DistributedDataParallel of PyTorch starts with a bucket of 1 MiB and continues with 25 MiB.
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_t{25} << 20;
 
 class Choice {
@@ -83,7 +84,7 @@ class Choice {
     return scheduler::make_problem(std::move(graph), std::move(costs), device_, streams_, profile_, tf32_);
   }
 
-  /// If each sum is communicated alone, at no cost.
+  /// Finds the summands, as if each were communicated alone at no cost.
   void find_summands() {
     partition_.bucket_bytes = 0;
     scheduler::Problem alone = problem({});
@@ -136,8 +137,8 @@ class Choice {
     return scheduler::simulate(made, scheduler::plan_commands(made, policy_(made), "")).makespan;
   }
 
-  /// From each candidate, the best ones first: neighbours are joined, buckets split and borders moved until none of it
-  /// helps. The best of all that the budget allows.
+  /// Improves each candidate, the best ones first, by joining neighbours, splitting buckets and moving borders until
+  /// nothing helps. Returns the best result within the budget.
   std::pair<double, Buckets> best_of(std::span<const Buckets> candidates, Time time, double budget) {
     std::vector<std::pair<double, Buckets>> found;
     for (const Buckets& buckets : candidates) found.emplace_back((this->*time)(buckets), buckets);
@@ -167,7 +168,7 @@ class Choice {
     return *std::ranges::min_element(found, {}, &std::pair<double, Buckets>::first);
   }
 
-  /// Per sum: whether it is the last of its bucket.
+  /// Per summand: whether it is the last of its bucket.
   static std::vector<bool> ends_of(const Buckets& buckets) {
     std::vector<bool> ends;
     for (const std::int32_t size : buckets) {

@@ -1,5 +1,5 @@
 #pragma once
-// The buckets of a step, by the time that its plan is predicted to take.
+// Chooses the buckets of a step by the predicted time of its plan.
 
 #include <span>
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace braid {
 
-/// The partition with buckets, and slices of large sums if they help. Candidates are one bucket, one for each sum,
-/// fixed sizes and those that scheduler::merge finds. The best is improved by joining and splitting buckets: first by
-/// the times of the list scheduler, then by simulated plans of the policy, which also has the last word among the
+/// The partition with buckets, and slices of large all-reduces if they help. Candidates are one bucket, one per
+/// summand, fixed sizes and those that scheduler::merge finds. The best is improved by joining and splitting buckets:
+/// first by the times of the list scheduler, then by simulated plans of the policy, which also decides among the
 /// candidates. Costs are analytic_costs() on the device, with its link to the other ranks, and those of the profile for
 /// the nodes, pairs and waits that it knows.
 ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device,

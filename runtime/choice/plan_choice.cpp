@@ -21,7 +21,7 @@ double thousandths(double value) { return std::round(1000 * value) / 1000; }
 /// Turns whose times count.
 std::size_t counted(std::size_t turns) { return turns > 2 ? turns - 1 : turns; }
 
-/// Times over those of another plan in the same turns, which is fair to both on a machine whose speed drifts.
+/// Times relative to those of another plan in the same turns, so that drift of the machine's speed cancels.
 Quartiles relative(const std::vector<double>& turns, const std::vector<double>& others) {
   std::vector<double> ratios;
   for (std::size_t i = turns.size() - counted(turns.size()); i < turns.size(); ++i) {
@@ -92,7 +92,7 @@ double PlanChoice::lost() const {
 void PlanChoice::end_round() {
   const std::size_t turns = plans_[running_.front()].turns.size();
   if (turns < 2) return;  // any single turn may have been disturbed
-  // The more turns, the smaller the difference for which a plan leaves: none loses more than a few runs' time.
+  // The more turns, the smaller the difference at which a plan is dropped: none loses more than a few runs' time.
   const std::vector<double>& best = plans_[fastest()].turns;
   const auto slower = [&](double mine, double its) { return mine > (1 + 1 / static_cast<double>(turns)) * its; };
   std::erase_if(running_, [&](std::size_t i) { return std::ranges::equal(plans_[i].turns, best, slower); });
@@ -121,7 +121,7 @@ void PlanChoice::keep() {
   report_ += least < 1 ? message("which saves ", fixed(100 * (1 - least), 1), " %") : "as no other saves enough";
   const double loss = std::max(lost(), kHostLoss * compared_seconds_);
   wait_if_changed_ = std::max(loss / kLossShare, kShortestWait);
-  // As long as the same plan stays, the machine seems to stay the same: it is compared less and less often.
+  // While the same plan wins, plans are compared less and less often.
   wait_ = best == kept_ ? std::min(2 * std::max(wait_, wait_if_changed_), kLongestWait) : wait_if_changed_;
   kept_ = best;
   running_.clear();

@@ -1,7 +1,7 @@
 #pragma once
-// Which of several plans a step runs. It is told times and knows neither clock nor device. The plans take turns; one
-// that is clearly slower than the fastest leaves early. Afterwards the kept plan is watched, and the plans are compared
-// again when its time changes, and at growing intervals in any case.
+// Which of several plans a step runs. It gets times from its caller and uses neither clock nor device. Plans are
+// measured in turns; one that is clearly slower than the fastest is dropped early. Afterwards the kept plan is watched,
+// and the plans are compared again when its time changes, and at growing intervals in any case.
 
 #include <array>
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace braid {
 
 /// Turns of each plan until one is kept. The first turn warms caches and libraries and does not count.
 inline constexpr std::size_t kMostTurns = 7;
-/// Runs of a turn. The first, which finds caches and threads as another plan has left them, does not count either. If
-/// it takes kLongRun seconds, that does not matter, and it is the whole turn.
+/// Runs of a turn. The first, which finds caches and threads in the state that another plan left, does not count. If it
+/// takes kLongRun seconds, that effect is negligible, and the run is the whole turn.
 inline constexpr std::size_t kRunsPerTurn = 3;
 inline constexpr double kLongRun = 0.2;
 /// A plan replaces another only if it saves this part of its time: less may be noise.
@@ -22,7 +22,7 @@ inline constexpr double kLeastGain = 0.02;
 /// Seconds that a comparison may lose against running the fastest plan all the time. It ends before a round would lose
 /// more.
 inline constexpr double kMostLoss = 5;
-/// The same as a part of a training whose length is known. If that allows less than a turn for each plan, the first
+/// The same as a share of a training whose length is known. If that allows less than a turn for each plan, the first
 /// plan is kept without a comparison.
 inline constexpr double kMostLossShare = 0.02;
 /// Part of the time that comparing again may lose.
@@ -50,13 +50,13 @@ class PlanChoice {
   bool comparing() const { return !running_.empty(); }
   /// The plan to run next: while comparing, the one whose turn it is, else the one that is kept.
   std::size_t next() const;
-  /// The run of next() took this long, with nothing beside it. Throws Error unless comparing.
+  /// The run of next() took this long, with nothing else running. Throws Error unless comparing.
   void add_run(double seconds);
   /// Seconds from the start of a run of the kept plan to the start of the next one. They contain what the host does
   /// between steps, which changes little, and may contain pauses, which the median ignores. Allocates nothing unless it
   /// starts a comparison.
   void add_interval(double seconds);
-  /// The plan cannot be run or need not be: memory is short, or it repeats another. Turns begin anew.
+  /// Drops a plan that cannot or need not run: memory is short, or it equals another. Turns start over.
   void drop(std::size_t plan);
   /// Plans that have not been dropped. If there are none, only this may be called.
   std::size_t left() const;
@@ -80,14 +80,14 @@ class PlanChoice {
   std::size_t kept_ = 0;
   std::string report_;
 
-  // The comparison.
-  std::vector<std::size_t> running_;  // plans that have not left, the one to beat first; empty if none is compared
+  // State of the comparison.
+  std::vector<std::size_t> running_;  // plans not dropped, the one to beat first; empty if none is compared
   std::vector<double> runs_;          // of this turn
   double compared_seconds_ = 0;       // of all runs
   std::size_t compared_runs_ = 0;
-  std::string why_;  // plans are compared again, for the report
+  std::string why_;  // why plans are compared again, for the report
 
-  // Watching the kept plan.
+  // State of watching the kept plan.
   std::array<double, kWatchedSteps> intervals_{};  // the last ones
   double usual_interval_ = 0;                      // the first median; 0 until it is known
   std::size_t watched_steps_ = 0;

@@ -36,12 +36,12 @@ struct KernelTarget {
 /// implementation per kernel, with its workspace, ordered by width and then by the device's ranking.
 NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs);
 
-/// Keeps, of the implementations of one width of a node, the fastest: another one may round differently, and which of
-/// them suits a plan depends on its streams.
+/// Keeps, of the implementations of one width of a node, the fastest: another one may round differently, and which
+/// suits a plan depends on its streams.
 void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
 
-/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the repeated nodes. `costs`
-/// belong to the graph with recomputation.
+/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the recomputed nodes.
+/// `costs` belong to the graph with recomputation.
 NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs);
 
@@ -55,7 +55,7 @@ class Executable {
   const scheduler::Plan& plan() const { return plan_; }
   /// The planned graph: the rewritten one, or the one with recomputation.
   const StepGraph& graph() const { return graph_; }
-  /// The recorded node that a node of the planned graph is, or repeats.
+  /// The recorded node that a node of the planned graph is, or recomputes.
   NodeId recorded_node(NodeId node) const {
     return rewritten_.recorded_node(recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)]
                                                             : node);
@@ -66,7 +66,7 @@ class Executable {
   /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved, and if no filter that a
   /// kernel keeps has changed.
   void bind(void* arena, const Context& context);
-  /// Gives back the memory of the filters that kernels keep, until bind() is called again.
+  /// Frees the filters that kernels keep, until bind() is called again.
   void release_filters();
   bool keeps_filters() const { return !kept_filters_.empty(); }
   bool holds_filters() const { return bound_ && keeps_filters(); }
@@ -76,10 +76,10 @@ class Executable {
   /// Copies the inputs of a step into the arena, before the next launch. Values belong to the recorded graph, in
   /// recording order.
   void upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams);
-  /// Whether it has run often enough since it was bound to make a capture worthwhile. One that fails is tried again in
-  /// the next runs, as another thread may have broken it.
+  /// Whether it has run often enough since it was bound to make a capture worthwhile. A failed capture is tried again
+  /// in the next runs, because another thread may have broken it.
   bool wants_capture() const { return may_be_captured() && runs_ >= kRunsBeforeCapture; }
-  /// In this run or a later one.
+  /// Whether it may be captured in this run or a later one.
   bool may_be_captured() const { return replay_ == nullptr && runs_ <= kLastCapture; }
   bool is_last_capture() const { return runs_ == kLastCapture; }
   /// Captures the program, so that later launches replay it as a whole. False on devices that cannot. Throws

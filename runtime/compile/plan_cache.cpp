@@ -9,9 +9,9 @@ namespace braid {
 
 namespace {
 
-/// Structures kept at most; beyond, the one unused for longest goes. PathNet-like training sees a new one per step.
+/// The most structures kept; beyond, the least recently used is evicted. PathNet-like training sees a new one per step.
 constexpr std::size_t kMaxEntries = 512;
-/// Of them, those that keep filters: full batches and a last one, of two models.
+/// The most structures that keep filters: full batches and a last one, of two models.
 constexpr std::size_t kMostWithFilters = 4;
 
 }  // namespace
@@ -27,7 +27,7 @@ StepPlans& PlanCache::find(const StepGraph& graph) {
   } else {
     release_filters();
     if (entries_.size() == kMaxEntries) {
-      streams_.synchronize();  // what goes may be running
+      streams_.synchronize();  // the evicted plan may be running
       entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second.last_use; }));
     }
     found = entries_.emplace(key, Entry{std::make_unique<StepPlans>(graph, planner_)});

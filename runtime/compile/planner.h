@@ -1,5 +1,5 @@
 #pragma once
-// From step graph to executable: costs, kernels, and a plan that a session's options allow.
+// Turns a step graph into an executable: costs, kernels, and a plan that a session's options allow.
 
 #include <memory>
 #include <optional>
@@ -19,7 +19,7 @@ struct SessionOptions;
 /// The graph as it is planned. Results that nobody reads within the step are what the step is for: they are kept, and
 /// so are single elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
-/// What a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
+/// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
 ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
 /// What a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
@@ -47,12 +47,12 @@ class Planner {
   Planner(Context& context, StreamGroup& streams, const SessionOptions& options);
 
   /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
-  /// well where other programs use the cores; with other ranks, also one stream beside communication. Otherwise there
-  /// is one.
+  /// well where other programs use the cores; with several ranks, also one stream alongside communication. Otherwise
+  /// there is one setting.
   std::vector<PlanSetting> settings() const;
-  /// What it plans of a recorded step. All ranks must call this, and get the buckets of rank 0.
+  /// The graph that it plans for a recorded step. All ranks must call this, and get the buckets of rank 0.
   ops::RewrittenGraph rewritten(const StepGraph& recorded) const;
-  /// Its arena is within the limit if such a plan is found; 0 is no limit. The graph must outlive the executable.
+  /// Plans within the limit of the arena if such a plan is found; 0 is no limit. The graph must outlive the executable.
   PlannedStep plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
 
   const SessionOptions& options() const { return options_; }

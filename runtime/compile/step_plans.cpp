@@ -7,15 +7,15 @@ namespace braid {
 
 namespace {
 
-/// A plan that is predicted to take this many times as long as another is not tried: other programs rarely take so much
-/// of the machine that fewer cores are that much better.
+/// A plan that is predicted to take this many times as long as another is not tried: other programs rarely occupy so
+/// much of the machine that using fewer cores would make up for this.
 constexpr double kHopeless = 3;
 
-/// What a plan must save that uses fewer cores: it does not become faster once they are free again, so that this is
-/// noticed only when plans are compared again.
+/// The least saving of a plan that uses fewer cores: it does not become faster once the others are free again, and that
+/// is noticed only when plans are compared again.
 constexpr double kLeastNarrowGain = 0.1;
 
-/// Of all that ranks must do alike.
+/// Hashes everything that must be equal on all ranks.
 Hash hash_of(const StepGraph& graph, const scheduler::Plan& plan) {
   Hash hash = graph.hash();
   for (const auto& commands : plan.commands.streams) {
@@ -54,7 +54,7 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
       if (Executable* executable = try_current(arena, context)) return *executable;
     } catch (const UnusableKernel& error) {
       unusable_ = error.what();
-      plans_[current_] = {};  // planned anew, it does without that kernel
+      plans_[current_] = {};  // replanned without that kernel
     }
   }
 }
@@ -62,7 +62,7 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
 Executable* StepPlans::try_current(Arena& arena, const Context& context) {
   current_ = choice_.next();
   PlannedStep& current = plans_[current_];
-  if (!choice_.comparing()) {  // from now on, nobody can read values of the last compared run
+  if (!choice_.comparing()) {  // from now on, values of the last compared run cannot be read
     for (PlannedStep& plan : plans_) {
       if (&plan != &current) plan = {};
     }
@@ -92,7 +92,7 @@ void StepPlans::prepare(Executable& executable, Arena& arena, const Context& con
     executable.try_kernels(planner_.streams());
   };
   const ParallelOptions& parallel = planner_.options().parallel;
-  // What is known to go well needs no agreement. This is equal on all ranks, as their plans are.
+  // No agreement is needed where nothing can fail. The condition is equal on all ranks, as their plans are.
   if (parallel.ranks() == 1 || (executable.tried() && arena.bytes() >= needed)) return attempt();
   constexpr double kNone = 0, kUnusable = 1, kMemory = 2;  // the worst counts
   double problem = kNone;
@@ -153,7 +153,7 @@ bool StepPlans::use_less_memory(std::int64_t bytes) {
     choice_.drop(i);
   }
   if (!left) {
-    // How much the device has is not known: it is searched for in steps of an eighth.
+    // The free memory of the device is unknown: this searches in steps of an eighth.
     const PlanSetting serial;
     PlannedStep smaller = planner_.plan(planned_, serial, bytes - bytes / 8);
     if (too_large(smaller)) return false;

@@ -1,5 +1,5 @@
 #pragma once
-// The plans of one step structure. Each is made when its turn comes, they are compared, and the kept one remains.
+// The plans of one step structure. Each is made when it is first needed, they are compared, and the kept one remains.
 
 #include "runtime/arena.h"
 #include "runtime/choice/plan_choice.h"
@@ -12,13 +12,13 @@ class StepPlans {
   /// The planner must outlive it.
   StepPlans(const StepGraph& recorded, Planner& planner);
 
-  /// The recorded graph with what is kept for its readers.
+  /// The recorded graph, with the values that are kept for readers.
   const StepGraph& graph() const { return recorded_.has_value() ? *recorded_ : planned_.graph; }
   /// The executable to run next, bound to the arena, which may move. Kernels that turn out to be unusable have been
   /// replaced. Plans keep to the memory limit (plan_step); throws
   /// OutOfMemory if none does. If the device itself is short of memory, plans that need less take over in the same way.
   Executable& ready(Arena& arena, const Context& context);
-  /// That was ready last; null if none was.
+  /// The executable that was ready last; null if none was.
   Executable* current() const { return plans_[current_].executable.get(); }
   /// Decides when plans are compared, and is told the times.
   PlanChoice& choice() { return choice_; }
@@ -39,7 +39,7 @@ class StepPlans {
   /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if there is no other and it does not
   /// fit.
   PlannedStep make(const PlanSetting& setting);
-  /// Drops the plans that need this many bytes or more. If none is left, plans anew within fewer. False if nothing
+  /// Drops the plans that need this many bytes or more. If none is left, replans with a lower limit. False if no plan
   /// needs less.
   bool use_less_memory(std::int64_t bytes);
 
@@ -47,7 +47,7 @@ class StepPlans {
   const std::optional<StepGraph> recorded_;  // if they differ
   Planner& planner_;
   std::vector<PlanSetting> settings_;
-  std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns to come or is kept
+  std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns left or is kept
   std::size_t current_ = 0;         // the plan that was ready last
   PlanChoice choice_;
   std::string shortage_;  // of memory

@@ -18,7 +18,7 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
   const auto workspace_bytes = [](const std::unique_ptr<Kernel>& kernel) { return kernel->workspace_bytes(); };
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     const auto& ways = kernels[static_cast<std::size_t>(node)];
-    if (ways.size() < least || graph.communicates(node)) continue;  // other ranks do not come
+    if (ways.size() < least || graph.communicates(node)) continue;  // other ranks do not take part
     const std::string signature = scheduler::node_signature(graph, node, tf32);
     std::vector<double> times;
     double enough = std::numeric_limits<double>::infinity();

@@ -44,8 +44,7 @@ std::vector<double> times_of(Communicator& ranks, const std::function<void()>& c
   return seconds;
 }
 
-/// Of each run the shortest time over the ranks, which is that of the rank that has called last; and the median of
-/// these.
+/// The median over runs of the shortest time over ranks, which is that of the rank that called last.
 double median_of_last(Communicator& ranks, const std::vector<double>& own) {
   std::vector<double> all(own.size() * static_cast<std::size_t>(ranks.size())), last;
   ranks.all_gather(own.data(), all.data(), static_cast<std::int64_t>(own.size() * sizeof(double)), {});

@@ -24,7 +24,7 @@ double steady_seconds();
 std::vector<CallTime> time_collectives(Communicator& ranks, std::int64_t most_bytes = std::int64_t{64} << 20,
                                        int runs = 15, const std::function<double()>& now = steady_seconds);
 
-/// The link with which seconds() comes nearest to these times on `ranks` ranks: least squares of logarithms, as times
+/// The link with which seconds() fits these times on `ranks` ranks best: least squares of logarithms, because times
 /// span many orders of magnitude. `start`: where to search from, which also tells Link::units.
 Link fitted_link(std::span<const CallTime> times, int ranks, Link start);
 

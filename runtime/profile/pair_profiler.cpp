@@ -15,8 +15,8 @@ namespace braid {
 
 namespace {
 
-/// Warm-up runs; rounds of measuring the two alone and together, more if other programs keep them apart; the least
-/// duration of a round, and the most repetitions.
+/// Warm-up runs; rounds of measuring the two alone and together, more if other programs keep them from overlapping; the
+/// least duration of a round, and the most repetitions.
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
 
@@ -130,7 +130,7 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   const std::vector<double> second_warm = durations_alone(launches(kMostLaunches, kWarm), 1);
   if (first_warm.empty() || second_warm.empty()) return {};  // nothing runs on the device
 
-  // Both are repeated for about the same time, so that each has the other beside it.
+  // Both are repeated for about the same time, so that each runs alongside the other.
   const double longest = std::max(median(first_warm), median(second_warm));
   const double total = std::max(kLeastMicroseconds, kLeastLaunches * longest);
   const auto repeats = [&](double once) {
@@ -171,7 +171,7 @@ double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel
   }
   std::vector<double> gaps;
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<LaunchTime> times = measure({commands, kernels});  // by start: they take turns
+    const std::vector<LaunchTime> times = measure({commands, kernels});  // by start: they alternate
     for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(std::max(0.0, times[i].start - times[i - 1].finish));
   }
   return gaps.empty() ? 0 : median(gaps);

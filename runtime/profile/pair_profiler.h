@@ -29,11 +29,11 @@ class PairTimer {
   explicit PairTimer(Backend& backend) : backend_(backend), streams_(backend.make_streams({.count = 2})) {}
 
   struct Factor {
-    double factor = 1;  ///< time beside the other over time alone; medians
+    double factor = 1;  ///< time alongside the other over time alone; medians
     int samples = 0;
   };
   /// How many times as long as alone each takes. Empty if one kernel is so long that the other cannot be repeated often
-  /// enough to run beside it all the time. The two nodes must differ. Throws OutOfMemory.
+  /// enough to run alongside it all the time. The two nodes must differ. Throws OutOfMemory.
   struct Factors {
     std::optional<Factor> first, second;
   };
@@ -42,7 +42,7 @@ class PairTimer {
   /// Throws OutOfMemory.
   double wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
                            Kernel& second_kernel);
-  /// Of the last measurement: RunTimes::clock.
+  /// The clock of the last measurement: RunTimes::clock.
   std::string_view clock() const { return clock_; }
 
  private:

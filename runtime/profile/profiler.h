@@ -20,7 +20,7 @@ class Profiler {
 
   /// Runs a recorded step instead of step.run(), and records the time of every node.
   void run(Step& step);
-  /// Medians of the recorded times. Equal nodes of a step are samples of one.
+  /// Medians of the recorded times. Equal nodes of a step count as samples of the same node.
   scheduler::Profile profile() const;
 
  private:

@@ -91,7 +91,7 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
   const int size = static_cast<int>(all.size());
   const Buffers& own = all[static_cast<std::size_t>(rank)];
   const auto bytes = static_cast<std::size_t>(call.count);
-  // Of the sources of all ranks, and of the targets, those that a sum takes from this offset.
+  // The sources and targets of all ranks, from this offset on.
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
   const auto parts_at = [&](std::int64_t element) {
@@ -128,9 +128,9 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
 
 }  // namespace
 
-/// Where the ranks meet: a collective begins when all have come with their calls, and ends when all have done their
-/// share of the work. After a failure nobody comes any more, but a collective that has begun is worked to its end:
-/// a rank that left early would free buffers that others still read.
+/// Synchronises the ranks: a collective begins when all have called it, and ends when all have done their share of the
+/// work. After a failure no call starts a collective any more, but one that has begun is finished:
+/// a rank that returned early would free buffers that others still read.
 class LocalRanks::Meeting {
  public:
   Meeting(int size, const Link& link, std::chrono::nanoseconds timeout)
@@ -193,7 +193,7 @@ class LocalRanks::Meeting {
     if (begun_ == before) failure_.check();
   }
 
-  /// Fails if another rank that has come makes another call.
+  /// Fails if another rank that has arrived makes a different call.
   void compare(int rank) {
     for (int other = 0; other < size(); ++other) {
       if (!has_come_[static_cast<std::size_t>(other)] || call_of(other) == call_of(rank)) continue;

@@ -9,8 +9,8 @@
 
 namespace braid {
 
-/// The communicators of `size` threads, "local". Sums are added in ascending order of ranks; f16 and bf16 are added in
-/// f32 and rounded once. Every call is compared with the other ranks': if they differ, or a rank does not come within
+/// The communicators of `size` threads, "local". Reductions add in ascending order of ranks; f16 and bf16 are added in
+/// f32 and rounded once. Every call is compared with the other ranks': if they differ, or a rank does not arrive within
 /// the timeout, all ranks get a CommunicationError that names ranks and calls.
 ///
 /// A link makes collectives take at least the time that plans expect (seconds() in core/comm/collective_call.h), from

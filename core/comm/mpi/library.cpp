@@ -10,9 +10,9 @@ namespace braid::mpi {
 
 namespace {
 
-constexpr const char* kName = "libmpi.so.40";  // of Open MPI 3 to 5, whose calls are the same
+constexpr const char* kName = "libmpi.so.40";  // Open MPI 3 to 5, whose calls are the same
 
-/// Where the system searches, else in the folder where the build found it.
+/// Searches the system's folders, then the folder where the build found it.
 void* open() {
   // Open MPI's own plugins look for its symbols among the global ones.
   void* library = dlopen(kName, RTLD_NOW | RTLD_GLOBAL);

@@ -24,7 +24,7 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
       : launch_(launch), timeout_(timeout + kGrace), most_(most_per_call) {
     process_.start(launch, timeout);
-    // Of its own, so that its messages meet no others.
+    // A communicator of its own keeps its messages apart from others.
     begin("starting");
     post(mpi_.comm_idup, mpi_.world, &communicator_);
     finish();
@@ -35,7 +35,7 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  /// MPI_Finalize frees MPI's communicator: to free it here would be a call that every rank must make.
+  /// MPI_Finalize frees MPI's communicator. Freeing it here would be a collective call, which every rank must make.
   ~MpiCommunicator() override {
     if (std::uncaught_exceptions() > 0) process_.fail();  // other ranks may be waiting for this one
   }
@@ -58,8 +58,8 @@ class MpiCommunicator final : public Communicator {
     finish();
   }
 
-  /// Open MPI's own adds everything on rank 0 and then scatters, which moves half as much again and more. Every rank
-  /// gets its part of all others and adds these in the order of the ranks.
+  /// Open MPI's own implementation adds everything on rank 0 and then scatters, which moves at least 1.5 times as many
+  /// bytes. Here every rank receives its part from all others and adds the parts in the order of the ranks.
   void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext&) override {
     begin({Kind::reduce_scatter, count, dtype});
     if (count == 0) return;
@@ -110,11 +110,11 @@ class MpiCommunicator final : public Communicator {
   void abort(const std::string& reason) override {
     failure_.set(reason);
     process_.fail();
-    if (heartbeat_.has_value()) heartbeat_->end();  // this rank says itself why it ends
+    if (heartbeat_.has_value()) heartbeat_->end();  // this rank reports the reason itself
   }
 
  private:
-  /// Collectives wait a little longer than the heartbeat, which knows who is missing.
+  /// Collectives wait a little longer than the heartbeat, which can name the lost rank.
   static constexpr std::chrono::seconds kGrace{1};
 
   bool is_one_host() const { return launch_.local_size == launch_.size; }
@@ -161,7 +161,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// Returns when all that has been posted is done.
+  /// Returns when everything that was posted is done.
   void finish() {
     pauses_.restart();
     for (MPI_Request& request : requests_) {
@@ -193,7 +193,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Datatype type_of(DType dtype) const {
     return dtype == DType::f32 ? mpi_.f32 : dtype == DType::f64 ? mpi_.f64 : mpi_.i32;
   }
-  /// Whether a collective whose part is so large is one call of MPI.
+  /// Whether a collective with parts of this size fits into one call of MPI.
   bool fits(std::int64_t part) const { return part <= most_ / size(); }
   /// The size of the piece that begins here.
   int piece(std::int64_t count, std::int64_t at) const { return static_cast<int>(std::min(count - at, most_)); }
@@ -221,8 +221,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm communicator_ = nullptr;
   FailureReason failure_;
   Pauses pauses_;
-  // Of the call in progress. After a failure, its requests stay open: MPI may still use its buffers, and only the end
-  // of the process stops that.
+  // The call in progress. After a failure its requests stay open: MPI may use its buffers until the process ends.
   std::string what_;
   Clock::time_point deadline_;
   std::vector<MPI_Request> requests_;

@@ -10,11 +10,12 @@ namespace braid::mpi {
 inline constexpr std::int64_t kMostPerCall = std::int64_t{1} << 30;
 
 /// Among all ranks of the launch, which must all call this, also for a second communicator. Starts MPI unless the
-/// program has done so. MPI ends with the process: in order if no communicator has failed and all ranks end (within
+/// program has done so. MPI ends with the process: by MPI_Finalize if no communicator has failed and all ranks end
+/// (within
 /// 2 s, if the exit status is not 0), else by MPI_Abort, which ends all ranks.
 ///
-/// Collectives are MPI's nonblocking ones, which make progress only while their caller asks for it: it asks again and
-/// again, less often while nothing moves. A thread of its own may run each communicator.
+/// Collectives are MPI's nonblocking ones, which make progress only while their caller polls; it polls less often while
+/// nothing moves. Each communicator may run in its own thread.
 ///
 /// Throws CommunicationError if this build has no MPI, if MPI does not start, or has another number of ranks.
 std::unique_ptr<Communicator> make_communicator(const Launch& launch, std::chrono::nanoseconds timeout,

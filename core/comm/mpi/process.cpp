@@ -56,8 +56,8 @@ void Process::start(const Launch& launch, std::chrono::nanoseconds timeout) {
     if (is_initialized != 0) {
       mpi.query_thread(&threads);
     } else {
-      // Sums in place otherwise go whole to the first rank and back: twice the bytes for two ranks, and more for many.
-      // Rabenseifner's algorithm sends pieces. The user's own choice stays.
+      // By default an in-place all-reduce sends whole buffers to the first rank and back: twice the bytes for two
+      // ranks, and more for many. Rabenseifner's algorithm sends pieces. A value that the user has set is kept.
       setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
       const int error = mpi.init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads);
       BRAID_CHECK(error == MPI_SUCCESS, CommunicationError, "[mpi] MPI does not start: ", error_text(error));
@@ -79,7 +79,7 @@ void Process::start(const Launch& launch, std::chrono::nanoseconds timeout) {
                                    ": on CPU, start the ranks with Open MPI's mpirun, or with srun --mpi=pmix"));
 }
 
-/// Whether all ranks come to their end within the timeout.
+/// Whether all ranks reach their end within the timeout.
 bool Process::all_ranks_end(std::chrono::nanoseconds timeout) {
   const Library& mpi = library();
   MPI_Request request{};
@@ -97,13 +97,13 @@ bool Process::all_ranks_end(std::chrono::nanoseconds timeout) {
   }
 }
 
-/// MPI_Finalize waits for all ranks, however long, so it is called only when all of them are about to.
+/// MPI_Finalize waits for all ranks without a timeout, so it is called only when all of them are about to call it.
 void Process::end(int status) {
   const Library& mpi = library();
   int is_finalized = 0;
   call(mpi.finalized, &is_finalized);
   if (is_finalized != 0) return;
-  // Ranks that were interrupted end with an error as well, but all at once.
+  // Interrupted ranks also end with an error, but all at the same time.
   constexpr std::chrono::seconds kInterrupted{2};
   if (!has_failed_ &&
       all_ranks_end(status == 0 ? timeout_ : std::min<std::chrono::nanoseconds>(kInterrupted, timeout_))) {

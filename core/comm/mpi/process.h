@@ -11,21 +11,21 @@
 
 namespace braid::mpi {
 
-/// Asks MPI again and again whether something has finished: at first at once, then with pauses that grow while nothing
-/// moves, and halve when something does. The pauses leave the core to the threads that compute. A thread that yields to
-/// one of them on the same core gets the core back milliseconds later, one that sleeps as soon as it wakes up: after
-/// such a yield, the next pauses are sleeps.
+/// Polls MPI until something has finished: at first without pauses, then with pauses that grow while nothing moves, and
+/// halve when something does. The pauses leave the core to the threads that compute. A thread that yields to one of
+/// them on the same core gets the core back milliseconds later; one that sleeps gets it as soon as it wakes up. So
+/// after such a yield, the next pauses are sleeps.
 class Pauses {
  public:
-  /// For another thing.
+  /// Starts over, to wait for something else.
   void restart() { idle_tests_ = 0, microseconds_ = 0; }
-  /// After a test that has found nothing finished and took this long.
+  /// Pauses after a test that found nothing finished and took this long.
   void pause(std::chrono::nanoseconds test);
 
  private:
   int idle_tests_ = 0;
   double microseconds_ = 0;
-  int sleeps_ = 0;  // before it yields again
+  int sleeps_ = 0;  // until it yields again
 };
 
 class Process {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kName = "libnccl.so.2";
 
-/// Where the system searches, else in the folder where the build found it.
+/// Searches the system's folders, then the folder where the build found it.
 void* open() {
   void* library = dlopen(kName, RTLD_LAZY | RTLD_LOCAL);
   const std::string why = library == nullptr ? dlerror() : "";

@@ -48,7 +48,7 @@ class NcclCommunicator final : public Communicator {
     if (rank() == 0 || host_ == nullptr) check(ncclGetUniqueId(&id));
     if (host_ != nullptr) host_->broadcast(&id, sizeof id, 0, {});
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;  // so that every wait has an end
+    config.blocking = 0;  // so that every wait ends
     call([&] { return ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config); });
     stream_ = cuda::make_stream();
     wait_check_.emplace(device, [this](std::chrono::nanoseconds waited) { check_progress(waited); });
@@ -58,7 +58,7 @@ class NcclCommunicator final : public Communicator {
     try {
       end();
     } catch (const std::exception&) {
-      // Nobody is left to be told.
+      // There is no caller to report this to.
     }
     wait_check_.reset();
     if (aborter_.joinable()) aborter_.join();
@@ -128,8 +128,8 @@ class NcclCommunicator final : public Communicator {
     all_reduce(&arrived, 1, DType::i32, {});
   }
 
-  /// NCCL's abort ends what runs on the device at once, and then waits until the last graph with its calls is gone: so
-  /// it has a thread.
+  /// NCCL's abort stops what runs on the device at once, and then waits until the last graph with its calls is
+  /// destroyed, so it runs in a thread.
   void abort(const std::string& reason) override {
     const std::lock_guard lock(mutex_);
     failure_.set(reason);
@@ -146,7 +146,7 @@ class NcclCommunicator final : public Communicator {
     std::chrono::nanoseconds timeout;
     std::unique_ptr<Communicator> host;
   };
-  /// Delegated to, so that the destructor runs if the rest of the constructor throws.
+  /// The other constructor delegates to this one, so that the destructor runs if the rest of that constructor throws.
   explicit NcclCommunicator(Parts parts)
       : launch_(std::move(parts.launch)),
         device_(parts.device),
@@ -159,7 +159,7 @@ class NcclCommunicator final : public Communicator {
   }
   void use_device() const { BRAID_CUDA(cudaSetDevice(device_)); }
 
-  /// NCCL would refuse a GPU that two ranks have, with fewer words.
+  /// NCCL would also refuse a GPU that two ranks share, with a less helpful message.
   void check_own_device() {
     cudaDeviceProp properties{};
     BRAID_CUDA(cudaGetDeviceProperties(&properties, device_));
@@ -178,7 +178,7 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
-  /// Enqueues a call in the stream of a step. On host data, runs it in a stream of its own, on copies of the data.
+  /// Enqueues a call in the stream of a step. For host data, runs it in a separate stream, on copies of the data.
   template <class Post>
   void run(const CollectiveCall& collective, Span<const void> in, Span<void> out, const LaunchContext& where,
            const Post& post) {
@@ -224,7 +224,7 @@ class NcclCommunicator final : public Communicator {
     check(result);
   }
 
-  /// Not while another thread aborts, nor after that.
+  /// Makes a call with the mutex held. Throws after a failure.
   template <class Function>
   ncclResult_t locked(const Function& function) {
     const std::lock_guard lock(mutex_);
@@ -260,7 +260,7 @@ class NcclCommunicator final : public Communicator {
     throw CommunicationError(reason);
   }
 
-  /// In order, together with the other ranks, unless something has failed.
+  /// Ends together with the other ranks, unless something has failed.
   void end() {
     if (communicator_ == nullptr) return;
     if (std::uncaught_exceptions() > 0) return abort(message("rank ", rank(), " has failed"));
@@ -282,7 +282,7 @@ class NcclCommunicator final : public Communicator {
   ncclComm_t communicator_ = nullptr;  // null once it has ended
   std::thread aborter_;
   std::string what_ = "starting";  // the last call
-  // For host data.
+  // Used for host data.
   cuda::StreamHandle stream_;
   cuda::Handle<void*, cudaFree> staging_;
   std::size_t staging_bytes_ = 0;

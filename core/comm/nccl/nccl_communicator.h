@@ -7,13 +7,13 @@ namespace braid::nccl {
 
 /// Among all ranks of the launch, which must all call this, each on a GPU of its own: CUDA device `device` here. Calls
 /// on device data are enqueued in the stream of `where`, and may be captured once calls of the same kind and size have
-/// run; graphs must be destroyed before the communicator. On host data, without a stream, calls block; all ranks make
+/// run; graphs must be destroyed before the communicator. Calls on host data, without a stream, block; all ranks make
 /// them while no other call runs. Threads that wait for the device (core/device/cuda/wait.h) notice errors of other
 /// ranks, and give up after the timeout.
 ///
-/// Ranks find each other over `host`, where it is given; it carries that, and abort(), to the other ranks. Otherwise by
-/// the address in NCCL_COMM_ID. Throws CommunicationError if NCCL is missing or does not start, or if two ranks have
-/// the same GPU.
+/// Ranks find each other through `host` if it is given, which also carries abort() to the other ranks; otherwise
+/// through the address in NCCL_COMM_ID. Throws CommunicationError if NCCL is missing or does not start, or if two ranks
+/// have the same GPU.
 std::unique_ptr<Communicator> make_communicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
                                                 std::unique_ptr<Communicator> host);
 

@@ -45,9 +45,9 @@ class CpuBackend final : public Backend {
     info_.capacity = threads > 0 ? threads : usable_cores();
     info_.max_width = info_.capacity;
     info_.memory_bytes = physical_memory();
-    // Round figures of a current server core: what it sustains in f32 convolutions, what it can stream when activations
-    // stay in the last-level cache, and the cost of dispatching a kernel and of waking a second thread. Profiles
-    // replace them where accuracy matters.
+    // Round figures for a current server core: sustained FLOP/s in f32 convolutions, bandwidth when activations stay in
+    // the last-level cache, and the cost of dispatching a kernel and of waking a second thread. Profiles replace them
+    // where accuracy matters.
     info_.flops_per_unit = 1e11;
     info_.bytes_per_second_unit = 4e10;
     info_.bytes_per_second = 7e10;

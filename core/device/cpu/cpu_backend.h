@@ -1,5 +1,5 @@
 #pragma once
-// The CPU as a device: its cores are the capacity, a worker thread per stream runs that stream's instructions.
+// The CPU as a device: its cores are the capacity, and one worker thread per stream runs that stream's commands.
 
 #include <memory>
 

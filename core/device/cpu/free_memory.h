@@ -1,5 +1,5 @@
 #pragma once
-// How much memory this process can still get, and the error if that is too little.
+// Checks how much memory this process can still get.
 
 #include <cstddef>
 #include <string_view>

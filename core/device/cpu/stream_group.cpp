@@ -67,7 +67,7 @@ void CpuStreamGroup::check_process() const {
 }
 
 void CpuStreamGroup::stop() {
-  // A fork has none of these threads, and destroying a condition variable waits for its waiters.
+  // A forked process has none of these threads, and destroying a condition variable waits for its waiters.
   if (getpid() != process_) {
     for (std::thread& worker : workers_) worker.detach();
     new std::vector<std::condition_variable>(std::move(work_arrived_));

@@ -33,7 +33,7 @@ class CpuStreamGroup final : public StreamGroup {
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
 
  private:
-  /// A launched program. Counted from 1, the number that events carry.
+  /// A launched program. Programs are counted from 1; events carry this number.
   struct Run {
     const Program* program = nullptr;
     std::uint32_t number = 0;
@@ -42,14 +42,15 @@ class CpuStreamGroup final : public StreamGroup {
     std::exception_ptr fault;  ///< the first one; guarded by mutex_
   };
 
-  /// Throws DeviceError in a fork of the process that made the group.
+  /// Throws DeviceError in a forked child of the process that made the group.
   void check_process() const;
-  /// Ends the workers once they have done what was launched.
+  /// Ends the workers once they have finished what was launched.
   void stop();
   void work(int stream);
-  /// The program whose turn it is, if there is one. Call it with the mutex held.
+  /// The program to run now, if there is one. Call it with the mutex held.
   Run* current();
-  /// Those that take part in the current program; if there is none, and the group ends, all. Likewise.
+  /// Wakes the workers that take part in the current program; if there is none and the group ends, all. Call it with
+  /// the mutex held.
   void wake_workers();
   void execute(int stream, Run& run);
 
@@ -63,7 +64,7 @@ class CpuStreamGroup final : public StreamGroup {
   std::condition_variable work_finished_;
   std::deque<Run> runs_;  // launched since the last synchronize(); addresses are stable
   std::uint32_t launched_ = 0;
-  std::uint32_t finished_ = 0;  // programs that all streams that take part have finished
+  std::uint32_t finished_ = 0;  // programs that all of their streams have finished
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

@@ -66,7 +66,7 @@ struct ThreadPool::Loop {
       Share& share = shares[static_cast<std::size_t>((member + i) % members)];
       const std::int64_t size = share.end - share.begin;
       while (true) {
-        // What a helper computed is handed over with its phase, so the count needs no order.
+        // The release of a helper's phase publishes what it computed, so this counter may be relaxed.
         const std::int64_t piece = std::atomic_ref(share.taken).fetch_add(1, std::memory_order_relaxed);
         if (piece >= size) break;
         body(order == LoopOrder::forward ? share.begin + piece : share.end - 1 - piece, member);
@@ -125,7 +125,8 @@ class ThreadPool::Helper {
 
 ThreadPool& ThreadPool::instance() {
   static ThreadPool* pool = [] {
-    pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool; });  // a fork has no thread but the one that called
+    pthread_atfork(nullptr, nullptr,
+                   [] { pool = new ThreadPool; });  // a forked process has only the thread that called fork
     return new ThreadPool;
   }();
   return *pool;

@@ -15,7 +15,7 @@ namespace braid::cpu {
 
 class ThreadPool {
  public:
-  /// Threads that work on one loop, at most.
+  /// The most threads that work on one loop.
   static constexpr int kMaxMembers = 64;
 
   /// The pool of this process, which all sessions share. It is never destroyed: its threads may sleep on while the

@@ -11,9 +11,9 @@ namespace {
 /// "cudaMalloc" of "cudaMalloc(&data, bytes)".
 std::string_view function_of(std::string_view call) { return call.substr(0, call.find('(')); }
 
-/// What a library could not do may have failed because the device is lost. The libraries link their own instances of
-/// the CUDA runtime, whose last errors this one does not see. So this makes a call that reports any earlier fault of
-/// the device, and that is allowed while a stream captures.
+/// A library call may have failed because the device is lost. The libraries link their own instances of the CUDA
+/// runtime, whose last errors this one does not see. So this makes a call that reports any earlier fault of the device,
+/// and that is allowed while a stream captures.
 void check_device(const char* call) {
   auto capturing = cudaStreamCaptureStatusNone;
   const cudaError_t status = cudaStreamIsCapturing(nullptr, &capturing);

@@ -37,7 +37,7 @@ SmRates sm_rates(int major, int minor) {
   }
 }
 
-/// In hertz. Virtual GPUs may report 0: then about that of current ones, as costs of nothing would make no plan.
+/// In hertz. Virtual GPUs may report 0; then a typical rate of current GPUs, because planning needs costs above 0.
 double clock_rate(cudaDeviceAttr name, int device) {
   constexpr double kUsual = 1.5e9;
   const int kilohertz = attribute(name, device);
@@ -70,7 +70,7 @@ class CudaBackend final : public Backend {
     BRAID_CUDA(cudaSetDevice(device));
     info_ = describe(device);
     stream_ = make_stream();
-    // Fails if an earlier session has lost the device. To synchronise the whole device breaks the captures of others.
+    // Fails if an earlier session has lost the device. Synchronising the whole device would break captures in progress.
     BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
 
@@ -135,7 +135,7 @@ std::string unavailable_reason() {
   if (driver == 0) return "no NVIDIA driver was found on this machine";
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  if (is_sticky(status)) return {};  // whoever uses a lost device learns it then
+  if (is_sticky(status)) return {};  // the next call that uses a lost device reports it
   if (status == cudaSuccess && count > 0) return missing_library();
   if (status == cudaErrorInsufficientDriver) {
     return message("the driver knows CUDA ", version(driver), ", this build needs ", version(runtime),

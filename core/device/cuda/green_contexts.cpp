@@ -27,8 +27,8 @@ Function* driver_function(const char* name) {
 /// The driver's errors have the numbers of the runtime's.
 void check(CUresult status, const char* call) { check_cuda(static_cast<cudaError_t>(status), call); }
 
-/// All SMs in the smallest groups that the driver gives out, and behind them the rest that is no whole group. What
-/// comes out of a split cannot be split again, but a context may have several of its groups.
+/// All SMs in the smallest groups that the driver gives out, followed by the remaining SMs. The results of a split
+/// cannot be split again, but a context may have several groups.
 std::deque<CUdevResource> split(const CUdevResource& all) {
   constexpr char kName[] = "cuDevSmResourceSplitByCount";
   const auto function = driver_function<decltype(cuDevSmResourceSplitByCount)>(kName);
@@ -43,9 +43,9 @@ std::deque<CUdevResource> split(const CUdevResource& all) {
   return parts;
 }
 
-/// Moves at least `requested` SMs out of those left. The last ones complete a request that they suffice for, if no
-/// fewer SMs in groups would, but are not given out alone while there are others: the driver guarantees less of them
-/// than of a group.
+/// Moves at least `requested` SMs out of those left. The remaining SMs complete a request if they suffice and whole
+/// groups would take no fewer SMs, but are not given out alone while there are groups: the driver guarantees less for
+/// them than for a group.
 std::vector<CUdevResource> take(std::deque<CUdevResource>& left, int requested, unsigned all) {
   std::vector<CUdevResource> part;
   int taken = 0;

@@ -33,14 +33,14 @@ using GraphExecHandle = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using CudnnHandle = Handle<cudnnHandle_t, cudnnDestroy>;
 using CublasHandle = Handle<cublasLtHandle_t, cublasLtDestroy>;
 
-/// One that does not wait for the legacy default stream.
+/// Makes a stream that does not wait for the legacy default stream.
 inline StreamHandle make_stream() {
   cudaStream_t stream = nullptr;
   BRAID_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return StreamHandle(stream);
 }
 
-/// Without timing unless requested, as an event that only orders is cheaper.
+/// Makes an event, by default without timing: an event that only orders is cheaper.
 inline EventHandle make_event(unsigned flags = cudaEventDisableTiming) {
   cudaEvent_t event = nullptr;
   BRAID_CUDA(cudaEventCreateWithFlags(&event, flags));

@@ -1,6 +1,6 @@
 #pragma once
-// The path of a step's inputs: host memory → pinned memory → device memory beside the arena, on a copy stream of its
-// own while the step before is still running; then, on the compute stream, into the arena. Two slots take turns.
+// The path of a step's inputs: host memory → pinned memory → device memory outside the arena, on its own copy stream
+// while the previous step is still running; then, on the compute stream, into the arena. Two slots alternate.
 
 #include <span>
 #include <vector>
@@ -29,16 +29,16 @@ class Staging {
     EventHandle uploaded, consumed;
   };
 
-  /// Two slots that take turns.
+  /// Two slots that alternate.
   struct Pair {
     Slot slots[2];
     int next = 0;
   };
 
-  /// Sends data into the slot whose turn it is.
+  /// Sends data into the next slot.
   Slot& fill(Pair& pair, std::span<const Upload> uploads);
   static void reserve(Slot& slot, std::size_t bytes);
-  /// Moves what a slot holds to the targets of those uploads that it holds, and takes these off the list.
+  /// Moves the uploads that a slot holds to their targets, and takes them off the list.
   void deliver(Slot& slot, std::vector<Upload>& uploads, cudaStream_t stream);
 
   StreamHandle copies_;

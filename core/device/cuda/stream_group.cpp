@@ -133,7 +133,7 @@ void CudaStreamGroup::download(std::span<const Download> downloads) {
   use_device();
   ProgramEnd& last = ends_[1 - next_end_];
   last.results.send(downloads, streams_[0].stream);
-  BRAID_CUDA(cudaEventRecord(last.finished, streams_[0].stream));  // again: now the program ends here
+  BRAID_CUDA(cudaEventRecord(last.finished, streams_[0].stream));  // again: the program now ends here
 }
 
 std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
@@ -153,7 +153,7 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
   const cudaError_t status = cudaStreamEndCapture(streams_[0].stream, &captured);
   const GraphHandle graph(captured);
   check_cuda(status, "cudaStreamEndCapture");
-  // Without the flag, the nodes of a graph forget the priorities of their streams.
+  // Without the flag, the nodes of a graph lose the priorities of their streams.
   cudaGraphExec_t executable = nullptr;
   BRAID_CUDA(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority));
   auto replay = std::make_unique<GraphReplay>(executable);
@@ -202,7 +202,7 @@ RunTimes CudaStreamGroup::by_tracing(const Timing& timing) {
   const std::map<std::int32_t, KernelTime> kernels = timing.tracing->collect();
   for (const Timing::Launch& launch : timing.launches) {
     const auto found = kernels.find(launch.index);
-    if (found == kernels.end()) continue;  // it had nothing to do
+    if (found == kernels.end()) continue;  // it started no kernel
     const auto zero = kernels.begin()->second.start;
     const double start = 1e-3 * static_cast<double>(static_cast<std::int64_t>(found->second.start - zero));
     const double duration = 1e-3 * static_cast<double>(found->second.finish - found->second.start);
@@ -293,8 +293,8 @@ void CudaStreamGroup::join(std::size_t streams) {
   }
 }
 
-/// CUDA ignores a wait for an event that is not recorded yet, so the streams take turns, one launch each, and a stream
-/// whose event is missing is skipped until it is recorded.
+/// CUDA ignores a wait for an event that is not recorded yet, so this issues one launch per stream in rotation, and
+/// skips a stream whose event is missing until it is recorded.
 void CudaStreamGroup::issue(const Program& program, Watch watch) {
   position_.assign(program.commands.streams.size(), 0);
   records_.assign(program.commands.streams.size(), 0);
@@ -351,7 +351,7 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
   }
 }
 
-/// A library may break a capture and say nothing: only the end of the capture would tell, and not whose fault it is.
+/// A library may break a capture without an error: only the end of the capture would fail, without naming the op.
 void CudaStreamGroup::launch_captured(Kernel& kernel, const LaunchContext& context, cudaStream_t stream,
                                       const Program& program, std::int32_t index) {
   try {

@@ -1,6 +1,6 @@
 #pragma once
-// CUDA streams. Every stream has a cuDNN handle and a cuBLASLt handle of its own. A program forks from stream 0, runs,
-// and joins it again, so that stream 0 alone orders one program after another and a capture of it is the whole program.
+// CUDA streams. Every stream has its own cuDNN handle and cuBLASLt handle. A program forks from stream 0, runs, and
+// joins it again, so that stream 0 alone orders one program after another and a capture of it is the whole program.
 
 #include <optional>
 
@@ -61,7 +61,7 @@ class CudaStreamGroup final : public StreamGroup {
     KernelTracing* tracing = nullptr;
   };
 
-  /// What to do around every launch, besides launching.
+  /// What to do around every launch, in addition to launching.
   struct Watch {
     Timing* timing = nullptr;  ///< take its time
     bool capturing = false;    ///< find out whether it breaks the capture
@@ -87,9 +87,9 @@ class CudaStreamGroup final : public StreamGroup {
   GreenContexts green_contexts_;  // before the streams that live in them
   std::vector<OwnStream> streams_;
   EventHandle forked_;
-  ProgramEnd ends_[2];  // of the last two programs, in turn
+  ProgramEnd ends_[2];  // the last two programs, alternating
   int next_end_ = 0;
-  std::optional<Staging> staging_;     // always there, made once the device is set
+  std::optional<Staging> staging_;     // always set; made once the device is current
   Handle<void*, cudaFreeHost> fault_;  // a DataFault that kernels can write
   LaunchObserver* observer_ = nullptr;
 

@@ -7,8 +7,8 @@
 
 namespace braid::cuda {
 
-/// What a kernel reports that found bad data, such as a label out of range. Lives in host memory that the device can
-/// write; the host looks at it when it synchronises.
+/// Bad data that a kernel found, such as a label out of range. Lives in host memory that the device can write; the host
+/// looks at it when it synchronises.
 struct DataFault {
   int kind = 0;  ///< 0: none
   long long value = 0;
@@ -17,7 +17,8 @@ struct DataFault {
   static constexpr int kLabel = 1;  ///< `value` was not in [0, bound)
 };
 
-/// Counters of a stream that kernels count their blocks with, to find out which is the last. All are 0 between kernels.
+/// Counters of a stream with which kernels count their blocks, to find out which is the last. All are 0 between
+/// kernels.
 inline constexpr int kArrivalCounters = 1024;
 
 struct StreamHandles {

@@ -1,6 +1,6 @@
 #pragma once
-// How the host waits for a device. Work that waits for other ranks may never finish, so whoever put it there is asked
-// while the host waits.
+// How the host waits for a device. Work that waits for other ranks may never finish, so the code that enqueued it is
+// called while the host waits.
 
 #include <cuda_runtime_api.h>
 
@@ -9,8 +9,8 @@
 
 namespace braid::cuda {
 
-/// While it lives, threads that wait for the device call `check` again and again, with the time that they have waited.
-/// What it throws ends the wait.
+/// While it lives, threads that wait for the device call `check` repeatedly, with the time that they have waited. What
+/// it throws ends the wait.
 class WaitCheck {
  public:
   using Check = std::function<void(std::chrono::nanoseconds waited)>;

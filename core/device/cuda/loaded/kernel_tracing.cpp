@@ -45,7 +45,7 @@ struct Cupti {
   std::string problem = {};
 
   Cupti() {
-    // Belongs to a version of CUDA, within which records only grow at their end.
+    // Each major version of CUDA has its own CUPTI, within which records only grow at their end.
     const std::string name = "libcupti.so." + std::to_string(CUDART_VERSION / 1000);
     void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
@@ -71,7 +71,7 @@ const Cupti& cupti() {
   return loaded;
 }
 
-/// What the records have said so far. CUPTI calls back without a context pointer, and from a thread of its own.
+/// What the records have said so far. CUPTI calls back from its own thread, without a context pointer.
 struct Records {
   std::mutex mutex;
   std::unordered_map<std::uint32_t, std::int32_t> node_of;  // by correlation id
@@ -112,7 +112,7 @@ void CUPTIAPI read_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   std::free(buffer);
 }
 
-/// For good, and also what is attached in part: else every launch of the process stays slow.
+/// Detaches for good, also after a partial attachment: else every launch of the process stays slow.
 void detach() {
   static_cast<void>(cupti().flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
   static_cast<void>(cupti().finalize());

@@ -1,7 +1,7 @@
 #pragma once
 // When kernels really ran, from CUPTI's activity records. CUPTI comes with the toolkit and not with the driver, can
 // have one user at a time in a process, and slows down every launch while it is attached. So it is used only on
-// request, for the rest of what a process does: it is attached once, and detached for good.
+// request: it is attached once in a process, and detached for good.
 
 #include <cstdint>
 #include <map>
@@ -24,12 +24,12 @@ class KernelTracing {
   KernelTracing(const KernelTracing&) = delete;
   KernelTracing& operator=(const KernelTracing&) = delete;
 
-  /// Why CUPTI cannot be used, and events remain the clock; empty if it is used.
+  /// Why CUPTI cannot be used, so that events remain the clock; empty if it is used.
   const std::string& problem() const { return problem_; }
-  /// The one that lives, unless it has a problem; or null.
+  /// The living instance, unless it has a problem; or null.
   static KernelTracing* current();
 
-  /// What this thread enqueues from now on, until end(), belongs to a node.
+  /// Attributes what this thread enqueues until end() to a node.
   void begin(std::int32_t node);
   void end();
   /// Times per node since the last call; nodes that started no kernel are missing. The streams must have been

@@ -14,16 +14,16 @@ namespace braid::cuda {
 namespace {
 
 struct Libraries {
-  std::string problem;  // before the others, whose initialisers write it
+  std::string problem;  // declared first: the initialisers below write it
   void *cublaslt, *cudnn;
 
   Libraries()
       : cublaslt(open(message("libcublasLt.so.", CUDART_VERSION / 1000), BRAID_CUBLASLT_FOLDER, "nvidia-cublas")),
-        // Needs cuBLASLt, which is found by its name if it is there already.
+        // Needs cuBLASLt, which it finds by name if that is loaded already.
         cudnn(open(message("libcudnn.so.", CUDNN_MAJOR), BRAID_CUDNN_FOLDER,
                    message("nvidia-cudnn-cu", CUDART_VERSION / 1000))) {}
 
-  /// Where the system searches, else in the folder where the build found it.
+  /// Searches the system's folders, then the folder where the build found it.
   void* open(const std::string& name, const std::string& folder, const std::string& package) {
     void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
     const std::string why = library == nullptr ? dlerror() : "";

@@ -1,6 +1,6 @@
 #pragma once
-// Commands and their options as plain values. The parser, the help, the completion and the man page are made of them.
-// Only the parser includes CLI11, which takes longer to compile than most commands.
+// Commands and their options as plain values. Parser, help, completion and man page are made from them. Only the parser
+// includes CLI11, which takes longer to compile than most commands.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@ using Target = std::variant<std::monostate,  // prints the help
                             bool*, int*, std::int64_t*, std::uint64_t*, double*, std::optional<std::uint16_t>*,
                             std::string*, std::vector<std::string>*, std::function<void(const std::string&)>>;
 
-/// Returns what is wrong with a value, or "".
+/// Returns the error of a value, or "".
 using Check = std::function<std::string(const std::string&)>;
 
 /// A plain decimal number; CLI11 would read 010 as octal.

@@ -1,4 +1,4 @@
-// What shells and man know of the command line, made from the same declarations as the help.
+// Shell completions and the man page, made from the same declarations as the help.
 
 #include <iostream>
 #include <memory>
@@ -12,7 +12,7 @@ namespace braid::apps {
 
 namespace {
 
-/// Each of these characters behind a backslash.
+/// The text with a backslash before each of these characters.
 std::string escaped(const std::string& text, std::string_view characters) {
   std::string out;
   for (const char c : text) {

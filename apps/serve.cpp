@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kAddress = "127.0.0.1";
 
-/// Whether a browser asks for this server by a name of its own. A page of the internet whose name suddenly means
+/// Whether a browser addresses this server by one of its own names. A web page whose name suddenly resolves to
 /// 127.0.0.1 ("DNS rebinding") does not.
 bool names_this_machine(const std::string& host) {
   const std::string name = host.substr(0, host.find(':'));
@@ -31,7 +31,7 @@ bool names_this_machine(const std::string& host) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  // One thread, or many pages together would take the training's cores. A connection must not keep it from the others.
+  // One thread, so that many pages do not take the training's cores. No connection may occupy it for long.
   server.new_task_queue = [] { return new httplib::ThreadPool(1); };
   server.set_keep_alive_max_count(1);
   server.set_keep_alive_timeout(1);

@@ -11,7 +11,8 @@ namespace braid {
 
 class BackwardPass final : public GradientContext {
  public:
-  /// Of all that requires a gradient, or of the needed values (those that the targets are computed into).
+  /// Differentiates with respect to the needed values (those that depend on a target); empty: all that require a
+  /// gradient.
   BackwardPass(Tape& tape, std::vector<bool> needed)
       : tape_(tape), layer_(tape.layer_), needed_(std::move(needed)), last_(tape.graph().node_count()) {
     contributions_.assign(static_cast<std::size_t>(graph().value_count()), kNone);
@@ -22,7 +23,7 @@ class BackwardPass final : public GradientContext {
   void run(ValueId loss) {
     const ValueDesc desc = graph().value(loss).desc;
     contribute(loss, record(std::make_shared<ops::Fill>(desc, 1.0), {}));
-    // Ends early where everything that is left was recorded for other losses.
+    // Ends early where all remaining nodes were recorded for other losses.
     for (NodeId id = last_ - 1; id >= 0 && pending_ > 0; --id) {
       tape_.layer_ = tape_.layers_[static_cast<std::size_t>(id)];
       differentiate(id);
@@ -73,7 +74,7 @@ class BackwardPass final : public GradientContext {
     list_.push_back({gradient, first_channel, kNone});
   }
 
-  /// The sum of all contributions, added in order of arrival; kNoValue if there are none. Slices are taken out of their
+  /// The sum of all contributions, added in order of arrival; kNoValue if there are none. Slices are cut from their
   /// values only here, because many of them can be added without copying each.
   ValueId gradient_of(ValueId value) {
     std::vector<ValueId>& terms = terms_;
@@ -146,7 +147,7 @@ class BackwardPass final : public GradientContext {
   }
 
   Tape& tape_;
-  const std::string* const layer_;  // that the pass is recorded in
+  const std::string* const layer_;  // the layer that the pass is recorded in
   std::vector<bool> needed_;        // per value; empty: all
   NodeId last_;
   Node node_;

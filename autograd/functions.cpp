@@ -63,7 +63,7 @@ void assign(Parameter& parameter, const Tensor& value) {
 
 namespace {
 
-/// Records what a function consists of. Errors name the function, and not the op that refused.
+/// Records the ops of a function. Errors name the function, not the op that threw.
 template <class Record>
 Tensor called(std::string_view function, const Record& record) {
   const auto renamed = [&](const Error& error) {
@@ -232,7 +232,7 @@ std::int64_t extent_between(const Shape& shape, int begin, int end) {
 
 }  // namespace
 
-/// Another axis than the last becomes it in a view.
+/// Other axes than the last are moved there in a view.
 Tensor concat(std::span<const Tensor> inputs, int axis) {
   if (inputs.empty() || axis == -1) return apply_op(std::make_shared<ops::Concat>(), inputs);
   axis = axis_of("concat", inputs[0], axis);
@@ -349,7 +349,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     attributes.output = {static_cast<std::int64_t>(scale * static_cast<double>(shape[1])),
                          static_cast<std::int64_t>(scale * static_cast<double>(shape[2]))};
   }
-  // As in PyTorch, whose scale counts no more then.
+  // As in PyTorch, which then ignores the scale.
   const auto whole_step = [mode = mode](double& step, std::int64_t in, std::int64_t out) {
     if (out == in) step = 1;
     if (out == 2 * in && mode == Interpolation::nearest) step = 0.5;
@@ -389,7 +389,7 @@ Tensor dropout(const Tensor& x, double p, std::uint32_t layer) {
   const StepGraph& graph = tape.graph();
   const ValueId step = tape.step_number();
   const auto is_call = [&](const Node& node) {
-    if (node.input_count != 2 || graph.inputs(node)[1] != step) return false;  // nearly all nodes: no cast for them
+    if (node.input_count != 2 || graph.inputs(node)[1] != step) return false;  // nearly all nodes: avoids a cast
     const auto* op = dynamic_cast<const ops::Dropout*>(node.op.get());
     return op != nullptr && op->attributes().layer % kMostLayers == layer &&
            graph.value(node.first_output).kind != ValueKind::gradient;

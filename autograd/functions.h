@@ -1,5 +1,5 @@
 #pragma once
-// The ops as functions on tensors: what models are written in. Each records one node on the tape of its inputs.
+// The ops as functions on tensors, of which models are written. Each records one node on the tape of its inputs.
 // Shapes, dtypes and errors are those of the op (ops/<op>.h). Floating inputs have one type unless it says otherwise;
 // cast() brings them to it.
 
@@ -16,24 +16,24 @@
 
 namespace braid {
 
-/// Any op, including your own (braid/op.h) → its first output. Throws Error unless all inputs, at least one, belong to
-/// one session.
+/// Any op, including custom ones (braid/op.h) → its first output. Throws Error unless all inputs, at least one, belong
+/// to one session.
 Tensor apply_op(OpPtr op, std::span<const Tensor> inputs);
 inline Tensor apply_op(OpPtr op, std::initializer_list<Tensor> inputs) {
   return apply_op(std::move(op), std::span(inputs.begin(), inputs.size()));
 }
 
-/// All outputs of the op that has this one, in their order. Throws Error if it is an input or a parameter.
+/// All outputs of the op that computed this one, in order. Throws Error if it is an input or a parameter.
 std::vector<Tensor> outputs_of(const Tensor& output);
 /// The same elements, through which no gradient flows; no copy.
 Tensor detach(const Tensor& x);
 
-/// From here on in this step and in those to come, the parameter or state is the value: f32 or f64 as it is itself.
-/// What optimizers of your own end with. No gradient flows through it.
+/// Makes the value, of the same type, the parameter's or state's content from here on, in this step and later ones.
+/// Custom optimizers end with it. No gradient flows through it.
 void assign(Parameter& parameter, const Tensor& value);
-/// block(x), whose activations are not kept for the backward pass but computed again in it: memory for time, as
+/// block(x), whose activations are not kept but recomputed in the backward pass: trades time for memory, as
 /// torch.utils.checkpoint. The results have the same bits, but on a GPU a session that is not deterministic, or has a
-/// memory limit, may run a repeated convolution by another algorithm, which rounds differently.
+/// memory limit, may run a recomputed convolution by another algorithm, which rounds differently.
 template <class Block>
 Tensor checkpoint(Block&& block, const Tensor& x) {
   const ValueId first = x.tape().graph().value_count();
@@ -45,7 +45,7 @@ Tensor checkpoint(Block&& block, const Tensor& x) {
 
 /// x [N,H,W,C], w [K,R,S,C/groups] → [N,P,Q,K]
 Tensor conv2d(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
-/// The same with a bias [K], which is no braced list: conv2d(x, w, {.padding = 1}) has none.
+/// The same with a bias [K]. Its name differs because a braced list is options: conv2d(x, w, {.padding = 1}) has none.
 Tensor conv2d_with_bias(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dOptions& options);
 template <std::convertible_to<Tensor> Bias>
 Tensor conv2d(const Tensor& x, const Tensor& w, Bias&& bias, const Conv2dOptions& options = {}) {
@@ -55,7 +55,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, Bias&& bias, const Conv2dOptions
 /// P = (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1. Throws ShapeError if that leaves no pixel or
 /// the output padding is not below the stride.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const ConvTranspose2dOptions& options = {});
-/// The same with a bias [K], in a node of its own.
+/// The same with a bias [K], in a separate node.
 Tensor conv_transpose2d_with_bias(const Tensor& x, const Tensor& w, const Tensor& bias,
                                   const ConvTranspose2dOptions& options);
 template <std::convertible_to<Tensor> Bias>
@@ -108,7 +108,7 @@ inline Tensor concat(std::initializer_list<Tensor> inputs, int axis = -1) {
   return concat(std::span(inputs.begin(), inputs.size()), axis);
 }
 /// `layer` distinguishes the dropout layers of one model (Context::next_layer), below 65536. Each call in a step draws
-/// anew.
+/// new numbers.
 Tensor dropout(const Tensor& x, double p, std::uint32_t layer);
 /// The same elements in another shape; no copy.
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -150,14 +150,13 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {
 /// size or scale is given.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 /// x [N,...,C], scale [C], shift [C] → like x, normalised for each image over all pixels and the channels of a group.
-/// As many groups as channels make it instance normalisation. Scale and shift are f32 beside f16 and bf16.
+/// With as many groups as channels, it is instance normalisation. Scale and shift are f32 for an x of f16 or bf16.
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
                   double epsilon = 1e-5);
 /// The same for each place over the last axes, whose extents scale and shift have.
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5);
 
-/// x as another floating type; x itself if it is of that type. However often a tensor is cast in a step, it is one
-/// node.
+/// x as another floating type; x itself if it is of that type. Repeated casts of a tensor in a step are one node.
 Tensor cast(const Tensor& x, DType dtype);
 /// The shape of labels for these logits: all axes but the last.
 Shape label_shape(const Shape& logits);
@@ -168,8 +167,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_sm
 /// are cast likewise
 Tensor accuracy(const Tensor& logits, const Tensor& labels, std::int64_t k = 1);
 
-// Elementwise, with shapes broadcast as in NumPy; values and gradients are those of the functions that PyTorch calls
-// so. Numbers are attributes of the op, not values.
+// Elementwise, with shapes broadcast as in NumPy; values and gradients are those of PyTorch's functions of these names.
+// Numbers are attributes of the op, not values.
 
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
@@ -208,21 +207,21 @@ enum class Gelu { exact, tanh };
 /// x·Φ(x), Φ being the normal distribution's, or its approximation by a hyperbolic tangent
 Tensor gelu(const Tensor& x, Gelu approximation = Gelu::exact);
 
-/// Axes of a tensor: one, {several}, or none, which means all. Negative ones count from behind: -1 is the last.
+/// Axes of a tensor: one, {several}, or none, which means all. Negative ones count from the end: -1 is the last.
 class Axes {
  public:
   Axes() = default;
   template <std::integral T>
   requires(!std::same_as<T, bool>) Axes(T axis) : Axes({static_cast<std::int64_t>(axis)}) {}  // NOLINT: implicit
   Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
-  /// As the op wants them. Throws ShapeError in the name of the function.
+  /// The axes in the form that the op takes. Throws ShapeError in the name of the function.
   Shape of(std::string_view function, const Shape& shape) const;
 
  private:
   std::vector<std::int64_t> axes_;
 };
 
-/// Along the axes, which the result does not have, or has with extent 1.
+/// Reduces along the axes, which the result lacks, or has with extent 1.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 /// The largest and the smallest element; equal ones share the gradient evenly.
@@ -232,7 +231,7 @@ Tensor amin(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);
 
-/// What a loss makes of the losses of its elements.
+/// How a loss combines the losses of its elements.
 enum class LossReduction { mean, sum, none };
 
 // Losses of two tensors of one shape. f16 and bf16 are cast to f32 first.

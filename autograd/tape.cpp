@@ -16,7 +16,7 @@ struct Guarded {
   std::uint32_t step;
   friend bool operator==(const Guarded&, const Guarded&) = default;
 };
-/// The last one that is not stale is current. Guards may go in any order, and in another thread.
+/// The last one that is not stale is current. Guards may be destroyed in any order, and in another thread.
 struct GuardedList {
   std::vector<Guarded> list;
   ~GuardedList();
@@ -25,11 +25,11 @@ thread_local bool guards_are_gone = false;  // at the end of the thread; static 
 GuardedList::~GuardedList() { guards_are_gone = true; }
 thread_local GuardedList guarded_list;
 
-/// Handles are never freed, because tensors may be left that point to them: they serve later tapes.
+/// Handles are never freed, because tensors may still point to them; later tapes reuse them.
 class Handles {
  public:
   static Handles& all() {
-    static auto* handles = new Handles;  // for tapes that go when the program ends
+    static auto* handles = new Handles;  // for tapes destroyed when the program ends
     return *handles;
   }
   TapeHandle* take(Tape& tape) {

@@ -1,6 +1,6 @@
 #pragma once
-// The tape of one step: the step graph, and what differentiation needs beside it. Recording appends to flat arrays; the
-// structural hash rolls along, so an unchanged step finds its plan at once.
+// The tape of one step: the step graph, and what differentiation needs in addition. Recording appends to flat arrays
+// and updates the structural hash, so an unchanged step finds its plan at once.
 
 #include <exception>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace braid {
 
-/// What Tensor::fetch() asked for: the elements, or why they will never come.
+/// What Tensor::fetch() asked for: the elements, or why they will never arrive.
 struct Delivery {
   Array array;
   std::exception_ptr fault;
@@ -36,7 +36,7 @@ class Tape {
 
  public:
   explicit Tape(Context& context);
-  /// Tensors that are left throw Error when used.
+  /// Tensors that outlive it throw Error when used.
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -74,11 +74,11 @@ class Tape {
 
   /// Forgets everything recorded; tensors recorded before become stale.
   void start_step(ValueReader* reader);
-  /// Who reads the tensors of this step from now on; null if they cannot be read any more.
+  /// Sets the reader of this step's tensors; null if they cannot be read any more.
   void set_reader(ValueReader* reader) { reader_ = reader; }
-  /// From here on nothing can be recorded: the step runs.
+  /// Ends recording: the step runs.
   void close() { closed_ = true; }
-  /// Calls that take back what recording a step has changed on the host, the last one first.
+  /// Calls that undo what recording a step has changed on the host, the last one first.
   class Undo {
    public:
     void add(std::function<void()> call) { calls_.push_back(std::move(call)); }
@@ -88,7 +88,7 @@ class Tape {
    private:
     std::vector<std::function<void()>> calls_;
   };
-  /// For a step that never runs, or fails.
+  /// The undo for a step that never runs, or fails.
   Undo& undo() { return undo_; }
   bool closed() const { return closed_; }
 
@@ -124,7 +124,7 @@ class Tape {
   /// The number of the step as an i32 scalar input, of the random state in force (core/graph/context.h).
   ValueId step_number();
   void keep(ValueId value);
-  /// Marks the activations recorded since value `first`, without `result`, to be computed again in the backward pass.
+  /// Marks the activations recorded since value `first`, without `result`, to be recomputed in the backward pass.
   void recompute_since(ValueId first, ValueId result);
 
   /// What the host must provide before the step runs.
@@ -141,7 +141,7 @@ class Tape {
   ValueId gradient(ValueId value);
   /// Records the gradients of a loss with respect to the needed values; empty: to all that require one.
   void backward(ValueId loss, std::vector<bool> needed);
-  /// Begins it anew: what a later backward() computes is not added to it.
+  /// Clears a gradient: what a later backward() computes is not added to it.
   void forget_gradient(const Parameter& parameter) { set_gradient(parameter, kNoValue, newest_[slot_of(parameter)]); }
   /// Why gradient(parameter) is kNoValue.
   std::string why_no_gradient(const Parameter& parameter) const;
@@ -191,7 +191,7 @@ class Tape {
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
-  std::unordered_set<std::string> layer_names_;   // of all steps: a model may go before its step is looked at
+  std::unordered_set<std::string> layer_names_;   // of all steps: a model may be destroyed before its step is examined
   std::vector<const std::string*> layers_;        // per node
   std::vector<Differentiation> differentiation_;  // per value
   std::vector<ValueId> casts_;                    // per value, as far as any was cast: its last cast
@@ -216,15 +216,15 @@ class NoGrad {
   NoGrad& operator=(const NoGrad&) = delete;
 
  private:
-  const TapeHandle* handle_;  // the step, or the session, may go first
+  const TapeHandle* handle_;  // the step, or the session, may be destroyed first
   std::uint32_t step_;
   bool previous_;
 };
 
-/// Records the gradients of a scalar loss with respect to all that it depends on and that requires one: trainable
-/// parameters, and inputs with Tensor::require_gradient. Contributions to one gradient are added in a fixed order.
-/// Called for several losses, the gradients of shared parameters add up. A loss may contain gradients of an earlier
-/// backward(), as a penalty of their norm does: they are differentiated too, with respect to the same. Throws
+/// Records the gradients of a scalar loss with respect to everything that it depends on and that requires one:
+/// trainable parameters, and inputs with Tensor::require_gradient. Contributions to one gradient are added in a fixed
+/// order. Called for several losses, the gradients of shared parameters add up. A loss may contain gradients of an
+/// earlier backward(), as a penalty of their norm does: they are differentiated too, with respect to the same. Throws
 /// ShapeError if the loss is not a single element, Error if it depends on nothing that requires a gradient; then
 /// nothing is recorded.
 void backward(const Tensor& loss);
@@ -237,9 +237,9 @@ inline void backward(const Tensor& loss, std::initializer_list<Tensor> tensors) 
   backward(loss, std::span(tensors.begin(), tensors.size()));
 }
 
-/// The gradient of a parameter that is to be read, or used in an update of one's own: the sum of those of all losses
-/// whose backward() was called in this step. Throws Error with the reason if there is none: no backward() yet, a loss
-/// that does not depend on it, or an update since.
+/// The gradient of a parameter that is to be read, or used in a custom update: the sum of those of all losses whose
+/// backward() was called in this step. Throws Error with the reason if there is none: no backward() yet, a loss that
+/// does not depend on it, or an update since.
 Tensor gradient(const Parameter& parameter);
 /// The gradient with respect to an input, activation or parameter, likewise.
 Tensor gradient(const Tensor& tensor);

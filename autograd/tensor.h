@@ -43,7 +43,7 @@ class Tensor {
   Tensor(Parameter& parameter);  // NOLINT: implicit, likewise
 
   bool defined() const { return handle_ != nullptr; }
-  /// Throw Error if the tensor is undefined, from an earlier step, or if its session is gone.
+  /// Throw Error if the tensor is undefined, from an earlier step, or if its session has been destroyed.
   ValueId id() const;
   Tape& tape() const;
   Shape shape() const;
@@ -54,7 +54,7 @@ class Tensor {
   /// For an input, or what detach() returned, before it is used: backward() computes the gradient with respect to it.
   /// Throws Error otherwise.
   const Tensor& require_gradient() const;
-  /// The elements; waits for them, running the step first if need be. Throws Error if they were not kept.
+  /// The elements; waits for them, running the step first if necessary. Throws Error if they were not kept.
   Array array() const;
   /// The only element, as double. Throws ShapeError if there is not exactly one.
   double item() const;
@@ -70,10 +70,10 @@ class Tensor {
   std::uint32_t step_ = 0;
 };
 
-/// Records an input of the current step that lies on the ranks of a training in another way than whole on each: if it
-/// is split, `array` has the samples of this rank, an equal number on every rank, and the tensor has those of all. With
-/// one rank, and without shards, it is Tensor(array). Throws ShapeError if a rank has shards, and the samples cannot be
-/// divided evenly among them.
+/// Records an input of the current step that may have another layout on the ranks of a training than a full copy on
+/// each: if it is split, `array` has the samples of this rank, an equal number on every rank, and the tensor has those
+/// of all. With one rank, and without shards, it is Tensor(array). Throws ShapeError if a rank has shards, and the
+/// samples cannot be divided evenly among them.
 Tensor place(const Array& array, Layout layout);
 
 }  // namespace braid

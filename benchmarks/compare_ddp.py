@@ -46,7 +46,7 @@ class Link:
                 subprocess.run([*inside, "ip", *words], check=True)
 
     def shape(self, bytes_per_second):
-        # What passes at once after a pause: at least TCP's largest packet, and what a timer that is late would lose.
+        # The burst after a pause: at least TCP's largest packet, and what a late timer would lose.
         burst = max(70_000, round(8e-3 * bytes_per_second))
         for inside in self.inside:
             subprocess.run([*inside, "tc", "qdisc", "replace", "dev", LINK, "root", "tbf", "rate", f"{round(8 * bytes_per_second)}bit",

@@ -153,7 +153,7 @@ SUITES = {
     "rehearsal": Suite("cpu", ["bf16", "f32"], [2, 1], {"eager": "eager", "eager again": "eager"}, image_size=96)}
 
 
-# What a run that is cut short should have measured: a chain, then networks of many branches.
+# The order of importance, for runs that are cut short: a chain, then networks with many branches.
 FIRST = [("resnet50", 32), ("googlenet", 8), ("pathnet_conv", 8), ("inception_v3", 8)]
 
 

@@ -40,7 +40,7 @@ constexpr std::int64_t kClasses = 10;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// The ranks of MPI, of whose link plans know more than MPI's communicator does.
+/// The ranks of MPI with a measured link, in place of the one that MPI's communicator assumes.
 class Shaped final : public Communicator {
  public:
   Shaped(std::unique_ptr<Communicator> ranks, const Link& link) : ranks_(std::move(ranks)), link_(link) {}
@@ -72,8 +72,8 @@ class Shaped final : public Communicator {
   Link link_;
 };
 
-/// Latency and bandwidth that explain the times of a sum of `bytes` and of one as large as a bucket, a 32nd
-/// (core/comm/collective_call.h). Smaller sums need fewer messages: MPI sends them without asking first.
+/// Latency and bandwidth that explain the times of an all-reduce of `bytes` and of one as large as a bucket, a 32nd
+/// (core/comm/collective_call.h). Smaller ones need fewer messages: MPI sends them without asking first.
 Json measure_link(Communicator& ranks, std::int64_t bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));
   // As in a training, where the thread that communicates shares its core with one that computes.
@@ -162,7 +162,7 @@ class Training {
   }
 
  private:
-  /// Some steps as one.
+  /// Records several steps as one.
   void run(std::vector<double>& losses, std::size_t together) {
     Step step = session_.step();
     std::vector<Tensor> recorded;

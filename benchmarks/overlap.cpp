@@ -1,6 +1,6 @@
-// What it is worth to communicate while gradients are computed: two ranks, which are threads of one core each, on a
-// link made so slow that communication takes as long as computing. The plan that overlaps both and the serial one train
-// in turns.
+// Measures the gain of communicating while gradients are computed: two ranks, which are threads of one core each, on a
+// link made so slow that communication takes as long as computing. The plan that overlaps both and the serial plan
+// train in alternation.
 //
 //   bench_overlap [TURNS]
 
@@ -96,10 +96,10 @@ class Training {
 
 /// The row of a network.
 std::vector<std::string> compare(const Network& network, int turns) {
-  // Communication costs nothing: what is left is computing.
+  // Communication costs nothing: the rest is computing.
   Training alone(network, {}, "serial", std::int64_t{1} << 30);
   const double computing = alone.run(2 * kStepsPerTurn);
-  const auto bytes = static_cast<double>(alone.parameter_bytes());  // that a rank sends: half of it, twice
+  const auto bytes = static_cast<double>(alone.parameter_bytes());  // bytes that a rank sends: half of them, twice
   const Link link{.bytes_per_second = bytes / computing};
   Training serial(network, link, "serial", alone.parameter_bytes() / 8);
   Training overlapped(network, link, "critical_path", alone.parameter_bytes() / 8);

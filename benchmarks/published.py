@@ -54,9 +54,10 @@ def ios(network, batch, one, several, kernels, *arguments):
 # default; against the same kernels as a CUDA graph of one stream. The paper's GPU is an A100.
 OPARA = "Opara"
 
-# Carter, "Dual stream cudnn Convolution backward()", github.com/apache/mxnet/pull/14006 (2019): backward-data beside
-# backward-filter on a second stream. "2-3 %" at 32 images per GPU, "negligible" at 256. It does not name GPU and number format: V100
-# and f16 are assumed, as in NVIDIA's MLPerf submissions that it mentions. Braid's policy overlaps more than these pairs.
+# Carter, "Dual stream cudnn Convolution backward()", github.com/apache/mxnet/pull/14006 (2019): backward-data alongside
+# backward-filter on a second stream. "2-3 %" at 32 images per GPU, "negligible" at 256. It does not name GPU and number
+# format: V100 and f16 are assumed, as in NVIDIA's MLPerf submissions that it mentions. Braid's policy overlaps more
+# than these pairs.
 MXNET = "MXNet"
 
 ROWS = [

@@ -214,7 +214,7 @@ class Training:
             for _ in range(steps):
                 self.step()
             self.synchronize()
-        # Of ops, which have the time of their kernels, and of kernels. An annotation spans several.
+        # Events of ops, which have the time of their kernels, and of kernels. An annotation spans several.
         averages = [each for each in profiler.key_averages() if not getattr(each, "is_user_annotation", False)]
         ops = [{"op": each.key, "nodes": each.count / steps,
                 "measured_us": (each.self_device_time_total if cuda else each.self_cpu_time_total) / steps}

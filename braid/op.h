@@ -1,5 +1,5 @@
 #pragma once
-// Everything that your own op needs: its definition, its kernels, their registration, and apply_op.
+// Everything a custom op needs: its definition, its kernels, their registration, and apply_op.
 
 #include "autograd/functions.h"
 #include "core/base/random.h"

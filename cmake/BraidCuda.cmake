@@ -1,7 +1,7 @@
-# The CUDA backend needs the toolkit (12.8 or newer) and cuDNN 9.11, the first that plans for a device from a description
-# of it. BRAID_CUDA=AUTO uses them if both are installed and otherwise reports what is missing; ON makes that an error.
-# Besides the usual places, CMake searches where pip installs them: site-packages/nvidia/<package>/{include,lib}, with
-# libcudnn.so.9 but no libcudnn.so.
+# The CUDA backend needs the toolkit (12.8 or newer) and cuDNN 9.11, the first that plans for a device from a
+# description of it. BRAID_CUDA=AUTO uses them if both are installed and otherwise reports what is missing; ON makes
+# that an error. In addition to the usual places, CMake searches where pip installs them:
+# site-packages/nvidia/<package>/{include,lib}, with libcudnn.so.9 but no libcudnn.so.
 #
 # Sets BRAID_HAS_CUDA; if it is true, enables the language CUDA, defines the target CUDA::cudart_static and sets CUDNN_FOLDER
 # and CUBLASLT_FOLDER, where the libraries are.
@@ -68,7 +68,8 @@ if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_COMMAND})
 endif()
 enable_language(CUDA)
-# Kernels are optimised by default. What launches them on the host is not worth a third of the time that they take.
+# Kernels are optimised by default. Optimising the host code that launches them is not worth a third of their compile
+# time.
 string(REPLACE "-O3" "-Xcompiler=-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc 12 supports C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)

@@ -1,6 +1,6 @@
-# The headers for users, made in include/braid of the build and installed from there. In the sources, headers include each
-# other from the repository's root, as "core/base/shape.h". Users may have such a file of their own, so for them this becomes
-# <braid/core/base/shape.h>, and include/ is the only folder that their compilers search.
+# The headers for users, made in include/braid of the build and installed from there. In the sources, headers include
+# each other from the repository's root, as "core/base/shape.h". Users may have a file of the same path, so for them
+# this becomes <braid/core/base/shape.h>, and include/ is the only folder that their compilers search.
 #
 # Also the script that makes them: cmake -DFROM=<sources> -DTO=<include/braid> "-DHEADERS=core/base/shape.h;…" -P BraidHeaders.cmake
 

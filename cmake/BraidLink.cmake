@@ -36,7 +36,7 @@ if(BRAID_HAS_CUDA)
   target_link_libraries(braid_cuda_libraries PRIVATE $<BUILD_INTERFACE:braid_settings> ${CMAKE_DL_LIBS})
   target_compile_definitions(braid_cuda_libraries PRIVATE BRAID_CUDNN_FOLDER="${CUDNN_FOLDER}"
                                                           BRAID_CUBLASLT_FOLDER="${CUBLASLT_FOLDER}")
-  # A test may link a runtime of its own in place of NVIDIA's libraries: then BRAID_CUDA_RUNTIME is its name.
+  # A test may link a custom runtime in place of NVIDIA's libraries: then BRAID_CUDA_RUNTIME is its name.
   set(real $<STREQUAL:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>,>)
   target_link_libraries(braid_core PUBLIC "$<${real}:CUDA::cudart_static>" "$<${real}:$<TARGET_NAME:braid_cuda_libraries>>"
                                           "$<$<NOT:${real}>:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>")
@@ -52,7 +52,7 @@ if(BRAID_HAS_CUDA)
   target_link_libraries(braid_ops PRIVATE ${CMAKE_DL_LIBS})
 endif()
 
-# What reads files tells the fuzzers which of its code an input reaches.
+# Code that reads files is instrumented for coverage by the fuzzers.
 if(BRAID_FUZZ)
   foreach(folder core scheduler data train)
     target_compile_options(braid_${folder} PRIVATE -fsanitize=fuzzer-no-link)

@@ -1,5 +1,5 @@
-# Ranks on CPU speak over Open MPI. BRAID_MPI=AUTO uses it if it is installed; ON makes it an error that it is not. Only its
-# headers are needed here: programs load the library when they first use it (core/comm/mpi/library.h).
+# Ranks on CPU communicate over Open MPI. BRAID_MPI=AUTO uses it if it is installed; ON makes it an error that it is
+# not. Only its headers are needed here: programs load the library when they first use it (core/comm/mpi/library.h).
 #
 # Sets BRAID_HAS_MPI; if it is true, MPI_CXX_INCLUDE_DIRS, MPI_FOLDER (where the library is) and MPIEXEC_EXECUTABLE.
 

@@ -1,6 +1,7 @@
-# Ranks on GPUs speak over NCCL. BRAID_NCCL=AUTO uses it if there is a CUDA backend and NCCL is installed; ON makes it an error
-# that it is not. Besides the usual places, CMake searches where pip installs it: site-packages/nvidia/nccl/{include,lib}, with
-# libnccl.so.2 but no libnccl.so. Programs load the library when they first use it (core/comm/nccl/library.cpp).
+# Ranks on GPUs communicate over NCCL. BRAID_NCCL=AUTO uses it if there is a CUDA backend and NCCL is installed; ON
+# makes it an error that it is not. In addition to the usual places, CMake searches where pip installs it:
+# site-packages/nvidia/nccl/{include,lib}, with libnccl.so.2 but no libnccl.so. Programs load the library when they
+# first use it (core/comm/nccl/library.cpp).
 #
 # Sets BRAID_HAS_NCCL; if it is true, NCCL_INCLUDE_DIR and NCCL_FOLDER (where the library is).
 

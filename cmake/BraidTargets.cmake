@@ -10,7 +10,7 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# What ccache keeps serves every clone: paths are relative to the sources, in its comparisons and in the objects.
+# Every clone shares ccache's results: paths are relative to the sources, in its comparisons and in the objects.
 find_program(CCACHE ccache)
 set(CCACHE_COMMAND ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -42,7 +42,8 @@ if(BRAID_SANITIZE)
   add_link_options(-fsanitize=${BRAID_SANITIZE})
 endif()
 
-# What runs once in a process, or waits for a step, is not worth the time that -O3 takes: configs, commands, reports, models.
+# Code that runs once per process, or waits for a step, is not worth the compile time of -O3: configs, commands,
+# reports, models.
 set(BRAID_SELDOM $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 if(BRAID_SANITIZE)
   set(BRAID_SELDOM -O0)

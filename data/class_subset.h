@@ -1,5 +1,6 @@
 #pragma once
-// The samples of some classes of a dataset, as a dataset of their own: from ten kinds of clothing, a binary task.
+// The samples of some classes of a dataset, as a separate dataset: for example two of ten kinds of clothing, for a
+// binary task.
 
 #include <memory>
 #include <string>

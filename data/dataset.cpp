@@ -38,7 +38,7 @@ Hash ImageDataset::fingerprint() const {
   try {
     const Image last = image(size() - 1);
     hash.add(std::string_view(reinterpret_cast<const char*>(last.pixels.data()), last.pixels.size()));
-  } catch (const DataError&) {  // unreadable, and so for everybody
+  } catch (const DataError&) {  // unreadable for all ranks
   }
   return hash;
 }

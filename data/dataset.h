@@ -1,6 +1,6 @@
 #pragma once
-// What the loader reads, and the batches it gives. A dataset of your own derives from Dataset, or from ImageDataset if
-// its samples are labelled images: those take the fast path, with the transforms of data/transforms/transform.h.
+// What the loader reads, and the batches it gives. A custom dataset derives from Dataset, or from ImageDataset if its
+// samples are labelled images: those take the fast path, with the transforms of data/transforms/transform.h.
 
 #include <cstdint>
 #include <memory>
@@ -37,7 +37,7 @@ class Dataset {
   /// 0 <= index < size(). Augmentation draws from `random`, which depends on the loader's seed, the epoch and the index
   /// only. Throws DataError if the sample is unreadable.
   virtual Sample sample(std::int64_t index, Generator& random) const = 0;
-  /// For messages.
+  /// The name in messages.
   virtual std::string name() const { return "dataset"; }
 
  protected:
@@ -48,7 +48,7 @@ class Dataset {
   }
 };
 
-/// Pixels u8 [H,W,C], in memory of the dataset or in their own.
+/// Pixels u8 [H,W,C], in memory of the dataset or in owned memory.
 struct Image {
   Shape shape;
   std::span<const std::uint8_t> pixels;
@@ -65,7 +65,7 @@ class ImageDataset : public Dataset {
   virtual Shape image_shape() const = 0;
   /// Labels are 0 … classes() - 1.
   virtual int classes() const = 0;
-  /// Of each class; without names, the labels.
+  /// The names of the classes; without names, the labels.
   virtual std::vector<std::string> class_names() const {
     std::vector<std::string> names;
     for (int label = 0; label < classes(); ++label) names.push_back(std::to_string(label));
@@ -74,19 +74,19 @@ class ImageDataset : public Dataset {
   std::string name() const override = 0;
   /// Reads and decodes the image if it is not in memory. 0 <= index < size(). Throws DataError if it is unreadable.
   virtual Image image(std::int64_t index) const = 0;
-  /// Of an image. Throws Error if there are masks.
+  /// The label of an image. Throws Error if there are masks.
   virtual int label(std::int64_t index) const;
   virtual bool has_masks() const { return false; }
   /// The labels of an image's pixels, [H,W,1]. Throws Error if there are no masks.
   virtual Image mask(std::int64_t index) const;
-  /// Of all images.
+  /// The labels of all images.
   std::vector<int> labels() const {
     std::vector<int> all;
     for (std::int64_t i = 0; i < size(); ++i) all.push_back(label(i));
     return all;
   }
-  /// Tells the images of two processes apart, wherever they lie: of the names of classes, all labels and the last
-  /// image; of files also their names and sizes.
+  /// A hash that distinguishes the images of two processes, wherever they are stored: of the names of classes, all
+  /// labels and the last image; of files also their names and sizes.
   virtual Hash fingerprint() const;
   /// {image as it is, u8 [H,W,C]; label, i32 scalar, or labels, i32 [H,W]}: what a loader with a collate function
   /// reads.
@@ -99,7 +99,7 @@ enum class Split { train, val, test };
 /// "training", "validation" or "test".
 std::string_view to_string(Split split);
 
-/// Of an image dataset: images, labels and perhaps targets. Of another one: tensors.
+/// A batch of an image dataset has images, labels and perhaps targets; of another dataset, tensors.
 struct Batch {
   Array images;        ///< f32 [N,H,W,C]
   Array labels;        ///< i32 [N], or [N,H,W] of masks
@@ -115,7 +115,7 @@ struct Batch {
   const Array& operator[](std::size_t i) const;
 };
 
-/// Of the shapes that a loader gives, all elements zero.
+/// A batch with the shapes that a loader gives, all elements zero.
 Batch blank_batch(const ImageDataset& dataset, std::int64_t size);
 
 }  // namespace braid

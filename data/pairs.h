@@ -1,6 +1,6 @@
 #pragma once
-// Pairs of images of a dataset, side by side in one picture, labelled by whether both show the same class: what a
-// siamese network learns from.
+// Pairs of images of a dataset, side by side in one picture, labelled by whether both show the same class: for a
+// siamese network.
 
 #include <memory>
 #include <string>
@@ -12,9 +12,9 @@ namespace braid {
 
 class Pairs final : public ImageDataset {
  public:
-  /// As many pairs as the dataset has images. Each image is the left half [H,W,C] of a picture [H,2W,C] once; the right
-  /// half is drawn by the seed: another image of the same class for every other pair, of another class for the rest.
-  /// Throws DataError unless images of two classes exist.
+  /// Makes as many pairs as the dataset has images. Each image is the left half [H,W,C] of a picture [H,2W,C] once; the
+  /// right half is drawn by the seed: another image of the same class for every other pair, of another class for the
+  /// rest. Throws DataError unless images of two classes exist.
   explicit Pairs(std::shared_ptr<const ImageDataset> dataset, std::uint64_t seed = 0);
 
   std::int64_t size() const override { return dataset_->size(); }
@@ -30,7 +30,7 @@ class Pairs final : public ImageDataset {
 
  private:
   std::shared_ptr<const ImageDataset> dataset_;
-  std::vector<std::int64_t> partners_;  // per image, which one is beside it
+  std::vector<std::int64_t> partners_;  // per image, the one next to it
 };
 
 }  // namespace braid

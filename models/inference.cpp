@@ -127,7 +127,7 @@ Tensor Inference::operator()(const Array& images, DType dtype, Layout layout) {
     if (conv != kNoNode) is_folded[static_cast<std::size_t>(conv)] = true;
   }
 
-  // The same nodes again, on the current step.
+  // Records the same nodes on the current step.
   std::vector<ValueId> copies(static_cast<std::size_t>(graph.value_count()), kNoValue);
   const auto copy_of = [&](ValueId value) {
     ValueId& copy = copies[static_cast<std::size_t>(value)];

@@ -90,7 +90,7 @@ std::unique_ptr<Module> resnet(Context& context, const ModelOptions& options) {
   return std::make_unique<ResNet>(context, kDepth, own);
 }
 
-/// A net for one task whose path is drawn at random and stays. Two classes get the grid of the paper's binary tasks,
+/// A net for one task with a fixed path that is drawn at random. Two classes get the grid of the paper's binary tasks,
 /// more classes that of its tasks of ten.
 template <PathNetOptions::Form kForm>
 std::unique_ptr<Module> pathnet(Context& context, const ModelOptions& options) {
@@ -115,7 +115,7 @@ std::unique_ptr<Module> squeezenet(Context& context, const ModelOptions& options
   return std::make_unique<SqueezeNet>(context, kVersion, network_options<SqueezeNetOptions>(options));
 }
 
-/// As many levels as the size can be halved, up to the paper's four.
+/// A U-Net with one level for each time that the size can be halved, up to the paper's four.
 std::unique_ptr<Module> unet(Context& context, const ModelOptions& options) {
   const Shape& image = options.image_shape;
   int levels = 0;

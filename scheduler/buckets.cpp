@@ -6,7 +6,8 @@
 namespace braid::scheduler {
 
 std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& link) {
-  // Of the first n: when the link has carried them at the earliest, and how many of them are in the last bucket.
+  // For the first n summands: the earliest time at which the link has carried them, and how many are in the last
+  // bucket.
   struct Best {
     double carried = 0;
     std::int32_t last = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Which sums over ranks are communicated together. A bucket costs messages of its own; a large one waits for its last
-// gradient while the link stands still.
+// Which all-reduces are merged into a bucket. Each bucket costs extra messages; a large one waits for its last gradient
+// while the link is idle.
 
 #include <cstdint>
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace braid::scheduler {
 
-/// What becomes a sum or mean over all ranks.
+/// A value that becomes a sum or mean over all ranks.
 struct Summand {
   double ready = 0;             ///< when a rank has computed its part, microseconds from the start of the step
-  double after = 0;             ///< what needs the sum takes at least this long, microseconds
+  double after = 0;             ///< the least duration of what needs the result, microseconds
   Communication communication;  ///< alone
 };
 
-/// How many of them, in this order, go into each bucket, so that what follows the last bucket ends the soonest if one
+/// How many summands, in this order, go into each bucket, so that what follows the last bucket ends earliest if one
 /// link carries bucket after bucket. Dynamic programming over the last bucket: Shi, Chu and Li, "MG-WFBP: efficient
 /// data communication for distributed synchronous SGD algorithms" (2019).
 std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& link);

@@ -1,7 +1,7 @@
 #pragma once
-// What happens before what in a plan: a stream runs its commands in order, and what follows a wait follows what the
-// event was recorded after. Memory planning, simulation and the search for implementations all ask this one type. Only
-// the verifier derives the order a second time, so that a mistake here is found there.
+// The happens-before relation of a plan: a stream runs its commands in order, and what follows a wait comes after what
+// precedes the record of its event. Memory planning, simulation and the search for implementations use this type. The
+// verifier derives the order independently, so that it finds mistakes here.
 
 #include <span>
 #include <vector>

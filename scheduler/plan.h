@@ -29,7 +29,7 @@ struct Plan {
 
   double makespan = 0;  ///< predicted, microseconds
   LowerBound bound;
-  std::int64_t naive_bytes = 0;  ///< arena if every value had bytes of its own
+  std::int64_t naive_bytes = 0;  ///< arena if no values shared bytes
   /// The most arena bytes in use at one time if it runs as predicted: no arena of this plan can be smaller.
   std::int64_t live_bytes = 0;
 
@@ -39,7 +39,7 @@ struct Plan {
 /// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN requires.
 inline constexpr std::int64_t kArenaAlignment = 256;
 
-/// Policy, waits, memory, verification, in one call. Throws PlanError if the verifier
+/// Runs policy, waits, memory and verification in one call. Throws PlanError if the verifier
 /// finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 
@@ -57,7 +57,7 @@ void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan);
 /// Fits the workspaces of a planned arena to the current implementations of its nodes.
 void replace_workspaces(const StepGraph& graph, const Costs& costs, Plan& plan);
 
-/// What the bytes in use at the peak are for, and what is allocated besides the arena.
+/// What the bytes in use at the peak are for, and what is allocated outside the arena.
 struct MemoryUse {
   std::int64_t activations = 0, gradients = 0, inputs = 0, workspaces = 0;
   std::int64_t persistent = 0;  ///< parameters and optimizer state

@@ -1,5 +1,5 @@
-// Plans as JSON, to look at, to compare and to keep. Reading trusts nothing: every type and range is checked, so that
-// the verifier, which has the last word, can index what comes out without further checks.
+// Plans as JSON, to inspect, compare and keep. Reading trusts nothing: it checks every type and range, so that the
+// verifier, which decides, can index the result without further checks.
 
 #include <limits>
 

@@ -46,7 +46,7 @@ Schedule memory_order(const Problem& problem);
 /// the simulator. Kwok and Ahmad, "Static scheduling algorithms" (1999), HLFET with moldable tasks.
 Schedule critical_path(const Problem& problem);
 
-/// Breadth first: the nodes of each level, dealt over the streams in turn.
+/// Breadth first: deals the nodes of each level over the streams in rotation.
 Schedule round_robin(const Problem& problem);
 
 /// A minimum path cover of the transitive reduction: chains stay on a stream, with the fewest waits. Nimble (2020).
@@ -66,7 +66,8 @@ inline constexpr int kMostExhaustiveNodes = 12;
 /// What matters most when a node is given a stream.
 enum class StreamPreference {
   few_waits,
-  /// Not to start too early: where only its stream delays a node, one that lacked units follows a node that frees some.
+  /// Start nodes no earlier than planned: where only its stream delays a node, one that lacked units follows a node
+  /// that frees some.
   on_time,
   /// Few waits. A node whose result this step does not read, such as a weight update, may move behind the next nodes of
   /// its stream, until what they wait for saves it waits of its own.
@@ -84,7 +85,7 @@ void assign_streams(const Problem& problem, Schedule& schedule,
 /// predicted exceeds it.
 void add_capacity_edges(const Problem& problem, Schedule& schedule);
 
-/// The schedule of all other policies that the simulator finds fastest; of equals the one with fewer waits.
+/// The schedule of all other policies that the simulator finds fastest; among ties, the one with fewer waits.
 Schedule automatic(const Problem& problem);
 
 struct NamedPolicy {

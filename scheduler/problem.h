@@ -10,7 +10,7 @@ namespace braid::scheduler {
 
 struct ScheduleLog;
 
-/// Stages of the search for a plan. Each can be switched off, to see what it is worth (benchmarks/ablation.cpp).
+/// Stages of the search for a plan. Each can be switched off, to measure its benefit (benchmarks/ablation.cpp).
 enum class SearchStage : std::uint8_t {
   equal_shares,      ///< the rule that divides free capacity among the ready nodes
   balanced_shares,   ///< the rule that also considers one wide node after another
@@ -18,7 +18,7 @@ enum class SearchStage : std::uint8_t {
   oversubscription,  ///< rules that let nodes ask for more than the capacity
   fitted_streams,    ///< rules that keep streams for the nodes that fit best
   forward_backward,  ///< schedules from the end
-  local_search,      ///< small changes to what the list scheduler goes by
+  local_search,      ///< small changes to the rules of the list scheduler
   on_time_streams,   ///< streams that keep nodes from starting too early
   late_updates,      ///< updates of weights behind other nodes of their stream
   simulated_choice,  ///< the best schedules are simulated before one is chosen
@@ -39,8 +39,8 @@ struct Machine {
   double wait_microseconds = 0;  ///< from an event to the start of a stream that waits for it
   double host_microseconds = 0;  ///< that one host thread takes to launch a node; 0: a CUDA graph launches them all
   std::uint32_t skipped = 0;     ///< bits of the search stages that are switched off
-  /// To other ranks. Each carries one node at a time and has a stream of its own, behind those that compute. Only a
-  /// plan on one stream runs its nodes there with the others.
+  /// The number of links to other ranks. Each carries one node at a time and has its own stream, after those that
+  /// compute. Only a plan on one stream runs its communication on the same stream as the rest.
   int links = 0;
 
   int all_streams() const { return streams + links; }
@@ -62,7 +62,7 @@ Problem make_problem(StepGraph graph, Costs costs, const DeviceInfo& device, int
 /// The same for a machine of this capacity.
 Problem make_problem(StepGraph graph, Costs costs, int streams, int capacity, bool oversubscribes = false);
 
-/// The problem of another graph made of the same nodes: its node i is, or repeats, origin[i] of `problem`; kNoNode
+/// The problem of another graph made of the same nodes: its node i is, or recomputes, origin[i] of `problem`; kNoNode
 /// takes no time.
 Problem with_graph(const Problem& problem, StepGraph graph, std::span<const NodeId> origin);
 /// The same graph with another order; nothing is logged.
@@ -85,7 +85,8 @@ LowerBound lower_bound(const Problem& problem);
 /// × duration, times the least product of factors below 1 that nodes in the other streams can give it.
 std::vector<std::vector<double>> shared_work(const Problem& problem);
 
-/// Throws PlanError if a problem has no solution: no stream, no capacity, costs of other nodes or that make no sense.
+/// Throws PlanError if a problem has no solution: no stream, no capacity, or costs that are invalid or of another
+/// graph.
 void check_problem(const Problem& problem);
 
 }  // namespace braid::scheduler

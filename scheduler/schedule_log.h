@@ -1,6 +1,6 @@
 #pragma once
-// Why a plan is as it is: what the list scheduler and the wait planner decided, as they went. Filled if Problem::log is
-// set, read by scheduler/show/explain.h.
+// Explains a plan: the decisions of the list scheduler and the wait planner, in order. Filled if Problem::log is set,
+// read by scheduler/show/explain.h.
 
 #include <string>
 #include <utility>

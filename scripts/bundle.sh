@@ -72,7 +72,7 @@ exec "$program" "$@"
 RUN
 chmod +x "$target/run" "$target"/bin/*
 
-# The data set of the demo, uncompressed: xz makes less of it than gzip did.
+# The data set of the demo, uncompressed: xz compresses it better than gzip did.
 data=/usr/share/datasets/fashion-mnist
 if [[ -d $data ]]; then
   mkdir "$target/data"

@@ -32,7 +32,8 @@ HEADER = ROOT / "core/device/block_needs.h"
 TABLE = r"<!-- kernels -->\n.*?<!-- end of kernels -->\n"
 ROWS = r"(?<=// clang-format off\n).*?(?=    // clang-format on)"
 LEAST_BLOCKS = 3
-# What is left of a tensor's vectors is a loop, of which nvcc makes several copies; inputs of an expression may be broadcast.
+# The rest of a tensor's vectors is a loop, of which nvcc makes several copies; inputs of an expression may be
+# broadcast.
 NARROW_LOADS = r"(sgd|adam|blend)_kernel<|for_each_kernel<\d, Interpreter<"
 
 # The ops and the kernels in which they spend their time, in the types of training.
@@ -112,7 +113,7 @@ class Kernel(NamedTuple):
         if "double" in self.name:  # for tests
             return
         for kind, what in (("ld", "loads"), ("st", "stores")):
-            # What is left of a vector takes some, and so do scalar arguments.
+            # The rest of a vector takes some, and so do scalar arguments.
             most = 2 * self.wide(kind) + 4
             if self.wide(kind) > 0 and self.narrow(kind) > most and not re.match(NARROW_LOADS, self.name):
                 yield f"has {self.narrow(kind)} {what} of less than 16 bytes beside {self.wide(kind)}"

@@ -57,7 +57,7 @@ fi
 begin=$SECONDS
 export BRAID_TEST_DEVICE=$device
 
-# What the results depend on. The clocks are also recorded every few seconds, for they fall when the GPU is hot.
+# What the results depend on. The clocks are also recorded every few seconds, because they fall when the GPU is hot.
 describe_machine() {
   uname -a
   nproc
@@ -141,8 +141,8 @@ check() {
   return "$status"
 }
 
-# cases FILTER: the test cases of a doctest program, each in a process of its own: a GPU is lost to a process once a kernel
-# has failed. Where a case goes through all ops and fails, it goes on op by op.
+# cases FILTER: the test cases of a doctest program, each in a separate process: a process loses the GPU once a kernel
+# has failed. A failed case that covers all ops is run again op by op.
 cases() {
   local names=() name filter op status=0
   mapfile -t names < <(bounded "$(share 10)" "$bin/test_gpu" -ltc "$1" 2>>"$log" | sed -n '/^====/,/^====/{/^====/!p}')

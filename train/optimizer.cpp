@@ -119,7 +119,7 @@ void Optimizer::accumulate(double weight) {
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   add_moments();
   add_sums();
-  // Those of a node share the type of the gradient, and whether their sums begin.
+  // Slots of one node share the type of the gradient, and whether their sums begin.
   const auto kind = [&](const Slot* slot) {
     return std::pair(summed(*slot), tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype);
   };

@@ -32,8 +32,8 @@ void for_buckets(std::size_t tensors, const Size& size, const Record& record) {
   }
 }
 
-/// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once it, or their
-/// model, is gone.
+/// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once the session,
+/// or their model, is destroyed.
 class Optimizer {
  public:
   /// Releases the moments.
@@ -41,11 +41,11 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Records that weight · gradient of every parameter that has one is added to its sum. Gradients begin anew: the next
-  /// backward(), in this step or a later one, does not add to those that a sum has. The next step() updates by the sums
-  /// in place of gradients, and new ones begin.
+  /// Records that weight · gradient of every parameter that has one is added to its sum. Gradients are cleared: the
+  /// next backward(), in this step or a later one, does not add to those already in a sum. The next step() updates by
+  /// the sums in place of gradients, and new ones begin.
   void accumulate(double weight);
-  /// Whether there are sums that no step() has taken. Set with the states of an optimizer that had some.
+  /// Whether there are sums that no step() has used. Set it with the states of an optimizer that had some.
   bool accumulated() const { return progress_->accumulated; }
   void set_accumulated();
   /// Limits every element of the gradients to ±max_value, as torch.nn.utils.clip_grad_value_; 0: no limit. Throws Error
@@ -88,7 +88,7 @@ class Optimizer {
     std::vector<Parameter*> moments;
     Parameter* sum = nullptr;  ///< of gradients; null if it does not accumulate
   };
-  /// What the steps that were recorded have done. A step that never runs, or fails, takes back its part.
+  /// The progress of the recorded steps. A step that never runs, or fails, reverts its part.
   struct Progress {
     std::int32_t updates = 0;
     bool accumulated = false;
@@ -106,7 +106,7 @@ class Optimizer {
   void add_sums();
   std::size_t index(const Slot& slot) const { return static_cast<std::size_t>(&slot - slots_.data()); }
   bool summed(const Slot& slot) const { return progress_->summed[index(slot)]; }
-  /// Called before the progress changes.
+  /// Undoes the next change of the progress if the step does not run. Call it before the change.
   void restore_unless_run(Tape& tape) const;
   /// What a parameter is updated by in the step that is being recorded, or kNoValue.
   ValueId gradient(Tape& tape, const Slot& slot) const;

@@ -41,7 +41,7 @@ class LearningRate {
   /// The rate of a step, counted from 0. The last one is total_steps - 1; the rate stays constant after it.
   double at(std::int64_t step) const;
 
-  /// What the plateau schedule remembers of the validations.
+  /// What the plateau schedule remembers about the validations.
   struct Plateau {
     std::int64_t worse = 0;       ///< validations in a row that were not the best so far
     std::int64_t reductions = 0;  ///< of the rate

@@ -1,6 +1,6 @@
 #pragma once
 // An exponential moving average of a model's weights, which is often more accurate than the weights themselves (Polyak
-// and Juditsky, 1992; as timm's ModelEmaV3). It is part of the step, as an update is.
+// and Juditsky, 1992; as timm's ModelEmaV3). It is part of the step, like an update.
 
 #include <span>
 #include <string_view>
@@ -16,7 +16,7 @@ class WeightAverage {
   /// The name of an average is this and the name of its tensor.
   static constexpr std::string_view kPrefix = "average.";
 
-  /// Of parameters and states; integers are left out. The decay is in [0, 1); that of update n, counted from 0, is
+  /// Averages parameters and states; integers are left out. The decay is in [0, 1); update n, counted from 0, uses
   /// min(decay, n / (9 + n)), so that the first averages do not remember the initial weights. Throws Error if it is out
   /// of range.
   WeightAverage(Context& context, std::vector<Parameter*> tensors, double decay);

@@ -90,8 +90,8 @@ class Attempt {
   }
 
   /// Waits until all ranks have ended, and passes signals on. Returns the exit status; `stopped` becomes the signal
-  /// that asked them to stop. Ends an mpirun that outlives its ranks, as Open MPI's at times does if one is killed
-  /// while it starts, or if a host cannot be reached any more.
+  /// that asked them to stop. Ends an mpirun that outlives its ranks, which Open MPI's sometimes does if a rank is
+  /// killed while it starts, or if a host becomes unreachable.
   int wait(int& stopped, bool may_be_elsewhere) {
     constexpr int kPatience = 10;
     constexpr timespec kSecond{1, 0};
@@ -111,7 +111,7 @@ class Attempt {
         return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
       }
       if (signal == SIGCHLD || signal < 0) continue;
-      // Ranks agree on the step after which they save. Told twice to stop, mpirun ends them.
+      // Ranks agree on the step after which they save. At the second request to stop, mpirun ends them.
       kill(mpirun_, signal == SIGUSR1 ? SIGUSR1 : stopped == 0 ? kStop : SIGTERM);
       if (signal != SIGUSR1) stopped = signal;
     }
@@ -123,7 +123,7 @@ class Attempt {
   pid_t mpirun_ = 0;
 };
 
-/// Where a training writes, and how far it has come.
+/// Where a training writes, and its progress.
 class Runs {
  public:
   explicit Runs(const std::vector<std::string>& command) {

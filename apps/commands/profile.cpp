@@ -70,7 +70,7 @@ std::optional<scheduler::Profile> existing(const std::string& path) {
   return std::filesystem::exists(path) ? std::optional(scheduler::read_profile(path)) : std::nullopt;
 }
 
-/// Without a config, of the CPU. Rank 0 speaks and writes for all.
+/// Profiles the links of the config's device, or without a config of the CPU. Only rank 0 prints and writes.
 void profile_links(const Arguments& arguments) {
   RunConfig config;
   if (!arguments.config.path.empty()) config = read_config_or_model(arguments.config);
@@ -114,7 +114,7 @@ void profile(const Arguments& arguments) {
   }
   if (arguments.profiling.pairs == 0) return;
 
-  // Only now, as it slows down launches: nodes alone are timed without it.
+  // Attached only now, because it slows down launches: nodes alone are timed without it.
   std::optional<cuda::KernelTracing> tracing;
   if (Device::parse(configs.front().session.device).type == DeviceType::cuda) tracing.emplace();
   if (tracing && !tracing->problem().empty()) {

@@ -63,8 +63,8 @@ void add_train(Command& app, int& exit_code) {
                 RunFolder::kConfig, ": expected the folder of a run");
     const std::string path = run.empty() ? config : (run / RunFolder::kConfig).string();
     const Launch launch = launch_from_environment();
-    arguments->quiet |= launch.rank > 0;  // rank 0 speaks for all
-    // What a launcher shows of its ranks is no terminal, even if they believe it is one.
+    arguments->quiet |= launch.rank > 0;  // only rank 0 prints
+    // The output of ranks under a launcher is not a terminal, even if it looks like one to them.
     const Progress::Mode mode = Progress::suitable_mode(arguments->quiet);
     Progress progress(std::cout, launch.size > 1 && mode == Progress::Mode::redraw ? Progress::Mode::lines : mode);
     outlive_standard_output(progress);

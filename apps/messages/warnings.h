@@ -5,7 +5,7 @@
 
 namespace braid::apps {
 
-/// Warns on standard error if `auto` cannot mean the GPU that is there, and if `threads` or the loader's `workers`
+/// Warns on standard error if `auto` cannot select the GPU of the machine, and if `threads` or the loader's `workers`
 /// exceed the cores that the process may use. Throws DeviceError if a GPU that is named does not compute what the CPU
 /// does.
 void warn_about(const SessionOptions& session, int workers = 0);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-// Formats and features that Braid does not need would only add mistakes.
+// Formats and features that Braid does not need would only add risk.
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_ONLY_JPEG
@@ -130,7 +130,7 @@ bool has_tables(std::string_view scan, bool progressive, const HuffmanTables& ta
   return true;
 }
 
-/// The decoder trusts the tables of a JPEG, and would show what is missing in grey. Throws DataError instead.
+/// The decoder trusts the tables of a JPEG, and would fill missing parts with grey. Throws DataError instead.
 void check_jpeg(std::string_view content, const std::string& name) {
   constexpr int kMostScans = 100;  // each may take time for all pixels in a few bytes; encoders make a dozen
   HuffmanTables tables = {};

@@ -14,7 +14,7 @@ inline constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20;
 /// Limit of an image's height and width, in pixels.
 inline constexpr int kMaxImageSide = 16384;
 
-/// What the header of a PNG or JPEG says.
+/// The header of a PNG or JPEG.
 struct ImageHeader {
   std::int64_t height, width;  ///< as displayed
   int channels;                ///< 1 grey, 2 grey with alpha, 3 RGB, 4 RGBA; a palette counts as RGB
@@ -26,8 +26,8 @@ struct ImageHeader {
 /// pixels than the file can hold.
 ImageHeader read_image_header(std::string_view content, const std::string& name);
 
-/// The image with `channels` channels, 1 (grey) or 3 (RGB), the way up that EXIF says. `background`, a number on the
-/// scale 0 to 1 for each channel, is what transparent pixels show; without it, alpha is dropped, as by Pillow's
+/// The image with `channels` channels, 1 (grey) or 3 (RGB), oriented as EXIF says. `background`, a number on the scale
+/// 0 to 1 for each channel, shows through transparent pixels; without it, alpha is dropped, as by Pillow's
 /// convert("RGB"). Of 16 bits per channel, the upper 8 are kept.
 /// Throws DataError that begins with `name` if the content is not exactly an intact image.
 Image decode_image(std::string_view content, const std::string& name, int channels,

@@ -139,7 +139,7 @@ bool is_image(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-/// Throws DataError at a link that leads nowhere, or to a folder that it lies in, whose files would never end.
+/// Throws DataError for a broken link, or a link to a folder that contains it, which would never end.
 void check_link(const fs::directory_entry& entry) {
   std::error_code error;
   if (!entry.is_symlink(error)) return;
@@ -151,7 +151,7 @@ void check_link(const fs::directory_entry& entry) {
               target.string());
 }
 
-/// JSON, ONNX files and pages could not hold another name. Throws DataError, which says where it comes from.
+/// Throws DataError for a name that JSON, ONNX files and pages could not hold, with its source.
 void check_class_name(const std::string& name, const std::string& source) {
   for (std::size_t at = 0; at < name.size();) {
     const std::size_t bytes = utf8_character_bytes(std::string_view(name).substr(at));
@@ -185,7 +185,7 @@ std::vector<std::string> images_in(const fs::path& folder) {
       it.disable_recursion_pending();
       continue;
     }
-    if (!is_image(it->path())) check_link(*it);  // a file that is gone is passed over later
+    if (!is_image(it->path())) check_link(*it);  // a deleted file is skipped later
     if (is_image(it->path()) && !it->is_directory()) {
       images.push_back(it->path().string());
     }
@@ -199,12 +199,12 @@ std::string name_in(const fs::path& folder, const fs::path& file) {
   return file.lexically_relative(folder).generic_string();
 }
 
-/// What people call the folders of a split, in any case.
+/// Usual names of the folders of a split, in any case.
 const std::vector<std::string> kTrainNames = {"train", "training", "train_set", "training_set"};
 const std::vector<std::string> kValNames = {"val", "valid", "validation", "eval", "evaluation", "dev"};
 const std::vector<std::string> kTestNames = {"test", "testing", "test_set", "testing_set"};
 
-/// The first of these folders that there is; empty if there is none.
+/// The first of these folders that exists; empty if none does.
 std::string first_of(const std::vector<fs::path>& folders, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     for (const fs::path& folder : folders) {
@@ -249,7 +249,7 @@ bool split_line(std::string_view line, std::vector<std::string>& fields) {
   }
 }
 
-/// Without blanks at its ends: labels that differ in these are no different classes.
+/// The text without blanks at its ends: labels that differ only in these are the same class.
 std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
   return first == std::string::npos ? "" : text.substr(first, last - first + 1);

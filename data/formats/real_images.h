@@ -1,6 +1,6 @@
 #pragma once
-// A dataset whose images are all of the class "real", beside a class "generated" that has none: what a generative
-// adversarial network learns from.
+// A dataset whose images are all of the class "real", with an empty class "generated", for a generative adversarial
+// network.
 
 #include <memory>
 #include <string>

@@ -21,11 +21,11 @@ struct DatasetScan {
   std::int64_t deep = 0;                                                     ///< images of 16 bits per channel
   std::int64_t with_alpha = 0;                                               ///< images whose files have alpha
 
-  /// Of the pixels of all readable images, per channel, on the scale 0 to 1.
+  /// Mean and deviation of the pixels of all readable images, per channel, on the scale 0 to 1.
   std::vector<double> mean() const;
   std::vector<double> deviation() const;
 
-  std::int64_t pixels = 0;                             ///< that the sums are of
+  std::int64_t pixels = 0;                             ///< pixels in the sums
   std::vector<std::uint64_t> sums = {}, squares = {};  ///< per channel, of bytes
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// From the samples of a batch to its tensors.
+// Makes the tensors of a batch from its samples.
 
 #include <cstdint>
 #include <functional>

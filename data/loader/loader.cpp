@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-/// Of the random stream of a batch, added to its epoch.
+/// Added to the epoch for the random stream of a batch.
 constexpr std::int64_t kMixing = std::int64_t{1} << 31;
 
 /// Throws Error that holds the exception that is being handled. Catches exceptions of the user's code.

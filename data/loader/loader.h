@@ -40,12 +40,12 @@ struct LoaderOptions {
   /// Makes the tensors of a batch; null: stack(). With one, labelled images are read as they are
   /// (ImageDataset::sample).
   Collate collate = nullptr;
-  // Of image datasets without a collate function:
+  // Only for image datasets without a collate function:
   TransformOptions transform = {};
   MixingOptions mixing = {};
-  // Of all:
-  /// Unreadable samples that are passed over. The next readable one in the order of the epoch takes the place of one,
-  /// so that batches keep their size; without `replace_bad` batches become smaller, and no sample counts twice.
+  // For all datasets:
+  /// The most unreadable samples that are skipped. The next readable sample in the order of the epoch takes the place
+  /// of one, so that batches keep their size; without `replace_bad` batches become smaller, and no sample counts twice.
   int max_bad = 0;
   bool replace_bad = true;
 };
@@ -54,7 +54,7 @@ struct LoaderOptions {
 std::string too_many_bad(std::string_view samples, const std::string& dataset, int max_bad,
                          const std::vector<std::string>& reasons);
 
-/// To be used by one thread at a time.
+/// Use it from one thread at a time.
 ///
 ///     Loader loader(dataset, {.batch_size = 32, .shuffle = true});
 ///     for (const Batch& batch : loader) …       // each such loop is the next epoch
@@ -70,9 +70,10 @@ class Loader {
 
   /// Batches per epoch.
   std::int64_t batches() const { return batches_; }
-  /// Leaves the current epoch, wherever it is, and begins this one at a batch: a resumed run gets the batches that it
-  /// would have got. Epochs and batches count from 0; first_batch = batches() is the end of the epoch. Throws Error if
-  /// the sampler's order is not of samples of the dataset, or not of its size; the current epoch then goes on.
+  /// Leaves the current epoch, wherever it is, and begins this one at a batch: a resumed run gets the same batches as
+  /// an uninterrupted one. Epochs and batches count from 0; first_batch = batches() is the end of the epoch. Throws
+  /// Error if the sampler's order is not of samples of the dataset, or not of its size; the current epoch then
+  /// continues.
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// Waits for the next batch, at first that of epoch 0; false at the end of the epoch. The arrays belong to the
   /// caller: the loader keeps no reference to them. If loading this batch failed, throws Error that names the sample

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// The number of no sample.
+/// Stands for no sample.
 inline constexpr std::int64_t kNoSample = 0xffffffff;
 
 /// The random numbers of a sample in an epoch, or of the order of all.
@@ -52,8 +52,8 @@ class RandomSampler final : public Sampler {
 /// Draws samples with probabilities in proportion to their weights; a weight of 0 means never.
 class WeightedRandomSampler final : public Sampler {
  public:
-  /// Without replacement, no sample comes twice in an epoch. Throws ConfigError if a weight is negative or not finite,
-  /// if all are 0, or if `samples` is negative or, without replacement, more than there are positive weights.
+  /// Without replacement, no sample is drawn twice in an epoch. Throws ConfigError if a weight is negative or not
+  /// finite, if all are 0, or if `samples` is negative or, without replacement, more than there are positive weights.
   WeightedRandomSampler(std::vector<double> weights, std::int64_t samples, bool replacement = true);
   std::int64_t size() const override { return samples_; }
   std::vector<std::int64_t> order(std::int64_t epoch, std::uint64_t seed) const override;
@@ -64,8 +64,8 @@ class WeightedRandomSampler final : public Sampler {
   bool replacement_;
 };
 
-/// All classes equally often, shuffled: their numbers differ by at most one, and no sample of a class comes again
-/// before all the others of this class have come.
+/// All classes equally often, shuffled: their numbers differ by at most one, and no sample of a class repeats before
+/// all others of the class have been drawn.
 class BalancedSampler final : public Sampler {
  public:
   /// The class of every sample, as ImageDataset::labels(); 0 samples: as many as there are labels. Throws ConfigError
@@ -83,8 +83,8 @@ class BalancedSampler final : public Sampler {
 /// sampler's order, beginning with number `rank`. All shares have the same size.
 class DistributedSampler final : public Sampler {
  public:
-  /// If `world` does not divide the samples, the last ones are left out with drop_last, else the first ones come again.
-  /// Throws ConfigError unless 0 <= rank < world, or if there is no sampler.
+  /// If `world` does not divide the samples, the last ones are left out with drop_last, else the first ones are
+  /// repeated. Throws ConfigError unless 0 <= rank < world, or if there is no sampler.
   DistributedSampler(std::shared_ptr<const Sampler> sampler, int rank, int world, bool drop_last = false);
   std::int64_t size() const override;
   std::vector<std::int64_t> order(std::int64_t epoch, std::uint64_t seed) const override;

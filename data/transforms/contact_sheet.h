@@ -1,5 +1,5 @@
 #pragma once
-// A picture of the images of a batch with their labels, as a network sees them.
+// A picture of the images of a batch, as a network sees them, with their labels.
 
 #include <span>
 #include <string>

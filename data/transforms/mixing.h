@@ -8,13 +8,14 @@
 namespace braid {
 
 struct MixingOptions {
-  /// Of the distribution Beta(α, α) of the ratio; 0: never. With both, every batch takes one of the two at random.
+  /// The α of the ratio's distribution Beta(α, α); 0: never. With both, every batch takes one of the two at random.
   double mixup_alpha = 0, cutmix_alpha = 0;
-  double probability = 1;  ///< of a batch to be mixed
+  double probability = 1;  ///< that a batch is mixed
   bool any() const { return mixup_alpha > 0 || cutmix_alpha > 0; }
 };
 
-/// Adds the batch's targets, and mixes if its turn has come. The label of a mixed image is that of its larger part.
+/// Adds the batch's targets, and mixes it with the probability of the options. The label of a mixed image is that of
+/// its larger part.
 void mix(const MixingOptions& options, Generator& random, int classes, Batch& batch);
 
 }  // namespace braid

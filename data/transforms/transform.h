@@ -1,5 +1,5 @@
 #pragma once
-// From an image of any size to what a network reads: resize, crop, colour jitter, flip, normalisation, noise, erasing.
+// Turns an image of any size into a network's input: resize, crop, colour jitter, flip, normalisation, noise, erasing.
 
 #include <array>
 #include <cstdint>
@@ -47,7 +47,8 @@ class Transform {
   /// image_shape: [H,W,C] of the result. Throws ConfigError if an option is out of range or does not fit the channels.
   Transform(const TransformOptions& options, const Shape& image_shape);
 
-  /// All of it; the result depends on the image and the generator only. The image has C channels; out: f32 [H,W,C].
+  /// Applies all transforms; the result depends on the image and the generator only. The image has C channels; out: f32
+  /// [H,W,C].
   void operator()(const Image& image, Generator& random, std::span<float> out) const;
   /// The part of an image of height×width that a random resized crop shows.
   Window draw_part(Generator& random, std::int64_t height, std::int64_t width) const;

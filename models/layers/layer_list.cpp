@@ -63,7 +63,7 @@ PoolOptions pool(const LayerSpec& spec) {
   return {.window = window, .stride = extent(spec.stride, window), .padding = padding(spec)};
 }
 
-/// What convolution and batch norm do in their own node.
+/// The activation that convolution and batch norm apply in their own node.
 Activation fused_activation(const LayerSpec& spec) {
   return spec.activation == "relu"    ? Activation::relu
          : spec.activation == "relu6" ? Activation::relu6
@@ -238,7 +238,7 @@ LayerList::LayerList(Context& context, std::vector<LayerSpec> specs, const Shape
   if (const auto mistake = find_mistake(specs)) {
     throw Error(message("[model] layer '", specs[mistake->layer].name, "': ", mistake->member, ": ", mistake->what));
   }
-  // Evaluated once on a tape of its own, so that each layer sees the shapes that it reads.
+  // Evaluated once on a separate tape, so that each layer sees the shapes that it reads.
   Tape scratch(context);
   scratch.start_step(nullptr);
   const Tape::Guard guard(scratch);

@@ -1,6 +1,6 @@
 #pragma once
-// A network given as a list of layers, each of which reads earlier ones: what `model: {layers: [...]}` in a config
-// makes. Channels and features of inputs follow from the shape of an image.
+// A network given as a list of layers, each of which reads earlier ones: `model: {layers: [...]}` in a config makes
+// one. Channels and features of inputs follow from the shape of an image.
 
 #include <optional>
 
@@ -45,11 +45,11 @@ class LayerList final : public Module {
   LayerList(Context& context, std::vector<LayerSpec> layers, const Shape& image, std::int64_t classes);
   Tensor forward(const Tensor& x) override;
 
-  /// What `type` may be.
+  /// The values of `type`.
   static std::vector<std::string> types();
   /// The options of a type. Throws Error if there is no such type.
   static std::vector<std::string> options(std::string_view type);
-  /// What `activation` may be: "none" and names of functions.
+  /// The values of `activation`: "none" and names of functions.
   static std::vector<std::string> activations();
   /// The first mistake that shows without the shape of an image, if there is one.
   static std::optional<LayerMistake> find_mistake(std::span<const LayerSpec> layers);

@@ -1,8 +1,8 @@
 #pragma once
-// The layers that models are made of: parameters with their initialisation, and the ops that use them.
+// The layers of models: parameters with their initialisation, and the ops that use them.
 //
-// Parameters are f32. What a layer computes in is the type of its input: with f16 or bf16 it casts its weights first,
-// and so their gradients come back as f32. So casting its images is enough to train a model in mixed precision.
+// Parameters are f32. A layer computes in the type of its input: with f16 or bf16 it casts its weights first, so their
+// gradients are f32. So casting its images is enough to train a model in mixed precision.
 
 #include <functional>
 
@@ -68,8 +68,8 @@ class ConvTransposeLayer final : public Module {
   Parameter* bias_ = nullptr;
 };
 
-/// Normalisation of each image over all pixels and the channels of a group; as many groups as channels make it instance
-/// normalisation. [N,...,channels]
+/// Normalisation of each image over all pixels and the channels of a group; with as many groups as channels, it is
+/// instance normalisation. [N,...,channels]
 class GroupNormLayer final : public Module {
  public:
   GroupNormLayer(Context& context, std::int64_t groups, std::int64_t channels, double epsilon = 1e-5);
@@ -111,8 +111,8 @@ class BatchNormLayer final : public Module {
   Tensor forward(const Tensor& x) override { return normalise(x, {}); }
   /// act(norm(x) + residual)
   Tensor operator()(const Tensor& x, const Tensor& residual);
-  /// Whether it uses its running statistics in training mode too, and leaves them as they are. What a frozen model
-  /// that is trained on further wants; whether scale and shift are trained is up to their `trainable`.
+  /// Whether it uses its running statistics in training mode too, and leaves them as they are. For a frozen model that
+  /// is trained further; whether scale and shift are trained depends on their `trainable`.
   void keep_statistics(bool on = true) { keeps_statistics_ = on; }
   bool trains_scale() const { return scale_.trainable; }
   /// Starts as zero: with zero_scale in a block's last normalisation, the block starts as the identity (Goyal et al.,
@@ -130,10 +130,11 @@ class BatchNormLayer final : public Module {
   Parameter& running_variance_;
 };
 
-/// The switch of every batch norm in a model whose scale is frozen, after `trainable` of parameters was set.
+/// Calls keep_statistics() on every batch norm in a model whose scale is frozen. Call it after setting `trainable` of
+/// parameters.
 void keep_frozen_statistics(Module& model);
 
-/// What a ConvNormLayer normalises with, and what its two layers are called.
+/// The normalisation of a ConvNormLayer, and the names of its two layers.
 struct NormOptions {
   Activation activation = Activation::relu;
   double epsilon = 1e-5;

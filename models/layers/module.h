@@ -41,8 +41,8 @@ class Module : AddsByName<Module> {
  public:
   /// Named after the scope it is made in, as "layer1.0.conv1"; the outermost module has no name.
   explicit Module(Context& context);
-  /// Releases the module's tensors. Must not happen between recording a step and running it. A module whose session is
-  /// gone throws Error when called.
+  /// Releases the module's tensors. Must not happen between recording a step and running it. A module whose session has
+  /// been destroyed throws Error when called.
   virtual ~Module() = default;
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -60,7 +60,7 @@ class Module : AddsByName<Module> {
   /// The outputs used in training: the result, and in training mode those of auxiliary classifiers if there are any.
   virtual std::vector<Head> heads(const Tensor& x) { return {{(*this)(x)}}; }
   /// Records what a step on these images is to minimize: by default the training_loss() of the heads against `truth`,
-  /// which is the labels, or probabilities of classes. Networks that learn otherwise override it.
+  /// which is the labels, or probabilities of classes. Networks with another objective override it.
   virtual TrainingStep training_step(const Tensor& x, const Tensor& labels, const Tensor& truth,
                                      double label_smoothing = 0);
 
@@ -70,7 +70,7 @@ class Module : AddsByName<Module> {
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
   /// All that the trained model consists of: parameters, then states.
   std::vector<Parameter*> tensors() const;
-  /// This module and all that it is made of, in order of creation.
+  /// This module and all modules in it, in order of creation.
   std::vector<Module*> modules();
   /// Number of trained elements.
   std::int64_t parameter_count() const;
@@ -79,7 +79,7 @@ class Module : AddsByName<Module> {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  /// Throws Error if the session is gone.
+  /// Throws Error if the session has been destroyed.
   Context& context() const { return tensors_.context(); }
   const std::string& name() const { return name_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the classifiers of images have in common: how they begin, how wide they are, and what images they accept.
+// What image classifiers have in common: their stem, their width, and the images that they accept.
 
 #include <cstdint>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace braid::models {
 
-/// How a network for ImageNet begins. Each network's header says what its forms are.
+/// The stem of a network for ImageNet. Each network's header describes its forms.
 enum class Stem {
   image,        ///< as published, for images of about 224x224
   small_image,  ///< without the first reductions of height and width, for images of about 32x32

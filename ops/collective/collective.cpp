@@ -63,7 +63,7 @@ Work work_of_sum(std::span<const ValueDesc> inputs, std::span<const ValueDesc> o
           .bytes = 2 * (bytes(inputs) + bytes(outputs))};
 }
 
-/// Exact sums, whose pieces have `piece` elements: pieces of every block of leaves go to the ranks that add them.
+/// Exact sums, whose pieces have `piece` elements: each rank receives and adds its pieces of every block of leaves.
 Communication exact_sums(const AllReduceAttributes& attributes, std::int64_t piece, DType dtype) {
   const std::int64_t blocks = attributes.per_rank() / leaves_per_block(attributes.per_rank());
   const CollectiveCall call{.kind = CollectiveCall::Kind::all_to_all,

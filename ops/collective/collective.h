@@ -37,7 +37,7 @@ struct AllReduceAttributes {
   std::int64_t ranks;
   std::int64_t shards;  ///< of all ranks
   /// Whether to add along one binary tree over the shards, so that the sum has the same bits on any number of ranks.
-  /// Else the engine adds, in the order that it is fastest at.
+  /// Else the engine adds, in whichever order is fastest.
   bool exact;
   std::vector<std::int64_t> divisors;  ///< per tensor, of its sum: 1, or the number of shards for a mean
   /// Elements of a single tensor that are added; the others stay those of the first summand. A count of 0: all.
@@ -46,15 +46,16 @@ struct AllReduceAttributes {
   std::int64_t per_rank() const { return shards / ranks; }
 };
 
-/// For every tensor of a bucket, f32 or f64 alike, those of the rank's shards one after another → for every tensor the
-/// sum or mean over all shards of all ranks. Only exact ones take several shards of a rank.
+/// For every tensor of a bucket, all f32 or all f64, the tensors of the rank's shards one after another → for every
+/// tensor the sum or mean over all shards of all ranks. Only exact ones take several shards per rank.
 class AllReduce final : public OpWith<AllReduce, AllReduceAttributes> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "all_reduce"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  /// One sum by the engine; or pieces of every block of leaves to the ranks that add them, and their sums to all ranks.
+  /// One all-reduce by the engine; or, if exact, pieces of every block of leaves go to the ranks that add them, and
+  /// their sums to all ranks.
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
@@ -102,7 +103,7 @@ struct AllGatherAttributes {
   static constexpr std::string_view kNames[] = {"ranks"};
 };
 
-/// The rows of each of the rank's shards [n,...], of any dtype → those of all shards of all ranks [N,...].
+/// The rows of each of the rank's shards [n,...], of any dtype → the rows of all shards of all ranks [N,...].
 class AllGather final : public OpWith<AllGather, AllGatherAttributes> {
  public:
   using OpWith::OpWith;

@@ -9,12 +9,12 @@
 
 namespace braid::ops {
 
-/// The pieces that a rank has of several tensors follow one another, and those of rank after rank.
+/// A rank's pieces of several tensors are contiguous, and ranks follow one another.
 struct Pieces {
   std::int64_t ranks;
   std::vector<std::int64_t> sizes;  ///< elements of the tensors
 
-  /// Elements of one rank, those included that the last pieces lack.
+  /// Elements of one rank, including the padding of the last pieces.
   std::int64_t size() const {
     std::int64_t sum = 0;
     for (const std::int64_t size : sizes) sum += piece_of(size, ranks);

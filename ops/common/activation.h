@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// What follows a layer in the same node: nothing, max(x, 0), or min(max(x, 0), 6).
+/// The activation of a layer in the same node: none, max(x, 0), or min(max(x, 0), 6).
 enum class Activation { none, relu, relu6 };
 
 constexpr std::string_view name_of(Activation activation) {

@@ -34,7 +34,7 @@ struct Relu6Gradient {
   BRAID_HOST_DEVICE T operator()(T dy, T y) const { return y <= T(0) || y >= T(6) ? T(0) : dy; }
 };
 
-/// What follows a layer in the same node.
+/// Applies the activation of a layer in the same node.
 template <Activation kActivation, class T>
 BRAID_HOST_DEVICE T activate(T x) {
   if constexpr (kActivation == Activation::relu) return Relu<T>{}(x);

@@ -1,5 +1,5 @@
 #pragma once
-// Rules by which most ops are divided into shards of the samples.
+// Rules that divide most ops into shards of the samples.
 
 #include <algorithm>
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-/// Inputs and outputs lie as given, the last layout being that of all that follow. Nothing if no input does that is to
-/// be split.
+/// Inputs and outputs have the given layouts; the last one applies to all that follow. Nothing if no input that should
+/// be split is split.
 inline std::optional<Divided> divided(const Division& node, std::vector<Layout> inputs, std::vector<Layout> outputs,
                                       OpPtr op = nullptr) {
   inputs.resize(node.inputs.size(), inputs.back());
@@ -35,7 +35,7 @@ inline std::optional<Divided> divided_by_rows(const Division& node, OpPtr op = n
   return divided(node, {Layout::split}, {Layout::split}, std::move(op));
 }
 
-/// The same for a map that is linear in all inputs: it may also be applied to all summands of a sum, or of a mean.
+/// The same for a map that is linear in all inputs: it may also be applied to the summands of a sum or mean.
 inline std::optional<Divided> divided_linearly(const Division& node) {
   const Layout first = node.layouts.front();
   const bool alike = std::ranges::all_of(node.layouts, [&](Layout layout) { return layout == first; });

@@ -1,5 +1,5 @@
 #pragma once
-// From a floating dtype to its C++ type, for kernels of both backends.
+// Maps a floating dtype to its C++ type, for kernels of both backends.
 
 #include "core/base/dtype.h"
 

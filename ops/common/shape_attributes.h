@@ -10,7 +10,7 @@ struct ShapeAttribute {
   static constexpr std::string_view kNames[] = {"shape"};
 };
 
-/// Of the gradient of an op with these options, with respect to an input of that shape.
+/// The attributes of the gradient of an op with these options, with respect to an input of this shape.
 template <class Options>
 struct GradientOf {
   Options options;

@@ -109,7 +109,7 @@ Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const
   return conv_work(y, w, options.groups, x[0] * x[1] * x[2], w[3], w[1] * w[2] * k, *this, inputs, outputs);
 }
 
-/// dx depends on dy as an input depends on the output of the convolution, so the gradients of both trade places.
+/// dx depends on dy as an input depends on the output of the convolution, so the two gradients exchange roles.
 void Conv2dBackwardData::gradient(GradientContext& context) const {
   const Conv2dOptions linear = without_activation(attributes_.options);
   const ValueId dy = context.input(0), w = context.input(1), ddx = context.output_gradient(0);

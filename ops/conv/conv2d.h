@@ -1,7 +1,7 @@
 #pragma once
 // Two-dimensional convolution, optionally fused with the bias and the activation that follow it, and its two gradients.
-// The gradients are nodes of their own: backward-data is on the critical path, backward-filter is not, and the
-// scheduler may run both at once.
+// The gradients are separate nodes: backward-data is on the critical path, backward-filter is not, and the scheduler
+// may run both at once.
 
 #include "core/graph/op.h"
 #include "ops/common/activation.h"
@@ -33,7 +33,8 @@ namespace ops {
 
 /// x [N,H,W,C], w [K,R,S,C/groups], optional bias [K] → y = act(x * w + bias) [N,P,Q,K],
 /// P = (H + 2·padding − dilation·(R−1) − 1) / stride + 1. Throws ShapeError if the shapes do not agree.
-/// The library decides how the activation treats a NaN: oneDNN may make it ∞, or 6 with ReLU6; cuDNN promises nothing.
+/// The library decides how the activation treats a NaN: oneDNN may make it ∞, or 6 with ReLU6; cuDNN guarantees
+/// nothing.
 class Conv2d final : public OpWith<Conv2d, Conv2dOptions> {
  public:
   explicit Conv2d(const Conv2dOptions& options);

@@ -102,7 +102,7 @@ class Cast final : public OpWith<Cast, CastAttributes> {
   std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
-/// For gradient rules: the value in another type. Emits a node if it has another one; kNoValue stays.
+/// For gradient rules: the value in another type. Emits a node if its type differs; kNoValue stays.
 ValueId cast(GradientContext& context, ValueId value, DType dtype);
 
 struct FillAttributes {

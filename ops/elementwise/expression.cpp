@@ -10,10 +10,10 @@ namespace braid::ops {
 
 namespace {
 
-/// From the gradient dy of r = f(a, b), the part that reaches an operand.
+/// Maps the gradient dy of r = f(a, b) to that of an operand.
 using Derivative = Term (*)(Term dy, Term a, Term b, Term r);
 
-/// What the ops need to know of a function.
+/// What the ops need to know about a function.
 struct FunctionRule {
   double flops = 1;
   Derivative a = nullptr;  ///< null if there is none
@@ -248,7 +248,7 @@ Work Elementwise::work(std::span<const ValueDesc> inputs, std::span<const ValueD
 }
 
 // Reverse-mode differentiation of the expression for one input after the other. Each gradient is an expression of dy,
-// the inputs and the output; results of other instructions are computed again.
+// the inputs and the output; results of other instructions are recomputed.
 void Elementwise::gradient(GradientContext& context) const {
   const Expression& forward = attributes_.expression;
   const auto count = static_cast<std::size_t>(context.input_count());

@@ -50,7 +50,7 @@ class ExpressionBuilder {
     InlineList<std::uint8_t, Expression::kMaxInputs> inputs;
     return finish(value, inputs);
   }
-  /// The expression with this value, without what it does not need. Input i of it is input inputs[i] here.
+  /// The expression with this value, without unused instructions and inputs. Its input i is input inputs[i] here.
   Expression finish(Term value, InlineList<std::uint8_t, Expression::kMaxInputs>& inputs) const;
 
  private:

@@ -53,7 +53,7 @@ struct ExpressionProgram {
   int constant_end() const { return kConstant + constant_count; }
 
  private:
-  /// The slot of every result: the first whose own result is not needed any more. Returns how many there are.
+  /// Gives every result the first slot whose result is not needed any more. Returns the number of slots.
   static int place_results(const ops::Expression& expression,
                            std::uint8_t (&slot_of)[ops::Expression::kMaxInstructions]) {
     constexpr std::size_t kFirst = ops::Expression::kFirstResult;
@@ -76,8 +76,8 @@ struct ExpressionProgram {
   }
 };
 
-/// How an input is broadcast to the output: axes of the output, those merged along which the input goes on or is
-/// repeated alike, with the input's stride, which is 0 where it is repeated.
+/// How an input is broadcast to the output: axes of the output, merged where the input continues or is repeated along
+/// both, with the input's stride, which is 0 where it is repeated.
 struct Broadcast {
   int rank = 0;
   std::int64_t extent[Shape::kMaxRank] = {};
@@ -102,9 +102,9 @@ struct Broadcast {
     }
   }
 
-  /// The elements of input and output lie alike.
+  /// Whether input and output have the same layout.
   bool is_full() const { return rank == 0 || (rank == 1 && stride[0] == 1); }
-  /// One element for all.
+  /// Whether the input is a single element.
   bool is_scalar() const { return rank == 0 || (rank == 1 && stride[0] == 0); }
 };
 

@@ -101,13 +101,13 @@ inline float log(float x) {
   return y + unbounded + zero + negative;
 }
 
-/// Of a finite number of at least 0. The second term is what rounding 1 + u loses.
+/// log(1 + u) of a finite u of at least 0. The second term is what rounding 1 + u loses.
 inline float log1p(float u) {
   const float w = 1.0f + u;
   return log(w) - ((w - 1.0f) - u) / w;
 }
 
-/// Near 0 a polynomial, that of Cephes, else by eˣ.
+/// tanh by a polynomial of Cephes near 0, else by eˣ.
 inline float tanh(float x) {
   const float magnitude = std::abs(x), s = x * x;
   float p = -5.70498872745e-3f;
@@ -119,7 +119,7 @@ inline float tanh(float x) {
   return magnitude < 0.625f ? near : x < 0.0f ? -far : far;
 }
 
-/// A rational approximation, as Eigen's.
+/// erf by a rational approximation, as in Eigen.
 inline float erf(float x) {
   const float b = x < -4.0f ? -4.0f : x > 4.0f ? 4.0f : x;
   const float s = b * b;
@@ -140,7 +140,7 @@ inline float erf(float x) {
 
 }  // namespace vectorised
 
-// On a GPU, and for double, the library's.
+// The library's functions, on a GPU and for double.
 #ifdef __CUDA_ARCH__
 #define BRAID_FLOAT_FUNCTION(name, x)
 #else
@@ -155,7 +155,7 @@ inline float erf(float x) {
   }
 BRAID_LIBRARY_FUNCTION(exp)
 BRAID_LIBRARY_FUNCTION(log)
-BRAID_LIBRARY_FUNCTION(log1p)  // of finite numbers of at least 0
+BRAID_LIBRARY_FUNCTION(log1p)  // for finite numbers of at least 0
 BRAID_LIBRARY_FUNCTION(tanh)
 BRAID_LIBRARY_FUNCTION(erf)
 #undef BRAID_LIBRARY_FUNCTION
@@ -193,7 +193,8 @@ BRAID_HOST_DEVICE T softplus(T x) {
   return positive + log1p(exp(x < T(0) ? x : -x));
 }
 
-/// Of operands a and b; functions of one operand ignore the second. A NaN stays a NaN; its sign is 0, as in PyTorch.
+/// The function of operands a and b; functions of one operand ignore b. A NaN stays a NaN; its sign is 0, as in
+/// PyTorch.
 template <Function kFunction, class T>
 BRAID_HOST_DEVICE T evaluate(T a, T b) {
   using enum Function;
@@ -236,7 +237,7 @@ BRAID_HOST_DEVICE T evaluate(T a, T b) {
   if constexpr (f == equal) return a == b ? T(1) : T(0);
   if constexpr (f == greater) return a > b ? T(1) : T(0);
   if constexpr (f == less) return a < b ? T(1) : T(0);
-  // What a gets of the gradient of maximum(a, b), or b of that of minimum(a, b); equal ones share it.
+  // The share of a in the gradient of maximum(a, b), or of b in that of minimum(a, b); equal operands share it.
   if constexpr (f == maximum_share) return a == b ? T(0.5) : a < b ? T(0) : T(1);
   // a·b, but 0 where b is 0, whatever a.
   if constexpr (f == gate) return b == T(0) ? T(0) : a * b;

@@ -9,7 +9,7 @@ namespace braid::ops {
 
 namespace {
 
-/// By the kind, for messages: what users call.
+/// The name of the function that users call, for messages.
 constexpr std::string_view shown_name(ReduceKind kind) {
   constexpr std::string_view kNames[] = {"sum", "mean", "amax", "amin"};
   return kNames[static_cast<int>(kind)];

@@ -21,7 +21,7 @@ struct ReductionAxes {
       for (int i = 0; i < rank; ++i) product *= extent[i];
       return product;
     }
-    /// Of the element at a place in row-major order.
+    /// The offset of the element at a place in row-major order.
     template <class Index>
     BRAID_HOST_DEVICE std::int64_t offset(Index place) const {
       std::int64_t offset = 0;
@@ -81,7 +81,7 @@ BRAID_HOST_DEVICE T combine(T total, T x) {
   return total + x;
 }
 
-/// What the first element is combined with.
+/// The initial value, which the first element is combined with.
 template <ops::ReduceKind kKind, class T>
 BRAID_HOST_DEVICE T neutral() {
   if constexpr (kKind == ops::ReduceKind::max) return static_cast<T>(-INFINITY);

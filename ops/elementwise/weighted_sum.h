@@ -1,5 +1,6 @@
 #pragma once
-// A sum with learnt gates, by which a node of a randomly wired network (Xie et al., 2019, section 3) joins its inputs.
+// A sum with learned gates, with which a node of a randomly wired network (Xie et al., 2019, section 3) combines its
+// inputs.
 
 #include "core/graph/op.h"
 #include "ops/common/divide.h"

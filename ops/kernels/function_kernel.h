@@ -1,5 +1,5 @@
 #pragma once
-// Kernels from callables: most kernels are one function over addresses.
+// Makes kernels from callables: most kernels are one function over addresses.
 
 #include <vector>
 

@@ -20,7 +20,7 @@ struct Registered {
   KernelTraits traits;
 };
 
-/// All kernels of one device. What is registered stays.
+/// All kernels of one device. Nothing is ever unregistered.
 class Registry {
  public:
   static Registry& of(DeviceType device) {

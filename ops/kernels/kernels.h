@@ -1,6 +1,6 @@
 #pragma once
-// From node to kernel: factories are registered by device and name of the op, Braid's own and those of a program that
-// uses it.
+// Finds the kernel of a node: factories are registered by device and name of the op, by Braid and by programs that use
+// it.
 
 #include <concepts>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// All that a factory needs to build a kernel. Pointers come later, with Kernel::bind.
+/// Everything a factory needs to build a kernel. Pointers come later, with Kernel::bind.
 struct KernelSpec {
   static constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
 
@@ -62,7 +62,7 @@ using KernelFactory = std::function<Implementations(const KernelSpec& spec)>;
 
 /// Further properties of a registered factory.
 struct KernelTraits {
-  /// CPU: the factory takes f16 and bf16. Those that do not are given f32 in their place, and the kernel converts.
+  /// CPU: the factory takes f16 and bf16. Other factories get f32 instead, and the kernel converts.
   bool takes_low_precision = false;
 };
 

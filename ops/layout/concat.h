@@ -38,8 +38,8 @@ struct SliceSumAttributes {
 };
 
 /// Inputs [...,Cᵢ] that agree but for the channels → [...,count], the sum of `count` channels of each, from begins[i]
-/// on, added from the first input to the last. What a value that was joined several times gets as its gradient, in one
-/// pass and without copies of the slices.
+/// on, added from the first input to the last. The gradient of a value that was joined several times, in one pass and
+/// without copies of the slices.
 class SliceSum final : public OpWith<SliceSum, SliceSumAttributes> {
  public:
   /// Kernels add this many inputs at a time and read them all before they write, so a sum of no more may overwrite one

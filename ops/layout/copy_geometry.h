@@ -1,6 +1,6 @@
 #pragma once
-// The places that the elements of a permuted, cut or padded tensor come from, as kernels of both backends take them:
-// y[i] is x[offset + Σ stride·i] where every index lies in [low, high) of its axis, else a constant.
+// The sources of the elements of a permuted, cut or padded tensor, for kernels of both backends: y[i] is x[offset + Σ
+// stride·i] where every index lies in [low, high) of its axis, else a constant.
 
 #include "core/graph/op.h"
 
@@ -30,7 +30,7 @@ struct CopyGeometry {
   CopyGeometry with_largest_units(const void* x, const void* y) const;
 };
 
-/// Of a permute or a window. Axes that lie one behind the other in x as in y become one.
+/// The geometry of a permute or a window. Axes that are contiguous in both x and y are merged.
 CopyGeometry copy_geometry(const Op& op, const ValueDesc& x, const ValueDesc& y);
 
 }  // namespace braid

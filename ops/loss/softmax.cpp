@@ -39,7 +39,7 @@ void Softmax::gradient(GradientContext& context) const {
                                                {context.output_gradient(0), context.output(0)}));
 }
 
-/// Of softmax, dx = y·(dy − s) with s = Σ dy·y; of its logarithm, dx = dy − eʸ·Σ dy.
+/// Differentiates dx = y·(dy − s) with s = Σ dy·y for softmax, and dx = dy − eʸ·Σ dy for its logarithm.
 void SoftmaxBackward::gradient(GradientContext& context) const {
   const ValueId dy = context.input(0), y = context.input(1), u = context.output_gradient(0);
   const auto apply = [&](Function f, ValueId a, ValueId b) { return context.record(elementwise(f), {a, b}); };

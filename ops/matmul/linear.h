@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Which operand of a product is the transpose of what is given.
+/// Which operands of a product are given as their transposes.
 struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;

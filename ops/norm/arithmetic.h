@@ -29,7 +29,7 @@ struct RunningAverage {
   }
 };
 
-/// What training keeps of a channel.
+/// What training saves for a channel.
 template <class T>
 struct BatchStatistics {
   T mean;

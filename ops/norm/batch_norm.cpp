@@ -64,7 +64,8 @@ void BatchNorm::gradient(GradientContext& context) const {
   if (attributes_.add && context.needs(5)) context.set_input_gradient(5, activates(attributes_) ? dx + 3 : dy);
 }
 
-/// Uses the batch's statistics from the first time. The running ones, which have been updated since, stay as they are.
+/// Uses the batch's statistics of the first computation. The running ones, which have been updated since, stay as they
+/// are.
 std::optional<Repeat> BatchNorm::repeat() const {
   return Repeat{
       .op = std::make_shared<BatchNormApply>(attributes()), .inputs_from_outputs = {{3, 1}, {4, 2}}, .outputs = 1};
@@ -139,7 +140,7 @@ std::vector<Layout> forward_layouts(bool add) {
 }  // namespace
 
 /// Every shard normalises with the statistics of its own samples, as a process of PyTorch's DistributedDataParallel
-/// does; the running statistics become the mean of what they become for each.
+/// does; the running statistics become the mean of those of all shards.
 void BatchNormBackward::gradient(GradientContext& context) const {
   const ValueId dy = context.input(0), x = context.input(1), scale = context.input(2), mean = context.input(3),
                 inverse_deviation = context.input(4);

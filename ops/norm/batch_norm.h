@@ -19,8 +19,8 @@ struct BatchNormOptions {
 
 namespace ops {
 
-// What belongs to a channel is of the type that x is computed in: f32 beside an x of f16 or bf16, else x's own type.
-// Tensors of x's shape have x's type.
+// Per-channel tensors have the type that x is computed in: f32 for an x of f16 or bf16, else x's own type. Tensors of
+// x's shape have x's type.
 
 /// Training: x [...,C], γ [C], β [C], running mean [C], running variance [C] (both state), residual if add
 /// → y like x, batch mean [C], 1/√(variance + ε) [C], new running mean, new running variance.
@@ -36,7 +36,7 @@ class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
   std::optional<Divided> divide(const Division& node) const override;
 };
 
-/// The same for a shard of the samples, but for the state: the new running statistics are tensors of their own.
+/// The same for a shard of the samples, except for the state: the new running statistics are separate tensors.
 class ShardBatchNorm final : public OpWith<ShardBatchNorm, BatchNormOptions> {
  public:
   using OpWith::OpWith;
@@ -63,8 +63,8 @@ class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOpti
   std::optional<Divided> divide(const Division& node) const override;
 };
 
-/// Repeats the forward pass for a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the
-/// bits of y. Running statistics stay as they are.
+/// Recomputes a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the bits of y. Running
+/// statistics stay as they are.
 class BatchNormApply final : public OpWith<BatchNormApply, BatchNormOptions> {
  public:
   using OpWith::OpWith;
@@ -73,7 +73,7 @@ class BatchNormApply final : public OpWith<BatchNormApply, BatchNormOptions> {
 };
 
 /// dy, x, γ, batch mean, 1/√(variance + ε) and, if there is an activation, what says where it passed the gradient: y
-/// with add; else β, from which y is computed again, because that is faster than reading it → dx, dγ, dβ, and the
+/// with add; else β, from which y is recomputed, because that is faster than reading it → dx, dγ, dβ, and the
 /// residual's gradient if there are both add and an activation (without activation it is dy itself).
 class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOptions> {
  public:

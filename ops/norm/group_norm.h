@@ -1,7 +1,7 @@
 #pragma once
-// Group normalisation (Wu and He, 2018): over all pixels and the channels of a group, for each image by itself. Layer
-// normalisation (Ba et al., 2016) is the same with one pixel and one group, instance normalisation with one channel to
-// a group.
+// Group normalisation (Wu and He, 2018): over all pixels and the channels of a group, separately for each image. Layer
+// normalisation (Ba et al., 2016) is the same with one pixel and one group, instance normalisation with one channel per
+// group.
 
 #include "core/graph/op.h"
 #include "ops/common/divide.h"
@@ -14,7 +14,7 @@ struct GroupNormAttributes {
   static constexpr std::string_view kNames[] = {"groups", "epsilon"};
 };
 
-// Scale, shift and statistics are of the type that x is computed in: f32 beside an x of f16 or bf16, else x's own type.
+// Scale, shift and statistics are of the type that x is computed in: f32 for an x of f16 or bf16, else x's own type.
 
 /// x [N,S,C], scale γ [C], shift β [C] → y = γ·(x − μ)/√(σ² + ε) + β like x, μ [N,G], 1/√(σ² + ε) [N,G]; the variance
 /// is the biased one. Throws ShapeError if shapes or dtypes do not agree or a group has no element.

@@ -8,7 +8,7 @@ namespace braid::ops {
 
 namespace {
 
-/// A value that is being derived from others, by the operators of C++.
+/// A value recorded from others by the operators of C++.
 struct Derived {
   GradientContext* context;
   ValueId value = kNoValue;
@@ -20,7 +20,7 @@ struct Derived {
   Derived operator-() const { return {context, context->record(elementwise(Function::neg), {value})}; }
   friend Derived operator*(Derived a, Derived b) { return a.apply(Function::mul, b); }
   friend Derived operator-(Derived a, Derived b) { return a.apply(Function::sub, b); }
-  /// What does not exist is zero.
+  /// Missing values are zero.
   friend Derived operator+(Derived a, Derived b) {
     return !a.exists() ? b : !b.exists() ? a : a.apply(Function::add, b);
   }

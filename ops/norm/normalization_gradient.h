@@ -9,8 +9,8 @@ namespace braid::ops {
 /// μ)·r. Shapes broadcast to that of x.
 struct NormalizationBackward {
   ValueId dy, x, scale, mean, inverse_deviation;  ///< γ, μ, r
-  Shape group_axes;                               ///< that a group of elements with one mean takes up
-  Shape scale_axes;                               ///< that γ does not have
+  Shape group_axes;                               ///< the axes of a group of elements with one mean
+  Shape scale_axes;                               ///< the axes that γ lacks
   ValueId of_dx, of_scale, of_shift;              ///< gradients of dx, dγ and dβ; kNoValue for none
 };
 

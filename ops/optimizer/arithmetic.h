@@ -70,7 +70,7 @@ struct AdamStep {
   }
 };
 
-/// Neither infinite nor a NaN.
+/// Whether x is neither infinite nor a NaN.
 template <class T>
 BRAID_HOST_DEVICE bool is_finite(T x) {
   return x - x == T(0);
@@ -80,7 +80,7 @@ BRAID_HOST_DEVICE bool is_finite(T x) {
 struct ClipStep {
   double max_norm;
 
-  /// `norm` is that of the gradients as they are, `factor` what they are to be multiplied by.
+  /// `norm` is the norm of the gradients as given, `factor` their factor.
   BRAID_HOST_DEVICE void operator()(double norm, double factor, double& clipped, double& unscaled) const {
     constexpr double kEpsilon = 1e-6;  // as in PyTorch
     unscaled = norm * factor;
@@ -104,7 +104,7 @@ struct LossScaleStep {
   float backoff;
   std::int32_t growth_interval;
 
-  /// `updates` counts the good steps ever. Returns the factor of the gradients: 1/scale, or 0 to skip the update.
+  /// `updates` counts all good steps. Returns the factor of the gradients: 1/scale, or 0 to skip the update.
   BRAID_HOST_DEVICE double operator()(bool finite, float& scale, std::int32_t& good_steps,
                                       std::int32_t& updates) const {
     constexpr float kSmallest = 0x1p-126f, kLargest = 0x1p126f;  // their inverses are normal numbers too

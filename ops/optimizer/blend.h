@@ -1,5 +1,5 @@
 #pragma once
-// Many tensors blended into as many others at once: sums of gradients over several steps, and averages of weights.
+// Blends many tensors into as many others at once: sums of gradients over several steps, and averages of weights.
 
 #include "core/graph/op.h"
 

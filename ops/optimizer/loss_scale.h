@@ -1,7 +1,7 @@
 #pragma once
 // Dynamic loss scaling (Micikevicius et al., 2018, section 3.2), as torch.amp.GradScaler does it. Small gradients would
 // vanish in f16, so the loss is multiplied by a scale before the backward pass, and the update divides by it. A scale
-// that is too large shows as a gradient that is not finite: then the step is skipped and the scale halved. All of that
+// that is too large causes a gradient that is not finite: then the step is skipped and the scale reduced. All of this
 // is in the step graph: the host need not know whether a step was skipped.
 
 #include "core/graph/op.h"

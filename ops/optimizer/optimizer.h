@@ -33,9 +33,9 @@ struct AdamOptions {
 
 namespace ops {
 
-// Parameters, gradients and moments are all f32 or all f64. With `rounded`, gradients may be f16 or bf16 beside f32,
-// and every parameter has one more input and output after its moments: its copy of the gradient's type, with which the
-// model computes (Context::rounded). With `scaled`, both updates have one more scalar input, the last: a
+// Parameters, gradients and moments are all f32 or all f64. With `rounded`, gradients may be f16 or bf16 for f32
+// parameters, and every parameter has one more input and output after its moments: its copy of the gradient's type,
+// with which the model computes (Context::rounded). With `scaled`, both updates have one more scalar input, the last: a
 // factor (f64) that gradients are multiplied by first. If it is 0, the update is skipped: parameters, moments and
 // copies keep their bits, whatever the gradients are. Constants that are derived from the learning rate are computed in
 // f64 and rounded once.

@@ -14,7 +14,7 @@ struct PoolOptions {
   Extent2d stride = 2;
   Extent2d padding = 0;  ///< on both sides; at most half the window
   /// Round the output extent up: the last window may end outside the padded input, by less than the stride, but must
-  /// start in the input or the padding before it. What is outside takes part in neither maximum nor mean.
+  /// start in the input or the padding before it. Elements outside count for neither maximum nor mean.
   bool ceil_mode = false;
   bool count_include_pad = true;  ///< average pooling: divide by the window's size, padding included
   static constexpr std::string_view kNames[] = {"window", "stride", "padding", "ceil_mode", "count_include_pad"};

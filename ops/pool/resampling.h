@@ -1,5 +1,5 @@
 #pragma once
-// Which input pixels an output pixel of an upsampling is made of and with what weights, along one axis.
+// The input pixels and weights that make an output pixel of an upsampling, along one axis.
 
 #include <cmath>
 
@@ -13,13 +13,13 @@ struct PixelPair {
   std::int64_t first, last;
   double weight;
 
-  /// What an input pixel counts; 0 unless it is one of the two.
+  /// The weight of an input pixel; 0 unless it is one of the two.
   BRAID_HOST_DEVICE double weight_of(std::int64_t in) const {
     return (in == first ? 1 - weight : 0.0) + (in == last ? weight : 0.0);
   }
 };
 
-/// Positions are computed in f64, because weights are what is left of them; but to the nearest pixel in f32, as in
+/// Positions are computed in f64, because weights are their fractional parts; but for the nearest pixel in f32, as in
 /// PyTorch.
 struct ResampledAxis {
   std::int64_t input;
@@ -41,7 +41,7 @@ struct ResampledAxis {
     return {first, at_end ? first : first + 1, at_end ? 0.0 : place - static_cast<double>(first)};
   }
 
-  /// An output from which on all are that take of the input pixel, or of later ones.
+  /// The first output that uses the input pixel or a later one.
   BRAID_HOST_DEVICE std::int64_t begin_over(std::int64_t in) const {
     const double place = (static_cast<double>(in) - 0.5) / step - 1.5;
     std::int64_t out = place < 0 ? 0 : static_cast<std::int64_t>(place);
@@ -50,7 +50,7 @@ struct ResampledAxis {
   }
 };
 
-/// Calls f(out, weight) for the outputs that take of an input pixel.
+/// Calls f(out, weight) for the outputs that use an input pixel.
 template <class F>
 BRAID_HOST_DEVICE void for_outputs_over(const ResampledAxis& axis, std::int64_t in, const F& f) {
   for (std::int64_t out = axis.begin_over(in); out < axis.output; ++out) {

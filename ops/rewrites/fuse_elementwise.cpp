@@ -83,7 +83,7 @@ class Fusion {
       if (op == nullptr) continue;
       const auto inputs = graph_.inputs(id);
       chains_[index(id)] = {op->attributes().expression, {inputs.begin(), inputs.end()}};
-      // The first operand's instructions come to stand first: a chain of operators needs fewest results at a time then.
+      // The first operand's instructions come first: then a chain of operators needs the fewest results at a time.
       for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) any |= absorb(id, *input);
     }
     return any;
@@ -130,7 +130,7 @@ class Fusion {
  private:
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-  /// Takes the node of an input into this one.
+  /// Fuses the node of an input into this one.
   bool absorb(NodeId id, ValueId input) {
     const Value &value = graph_.value(input), &output = graph_.value(graph_.output(id, 0));
     const NodeId producer = value.producer;
@@ -139,7 +139,7 @@ class Fusion {
     if (value.kind != output.kind || value.recomputed != output.recomputed) return false;
     if (value.desc != output.desc || computed_in(value.desc.dtype) != value.desc.dtype) return false;
     const Chain& inner = chains_[index(producer)];
-    // Its inputs are read later then: they must still be there.
+    // Its inputs are then read later: they must not be overwritten before that.
     const auto overwritten = [&](ValueId read) {
       const NodeId by = overwriter_[index(graph_.value(read).root)];
       return by != kNoNode && by < id;

@@ -89,9 +89,9 @@ class Partitioner {
       for (int i = 0; i < node.output_count; ++i) {
         const ValueId output = recorded_.output(id, i);
         const Value& value = recorded_.value(output);
-        // A result is what a node is recorded for; what it computes beside values that are read is not.
+        // A node without readers is recorded for its results; unread outputs of other nodes are not results.
         const bool result = !any_read && !node.is_view;
-        const bool in_pieces = place(output).layout == Layout::pieces;  // and nobody reads them by themselves
+        const bool in_pieces = place(output).layout == Layout::pieces;  // and no node reads them individually
         if (kept(value) || (!in_pieces && (value.desc.shape.size() == 1 || value.previous != kNoValue || result))) {
           place(output).needed_whole = true;
         }
@@ -208,7 +208,7 @@ class Partitioner {
     return found->second;
   }
 
-  /// What a shard of this rank has of a split or partial value.
+  /// The part of a split or partial value that a shard of this rank has.
   ValueId part(ValueId value, std::int64_t shard) {
     Place& here = place(value);
     if (here.parts.empty()) {
@@ -230,7 +230,7 @@ class Partitioner {
     return add(std::make_shared<Window>(begin, rows, 0.0), {provided}, kind(value), node_);
   }
 
-  /// Kept is the root of what is kept.
+  /// The root of a kept value is marked as kept.
   bool kept(const Value& value) const { return recorded_.value(value.root).kept; }
   ValueKind kind(ValueId value) const { return recorded_.value(value).kind; }
   NodeId producer(ValueId value) const {
@@ -270,7 +270,7 @@ class Partitioner {
     return is_partial(its.layout) && its.needed_in_pieces && !its.needed_whole;
   }
 
-  /// Gathers a tensor in pieces, and with one that no node has written those that the step reads next.
+  /// Gathers a tensor in pieces; if no node has written it, together with those that the step reads next.
   void gather(ValueId value) {
     const Value& first = recorded_.value(value);
     std::vector<ValueId> together{value};
@@ -300,7 +300,7 @@ class Partitioner {
     }
   }
 
-  /// The sum or mean will be needed.
+  /// Notes that the sum or mean will be needed.
   void await(ValueId value) {
     const auto bytes = static_cast<std::int64_t>(recorded_.value(value).bytes());
     if (partition_.slice_bytes > 0 && bytes > partition_.slice_bytes && can_slice(value)) return reduce_slices(value);
@@ -328,7 +328,7 @@ class Partitioner {
     return places_[index(value)].layout == Layout::partial_mean ? partition_.shards : 1;
   }
 
-  /// One slice after another, in place.
+  /// Communicates one slice after another, in place.
   void reduce_slices(ValueId value) {
     const Value& its = recorded_.value(value);
     const std::int64_t size = its.desc.shape.size(),
@@ -343,7 +343,8 @@ class Partitioner {
     place(value).whole = leaves.front();
   }
 
-  /// Communicates all that is awaited, the types apart, and what is scattered. What has 16 bits is added in f32.
+  /// Communicates all awaited values, separately by type, and scattered ones separately. 16-bit values are added in
+  /// f32.
   void reduce() {
     std::vector<ValueId> waiting = std::exchange(awaited_, {});
     awaited_bytes_ = 0;

@@ -1,8 +1,8 @@
 #pragma once
-// The step of one rank, from the step of all: samples are split over the shards, parameters are on every rank. Ops say
-// how they are divided (Op::divide). Where a value lies otherwise than a reader needs it, communication comes between.
-// This is a rewrite of the recorded step, after the gradients, so that these need no rules of their own: the gradient
-// of a filter is a partial sum over the shards, and its all-reduce follows from that.
+// Makes the step of one rank from the step of all ranks: samples are split over the shards, parameters are on every
+// rank. Ops say how they are divided (Op::divide). Where a value has another layout than a reader needs, communication
+// is inserted. This is a rewrite of the recorded step, after the gradients, so that these need no rules of their own:
+// the gradient of a filter is a partial sum over the shards, and its all-reduce follows from that.
 
 #include "ops/rewrites/rewritten_graph.h"
 
@@ -18,8 +18,8 @@ struct Partition {
   /// The number of sums and means in each bucket, instead of bucket_bytes. A value that is read before its bucket is
   /// full is communicated at that point. Empty: bucket_bytes decides.
   std::vector<std::int32_t> buckets = {};
-  /// Larger sums and means are in no bucket, but communicated in slices of this many bytes: a link that is busy with
-  /// one of them is soon free for what is needed first. 0: whole.
+  /// Larger sums and means are in no bucket, but communicated in slices of this many bytes: so that the link is soon
+  /// free for what is needed first. 0: whole.
   std::int64_t slice_bytes = 0;
   /// Whether the backward pass gathers tensors in pieces again, instead of keeping them from the forward pass.
   bool gathers_again = false;

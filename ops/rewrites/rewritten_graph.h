@@ -1,5 +1,5 @@
 #pragma once
-// A graph that computes what a recorded one does with other nodes.
+// A graph that computes the same as a recorded one, with other nodes.
 
 #include <vector>
 

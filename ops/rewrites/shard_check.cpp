@@ -10,7 +10,7 @@ namespace braid::ops {
 namespace {
 
 /// The shards of this rank that a value depends on: none, if all ranks have the same; one of them; or several. Or none,
-/// but of what all ranks have the same of, it is the own piece.
+/// but the value is this rank's piece of what all ranks have.
 using Source = std::int64_t;
 constexpr Source kNone = -1, kSeveral = -2, kPiece = -3;
 
@@ -36,7 +36,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     if (divided.value(id).in_pieces) source(id) = kPiece;
   }
   std::vector<std::string> faults;
-  std::map<ValueId, std::int64_t> added;  // of a value: its first elements that are sums already
+  std::map<ValueId, std::int64_t> added;  // per value: how many of its first elements are already sums
   for (NodeId id = 0; id < divided.node_count(); ++id) {
     const Node& node = divided.node(id);
     const auto inputs = divided.inputs(node);

@@ -1,5 +1,5 @@
 #pragma once
-// Proves that the graph of a rank adds what its shards have, once, and that ranks stay equal.
+// Proves that the graph of a rank adds the values of its shards exactly once, and that ranks stay equal.
 
 #include <string>
 #include <vector>

@@ -17,7 +17,7 @@ struct Role {
   std::vector<std::int32_t> numbers;          // per collective: its place among them, in recording order
 };
 
-/// How far a rank has come.
+/// The progress of a rank.
 struct Rank {
   const Role* role;
   std::vector<std::size_t> done;      // per stream: its commands
@@ -74,7 +74,7 @@ class Play {
                    rank, " (", communication(rank, node).text(), ')');
   }
 
-  /// Takes all streams of a rank as far as they go without other ranks.
+  /// Advances all streams of a rank as far as possible without other ranks.
   void advance(Rank& rank) {
     const auto& streams = rank.role->plan->plan->commands.streams;
     for (bool moves = true; std::exchange(moves, false);) {
@@ -106,7 +106,7 @@ class Play {
     advance(its);
   }
 
-  /// Passes a collective that all ranks have come to.
+  /// Passes a collective that all ranks have reached.
   bool collective(std::size_t link) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const NodeId node = at(r, link);
@@ -129,12 +129,12 @@ class Play {
     return true;
   }
 
-  /// Passes a message of this rank if the other one has come to its side of it.
+  /// Passes a message of this rank if the other rank has reached its side.
   bool exchange(std::size_t rank, std::size_t link) {
     const NodeId node = at(rank, link);
     if (node == kNoNode || !communication(rank, node).exchanged.has_value()) return false;
     const Message& own = *communication(rank, node).exchanged;
-    if (own.direction == Message::Direction::receive) return false;  // its sender passes it
+    if (own.direction == Message::Direction::receive) return false;  // the sender's call passes it
     const auto peer = static_cast<std::size_t>(own.peer);
     if (own.peer < 0 || peer >= ranks_.size() || peer == rank) {
       fault(describe(rank, node), " goes to a rank that is not there.");

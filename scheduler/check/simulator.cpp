@@ -10,7 +10,7 @@
 namespace braid::scheduler {
 namespace {
 
-/// One rank. Where its stream comes to a node that communicates, it waits for communicate().
+/// Simulates one rank. A stream that reaches a node that communicates waits for communicate().
 class Simulator {
  public:
   Simulator(const Problem& problem, const Plan& plan, const CommandOrder& order)
@@ -28,7 +28,7 @@ class Simulator {
 
   static constexpr std::size_t kNoStream = std::numeric_limits<std::size_t>::max();
 
-  /// Takes every stream up to a launch, a node that communicates, or a wait for something that is still running.
+  /// Advances every stream to a launch, a node that communicates, or a wait for something that is still running.
   void advance_streams() {
     for (std::size_t s = 0; s < streams_.size(); ++s) {
       StreamState& stream = streams_[s];
@@ -39,12 +39,12 @@ class Simulator {
   }
   /// Whether a node is about to communicate over a link.
   bool has_arrived(std::size_t link) const { return arrived_[link] != kNoStream; }
-  /// Starts it.
+  /// Starts that node.
   void communicate(std::size_t link) {
     const std::size_t s = std::exchange(arrived_[link], kNoStream);
     launch(s, order_.launched(s)[streams_[s].next]);
   }
-  /// When something ends if nothing else starts; infinity if nothing runs.
+  /// The time of the next end if nothing else starts; infinity if nothing runs.
   double next_end() {
     set_rates();
     return running_.empty() ? std::numeric_limits<double>::infinity()
@@ -153,7 +153,7 @@ class Simulator {
     }
   }
 
-  /// The factor by which the nodes that run beside it slow it down.
+  /// The factor by which concurrent nodes slow it down.
   double slow_down(const Running& running) const {
     double factor = 1;
     if (problem_.interference.empty()) return factor;
@@ -179,7 +179,7 @@ class Simulator {
     });
   }
 
-  /// From the node that finishes last, back along what each one waited for.
+  /// Follows what each node waited for, back from the node that finishes last.
   void trace_back() {
     NodeId last = kNoNode;
     for (const StreamState& stream : streams_) last = later(last, stream.gate);

@@ -1,8 +1,8 @@
 #pragma once
 // Predicts a run of a plan by discrete-event simulation of its commands. Streams run in order and wait for events;
 // concurrent nodes that ask for more than the capacity slow each other down in proportion, and pairs with known
-// interference slow each other down further. A stream that has to wait loses a little time before it resumes. Without a
-// CUDA graph, no node starts before a host thread has launched it and all those before it.
+// interference slow each other down further. A stream that waits takes a little time to resume. Without a CUDA graph,
+// no node starts before a host thread has launched it and all those before it.
 
 #include <span>
 #include <vector>
@@ -23,7 +23,7 @@ struct Simulation {
   double makespan = 0;
   std::vector<double> busy;  ///< per stream: how long it was running a node
   /// The nodes that determine the makespan, first to last: each starts as soon as the one before it has finished, in
-  /// its own stream or, after the cost of a wait, by an event.
+  /// its own stream or, through an event, after the cost of a wait.
   std::vector<NodeId> critical_path;
 };
 
@@ -33,7 +33,7 @@ struct Overlap {
   double microseconds = 0;
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
-/// All of them, the longest overlaps first.
+/// All overlaps, the longest first.
 std::vector<Overlap> overlaps(const Simulation& simulation);
 
 /// Throws PlanError if the plan deadlocks. Uses graph, costs, capacity, interference and wait cost of the problem.
@@ -41,7 +41,7 @@ Simulation simulate(const Problem& problem, const Plan& plan);
 /// The same, given the order of the plan's commands.
 Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order);
 
-/// The problem of a rank on which computing takes `times` as long.
+/// The problem of a rank on which computing takes `times` times as long.
 Problem slowed(Problem problem, double times);
 
 /// The plan of one rank.
@@ -49,8 +49,8 @@ struct RankPlan {
   const Problem* problem = nullptr;
   const Plan* plan = nullptr;
 };
-/// All ranks at once: a node that communicates starts when every rank has come to it. Of ranks that run alike, one
-/// stands for all. Throws PlanError if a rank waits for ever.
+/// Simulates all ranks: a node that communicates starts when every rank has reached it. One rank may represent all
+/// ranks with the same plan. Throws PlanError if a rank waits forever.
 std::vector<Simulation> simulate(std::span<const RankPlan> ranks);
 
 /// Replaces the times that a policy predicted by those of a simulated run.

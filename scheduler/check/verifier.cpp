@@ -86,7 +86,7 @@ class Verifier {
     return faults_.empty();
   }
 
-  /// Of a link, one stream, which gives its nodes an order that is the same on all ranks.
+  /// Each link belongs to one stream, so that its nodes have the same order on all ranks.
   bool check_links() {
     std::map<int, NodeId> first;
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
@@ -123,7 +123,7 @@ class Verifier {
 
   // Order
 
-  /// Advances all streams as far as they go. False if some are stuck.
+  /// Advances all streams as far as possible. False if some are stuck.
   bool replay() {
     using Clock = std::vector<std::int32_t>;  // per stream: how many of its nodes have finished
     const std::size_t streams = plan_.commands.streams.size();
@@ -197,7 +197,7 @@ class Verifier {
   bool persistent(ValueId id) const { return graph_.value(id).slot >= 0; }
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
-  /// When a value is written: before everything if no node does it.
+  /// When a value is written: before everything else if no node writes it.
   std::int32_t written(ValueId id) const {
     const NodeId producer = graph_.value(id).producer;
     return producer == kNoNode ? -1 : write_time_[producer];

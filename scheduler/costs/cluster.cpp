@@ -9,14 +9,14 @@ namespace braid::scheduler {
 
 namespace {
 
-/// Of what a network is built for, libraries reach about this share.
+/// The share of a network's nominal bandwidth that libraries reach, about.
 constexpr double kShare = 0.8;
 
 constexpr double bits(double per_second) { return kShare * per_second / 8; }
 constexpr double bytes(double per_second) { return kShare * per_second; }
 
 std::vector<Cluster> clusters() {
-  // Data sheets tell bandwidths; the latencies of a message are assumed.
+  // Bandwidths come from data sheets; message latencies are assumed.
   constexpr double kNvLink = 3e-6, kPcie = 8e-6, kInfiniBand = 6e-6, kEthernet = 20e-6;
   return {
       // "NVIDIA DGX H100/H200 User Guide": NVLink with 900 GB/s to and from each GPU, eight 400 Gbit/s adapters; 128 of

@@ -14,8 +14,8 @@ struct Cluster {
   std::string device = {};  ///< as find_plan_target() takes it
   int hosts = 1;
   int devices = 1;    ///< of each host
-  Link inside = {};   ///< of a device to the others of its host
-  Link network = {};  ///< of a host to the others
+  Link inside = {};   ///< from a device to the others of its host
+  Link network = {};  ///< from a host to the others
   /// How many hosts one switch connects; 0: all. Between switches, each host has its bandwidth ÷ oversubscription, as
   /// in a fat tree whose users get hosts anywhere.
   int hosts_per_switch = 0;
@@ -24,9 +24,9 @@ struct Cluster {
   int ranks() const { return hosts * devices; }
 };
 
-/// The link that each rank has to itself in a ring or tree over `ranks` ranks. Ranks fill one host after another, and
-/// the ring visits the ranks of a host one after another, so each host sends to one other. Throws Error if there are
-/// fewer devices.
+/// The link that each rank owns in a ring or tree over `ranks` ranks. Ranks fill one host after another, and the ring
+/// visits the ranks of a host one after another, so each host sends to one other host. Throws Error if there are fewer
+/// devices.
 Link link_of(const Cluster& cluster, int ranks);
 
 /// A cluster by its name, such as "dgx_h100". Throws Error with the list of names if there is none.

@@ -47,11 +47,11 @@ constexpr double kLoadShare = 0.25;
 
 double thread_blocks(const Work& work) { return std::max(1.0, std::ceil(work.bytes / kBlockBytes)); }
 
-/// The units that a kernel of Braid's own takes from others while it runs for these microseconds. Its blocks leave
-/// room on their SMs: its share is that of the blocks that the device holds at once, blocks / (units * resident
-/// blocks), of the memory's bandwidth that they draw, or of the arithmetic, whichever is larger ("dominant share":
-/// Ghodsi et al., "Dominant resource fairness", 2011). Kernels that together ask for less than the device has of all
-/// three do not slow each other down, however few units they run on.
+/// The units that one of Braid's kernels takes from others while it runs for these microseconds. Its blocks leave room
+/// on their SMs: its share is that of the blocks that the device holds at once, blocks / (units * resident blocks), of
+/// the memory's bandwidth that they draw, or of the arithmetic, whichever is larger ("dominant share": Ghodsi et al.,
+/// "Dominant resource fairness", 2011). Kernels that together ask for less than the device has of all three do not slow
+/// each other down, however few units they run on.
 double occupied_units(std::string_view op, const Work& work, const DeviceInfo& device, double microseconds) {
   const double slots = thread_blocks(work) / resident_blocks(device, block_needs(op));
   const double bandwidth = device.capacity * work.bytes / (1e-6 * microseconds * device.bytes_per_second);

@@ -1,6 +1,6 @@
 #pragma once
 // What the scheduler knows about a node: its implementations, each with a width, a duration and a workspace. Costs come
-// from the analytic model below, from a profile or from a test; policies do not see which.
+// from the analytic model below, from a profile or from a test; policies cannot tell them apart.
 
 #include <cstdint>
 #include <span>
@@ -38,7 +38,7 @@ class Costs {
   int link(NodeId node) const { return of(node).front().link; }
   /// Shortest duration over the implementations, microseconds: the length of a node on a path.
   double fastest(NodeId node) const;
-  /// Smallest width × duration over the implementations: its part of the work W.
+  /// Smallest width × duration over the implementations: its share of the work W.
   double least_work(NodeId node) const;
 
  private:
@@ -49,8 +49,8 @@ class Costs {
 /// Roofline model: launch + max(flops / compute rate, bytes / bandwidth) at every width in `widths` (ascending, up to
 /// device.max_width). On a device that oversubscribes (a GPU) a node has one width whatever `widths` says: the share of
 /// the device that its thread blocks take from others. Its matrix products run in tiles (matrix_kernel.h), in f16, bf16
-/// and, if allowed, tf32 at the matrix rate. A node that communicates occupies link 0, and first does what it does with
-/// its own memory: then its calls take the time that seconds() says. Views cost nothing.
+/// and, if allowed, tf32 at the matrix rate. A node that communicates occupies link 0; its local memory traffic comes
+/// first, then its calls take the time that seconds() predicts. Views cost nothing.
 /// Workspaces are left at 0.
 Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
 

@@ -34,7 +34,7 @@ std::unordered_map<std::int32_t, double> Interference::least_factors(int others)
   for (const auto& implementations : kinds_) {
     for (const std::int32_t kind : implementations) ++nodes[kind];
   }
-  // Per kind: the factors of all nodes that may run beside it.
+  // Per kind: the factors of all nodes that may run alongside it.
   std::unordered_map<std::int32_t, std::vector<double>> below;
   for (const auto& [key, factor] : factors_) {
     const auto kind = static_cast<std::int32_t>(key >> 32), other = static_cast<std::int32_t>(key);

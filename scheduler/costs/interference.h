@@ -16,7 +16,7 @@ class Interference {
  public:
   /// Sets the kind of a node when it runs with `implementation`.
   void set_kind(NodeId node, int implementation, std::int32_t kind);
-  /// How many times as long a node of one kind takes beside one of the other as its share of the capacity explains.
+  /// The slowdown of a node of one kind alongside one of the other, beyond what its share of the capacity explains.
   /// Below 1 the two share better than in proportion, but neither runs faster than alone.
   void set_factor(std::int32_t kind, std::int32_t other, double factor);
 
@@ -27,7 +27,7 @@ class Interference {
   bool empty() const { return factors_.empty(); }
   /// Per kind, for those that have factors below 1: their least product with up to `others` other nodes.
   std::unordered_map<std::int32_t, double> least_factors(int others) const;
-  /// Of a node with one implementation; -1 if nothing is known.
+  /// The kind of a node with one implementation; -1 if nothing is known.
   std::int32_t kind(NodeId node, int implementation) const;
 
  private:

@@ -23,7 +23,7 @@ constexpr std::string_view kH200Properties = R"({
 struct PublicFigures {
   std::string_view key, name;
   int multiprocessors;
-  double gigabytes, bytes_per_second;  ///< of memory
+  double gigabytes, bytes_per_second;  ///< memory
   double flops;                        ///< in f32, at the boost clock
   double matrix_flops;                 ///< in f16, dense, with f32 sums
   bool matrix_f16_only;                ///< before Ampere: neither bf16 nor tf32

@@ -1,6 +1,6 @@
 #pragma once
-// Devices to plan for, which this machine need not have: some are known by name, others are described in a file. cuDNN
-// derives the kernels' workspaces from the description alone, so a plan can be made anywhere.
+// Devices to plan for, without having them: some are known by name, others are described in a file. cuDNN derives the
+// kernels' workspaces from the description alone, so a plan can be made anywhere.
 
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ namespace braid::scheduler {
 DeviceInfo known_device(std::string_view name);
 std::vector<std::string> known_device_names();
 
-/// All that planning needs to know about a device, for machines that do not have it.
+/// Everything planning needs to know about a device, for machines that do not have it.
 std::string to_json(const DeviceInfo& device);
 /// Throws Error with the key if one is missing, unknown or of the wrong type or range.
 DeviceInfo device_from_json(std::string_view text);

@@ -1,9 +1,10 @@
-// What no plan can beat. A set of nodes that can start no earlier than h, and after which at least t is left, has to
-// fit in between: makespan >= h + room for them + t (Fernandez and Bussell, "Bounds on the number of processors and
-// time for multiprocessor optimal schedules", 1973). The room for a set is the largest of its work over the capacity,
-// its durations over the streams, and, as of one more node than there are streams two must share one, the sum of the
-// two shortest of these; and of nodes on one link the sum of their durations. The same argument, applied to all that a
-// node has to wait for, says how early it can start: so what lies between a fork and a join is bounded part by part.
+// A lower bound for the makespan of every plan. A set of nodes that can start no earlier than h, and after which at
+// least t is left, has to fit in between: makespan >= h + room for them + t (Fernandez and Bussell, "Bounds on the
+// number of processors and time for multiprocessor optimal schedules", 1973). The room for a set is the largest of its
+// work over the capacity, its durations over the streams, and, as of one more node than there are streams two must
+// share one, the sum of the two shortest of these; and of nodes on one link the sum of their durations. The same
+// argument, applied to all that a node has to wait for, says how early it can start: so what lies between a fork and a
+// join is bounded part by part.
 
 #include <algorithm>
 #include <queue>
@@ -14,10 +15,10 @@
 namespace braid::scheduler {
 namespace {
 
-/// Windows and predecessors looked at in all: bounds the time spent on large graphs.
+/// The most windows and predecessors examined: bounds the time spent on large graphs.
 constexpr int kMostLooks = 1 << 20;
 
-/// The time that a growing set of nodes needs at least.
+/// The least time that a growing set of nodes needs.
 class Room {
  public:
   Room(int capacity, int streams) : capacity_(capacity), streams_(streams) {}
@@ -73,7 +74,7 @@ class Bounds {
  private:
   int looks() const { return 1 + kMostLooks / static_cast<int>(fastest_.size()); }
 
-  /// When a node can start, given that of those before it: walks back from it to ever earlier ones.
+  /// When a node can start, given the starts of its predecessors: walks back from it to ever earlier nodes.
   template <class Before>
   double head(NodeId node, const std::vector<double>& heads, const Before& before) {
     double earliest = 0;
@@ -123,7 +124,7 @@ class Bounds {
   const Costs& costs_;
   int capacity_, streams_;
   std::vector<double> fastest_, work_;
-  std::vector<NodeId> seen_from_;  // per node: the last whose walk back came by
+  std::vector<NodeId> seen_from_;  // per node: the last node whose walk back visited it
 };
 
 }  // namespace

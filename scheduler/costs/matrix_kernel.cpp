@@ -16,7 +16,7 @@ constexpr Tile kTiles[] = {{128, 128}, {128, 64}, {64, 128}, {64, 64}, {128, 32}
 
 /// The sums of two tiles of 128 x 128 fill half of an SM's registers; the operands take most of the rest.
 constexpr double kResidentElements = 2 * 128 * 128;
-/// Of a block where the sums over the depth are split.
+/// The least depth per block where sums over the depth are split.
 constexpr double kLeastDepth = 1024;
 
 MatrixKernel matrix_kernel(const Work& work, const Tile& tile, double parts, const DeviceInfo& device,
@@ -25,8 +25,8 @@ MatrixKernel matrix_kernel(const Work& work, const Tile& tile, double parts, con
   const double blocks =
       work.products * std::ceil(work.rows / tile.rows) * std::ceil(work.columns / tile.columns) * parts;
   const double depth = std::ceil(work.depth / parts);
-  // What a block needs of its SM's arithmetic and of its SM's way to the L2 cache. Alone, it waits for one before the
-  // other; several blocks on an SM hide each other's waits.
+  // The time that a block needs its SM's arithmetic and its SM's path to the L2 cache. A block alone waits for one
+  // before the other; several blocks on an SM hide each other's waits.
   const double compute = 2 * tile.elements() * depth / flops_per_unit;
   const double fetch = (tile.rows + tile.columns) * depth * element_bytes / device.bytes_per_second_unit;
   const double alone = compute + fetch;

@@ -1,6 +1,6 @@
 #pragma once
-// What a matrix product takes of a GPU, from the way libraries run it: thread blocks that each compute a tile of the
-// result, and fetch the rows and columns for it through the L2 cache.
+// The time and units that a matrix product takes on a GPU. Libraries run it as thread blocks that each compute a tile
+// of the result, and fetch its rows and columns through the L2 cache.
 
 #include "core/device/device.h"
 #include "core/graph/op.h"
@@ -12,8 +12,8 @@ struct MatrixKernel {
   double units = 0;    ///< share of the device that others cannot use meanwhile, averaged over these seconds
 };
 
-/// Whether libraries run work as a product of tiles. Depthwise convolutions and products with a vector are not worth
-/// it: their kernels go element by element, and memory bounds them.
+/// Whether libraries run work as a product of tiles. Depthwise convolutions and products with a vector are not: their
+/// kernels work element by element, and are memory-bound.
 bool is_tiled(const Work& work);
 
 /// The fastest tiles for the product; `flops_per_unit` in its number format, whose elements have `element_bytes`.

@@ -1,6 +1,6 @@
 #pragma once
-// Measured durations of nodes, interference of pairs of them, and what the link to other ranks costs, kept in a file. A
-// profile of one machine lets another plan for it, and replaces the analytic model's estimates.
+// Measured durations of nodes, interference of pairs of nodes, and the cost of the link to other ranks, kept in a file.
+// A profile replaces the analytic model's estimates, and lets other machines plan for the one that it measured.
 
 #include <filesystem>
 #include <optional>
@@ -29,7 +29,7 @@ struct Measurement {
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
-/// How many times as long as alone a node takes while another one runs beside it all the time.
+/// How many times as long as alone a node takes while another one runs alongside it all the time.
 struct PairMeasurement {
   NodeImplementation slowed;
   NodeImplementation beside;

@@ -87,7 +87,7 @@ class Changer {
   }
 
   void change(NodeId node, std::vector<Cost>& implementations) const {
-    if (costs_.link(node) != kNoLink) return;  // its time is that of the link
+    if (costs_.link(node) != kNoLink) return;  // its time depends on the link
     const Cost widest = implementations.back();
     if (device_.oversubscribes) {
       for (Cost& cost : implementations) {

@@ -8,7 +8,7 @@ namespace braid::scheduler {
 
 struct WhatIf {
   int units = 0;            ///< cores or SMs in place of the device's; 0: as many as it has
-  double launch_scale = 1;  ///< of what it costs to launch a node, at least 0
+  double launch_scale = 1;  ///< factor of the cost of a launch, at least 0
 };
 
 struct Scenario {
@@ -16,10 +16,10 @@ struct Scenario {
   Costs costs;
 };
 
-/// The changed device and the costs of a graph on it. Where the hardware oversubscribes (a GPU), a node's width follows
-/// the number of units. Otherwise implementations too wide for the new device are removed, and nodes that may use all
-/// of the old one's units may use more. The remaining implementations keep their index. New ones have no kernel: the
-/// result can be planned and simulated, not run. Throws Error if a number is out of range.
+/// The changed device and the costs of a graph on it. Where the hardware oversubscribes (a GPU), a node's width scales
+/// with the number of units. Otherwise implementations too wide for the new device are removed, and nodes that may use
+/// all of the old one's units may use more. The remaining implementations keep their index. New ones have no kernel:
+/// the result can be planned and simulated, not run. Throws Error if a number is out of range.
 Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& device, const WhatIf& change,
                  bool tf32 = false);
 

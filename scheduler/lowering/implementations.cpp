@@ -90,7 +90,8 @@ class ImplementationChooser {
     return total;
   }
 
-  /// Those that need no more units than the plan has reserved; first the plan's own, then the fastest.
+  /// Finds the implementations that need no more units than the plan has reserved; first the plan's own, then the
+  /// fastest.
   void find_implementations() {
     implementations_.resize(problem_.graph.node_count());
     for (const auto& commands : plan_.commands.streams) {
@@ -181,7 +182,8 @@ class ImplementationChooser {
 
   // Search over slices
 
-  /// Sizes of a stream's slice that are worth a try, largest first: each makes its nodes faster than the next does.
+  /// Finds the sizes of a stream's slice that are worth trying, largest first: each makes its nodes faster than the
+  /// next does.
   void find_levels() {
     levels_.assign(plan_.commands.streams.size(), {});
     int active = 0;

@@ -14,18 +14,18 @@
 
 namespace braid::scheduler {
 
-/// The least that the workspaces of all streams can need together, in bytes of the arena.
+/// The fewest bytes of the arena that the workspaces of all streams can need together.
 std::int64_t least_workspace_bytes(const Problem& problem, const Plan& plan);
 
 /// Chooses implementations for all nodes, and with them the workspace slices of the streams, such that the slices need
 /// at most `limit` bytes of the arena and the simulated makespan is small: the smallest for a few nodes; by branch and
 /// bound over some sizes of every slice, with the fastest kernels that fit, for many. A larger limit never gives a
-/// larger makespan. Then times are the simulator's, and workspaces need to be planned again. Returns false and changes
-/// nothing if the limit is less than least_workspace_bytes.
+/// larger makespan. Afterwards times are the simulator's, and workspaces must be planned again. Returns false and
+/// changes nothing if the limit is less than least_workspace_bytes.
 bool fit_implementations(const Problem& problem, Plan& plan, std::int64_t limit);
 
-/// max(longest path over the commands, work / capacity) with every node at its best: no implementation gives a smaller
-/// makespan.
+/// max(longest path over the commands, work / capacity) with the best implementation of every node: no choice gives a
+/// smaller makespan.
 double implementations_bound(const Problem& problem, const Plan& plan);
 
 }  // namespace braid::scheduler

@@ -30,7 +30,7 @@ std::span<const NodeId> StreamClocks::waits(NodeId node, std::span<const NodeId>
     }
   }
 
-  // Of these, the ones that no other covers.
+  // Keep the ones that no other covers.
   waits_.clear();
   for (const NodeId before : latest_) {
     if (before == kNoNode) continue;

@@ -1,7 +1,7 @@
-// From times to streams: interval colouring. Nodes are taken in the order of their starts, and each goes to a stream
-// that is free at that time. There always is one, as no more nodes run at once than there are streams. The choice
-// affects only how many waits are needed (scheduler/lowering/stream_clocks.h). A node whose result nothing reads may
-// also move behind the next node of its stream, if the waits of that one cover its own.
+// Assigns nodes to streams by interval colouring of their times. Nodes are taken in the order of their starts, and each
+// goes to a stream that is free at that time. There always is one, because no more nodes run at once than there are
+// streams. The choice affects only how many waits are needed (scheduler/lowering/stream_clocks.h). A node whose result
+// nothing reads may also move behind the next node of its stream, if the waits of that one cover its own.
 
 #include <algorithm>
 #include <tuple>
@@ -89,7 +89,7 @@ class StreamAssigner {
     return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
   }
 
-  /// Whether a node could have started earlier as far as data goes.
+  /// Whether the data dependencies would have let a node start earlier.
   bool was_held(NodeId node) const {
     return std::ranges::all_of(problem_.edges.predecessors(node),
                                [&](NodeId before) { return placement(before).finish < placement(node).start; });

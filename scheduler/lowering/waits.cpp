@@ -1,4 +1,4 @@
-// From a schedule to command lists with as few waits as its stream assignment allows (scheduler/lowering/
+// Turns a schedule into command lists with as few waits as its stream assignment allows (scheduler/lowering/
 // stream_clocks.h).
 
 #include "scheduler/lowering/stream_clocks.h"

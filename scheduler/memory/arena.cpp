@@ -135,7 +135,7 @@ class Placer {
     return best_bytes;
   }
 
-  /// The most bytes in use between the begin and the end of blocks: on one stream a lower bound.
+  /// The most bytes in use between begin and end of blocks: on one stream a lower bound.
   std::int64_t load() const {
     std::vector<std::pair<std::int32_t, std::int64_t>> changes;  // at equal times, blocks end before others begin
     for (const ValueBlock& block : blocks_) {
@@ -165,8 +165,8 @@ class Placer {
     return top;
   }
 
-  /// Places blocks as an allocator would at run time: each in the smallest gap that is large enough, which is free
-  /// again once no stream can use the block any more. `order` is by time. O(n log n).
+  /// Places blocks as an allocator would at run time: each in the smallest gap that is large enough, which is reused
+  /// once no stream can use the block any more. `order` is by time. O(n log n).
   std::int64_t best_fit(std::span<const std::int32_t> order, std::vector<std::int64_t>& offsets) const {
     Gaps gaps;
     std::set<std::pair<std::int32_t, std::int32_t>> in_use;  // (end, block)

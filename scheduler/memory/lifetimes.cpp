@@ -70,7 +70,7 @@ void Lifetimes::form_blocks() {
       block_uses_.resize(block_uses_.size() + streams_);
     }
     blocks_[block_of_[id]].kept |= value.kept;
-    // The uses of the newest value are what counts: they come after all uses of those before it.
+    // Only the uses of the newest value count: they come after all uses of earlier ones.
     std::copy_n(uses_.begin() + id * streams_, streams_, block_uses_.begin() + block_of_[id] * streams_);
   }
 }

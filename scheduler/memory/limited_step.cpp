@@ -39,7 +39,8 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
     try {
       marked = recompute(problem.graph, chosen);
       with_marked = with_graph(problem, marked->graph, marked->recorded);
-    } catch (const ShapeError&) {  // a parameter that a repeated node reads has changed by then: nothing is repeated
+    } catch (
+        const ShapeError&) {  // a parameter that a recomputed node reads has changed by then: nothing is recomputed
       chosen.clear();
       marked.reset();
     }

@@ -1,6 +1,6 @@
 #pragma once
 // Plans of a whole step that keep to a limit of memory. What is traded for it, in this order: concurrency and workspace
-// (scheduler/memory/memory_limit.h), then time, by computing cheap activations twice (scheduler/memory/recompute.h).
+// (scheduler/memory/memory_limit.h), then time, by recomputing cheap activations (scheduler/memory/recompute.h).
 
 #include <optional>
 
@@ -10,19 +10,19 @@
 namespace braid::scheduler {
 
 struct LimitedStep {
-  Plan plan;                                ///< of the graph that was given, or of the one with recomputation
-  Problem problem;                          ///< that it solves: the given one, or that with recomputation
-  std::optional<Recomputation> recomputed;  ///< unless nothing is computed twice
+  Plan plan;        ///< of the graph that was given, or of the one with recomputation
+  Problem problem;  ///< the problem that it solves: the given one, or the one with recomputation
+  std::optional<Recomputation> recomputed;  ///< unless nothing is recomputed
   std::vector<std::string> traded = {};     ///< what was given up for memory, as text; empty if nothing was
   bool fits = true;                         ///< plan.arena_bytes is within the limit
 };
 
-/// What is marked in the graph (Value::recomputed) is computed twice in any case.
+/// Values marked in the graph (Value::recomputed) are recomputed in any case.
 /// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
 /// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
 LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
-/// For steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
+/// The text for steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);
 
 /// What was traded, in one line.

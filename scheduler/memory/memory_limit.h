@@ -18,10 +18,10 @@ struct LimitedPlan {
   bool fits = false;                ///< plan.arena_bytes <= limit
 };
 
-/// Of the plans tried the one with the smallest predicted makespan whose arena is within `limit` bytes; if none is, the
-/// one with the fewest live bytes, as a start for callers that can save memory by other means. A larger limit never
-/// gives a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in the arena.
-/// Throws PlanError if the limit is not positive.
+/// The plan with the smallest predicted makespan among those tried whose arena is within `limit` bytes; if there is
+/// none, the plan with the fewest live bytes, as a start for callers that can save memory by other means. A larger
+/// limit never gives a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in
+/// the arena. Throws PlanError if the limit is not positive.
 LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 }  // namespace braid::scheduler

@@ -35,7 +35,7 @@ class FrugalOrder {
       order.push_back(node);
       for_each_root(node, [&](ValueId root) {
         if (--unread_[root] != 1) return;
-        // Only one reader is left, and that one would free it.
+        // Only one reader is left, which would free it.
         const NodeId last = *std::ranges::find_if(users_[root], [&](NodeId user) { return missing_[user] >= 0; });
         if (missing_[last] == 0 && ready_.erase({key_of_[last], last}) > 0) make_ready(last);
       });
@@ -60,7 +60,7 @@ class FrugalOrder {
 
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
 
-  /// Bytes that it allocates and bytes that it frees.
+  /// Bytes that it allocates minus those that it frees.
   std::int64_t growth(NodeId id) const {
     std::int64_t sum = 0;
     for (int i = 0; i < graph_.node(id).output_count; ++i) {

@@ -5,7 +5,7 @@
 namespace braid::scheduler {
 namespace {
 
-/// Rebuilds a graph node by node, and repeats the nodes whose results the backward pass is to compute again.
+/// Rebuilds a graph node by node, and adds the nodes that recompute values for the backward pass.
 class Rewriter {
  public:
   Rewriter(const StepGraph& graph, std::span<const ValueId> values)
@@ -57,8 +57,8 @@ class Rewriter {
     result_.recorded.push_back(id);
   }
 
-  /// The last node here that makes a gradient for a recorded backward node. What is repeated for that node runs after
-  /// it: otherwise nothing would keep a scheduler from repeating it in the forward pass.
+  /// The last node here that makes a gradient for a recorded backward node. What is recomputed for that node runs after
+  /// it: otherwise nothing would keep a scheduler from recomputing it in the forward pass.
   NodeId latest_gradient(NodeId reader) const {
     NodeId latest = kNoNode;
     for (const ValueId input : graph_.inputs(reader)) {
@@ -68,7 +68,7 @@ class Rewriter {
     return latest;
   }
 
-  /// The value as backward nodes read it. Repeats its node, and those of its inputs, the first time.
+  /// The value as backward nodes read it. The first call adds the nodes that recompute it, and its inputs.
   ValueId newest(ValueId value, NodeId after) {
     if (!chosen_[graph_.value(value).root]) return first(value);
     ValueId& copy = result_.copies[value];

@@ -14,7 +14,7 @@ constexpr std::int32_t kNeverUsed = std::numeric_limits<std::int32_t>::max();
 struct Uses {
   std::int32_t begin = 0;
   std::int32_t last_forward = 0;         ///< or when it is made, if nothing reads it in the forward pass
-  std::int32_t first_late = kNeverUsed;  ///< first and last read by a backward or a repeated node
+  std::int32_t first_late = kNeverUsed;  ///< first and last read by a backward or a recomputed node
   std::int32_t last_late = -1;
   bool chosen = false;  ///< not in use between the forward pass and the first late read
 
@@ -168,7 +168,7 @@ class RecomputeChooser {
     return saved > 0;
   }
 
-  /// Makes the changes of a trial, or takes them back.
+  /// Applies the changes of a trial, or reverts them.
   void exchange(Trial& trial) {
     for (auto& [id, other] : trial.changes) {
       live_bytes_.add(uses_[id], -bytes(id));
@@ -190,7 +190,7 @@ class RecomputeChooser {
     }
   }
 
-  /// Computes a value again at its first late use, ahead of the recorded node `reader`. False if it cannot be.
+  /// Recomputes a value at its first late use, ahead of the recorded node `reader`. False if it cannot be.
   bool choose(ValueId id, NodeId reader, Trial& trial) const {
     Uses chosen = uses(id, trial);
     chosen.chosen = true;
@@ -205,8 +205,7 @@ class RecomputeChooser {
                                [&](ValueId input) { return need(graph_.value(input).root, time, reader, trial); });
   }
 
-  /// Makes a value available at a time, ahead of the recorded node `reader`: as it is, computed again, or kept until
-  /// then.
+  /// Makes a value available at a time, ahead of the recorded node `reader`: as it is, recomputed, or kept until then.
   bool need(ValueId id, std::int32_t time, NodeId reader, Trial& trial) const {
     const Value& value = graph_.value(id);
     if (value.slot >= 0) return overwritten_by_[id] > reader;

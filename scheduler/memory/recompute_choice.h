@@ -1,5 +1,5 @@
 #pragma once
-// Which activations to compute twice, where a plan takes too much memory.
+// Which activations to recompute where a plan takes too much memory.
 
 #include <vector>
 
@@ -9,8 +9,9 @@
 namespace braid::scheduler {
 
 /// Adds values to `chosen` (of `graph`) until the most bytes in use at any time have fallen by `excess`, as far as that
-/// can be told without planning again: at the peak, the value that saves most bytes per microsecond of recomputation,
-/// then the next, and so on. Whatever else must be computed or kept to recompute a value counts against it.
+/// can be told without planning again: first the value that saves most bytes at the peak per microsecond of
+/// recomputation, then the next, and so on. Whatever else must be computed or kept to recompute a value counts against
+/// it.
 ///
 /// `current` is the graph with what has been chosen so far recomputed, `plan` a plan of that, `costs` those of `graph`.
 /// False if nothing helps.

@@ -25,7 +25,7 @@ ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> ord
     add_node(node, inputs);
   }
   problem_ = with_graph(problem, std::move(graph_), original_);
-  // The problem may require more order than its graph.
+  // The problem may impose more order than its graph.
   std::vector<std::vector<NodeId>> predecessors(original_.size());
   for (const NodeId node : order) {
     auto& before = predecessors[reordered_[node]];
@@ -48,7 +48,7 @@ void ReorderedStep::add_node(NodeId id, std::span<const ValueId> inputs) {
   for (int i = 0; i < node.output_count; ++i) add_value(node.first_output + i, first + i);
 }
 
-/// With all its views, so that they exist before it is overwritten.
+/// Adds a value with all its views, so that they exist before it is overwritten.
 void ReorderedStep::add_value(ValueId id, ValueId name) {
   const StepGraph& from = before_.graph;
   reordered_value_[id] = name;

@@ -1,7 +1,7 @@
-// Every node stands on both sides: as a tail on the left, as a head on the right. A matching grows by a path from a
-// free tail to a free head along which edges are in turn outside and inside of it: exchanging them gains one. Each
-// phase finds the distances of all tails from the free ones, breadth first, and then, depth first, a maximal set of
-// disjoint shortest paths; there are at most O(sqrt(n)) phases.
+// Every node is on both sides: as a tail on the left, as a head on the right. A matching grows by a path from a free
+// tail to a free head along which edges are alternately outside and inside it: exchanging them gains one. Each phase
+// finds the distances of all tails from the free ones, breadth first, and then, depth first, a maximal set of disjoint
+// shortest paths; there are at most O(sqrt(n)) phases.
 
 #include "scheduler/policies/bipartite_matching.h"
 

@@ -7,7 +7,7 @@
 //   - Local search makes small changes to the rules of the list scheduler and keeps those that do no harm. It is
 //     thorough on small graphs, where single decisions matter, and costs nothing on large ones.
 // Large steps are scheduled once more within a window over an order that needs little memory
-// (scheduler/memory/window.h). That schedule wins if it is as short.
+// (scheduler/memory/window.h). That schedule wins if it is equally short.
 
 #include <algorithm>
 #include <limits>
@@ -29,7 +29,7 @@ constexpr std::size_t kMostHolds = 3;
 constexpr int kPasses = 2;         // forward and backward
 constexpr std::size_t kKept = 12;  // schedules, where they are simulated before one is chosen
 constexpr double kAsLong = 1.001;  // smaller differences are ties: prefer fewer waits and less memory
-/// A gain within rounding does not count: the simpler schedule stays.
+/// A gain within rounding does not count: the simpler schedule is kept.
 constexpr double kMakespanRounding = 1e-9;
 
 std::string name_of(const ListRules& rules) {
@@ -108,7 +108,7 @@ class Search {
     }
   }
 
-  /// Beside links, gradients of weights early.
+  /// Tries recording order, which computes gradients of weights early, where there are links.
   void try_recording_order() {
     if (problem_.links == 0) return;
     ListRules rules = rules_;
@@ -130,7 +130,7 @@ class Search {
     }
   }
 
-  /// Schedules by these rules. They stay if they are as good as the ones before. `name()` is what a log calls them.
+  /// Schedules by these rules. They are kept if they are as good as the previous ones. `name()` is their name in a log.
   template <class Name>
   Schedule attempt(ListRules rules, const Name& name, Logged logged = Logged::always) {
     Schedule schedule = list_schedule(problem_, rules);
@@ -144,7 +144,7 @@ class Search {
     return schedule;
   }
 
-  /// Logs what these rules lead to, decision by decision.
+  /// Logs the result of these rules, decision by decision.
   void note(const ListRules& rules, const std::string& name) const {
     list_schedule(problem_, rules, &problem_.log->attempts.emplace_back(ScheduleLog::Attempt{.rule = name}));
   }
@@ -207,7 +207,7 @@ int simulate_schedule(const Problem& problem, Schedule& schedule) {
   return plan.commands.waits();
 }
 
-/// The shortest of these schedules when they are run; of those that take as long, the one with the fewest waits.
+/// The shortest of these schedules when they are run; among ties, the one with the fewest waits.
 Found best_when_run(const Problem& problem, std::span<const Found> found) {
   struct Candidate {
     const Found* found;
@@ -215,7 +215,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
     double makespan;
     int waits;
   };
-  // The last run is that of the best candidate, and its log stays.
+  // The last run is that of the best candidate, so that its log remains.
   const auto run = [&](const Candidate& candidate, Schedule& schedule) {
     schedule = candidate.found->schedule;
     assign_streams(problem, schedule, candidate.preference);

@@ -96,7 +96,7 @@ class BranchAndBound {
     return !contains(state.started, task) && (tasks_[task].predecessors & ~state.finished) == 0;
   }
 
-  /// Whether it is ready, and a stream or its link is free.
+  /// Whether a task is ready, and a stream or its link is free.
   bool can_start(const State& state, int task) const {
     if (!is_ready(state, task)) return false;
     const int link = tasks_[task].link;
@@ -186,7 +186,7 @@ class BranchAndBound {
     return std::max({bound, state.now + work / problem_.capacity, state.now + durations / problem_.streams});
   }
 
-  /// Whether a state met before can do all that this one can, no later. If not, remembers this one.
+  /// Whether an earlier state can do everything that this one can, no later. If not, remembers this one.
   bool is_dominated(const State& state) {
     std::vector<State>& known = known_[state.started];
     if (std::ranges::any_of(known, [&](const State& other) { return dominates(other, state); })) return true;
@@ -195,12 +195,12 @@ class BranchAndBound {
     return false;
   }
 
-  /// For states that have started the same nodes.
+  /// Whether `a` dominates `b`, for states that have started the same nodes.
   bool dominates(const State& a, const State& b) const {
     if (a.now > b.now) return false;
     for (Mask left = b.started & ~a.finished; left != 0; left &= left - 1) {
       const int i = std::countr_zero(left);
-      if (a.finish[i] <= b.now) continue;  // then it holds nothing any more
+      if (a.finish[i] <= b.now) continue;  // it holds no units any more
       if (a.finish[i] > b.finish[i] || cost(i, a.implementation[i]).width > cost(i, b.implementation[i]).width)
         return false;
     }

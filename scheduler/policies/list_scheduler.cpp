@@ -1,11 +1,11 @@
 // List scheduling with moldable nodes: a node may run wide and finish early, or narrow and leave room for others.
 //
-// Where the most important node does better to wait for capacity than to start narrow, less important ones may start
-// only if they finish before that (EASY backfilling: Lifka, "The ANL/IBM SP scheduling system", 1995).
+// Where it is better for the most important node to wait for capacity than to start narrow, less important ones may
+// start only if they finish before it starts (EASY backfilling: Lifka, "The ANL/IBM SP scheduling system", 1995).
 //
-// All running nodes slow down alike when they ask for more than the capacity, so a single clock counts the progress of
-// them all: a node that starts at progress p finishes at p + duration, whatever starts in between (virtual time, as in
-// fair queueing: Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993).
+// All running nodes slow down by the same factor when they ask for more than the capacity, so a single clock counts the
+// progress of them all: a node that starts at progress p finishes at p + duration, whatever starts in between (virtual
+// time, as in fair queueing: Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993).
 //
 // Whenever a link is free, the most important of the nodes that are ready for it starts, before any that compute.
 
@@ -114,7 +114,7 @@ class ListScheduler {
     release_held(node);
   }
 
-  /// Of the nodes from here on, the one whose width is closest to the free units.
+  /// The node from here on whose width is closest to the free units.
   Ready::iterator best_fit(Ready::iterator from) const {
     auto best = from;
     const auto misfit = [&](Ready::iterator it) {
@@ -207,7 +207,7 @@ class ListScheduler {
     running_.insert(std::ranges::upper_bound(running_, finish, {}, &Running::finish), {finish, node, cost.width});
   }
 
-  /// Takes a link, or a stream if it is kNoLink, or gives it back.
+  /// Takes or releases a link, or a stream if it is kNoLink.
   void occupy(int link, bool takes) {
     if (link != kNoLink) {
       link_is_busy_[link] = takes;
@@ -231,7 +231,7 @@ class ListScheduler {
   void finish_next() {
     const double next = running_.front().finish;
     const int demand = problem_.capacity - free_units_;
-    // While nothing has been slowed down the clocks agree, and times are exact sums of durations.
+    // Until a node is slowed down the clocks agree, and times are exact sums of durations.
     const bool slowed = demand > problem_.capacity || now_ != progress_;
     now_ = slowed ? now_ + (next - progress_) * std::max(1.0, static_cast<double>(demand) / problem_.capacity) : next;
     progress_ = next;

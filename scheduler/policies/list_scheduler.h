@@ -26,7 +26,7 @@ struct ListRules {
   /// oversubscribes: nodes that together ask for more than there is slow each other down in proportion.
   double oversubscription = 1;
   /// The last this many free streams go to the ready node that comes closest to filling the free units, so that narrow
-  /// nodes run beside wide ones.
+  /// nodes run alongside wide ones.
   int fitted_streams = 0;
   std::vector<double> priorities = {};    ///< per node: of the ready nodes the one with the largest starts first
   std::vector<int> implementations = {};  ///< per node, or kAnyImplementation; empty: any for all
@@ -38,8 +38,9 @@ struct ListRules {
 /// orders contradict each other are missing from the order. Records every decision in `log` if there is one.
 Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
 
-/// Priorities beside links: what computes in recording order, and communication by these bottom levels. By bottom level
-/// alone, gradients of weights are computed last, as little follows them, and links stand still until then.
+/// Priorities where there are links: computation in recording order, and communication by these bottom levels. By
+/// bottom level alone, gradients of weights are computed last, because little follows them, and links are idle until
+/// then.
 std::vector<double> recording_priorities(const Problem& problem, std::vector<double> levels);
 
 }  // namespace braid::scheduler

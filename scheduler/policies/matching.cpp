@@ -2,7 +2,7 @@
 // 2020, section 4.2). A maximum matching on the transitive reduction of the graph covers it by the fewest paths. With a
 // stream for each path, any two nodes that could run at the same time are on different streams, and no such assignment
 // needs fewer waits: one for each edge of the reduction outside of the matching. Nodes are placed in recording order.
-// Where there are more paths than streams, a path joins the stream that is free first when its first node is placed.
+// Where there are more paths than streams, each path joins the stream that is free first when its first node is placed.
 
 #include "scheduler/policies/bipartite_matching.h"
 #include "scheduler/policies/timeline.h"

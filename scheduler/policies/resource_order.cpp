@@ -1,6 +1,6 @@
 // Resource-aware launch order after Opara (Chen et al., "Opara: exploiting operator parallelism for expediting DNN
-// inference on GPUs", 2023, section 4): of the nodes whose predecessors have all been placed, the one that asks for the
-// least of the device goes next, so that small nodes fill it before large ones block it. What a node asks for is its
+// inference on GPUs", 2023, section 4): among the nodes whose predecessors have all been placed, the one that asks for
+// the least of the device is next, so that small nodes fill it before large ones block it. What a node asks for is its
 // width times its duration, in capacity-microseconds; Opara, which knows one kernel per node, counts its blocks,
 // registers and shared memory. A node goes to the stream of a predecessor if nothing was placed behind that, which
 // saves a wait; of several, the one that finishes last. Else it goes to the stream that is free first.

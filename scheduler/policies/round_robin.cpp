@@ -1,5 +1,5 @@
 // Breadth first: nodes at the same number of hops from the sources form a level, and the nodes of a level go to the
-// streams in turn. Like the round-robin capturer of Taskflow, it ignores costs.
+// streams in rotation. Like the round-robin capturer of Taskflow, it ignores costs.
 
 #include <algorithm>
 

@@ -155,7 +155,7 @@ class Window {
   int endings_ = 0;
 };
 
-/// Where to cut: for every place between nodes how many edges lead over it.
+/// For every place between nodes, the number of edges that cross it: cuts are made where few do.
 std::vector<int> count_crossings(const Edges& edges, std::span<const NodeId> nodes) {
   std::vector<int> crossings(nodes.size() + 1);
   int open = 0;
@@ -175,7 +175,7 @@ std::size_t window_end(std::span<const int> crossings, std::size_t begin, std::s
   return begin + limit / 2 + static_cast<std::size_t>(candidates.rend() - fewest);
 }
 
-/// Places the groups of a stage, each on a stream of its own: one that ran a predecessor of the group last, if there is
+/// Places the groups of a stage, each on a separate stream: one that ran a predecessor of the group last, if there is
 /// one, or else the one that is free first.
 void place(const Problem& problem, std::span<const NodeId> nodes, std::span<const Set> groups, Timeline& timeline) {
   std::vector<bool> used(problem.streams);

@@ -72,14 +72,14 @@ void Timeline::occupy(double start, const Cost& cost) {
   merge(end);
 }
 
-/// The step that begins at this time; the one that holds it is split if need be.
+/// The step that begins at this time; splits the one that contains it if necessary.
 Timeline::Steps::iterator Timeline::step_at(double time) {
   const auto holder = std::prev(steps_.upper_bound(time));
   if (holder->first == time) return holder;
   return steps_.emplace_hint(std::next(holder), time, Step{holder->second.used});
 }
 
-/// Drops a step that changes nothing, so that few have to be looked at.
+/// Drops a step that changes nothing, to keep the list short.
 void Timeline::merge(Steps::iterator step) {
   if (step == steps_.begin() || step->second.instant > 0) return;
   if (std::prev(step)->second.used == step->second.used) steps_.erase(step);

@@ -26,7 +26,7 @@ class Timeline {
   double free_at(int stream) const { return streams_[stream].free_at; }
   /// The node placed last on the stream; kNoNode if there is none.
   NodeId last(int stream) const { return streams_[stream].last; }
-  /// The stream that computes and is free first; of several, one without nodes.
+  /// The stream that computes and is free first; among ties, one without nodes.
   int first_free() const;
   const Placement& placement(NodeId node) const { return schedule_.placements[node]; }
 
@@ -39,7 +39,7 @@ class Timeline {
     double free_at = 0;
     NodeId last = kNoNode;
   };
-  /// From its time to that of the next step the same units are in use.
+  /// Between its time and that of the next step, the units in use are constant.
   struct Step {
     int used = 0;
     int instant = 0;  // units that nodes of no duration take at its time on top of that

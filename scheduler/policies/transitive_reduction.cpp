@@ -21,7 +21,7 @@ Edges transitive_reduction(const Edges& edges) {
   std::vector<Row> rows(nodes);
   for (NodeId begin = 0; begin < nodes; begin += kColumns) {
     for (NodeId head = begin; head < nodes; ++head) {
-      // Predecessors come in ascending order; those ahead of the block have no part in it.
+      // Predecessors come in ascending order; those before the block are not in it.
       const auto all = edges.predecessors(head);
       const auto first = std::ranges::lower_bound(all, begin);
       Row& row = rows[head].reset();

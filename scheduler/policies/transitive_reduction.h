@@ -5,9 +5,9 @@
 
 namespace braid::scheduler {
 
-/// The edges without those that a longer path implies. Of an acyclic graph it is unique (Aho, Garey and Ullman, "The
-/// transitive reduction of a directed graph", 1972). Edges must lead from lower to higher nodes. Takes time in
-/// proportion to nodes × edges / 64 and memory in proportion to the nodes.
+/// The edges without those that a longer path implies. For an acyclic graph the result is unique (Aho, Garey and
+/// Ullman, "The transitive reduction of a directed graph", 1972). Edges must lead from lower to higher nodes. Takes
+/// time in proportion to nodes × edges / 64 and memory in proportion to the nodes.
 Edges transitive_reduction(const Edges& edges);
 
 }  // namespace braid::scheduler

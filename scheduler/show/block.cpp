@@ -50,7 +50,8 @@ class Extraction {
   /// Whether a value depends on the block.
   bool late(ValueId value) const { return producer(value) != kNoNode && depends_[producer(value)]; }
 
-  /// What is kept, or read outside of the block other than by what `rest_of_step` stands for.
+  /// Finds the values that are kept, or read outside the block by nodes other than those that `rest_of_step` stands
+  /// for.
   void find_results() {
     for (ValueId id = 0; id < step_.value_count(); ++id) leaves_[id] = step_.value(id).kept;
     for (NodeId node = 0; node < step_.node_count(); ++node) {

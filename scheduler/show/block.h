@@ -1,5 +1,5 @@
 #pragma once
-// A part of a step as a step of its own, small enough to read node by node.
+// Extracts a part of a step as a separate step, small enough to read node by node.
 
 #include <span>
 
@@ -12,8 +12,8 @@ struct Block {
   std::vector<NodeId> origin;  ///< per node: the node of the whole step, or kNoNode for `rest_of_step`
 };
 
-/// What stands in a block for the nodes between two of its parts, as for all layers between a block's forward and
-/// backward pass: a node `rest_of_step` that takes no time.
+/// The op that replaces the nodes between two parts of a block, such as all layers between its forward and backward
+/// pass: it takes no time.
 inline constexpr std::string_view kRestOfStep = "rest_of_step";
 
 /// The given nodes (ascending) of a step, on the same machine. What they read from outside becomes an input, or the

@@ -10,7 +10,7 @@
 namespace braid::scheduler {
 namespace {
 
-/// Tracks have numbers of their own across processes, and none is 0, which some viewers take for an idle thread.
+/// Tracks have unique numbers across processes, and none is 0, which some viewers take for an idle thread.
 constexpr int kMostTracks = 1000;
 
 /// Writes the events of one run.

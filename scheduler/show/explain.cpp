@@ -22,7 +22,7 @@ bool is_within(std::string_view layer, std::string_view block) {
   return layer.starts_with(block) && (layer.size() == block.size() || layer[block.size()] == '.');
 }
 
-/// All layers and what they are within, as "layer1", "layer1.0", "layer1.0.conv1".
+/// All layers and the blocks that contain them, such as "layer1", "layer1.0", "layer1.0.conv1".
 std::set<std::string> block_names(const PlanView& step) {
   std::set<std::string> names;
   for (const std::string& layer : step.layers) {

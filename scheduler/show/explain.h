@@ -11,7 +11,7 @@
 namespace braid::scheduler {
 
 struct Explanation {
-  PlanView view;    ///< of the block, planned as a step of its own
+  PlanView view;    ///< the block, planned as a separate step
   ScheduleLog log;  ///< the decisions behind the plan
 };
 

@@ -140,7 +140,7 @@ std::string plan_page_data(const PlanView& view) {
 }
 
 std::string filled_page(std::string page, std::string data) {
-  // A name must not end the script that the data are in.
+  // A name must not close the script element that holds the data.
   for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
   return page.replace(page.find(kPageData), kPageData.size(), data);
 }

@@ -15,7 +15,7 @@ namespace braid::scheduler {
 /// When a node runs.
 using Run = Simulation::Run;
 
-/// How the training of a model has gone, beside a step of it.
+/// The losses of a model's training, to show with a step of it.
 struct LossCurve {
   std::vector<double> steps;                         ///< training loss of every step
   std::vector<std::pair<std::int64_t, double>> val;  ///< (steps so far, loss on the validation set)

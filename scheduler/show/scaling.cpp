@@ -139,7 +139,7 @@ std::string scaling_picture(std::string_view title, const Scaling& scaling) {
   const double most = std::max(1.0, std::ranges::max(rows, {}, &ScaleRow::efficiency).efficiency);
   for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) efficiency.grid_line(share / most, percent(share));
   efficiency.curve([&](const ScaleRow& row) { return row.efficiency / most; });
-  for (const ScaleRow& row : efficiency.apart(kNumberWidth / kPanelWidth)) {  // beside a curve that falls
+  for (const ScaleRow& row : efficiency.apart(kNumberWidth / kPanelWidth)) {  // next to a falling curve
     efficiency.text(efficiency.x(row) - 1, Panel::y(row.efficiency / most) - 10, "value", percent(row.efficiency));
   }
 

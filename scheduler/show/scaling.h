@@ -26,7 +26,7 @@ struct Scaling {
   std::vector<ScaleRow> rows;  ///< from one rank up; empty if the step is of one rank
 };
 
-/// An SVG with two curves over the number of ranks: efficiency, and the speedup beside the ideal one. It follows the
+/// An SVG with two curves over the number of ranks: efficiency, and the speedup next to the ideal one. It follows the
 /// colours that the reader prefers, light or dark. Throws Error if there are fewer than two rows.
 std::string scaling_picture(std::string_view title, const Scaling& scaling);
 

@@ -49,8 +49,8 @@ std::vector<NamedArray> copies_for_training(Context& context, std::span<Paramete
 
 namespace {
 
-/// Reads each tensor from what the file has under name_of(tensor), once all fit. Unless the file may hold more, it must
-/// have these tensors and no others but training's.
+/// Reads each tensor from the file's tensor name_of(tensor), after checking that all fit. Unless the file may hold
+/// more, it must hold these tensors and no others except training's.
 template <class NameOf>
 void load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool may_hold_more,
           const NameOf& name_of) {

@@ -1,7 +1,7 @@
 #pragma once
 // The tensors of a model in a safetensors file. Images and activations are [N,H,W,C], filters [K,R,S,C]; the metadata
-// states these layouts. The checkpoints of a run also hold what training needs to go on, in tensors whose names start
-// with kTrainingPrefix, and in the metadata.
+// states these layouts. The checkpoints of a run also hold what training needs to continue, in tensors whose names
+// start with kTrainingPrefix, and in the metadata.
 
 #include <filesystem>
 #include <map>
@@ -24,10 +24,10 @@ void save_checkpoint(const std::filesystem::path& path, Context& context, std::s
 /// changes no tensor.
 void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
-/// The same of a checkpoint of a run: of weights that training averages, their averages, which are what it validates.
+/// The same for a checkpoint of a run: reads the averages of weights that training averages, as validation does.
 void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors);
 
-// The parts of it.
+// Parts of the functions above.
 
 inline constexpr std::string_view kTrainingPrefix = "training.";
 

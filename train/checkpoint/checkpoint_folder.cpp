@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
 
-/// The last ones, and those of the best scores.
+/// The last steps, and those with the best scores.
 std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const std::map<std::int64_t, double>& scores,
                             const CheckpointFolder::Retention& retention) {
   const auto last = std::min<std::ptrdiff_t>(retention.last, std::ssize(newest_first));
@@ -42,7 +42,7 @@ void write(const fs::path& folder, const Checkpoint& checkpoint, const fs::path&
   if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
   const std::vector<std::int64_t> steps = CheckpointFolder::steps_in(folder);
   const std::set<std::int64_t> stay = kept(steps, scores, retention);
-  std::error_code ignored;  // what stays too long does no harm
+  std::error_code ignored;  // leftovers do no harm
   for (const std::int64_t step : steps) {
     if (!stay.contains(step)) fs::remove(CheckpointFolder::path_of(folder, step), ignored);
   }
@@ -75,7 +75,7 @@ void CheckpointFolder::keep_model(const fs::path& model_path, const fs::path& na
   const fs::path temporary = message(name.string(), ".tmp", getpid());
   std::error_code error;
   fs::remove(temporary, error);
-  fs::create_hard_link(model_path, temporary, error);  // a later model is another file of that name
+  fs::create_hard_link(model_path, temporary, error);  // a later model replaces the file, not the link
   if (error) fs::copy_file(model_path, temporary, error);
   if (!error) fs::rename(temporary, name, error);
   BRAID_CHECK(!error, Error, name.string(), ": cannot be written: ", error.message());

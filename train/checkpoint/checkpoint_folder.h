@@ -1,5 +1,5 @@
 #pragma once
-// The checkpoints of a training: files step-<n>.safetensors in a folder. A thread of its own writes them, so that
+// The checkpoints of a training: files step-<n>.safetensors in a folder. A separate thread writes them, so that
 // training waits only for the copies of its tensors.
 
 #include <filesystem>
@@ -15,19 +15,19 @@
 
 namespace braid {
 
-/// What a training needs to go on as if it had never stopped.
+/// What a training needs to continue as if it had never stopped.
 struct Checkpoint {
   std::int64_t step = 0;
   std::vector<NamedArray> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// To be used by one thread at a time.
+/// Use it from one thread at a time.
 class CheckpointFolder {
  public:
   struct Retention {
     int last = 2;  ///< newest checkpoints to keep, at least 1
-    int best = 1;  ///< those of the best scores to keep beside them
+    int best = 1;  ///< those of the best scores to keep in addition
   };
 
   /// Makes the folder. Throws Error if that cannot be done.
@@ -36,17 +36,17 @@ class CheckpointFolder {
   ~CheckpointFolder() = default;
 
   /// Begins to write a checkpoint, and after it the model, if there is one, in another file; then removes checkpoints
-  /// that need not be kept. Waits first until the one before is written, and throws Error if that failed.
+  /// that need not be kept. Waits first until the previous one is written, and throws Error if that failed.
   void save(Checkpoint checkpoint, std::filesystem::path model_path = {}, Checkpoint model = {});
-  /// Gives the model that was saved last a second name, which later ones do not take. Waits until it is written. Throws
-  /// Error if that failed, or if this fails.
+  /// Gives the model that was saved last a second name, which later models do not replace. Waits until it is written.
+  /// Throws Error if that failed, or if this fails.
   void keep_model(const std::filesystem::path& model_path, const std::filesystem::path& name);
   /// Whether save() would have to wait.
   bool busy() const;
   /// Waits until the last checkpoint is written. Throws Error if that failed.
   void finish();
 
-  /// The score of the checkpoint of a step; the larger the better. Best ones are kept.
+  /// Sets the score of the checkpoint of a step; the larger the better. The best checkpoints are kept.
   void rate(std::int64_t step, double score) { scores_[step] = score; }
   const std::map<std::int64_t, double>& scores() const { return scores_; }
 

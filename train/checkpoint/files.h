@@ -46,7 +46,7 @@ void check_writable(const std::filesystem::path& path);
 /// A file that appears under its name atomically.
 class AtomicFile {
  public:
-  /// Opens a temporary file beside `path`.
+  /// Opens a temporary file next to `path`.
   explicit AtomicFile(std::filesystem::path path);
   /// Without commit(), removes the temporary file.
   ~AtomicFile();

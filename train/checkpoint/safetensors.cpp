@@ -25,7 +25,7 @@ constexpr std::size_t kMostHeaderBytes = 100'000'000;  // as in the reference im
 constexpr std::size_t kMostShown = 101;                // characters of a name
 constexpr std::size_t kAlignment = 8;                  // of the first element
 constexpr const char *kMetadata = "__metadata__", *kChecksum = "crc32";
-constexpr const char* kMethod = "checksum";  // its value is kChecksum: damage to one of both cannot go unnoticed
+constexpr const char* kMethod = "checksum";  // its value is kChecksum: damage to either is detected
 constexpr std::string_view kNoChecksum = "00000000";
 
 /// In the order of DType.
@@ -56,14 +56,15 @@ std::string digits(std::uint32_t crc) {
   return text;
 }
 
-/// Where the checksum's digits stand in a header that Braid wrote; npos if there are none. Its metadata comes first.
+/// The position of the checksum's digits in a header that Braid wrote; npos if there are none. Its metadata comes
+/// first.
 std::size_t place_of_checksum(std::string_view header) {
   const std::string start = message("{\"", kMetadata, "\":{\"", kChecksum, "\":\"");
   return header.starts_with(start) && header.size() >= start.size() + kNoChecksum.size() ? start.size()
                                                                                          : std::string_view::npos;
 }
 
-/// Of the length, the header without its checksum, and the elements.
+/// The CRC of the length and the header without its checksum.
 std::uint32_t crc_of_header(std::string header) {
   const std::size_t place = place_of_checksum(header);
   if (place != std::string::npos) header.replace(place, kNoChecksum.size(), kNoChecksum);

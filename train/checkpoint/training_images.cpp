@@ -29,7 +29,7 @@ std::vector<double> numbers_in(const SafeTensors& file, const char* key, double 
   return numbers;
 }
 
-/// Which images are not for training: the validation set, and what decides the test set if that is a share.
+/// Identifies the images held out from training: the validation set, and what decides the test set if that is a share.
 std::string held_out(const DataConfig& data, const ImageDataset& validation) {
   return message(validation.fingerprint().low, ' ', data.split_seed, ' ', data.val_share, ' ', data.test_share);
 }

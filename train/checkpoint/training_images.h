@@ -25,7 +25,7 @@ std::map<std::string, std::string> model_metadata(const DataConfig& data, const 
 /// of `data` if the file has none.
 TrainingImages read_training_images(const SafeTensors& file, const DataConfig& data);
 
-/// The names of the classes that the file's model tells apart, as JSON; empty if the file does not say.
+/// The names of the classes of the file's model, as JSON; empty if the file does not say.
 std::string classes_in(const SafeTensors& file);
 /// Throws DataError if the file's model has other classes than the dataset, by name and order: its labels mean others.
 void check_classes(const SafeTensors& file, const ImageDataset& dataset);

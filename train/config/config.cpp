@@ -23,8 +23,8 @@ std::vector<std::string_view> shared_sections() {
   return sections;
 }
 
-/// Copies the sections beside the list of jobs into every job. A job's own section overrides the shared one key by key;
-/// a section with a key "name" or "layers" replaces the shared one.
+/// Copies the sections next to the list of jobs into every job. A job's own section overrides the shared one key by
+/// key; a section with a key "name" or "layers" replaces the shared one.
 class Sharing {
  public:
   ConfigNode operator()(ConfigNode tree) {

@@ -21,12 +21,12 @@ namespace braid {
 
 struct ModelConfig {
   std::string name;                       ///< see models::model_names(); empty if there are layers
-  std::vector<models::LayerSpec> layers;  ///< of a network of its own
+  std::vector<models::LayerSpec> layers;  ///< of a custom network
   models::ModelOptions options;           ///< except classes and image_shape, which come from the dataset
   std::vector<std::string> freeze;
   std::string weights;  ///< file to start from; empty for random weights
 
-  /// The network in messages and reports.
+  /// The name of the network in messages and reports.
   std::string title() const { return layers.empty() ? name : "own network"; }
   /// What the network learns; one described by layers classifies images.
   models::Task task() const { return name.empty() ? models::Task::classification : models::model_task(name); }
@@ -48,7 +48,7 @@ struct AugmentConfig {
   void declare(const Keys& keys);
 };
 
-/// In configs (train/run/factories.cpp).
+/// The names of datasets in configs (train/run/factories.cpp).
 std::vector<std::string> dataset_names();
 
 struct DataConfig {
@@ -69,11 +69,11 @@ struct DataConfig {
 
   /// Whether images are PNG and JPEG files.
   bool has_files() const { return name == "image_folder" || name == "csv" || name == "image_masks"; }
-  /// Whether images are made up, in any number and size.
+  /// Whether images are synthetic, in any number and size.
   bool is_synthetic() const { return name == "synthetic" || name == "shapes"; }
   /// Whether each pixel has a label.
   bool has_masks() const { return name == "image_masks" || name == "shapes"; }
-  /// That `classes` may be.
+  /// The greatest value of `classes`.
   double most_classes() const;
   /// A key that lists classes of the dataset.
   void declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
@@ -109,7 +109,7 @@ struct OptimizerConfig {
   }
 };
 
-/// What the validations of a training are compared by.
+/// The metric by which validations of a training are compared.
 enum class Metric { accuracy, loss };
 
 struct CheckpointConfig {
@@ -145,7 +145,7 @@ struct TrainConfig {
   std::int64_t max_steps = 0;
   std::int64_t accumulate = 1;
   double clip_norm = 0;
-  double ema_decay = 0;  ///< of the average of the weights; 0: none
+  double ema_decay = 0;  ///< decay of the average of the weights; 0: none
   std::int64_t early_stop = 0;
   std::int64_t eval_batch_size = 256;
   std::int64_t eval_every_n_epochs = 1;
@@ -245,7 +245,7 @@ void declare_session(const Keys& keys, SessionOptions& session);
 /// Declares the key "precision", which sets the models' dtype and whether the session computes f32 as tf32.
 void declare_precision(const Keys& keys, SessionOptions& session, DType& dtype);
 void declare_output(const Keys& keys, std::string& root);
-/// In what a model computes on a device: f32, tf32, bf16 or f16.
+/// The precision that a model computes in on a device: f32, tf32, bf16 or f16.
 std::string_view precision_in_use(const TrainConfig& config, const DeviceInfo& device);
 
 /// Reads a file and applies overrides "key.path=value". Throws ConfigError "file:line:column: key.path: problem" on the

@@ -229,7 +229,7 @@ bool has_shape(const std::vector<Key>& keys, std::string_view path, NodeKind sha
   return std::ranges::any_of(keys, [&](const Key& key) { return key.path == path && shape_of(key) == shape; });
 }
 
-/// The value of the key that decides which other keys a section has, and where it stands if it is given.
+/// The value of the key that decides which other keys a section has, and its entry if it is given.
 std::pair<std::string, const ConfigNode::Entry*> chosen(const Key& choice, const ConfigNode& map) {
   const ConfigNode::Entry* given = map.find(std::string_view(choice.path).substr(choice.path.rfind('.') + 1));
   return {given != nullptr ? given->value.text : std::get<std::string>(choice.value), given};

@@ -1,7 +1,8 @@
 #pragma once
 // Each key of a config is declared once, in declare() of the struct that holds its value: its name, the values that it
-// accepts, and a sentence. Reading, writing, the JSON Schema and the tables of docs/configuration.md all follow from
-// that: to read, declare() runs with a Keys that sets each value from a file; for the rest, with one that notes them.
+// accepts, and a sentence. Reading, writing, the JSON Schema and the tables of docs/configuration.md all derive from
+// that: to read, declare() runs with a Keys that sets each value from a file; for the rest, with one that collects
+// them.
 //
 // To add a key: a member and a line in declare() next to it, then scripts/check_docs.py PROGRAM --update.
 
@@ -41,7 +42,8 @@ struct KeyRule {
   bool single = false;  ///< of a list: a value alone is a list of it, and `word` stands for the number -1
   std::string_view unit = {};
   bool required = false;
-  std::string_view instead = {};  ///< of a required key: the one that may be given instead of it, but not beside it
+  std::string_view instead =
+      {};  ///< of a required key: the one that may be given instead of it, but not together with it
   std::vector<std::string_view> synonyms = {};  ///< names of the key in PyTorch, timm and Caffe, in lower case
 };
 
@@ -108,9 +110,9 @@ class Keys {
       declare(sections[i], items.size() > i ? items[i] : reads() ? items.emplace_back() : sample);
     }
   }
-  /// A key of other kinds of configs: an error in this one.
+  /// Declares a key of other kinds of configs: an error in this one.
   void reject(std::string_view name, std::string_view why) const;
-  /// A condition on a key beyond its rule, checked after reading it.
+  /// Adds a condition on a key beyond its rule, checked after reading it.
   void check(std::string_view name, bool holds, std::string_view what) const;
 
  private:

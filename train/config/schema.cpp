@@ -149,7 +149,7 @@ bool require_sections(Json& section) {
   return section.contains("required") || section.contains("oneOf");
 }
 
-/// A section may stand in a job or beside the list of jobs, so it is required in neither.
+/// A section may be in a job or next to the list of jobs, so it is required in neither.
 void share_sections(Json& config) {
   Json& properties = config["properties"];
   Json shared = Json::object();

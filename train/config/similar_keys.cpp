@@ -51,7 +51,7 @@ std::vector<std::string> synonyms(std::string_view name) {
   return keys;
 }
 
-/// " (did you mean 'train.batch_size' or 'eval.batch_size'?)", without the key that stands at `path`.
+/// " (did you mean 'train.batch_size' or 'eval.batch_size'?)", without the key at `path`.
 std::string did_you_mean(const std::vector<std::string>& keys, std::string_view path) {
   std::string list;
   for (const std::string& key : keys) {

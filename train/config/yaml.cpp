@@ -77,7 +77,7 @@ std::string to_yaml(const std::vector<Key>& keys) {
   };
   for (const Key& key : keys) {
     if (key.kind != Key::Kind::value || !accepts(key.rule, key.value)) continue;
-    if (key.path.find('*') != std::string::npos) continue;  // of the items of an empty list
+    if (key.path.find('*') != std::string::npos) continue;  // a key of an empty list's items
     std::vector<std::string> parts = parts_of(key.path);
     const std::string name = parts.back();
     parts.pop_back();

@@ -49,7 +49,7 @@ bool keeps_features(const Op& op, const Shape& x) {
   return std::ranges::find(kNames, op.name()) != std::end(kNames);
 }
 
-/// Of a row, places(i, order[i]) are those to read from and to write to.
+/// Moves the elements of each row; places(i, order[i]) are the places to read from and to write to.
 template <class Places>
 Array moved(const Array& array, const FeatureOrder& order, const Shape& shape, const Places& places) {
   Array result(DType::f32, shape);

@@ -1,6 +1,6 @@
 #pragma once
-// The forward pass of a model as a graph that is read and not run, and the order of its weights' elements in formats
-// that put channels before pixels, where a flattened image has its features in another order.
+// The forward pass of a model as a graph to read, not to run, and the order of its weights' elements in formats that
+// put channels before pixels, where a flattened image has its features in another order.
 
 #include <map>
 #include <vector>
@@ -24,7 +24,7 @@ class ForwardPass {
 /// Feature i, of the last axis, is feature order[i] in a format that puts channels before pixels. Empty: they agree.
 using FeatureOrder = std::vector<std::int64_t>;
 
-/// Of the pixels [H,W,C] that a filter holds, or an image once it is flattened.
+/// The order of the pixels [H,W,C] of a filter or of a flattened image.
 FeatureOrder order_of_pixels(const Shape& hwc);
 
 /// The order of features behind each flatten, followed through the ops of a forward pass.
@@ -37,16 +37,16 @@ class FeatureOrders {
   bool differ(ValueId value) const { return unknown(value) || !of(value).empty(); }
   /// Whether they were lost in an op that is not followed.
   bool unknown(ValueId value) const { return unknown_[static_cast<std::size_t>(value)]; }
-  /// Of a weight of pixels or of features, by its slot; null if it is another one, which looks the same in both
+  /// The order of a weight of pixels or of features, by its slot; null for other weights, which are the same in both
   /// formats.
   const FeatureOrder* of_weight(std::int32_t slot) const;
 
  private:
   const FeatureOrder& of(ValueId value) const { return orders_[static_cast<std::size_t>(value)]; }
   void follow(NodeId node);
-  /// Of an op on images, which may read weights of pixels.
+  /// Follows an op on images, which may read weights of pixels.
   void follow_images(NodeId node);
-  /// Of features that an op changes without mixing them.
+  /// Follows features that an op changes without mixing them.
   void follow_features(NodeId node, std::size_t first_input);
   void follow_reshape(NodeId node);
   void follow_concat(NodeId node);

@@ -34,7 +34,7 @@ enum Tensor { dims = 1, data_type = 2, tensor_name = 8, raw_data = 9 };
 }  // namespace field
 enum AttributeType { kFloatAttribute = 1, kIntAttribute = 2, kIntsAttribute = 7 };
 constexpr int kFloat = 1;      // TensorProto.DataType
-constexpr int kIrVersion = 8;  // of the first release with that opset
+constexpr int kIrVersion = 8;  // the first release with that opset
 constexpr int kOpset = 17;
 
 ProtoMessage attribute_of(std::string_view name, std::int64_t value) {
@@ -190,7 +190,7 @@ class OnnxWriter {
  private:
   using Names = std::vector<std::string>;
 
-  /// All of a tensor's field in the graph but its elements.
+  /// A tensor's field in the graph, except its elements.
   static std::string field_of(const Initializer& tensor) {
     const std::string header = tensor.header().bytes();
     ProtoMessage prefix;
@@ -205,7 +205,7 @@ class OnnxWriter {
   const Shape& shape(ValueId value) const { return graph_.value(value).desc.shape; }
   const Shape& output_shape() const { return shape(graph_.output(node_, 0)); }
 
-  /// What an input is called; a parameter becomes an initializer when first used.
+  /// The name of an input; a parameter becomes an initializer when first used.
   const std::string& operand(std::size_t i) {
     std::string& name = name_of(input(i));
     if (!name.empty()) return name;
@@ -425,7 +425,7 @@ class OnnxWriter {
     return emit("Transpose", {operand(0)}, {attribute_of("perm", order)});
   }
 
-  /// What of the window lies in x, then what surrounds it.
+  /// The part of the window that lies in x, then its surroundings.
   std::string windowed(const ops::WindowAttributes& window) {
     const Shape &x = shape(input(0)), &y = output_shape();
     check(window.begin[0] == 0 && x[0] == y[0]);

@@ -1,6 +1,6 @@
 #pragma once
-// Writes messages in the wire format of Protocol Buffers (protobuf.dev/programming-guides/encoding). Fields go by their
-// numbers; no schema is needed.
+// Writes messages in the wire format of Protocol Buffers (protobuf.dev/programming-guides/encoding). Fields are
+// identified by their numbers; no schema is needed.
 
 #include <bit>
 #include <cstdint>

@@ -15,10 +15,10 @@ namespace braid {
 /// Error if it cannot be written, or if a weight reads a flattened image whose features cannot be followed.
 void export_weights(const std::filesystem::path& path, Module& model, const Shape& image);
 
-/// Reads the network's tensors from such a file, or from a model file of a run. If the file has another number of
-/// classes, or says that they are not `classes`, the names of the network's, the classifiers stay as they are; it may
-/// have auxiliary classifiers that the network lacks. Returns a line that says what was read. Otherwise throws
-/// DataError, which names the file and the problem, and changes no tensor.
+/// Reads the network's tensors from such a file, or from a model file of a run. If the number of classes differs, or
+/// the names in the file differ from the network's `classes`, the classifiers stay as they are; the file may have
+/// auxiliary classifiers that the network lacks. Returns a line that says what was read. Otherwise throws DataError,
+/// which names the file and the problem, and changes no tensor.
 std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image,
                          const std::vector<std::string>& classes = {});
 

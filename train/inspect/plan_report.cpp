@@ -175,7 +175,7 @@ std::string whether_it_fits(const PlanRow& row) {
          '\n';
 }
 
-/// Without scaling.
+/// Reports a step without scaling.
 PlanReport report_step(const RunConfig& config, const PlanRequest& request, const scheduler::Cluster& cluster,
                        StepRecorder& recorder) {
   const SessionOptions& options = config.jobs.front().training.session;
@@ -214,7 +214,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   return report;
 }
 
-/// The makespan of the same plan if computing takes one rank `times` as long.
+/// The makespan of the same plan if computing takes one rank `times` times as long.
 double straggling(const scheduler::LimitedStep& planned, double times) {
   const scheduler::Problem slow = slowed(planned.problem, times);
   const scheduler::RankPlan ranks[] = {{&planned.problem, &planned.plan}, {&slow, &planned.plan}};

@@ -27,7 +27,7 @@ struct PlanRequest {
   scheduler::WhatIf what_if = {};  ///< changes of the device
   int ranks = 1;                   ///< each with the batch size of every job
   std::string cluster;             ///< of the ranks: see find_cluster(); needed for more than one
-  int steps = 0;                   ///< that are planned as one; 0: the config's
+  int steps = 0;                   ///< steps planned as one; 0: the config's
   double straggler = 1;            ///< computing takes one of the ranks this many times as long
 };
 
@@ -35,7 +35,7 @@ struct PlanRequest {
 struct PlanRow {
   std::string policy;            ///< and in brackets the one that it kept, or that the memory limit selected
   std::size_t streams = 1;       ///< available to the policy
-  std::size_t used_streams = 1;  ///< that have work
+  std::size_t used_streams = 1;  ///< streams that have work
   double makespan = 0;           ///< simulated, microseconds
   scheduler::LowerBound bound;   ///< no plan on this number of streams can be faster
   double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1

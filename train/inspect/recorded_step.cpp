@@ -21,7 +21,7 @@ SessionOptions recording_options(const RunConfig& config, std::shared_ptr<Commun
 
 }  // namespace
 
-/// Rank 0 of `count` ranks, none of which exists.
+/// A communicator for rank 0 of `count` ranks, none of which exists.
 class StepRecorder::ImaginedRanks final : public Communicator {
  public:
   int count = 1;

@@ -23,10 +23,10 @@ struct RecordedStep {
   ops::Partition partition;  ///< over several ranks
 };
 
-/// Of several ranks, on each of which a job has its whole batch size; the step is that of one of them.
+/// Several ranks, on each of which a job has its whole batch size; the step is that of one of them.
 struct RecordedRanks {
   int count = 1;
-  int steps = 1;  ///< that are recorded as one
+  int steps = 1;  ///< steps recorded as one
   /// The partition with buckets.
   std::function<ops::Partition(const StepGraph& recorded, const ops::Partition& partition)> with_buckets = {};
 };

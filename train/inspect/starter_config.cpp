@@ -30,7 +30,7 @@ std::vector<std::int64_t> sides_of(const ImageDataset& images) {
   return sides;
 }
 
-/// The size to train with, which networks are used to, for images that are mostly so large.
+/// The size to train with: one that is usual for networks, for images whose sides are these.
 int image_size_for(const std::vector<std::int64_t>& sides) {
   const std::int64_t middle = sides.empty() ? 224 : sides[sides.size() / 2];
   return middle >= 160 ? 224 : middle >= 96 ? 128 : middle >= 48 ? 64 : 32;

@@ -1,6 +1,6 @@
 #pragma once
-// What a PathNet run saves after a generation, beside the tensors of its net: which evolutions are finished, and where
-// the current one stands.
+// What a PathNet run saves after a generation, in addition to the tensors of its net: the finished evolutions and the
+// state of the current one.
 
 #include <cstdint>
 #include <string>

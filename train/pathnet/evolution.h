@@ -1,5 +1,5 @@
 #pragma once
-// Tournament selection over paths (Fernando et al., 2017, section 2.2). It knows nothing about training: a callback
+// Tournament selection over paths (Fernando et al., 2017, section 2.2). It is independent of training: a callback
 // returns the fitness of the candidates.
 
 #include <functional>
@@ -41,14 +41,14 @@ class Evolution {
   const Winner& best() const { return best_; }
   std::span<const models::Genotype> population() const { return population_; }
 
-  /// What the next generations depend on, beside the options.
+  /// What the next generations depend on, in addition to the options.
   struct State {
     std::vector<models::Genotype> population;
     Winner last, best;
     std::uint64_t drawn = 0;  ///< random numbers
   };
   State state() const { return {population_, last_, best_, random_.position()}; }
-  /// Goes on from there. Throws Error if the population has another size.
+  /// Continues from this state. Throws Error if the population has another size.
   void restore(State state);
 
  private:

@@ -44,7 +44,7 @@ struct Experiment {
   CheckpointFolder checkpoints;
   PathNetState state = {};
   std::size_t evolutions = 0;             // that have begun
-  std::optional<SafeTensors> saved = {};  // the tensors for `state.current`, until it goes on
+  std::optional<SafeTensors> saved = {};  // the tensors for `state.current`, until it continues
 
   bool stopped() const { return interrupt.requested(); }
 };

@@ -39,7 +39,7 @@ struct PathNetResult {
 /// Runs one seed after another. In addition to config and metrics, the run folder gets the files below, rewritten after
 /// each seed, and a checkpoint after each generation, unless the one before it is still being written. SIGINT (Ctrl-C),
 /// SIGTERM and SIGHUP end the run after the current step; it keeps the finished seeds. `resumed` is the folder of an
-/// earlier run of this config: the run goes on there, from the newest checkpoint, as if it had never stopped. Throws
+/// earlier run of this config: the run continues there, from the newest checkpoint, as if it had never stopped. Throws
 /// ConfigError or DataError before it writes anything; Error if training diverges, or if the run folder cannot be
 /// written. Warns if only the drawing cannot be written.
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress, const std::filesystem::path& resumed = {});

@@ -28,9 +28,10 @@ struct TournamentOptions {
 
 /// Differences between the two orders. The batches are the same: every place in the tournament has its own loader. In
 /// concurrent order, modules that candidates share, and the task's last layer, which all share, get one update per step
-/// by the sum of the candidates' gradients, added in the candidates' order. In sequential order each candidate updates
-/// them in turn, so the later ones start from what the earlier ones learned. Candidates that share nothing would train
-/// equally in both orders. In both, each candidate in turn updates the running statistics of a shared batch norm.
+/// by the sum of the candidates' gradients, added in the candidates' order. In sequential order the candidates update
+/// them one after another, so the later ones start from what the earlier ones learned. Candidates that share nothing
+/// would train equally in both orders. In both, the candidates update one after another the running statistics of a
+/// shared batch norm.
 class CandidateTrainer {
  public:
   /// `loader` holds the options of each candidate's loader, except the seed. Throws ConfigError if the dataset does not
@@ -47,9 +48,9 @@ class CandidateTrainer {
     std::int64_t epoch = 0, batch = 0;  ///< counted from 0
   };
   std::vector<Position> positions() const;
-  /// Goes on with these batches, one for each candidate. Throws Error if there are no such.
+  /// Continues with these batches, one for each candidate. Throws Error if there are no such batches.
   void seek(std::span<const Position> positions);
-  /// What training changes beside the net.
+  /// What training changes in addition to the net.
   std::span<Parameter* const> states() const;
 
  private:

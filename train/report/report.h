@@ -1,6 +1,6 @@
 #pragma once
-// What runs have achieved, as one page for a browser: their curves over each other, what the trained models confuse,
-// their worst mistakes, and a training step as planned and as measured.
+// The results of runs, as one page for a browser: their curves over each other, what the trained models confuse, their
+// worst mistakes, and a training step as planned and as measured.
 
 #include <filesystem>
 #include <span>
@@ -16,7 +16,7 @@ namespace braid {
 std::string report_page(std::span<const std::filesystem::path> folders, const std::vector<std::string>& overrides = {},
                         const std::string& checkpoint = "");
 
-/// The same page for runs that still train: their curves only, since all else would take time from the training. It
+/// The same page for runs that still train: only their curves, because anything else would slow down the training. It
 /// only reads, so it needs no lock of a folder.
 class LiveReport {
  public:

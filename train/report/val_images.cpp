@@ -35,7 +35,7 @@ std::string png_of(std::span<const float> pixels, const Shape& shape, const Data
   return encode_png({.shape = {shape[0], shape[1], channels}, .pixels = bytes});
 }
 
-/// Adds an image, if it belongs to the worst.
+/// Adds an image if it is among the worst.
 void add_mistake(std::vector<Mistake>& worst, std::size_t most, Mistake mistake, const auto& draw) {
   const auto place = std::ranges::upper_bound(worst, mistake.loss, std::greater<>(), &Mistake::loss);
   if (place == worst.end() && worst.size() == most) return;

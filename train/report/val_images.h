@@ -1,5 +1,5 @@
 #pragma once
-// What a trained model makes of the images of the validation set, one by one.
+// The predictions of a trained model for the images of the validation set, one by one.
 
 #include <filesystem>
 #include <map>

@@ -1,6 +1,7 @@
 #pragma once
 // Chooses the number of steps that each of several jobs takes per turn. A turn is as long as its longest job, so small
-// networks take several steps beside one step of a large one. That keeps concurrent work available for the whole turn.
+// networks take several steps alongside one step of a large one. That keeps concurrent work available for the whole
+// turn.
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
-// Finds out why a loss is not finite. The step that spoilt the weights has run when that is noticed, so the training is
-// repeated, bit for bit, up to this step, whose values are then all looked at.
+// Finds out why a loss is not finite. The step that made the weights non-finite has already run when that is noticed,
+// so the training is repeated, bit for bit, up to this step, and all values of the step are then examined.
 
 #include <algorithm>
 #include <cmath>
@@ -55,7 +55,7 @@ std::string first_not_finite(Tape& tape, Step& step) {
 
 std::string Job::find_first_not_finite(const RunFolder& folder, std::int64_t step, Progress& progress, std::size_t row,
                                        const std::function<bool()>& stop) {
-  // The step before may have spoilt the weights; with loss scaling, no update does.
+  // The previous step may have made the weights non-finite; with loss scaling, no update does.
   const std::int64_t suspect = config_.dtype == DType::f16 ? step : std::max<std::int64_t>(step - 1, 1);
   begin(folder.checkpoints_path(), suspect - 1, progress, row);
   while (learner_.steps() < step) {

@@ -19,8 +19,8 @@ struct Evaluation {
 /// "loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
 std::string to_string(const Evaluation& evaluation);
 
-/// Runs the model, prepared anew, over one epoch of the loader, in `dtype`; every sample counts once and equally. Stops
-/// early once `stop` returns true, with the result of the samples seen so far. Throws
+/// Prepares the model again, and runs it over one epoch of the loader, in `dtype`; every sample counts once and
+/// equally. Stops early once `stop` returns true, with the result of the samples seen so far. Throws
 /// Error if the loader has no batch, OutOfMemory if a batch does not fit into memory.
 Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dtype = DType::f32,
                     const std::function<bool()>& stop = {});

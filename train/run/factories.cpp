@@ -46,7 +46,7 @@ ImageFilesOptions files_options(const DataConfig& data) {
           .split_seed = data.split_seed};
 }
 
-/// Of datasets that are made up.
+/// The options of synthetic datasets.
 template <class Options>
 Options synthetic_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
@@ -93,7 +93,7 @@ constexpr NamedDataset kDatasets[] = {
      }},
 };
 
-/// Throws DataError for a relative path that leads nowhere, which says where it begins.
+/// Throws DataError for a relative path that does not exist; the message says what it is relative to.
 void check_paths(const DataConfig& data) {
   for (const std::filesystem::path path : {data.root, data.file, data.val_file, data.test_file}) {
     std::error_code none;
@@ -195,7 +195,7 @@ SessionOptions session_options(const TrainConfig& config) {
   const Launch launch = launch_from_environment();
   options.device = message(rank_device(options.device, launch));
   if (options.threads > 0) return options;
-  // A launcher that binds every rank to cores of its own leaves fewer than there are.
+  // A launcher that binds every rank to its own cores leaves fewer than the host has.
   const int cores = make_backend(Device{})->info().capacity;
   if (cores == sysconf(_SC_NPROCESSORS_ONLN)) options.threads = std::max(1, cores / launch.local_size);
   return options;

@@ -22,8 +22,8 @@ std::string_view dataset_description(std::string_view name);
 /// Starts the communicator of the ranks that a launcher has started; a program launched alone needs none. Throws
 /// Error if the mesh asks for another number of ranks, CommunicationError as make_communicator().
 void join_ranks(RunConfig& config);
-/// Those of the config, with the rank's own GPU; ranks that share the cores of a host divide them evenly, unless
-/// `threads` says how many to use.
+/// The session's options of the config, with the rank's own GPU; ranks that share the cores of a host divide them
+/// evenly, unless `threads` is set.
 SessionOptions session_options(const TrainConfig& config);
 
 /// Makes each dataset once and shares it between all users of it or of some of its classes.
@@ -31,7 +31,7 @@ class DatasetPool {
  public:
   /// Throws DataError if the files are missing or damaged.
   std::shared_ptr<const ImageDataset> get(const TrainConfig& config, Split split);
-  /// Gives this one to all whose config asks for the same data.
+  /// Adds a dataset for all configs that ask for the same data.
   void put(const TrainConfig& config, Split split, std::shared_ptr<const ImageDataset> dataset);
 
  private:
@@ -44,7 +44,7 @@ std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, 
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, std::int64_t classes,
                                    const Shape& image);
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
-/// For f16, in which small gradients underflow; null for the other types.
+/// The loss scale for f16, in which small gradients underflow; null for the other types.
 std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);
 /// Replaces data.normalize.compute by the mean and deviation of the training images. Throws DataError as get().
 void compute_normalization(TrainConfig& config, DatasetPool& datasets);

@@ -1,6 +1,6 @@
 #pragma once
 // Treats signals as requests. After Ctrl-C, kill, SIGUSR2 and a closed terminal, training ends after the current step
-// and saves its state. After SIGUSR1, it saves its state and goes on.
+// and saves its state. After SIGUSR1, it saves its state and continues.
 
 #include <array>
 #include <csignal>

@@ -45,7 +45,7 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
   result_.name = config.name;
   check_last_batch();
   if (config.session.memory_limit == 0) return;
-  // Detect an evaluation that does not fit now and not after an epoch.
+  // Detect an evaluation that does not fit now, not after an epoch.
   plan_evaluation(session, inference_, *val_set_, config.eval_batch_size, config.dtype);
 }
 

@@ -30,20 +30,20 @@ struct Diverged : Error {
 struct TrainResult {
   std::string name;
   std::int64_t steps = 0;
-  double train_loss = 0;         ///< mean over the last epoch
-  scheduler::LossCurve losses;   ///< so far
-  Evaluation val;                ///< after the last epoch
-  std::int64_t best_step = 0;    ///< after which the best validation was; 0 if there was none, or another rank knows
-  bool interrupted = false;      ///< ended by a signal, for example Ctrl-C
-  std::exception_ptr failure;    ///< why the job stopped early; null if it did not
+  double train_loss = 0;        ///< mean over the last epoch
+  scheduler::LossCurve losses;  ///< so far
+  Evaluation val;               ///< after the last epoch
+  std::int64_t best_step = 0;   ///< the step of the best validation; 0 if there was none, or only another rank knows it
+  bool interrupted = false;     ///< ended by a signal, for example Ctrl-C
+  std::exception_ptr failure;   ///< why the job stopped early; null if it did not
   std::filesystem::path folder;  ///< of the run
 
   /// The message of the failure; empty if there is none.
   std::string failure_text() const;
 };
 
-/// What a rank may ask of all. They learn it with the losses of the step that it is recorded in, and so all of them
-/// after the same step.
+/// What a rank may ask of all ranks. They receive it with the losses of the step that records it, so all of them after
+/// the same step.
 struct Requests {
   bool stop = false, save = false;
 };
@@ -56,15 +56,15 @@ class Job {
 
   /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
-  /// What tells the data of two jobs apart, in lines: name, size, shape and fingerprint of the training and the
+  /// What distinguishes the data of two jobs, in lines: name, size, shape and fingerprint of the training and the
   /// validation set.
   std::string data_summary() const;
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }
 
-  /// Makes the folder of checkpoints, or continues from the newest one in it that can be read; a new run begins with
-  /// the weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits,
-  /// or if the weights do not. Call it before the first turn.
+  /// Makes the folder of checkpoints, or continues from the newest readable one in it; a new run begins with the
+  /// weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits, or if
+  /// the weights do not. Call it before the first turn.
   void open(RunFolder& folder, Progress& progress, std::size_t row);
 
   /// Repeats a training that diverged at a step: a new job does it, from a checkpoint in the folder of the old one, or
@@ -91,15 +91,14 @@ class Job {
 
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
-  /// Saves the model, and evaluates it if that is due; abandons the evaluation once `stop` returns true. False if it
-  /// did.
+  /// Saves the model, and evaluates it if that is due. False if `stop` returned true and the evaluation was abandoned.
   bool end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop);
   /// Whether the config wants a checkpoint after the steps recorded so far.
   bool save_due() const;
   /// Begins to save model and training state, unless that was done after the same step. All losses must have been
   /// collected. Throws Error if it fails, or if saving failed the last time.
   void save(RunFolder& folder);
-  /// The same in the middle of an epoch, for good.
+  /// The same in the middle of an epoch, at the end of the run.
   void interrupt(RunFolder& folder);
   /// Returns once everything is saved.
   void finish_saving();
@@ -132,16 +131,17 @@ class Job {
     std::optional<Fetched> stop, save;  // how many ranks ask for it; none if there is one rank
   };
 
-  /// Before an epoch is lost: batch norm, for one, needs several elements. Throws ConfigError.
+  /// Checks the last batch before an epoch is wasted: batch norm, for one, needs several elements. Throws ConfigError.
   void check_last_batch();
   void begin_epoch();
   /// Records how many ranks ask for something.
   Fetched count_requests(bool own) const;
-  /// Of the next step, among those that make one update together.
+  /// The share of the next step, among those that make one update together.
   Learner::Share next_share() const;
   Checkpoint checkpoint(const RunFolder& folder);
   std::vector<NamedArray> checkpoint_tensors();
-  /// Ranks that had come apart would go on unnoticed, and save what rank 0 has. Throws CommunicationError.
+  /// Ranks that had diverged would continue unnoticed, and save the state of rank 0. Throws CommunicationError if they
+  /// have.
   void compare_ranks();
   /// Continues from the newest readable checkpoint with at most `most_steps` steps, or begins. Returns the size of the
   /// metrics that belong to it.
@@ -152,12 +152,12 @@ class Job {
   ProgressState state() const;
   void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
   void report_epoch(double seconds, bool validated, RunFolder& folder, Progress& progress, std::size_t row) const;
-  /// Once for each number of them.
+  /// Warns of unreadable images, once for each number of them.
   /// Throws DataError once the whole run has found more than data.max_bad.
   void note_bad_images(Progress& progress);
   /// Evaluates the model; false if `stop` abandoned that.
   bool validate(const std::function<bool()>& stop);
-  /// Compares a validation with those before, for all that depends on which is the best.
+  /// Compares a validation with earlier ones, and updates everything that depends on which is the best.
   void judge(const Evaluation& val);
 
   TrainConfig config_;
@@ -170,7 +170,7 @@ class Job {
   Inference inference_;
   std::vector<Batch> batches_;  // loaded, not yet recorded
   std::deque<Pending> pending_;
-  std::size_t newest_ = 0;  // of them, those of the last turn
+  std::size_t newest_ = 0;  // the ones of the last turn
   Epoch epoch_;
   Requests arrived_;
   bool in_epoch_ = false;

@@ -1,5 +1,5 @@
-// What a job saves and how it continues from it. A checkpoint of the end of an epoch is made before the evaluation,
-// which is done again when training continues there: so the evaluation belongs to the same files.
+// What a job saves and how it continues from it. A checkpoint at the end of an epoch is made before the evaluation,
+// which runs again when training continues there.
 
 #include "core/text/json.h"
 #include "core/text/text.h"

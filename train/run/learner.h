@@ -38,13 +38,13 @@ class Learner {
 
   /// Training steps recorded so far.
   std::int64_t steps() const { return random_.step; }
-  /// The tensors that training needs beside the model's. With them, the model's, and the numbers of steps and of
-  /// updates, another learner continues as this one would.
+  /// The tensors that training needs in addition to the model's. With them, the model's, and the numbers of steps and
+  /// of updates, another learner continues as this one would.
   std::vector<Parameter*> training_states();
   void restore(std::int32_t steps, std::int32_t updates, bool accumulated);
   Module& model() const { return *model_; }
   Optimizer& optimizer() const { return *optimizer_; }
-  /// The average of the model's tensors, which is what to validate and to save; null if the config wants none.
+  /// The average of the model's tensors, to validate and to save; null if the config wants none.
   WeightAverage* average() const { return average_.get(); }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// A trained model that names the classes of images. All it needs is in the run's folder: the data set may be gone.
+// A trained model that names the classes of images. Everything it needs is in the run's folder; it does not read the
+// dataset.
 
 #include <filesystem>
 #include <memory>

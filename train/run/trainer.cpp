@@ -22,8 +22,8 @@ namespace braid {
 
 namespace {
 
-/// Turns that a job takes alone before it is balanced with the others, and the number of last ones that count. They
-/// take at most a quarter of a short training.
+/// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. They take
+/// at most a quarter of a short training.
 constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
 /// Steps with the chosen plan before one is measured and shown.
 constexpr int kStepsBeforeShown = 3;
@@ -85,7 +85,7 @@ RunResult Trainer::run(Progress& progress) {
   explain_divergence(progress, stop);
   for (const Entry& entry : entries_) result.jobs.push_back(entry.result);
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
-  // Ranks end together, so that what one of them still saves is not cut short.
+  // Ranks end together, so that none is stopped while it saves.
   if (session_.parallel().ranks() > 1) session_.parallel().communicator->barrier();
   report_results(result, progress);
   return result;

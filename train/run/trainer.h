@@ -36,14 +36,14 @@ class Trainer {
   /// Whether a step has been shown.
   bool shown() const { return measured_.has_value(); }
 
-  /// Lets run() go on in the folder of an earlier run of this config, from the newest checkpoints in it, as if that run
-  /// had never stopped.
+  /// Lets run() continue in the folder of an earlier run of this config, from the newest checkpoints in it, as if that
+  /// run had never stopped.
   void resume(std::filesystem::path folder) { resumed_ = std::move(folder); }
 
   /// Trains, and evaluates and saves each job after each of its epochs. SIGINT (Ctrl-C), SIGTERM and SIGHUP end
   /// training after the current step, with metrics and models saved. A job that fails, for instance because its loss is
-  /// no longer finite, leaves the others running. In the end, training is repeated far enough to say which node of a
-  /// step made a loss infinite or NaN. Without a list of jobs, throws the failure. Call it once.
+  /// no longer finite, leaves the others running. Afterwards, training is repeated far enough to find the node of a
+  /// step that made a loss infinite or NaN. Without a list of jobs, throws the failure. Call it once.
   RunResult run(Progress& progress);
 
  private:
@@ -86,11 +86,11 @@ class Trainer {
                     const std::function<bool()>& stop);
   /// Adds to each failure by a loss that is not finite which node was the first to make such a value.
   void explain_divergence(Progress& progress, const std::function<bool()>& stop);
-  /// Whether one of several ranks has asked to save; notes whether one has asked to stop.
+  /// Whether any rank has asked to save; notes whether any has asked to stop.
   bool take_requests();
   /// Begins to save the jobs for which `due` is true.
   void save(Progress& progress, const std::function<bool(const Job&)>& due);
-  /// Reads the losses of the turn before, or all that have not been read.
+  /// Reads the losses of the previous turn, or all that have not been read.
   void collect(Progress& progress, bool all);
   void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
   void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
@@ -116,8 +116,8 @@ class Trainer {
   std::optional<scheduler::PlanView> measured_;  // the step to show
   std::vector<int> owners_;                      // per node of the recorded step: its job
   Hash last_step_;                               // structure of the last step
-  Requests requests_;                            // of this one of several ranks, for the next turn
-  bool stops_ = false;                           // as one of several ranks has asked for
+  Requests requests_;                            // this rank's requests for the next turn
+  bool stops_ = false;                           // whether some rank has asked to stop
   int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 

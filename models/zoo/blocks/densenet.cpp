@@ -38,8 +38,8 @@ class DenseBlock final : public Module {
     }
   }
   Tensor forward(const Tensor& x) override {
-    // Joined one by one, instead of all again for every layer: so the gradient of what was joined before, most of it
-    // still in the caches, flows from layer to layer as one value.
+    // Joined one by one, instead of joining all again for every layer: so the gradient of what was joined before, most
+    // of it still in the caches, flows from layer to layer as one value.
     Tensor joined = x;
     for (DenseLayer* layer : layers_) joined = concat(std::array{joined, (*layer)(joined)});
     return joined;

@@ -1,6 +1,6 @@
 #pragma once
 // EfficientNet-B0 (Tan and Le, 2019): inverted residual blocks with squeeze-and-excitation. The squeeze is a small
-// chain beside a tensor that waits for it, so a scheduler has something to do meanwhile.
+// chain alongside a large tensor that waits for it, which leaves a scheduler room for other work.
 //
 // Stem: for small images the first convolution and the first stage with a stride keep the image's size, so that 32x32
 // pixels become 4x4 in the end. Initial weights are those of torchvision: He's for convolutions, uniform in ±1/√classes

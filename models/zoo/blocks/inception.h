@@ -32,7 +32,7 @@ class InceptionV3 final : public Module {
   std::vector<Head> heads(const Tensor& x) override;
 
  private:
-  /// The channels that go out.
+  /// Returns the output channels.
   std::int64_t add_stem();
   /// The main logits. Adds those of the auxiliary classifier to `heads`, if it is not null.
   Tensor classify(const Tensor& x, std::vector<Head>* heads);

@@ -1,6 +1,6 @@
 #pragma once
-// MobileNet-v2 (Sandler et al., 2018): inverted residual blocks, which expand the channels, filter each channel on its
-// own, and project back without an activation.
+// MobileNet-v2 (Sandler et al., 2018): inverted residual blocks, which expand the channels, filter each channel
+// separately, and project back without an activation.
 //
 // Stem: for small images the first convolution and the stage of 24 channels keep the image's size, so that 32x32 pixels
 // become 4x4 in the end.

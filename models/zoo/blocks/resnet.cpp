@@ -4,21 +4,21 @@ namespace braid::models {
 
 namespace {
 
-/// Of a shortcut where a block changes the shape: a strided 1x1 projection.
+/// The options of a shortcut where a block changes the shape: a strided 1x1 projection.
 constexpr NormOptions kShortcut{.activation = Activation::none, .conv_name = "0", .norm_name = "1"};
 
 /// The extents of a block.
 struct BlockShape {
-  std::int64_t in;      ///< channels that come in
+  std::int64_t in;      ///< input channels
   std::int64_t inner;   ///< channels of the 3x3 convolution
-  std::int64_t out;     ///< channels that go out
+  std::int64_t out;     ///< output channels
   std::int64_t stride;  ///< of the 3x3 convolution, of the first one in a basic block
   std::int64_t groups;  ///< of the 3x3 convolution in a bottleneck
   bool zero_init;       ///< whether the last normalisation starts at scale 0
   bool projects() const { return stride != 1 || in != out; }
 };
 
-/// Two 3x3 convolutions beside a shortcut.
+/// Two 3x3 convolutions in parallel with a shortcut.
 class BasicBlock final : public Module {
  public:
   BasicBlock(Context& context, const BlockShape& s)
@@ -44,7 +44,7 @@ class BasicBlock final : public Module {
   ConvNormLayer* shortcut_ = nullptr;
 };
 
-/// 1x1, 3x3 and 1x1 convolutions beside a shortcut; the 3x3 one may be grouped.
+/// 1x1, 3x3 and 1x1 convolutions in parallel with a shortcut; the 3x3 one may be grouped.
 class Bottleneck final : public Module {
  public:
   Bottleneck(Context& context, const BlockShape& s)

@@ -1,6 +1,6 @@
 #pragma once
-// DCGAN (Radford et al., 2016): a generator that makes images of noise by transposed convolutions, and a discriminator
-// that tells them from real ones. Weights start normal with deviation 0.02, as in the paper.
+// DCGAN (Radford et al., 2016): a generator that makes images from noise by transposed convolutions, and a
+// discriminator that tells them from real ones. Weights start normal with deviation 0.02, as in the paper.
 
 #include "models/layers/layers.h"
 
@@ -29,7 +29,7 @@ class DcganGenerator final : public Module {
   std::vector<Stage> stages_;
 };
 
-/// images [N,size,size,channels] → logits [N,1]: how much each looks like a real one
+/// images [N,size,size,channels] → logits [N,1]: how real each looks
 class DcganDiscriminator final : public Module {
  public:
   using Options = DcganOptions;

@@ -1,6 +1,6 @@
 #pragma once
-// A siamese network (Koch et al., 2015): one encoder reads two images, and the distance of what it makes of them tells
-// whether both show the same thing. The encoder's weights are shared, so its gradients are the sums over both.
+// A siamese network (Koch et al., 2015): one encoder reads two images, and the distance of their features tells whether
+// both show the same thing. The encoder's weights are shared, so its gradients are the sums over both.
 
 #include "models/layers/layers.h"
 
@@ -9,7 +9,7 @@ namespace braid::models {
 struct SiameseOptions {
   std::int64_t channels = 1;   ///< of an image
   std::int64_t width = 16;     ///< channels of the first layer; each of the three layers has twice as many
-  std::int64_t features = 64;  ///< numbers that describe an image
+  std::int64_t features = 64;  ///< features of an image
   std::int64_t classes = 1;    ///< 1: a logit of both showing the same; 2: a logit for "different", one for "same"
 };
 
@@ -21,7 +21,7 @@ class Siamese final : public Module {
   std::vector<Tensor> forward_all(std::span<const Tensor> images) override;
   /// The same for pictures [N,H,2W,channels] of two images side by side, as data/pairs.h makes them.
   Tensor forward(const Tensor& pictures) override;
-  /// images [N,H,W,channels] → what describes them, [N,features]
+  /// images [N,H,W,channels] → their features [N,features]
   Tensor encode(const Tensor& images);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 // U-Net (Ronneberger et al., 2015) for segmentation: a class for every pixel. Each level halves the size and doubles
-// the channels; on the way back, every level also reads what the way down had at its size. As most do today,
-// convolutions keep the size and have batch norms.
+// the channels; on the way up, every level also reads the features of the way down at its size. As in most current
+// implementations, convolutions keep the size and have batch norms.
 
 #include "models/layers/layers.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A path through a PathNet as evolution sees it: a table of integers (Fernando et al., 2017, section 2.2).
+// A path through a PathNet as evolution uses it: a table of integers (Fernando et al., 2017, section 2.2).
 
 #include <string>
 #include <vector>

@@ -7,7 +7,7 @@
 // Stem: a 3x3 convolution with stride 2 and two reduction cells; for small images, as for CIFAR-10 in the paper, a 3x3
 // convolution with stride 1 and three times as many channels as a cell has filters.
 //
-// Convolutions and pools with stride 2 are padded alike on both sides, where TensorFlow pads an even image at its end
+// Convolutions and pools with stride 2 are padded equally on both sides, where TensorFlow pads an even image at its end
 // only. No drop path, as published for the mobile size. Names follow the common PyTorch port; convolutions start
 // with He's initialisation.
 

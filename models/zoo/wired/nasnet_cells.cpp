@@ -99,7 +99,7 @@ Tensor average(const Tensor& x, std::int64_t stride) {
 
 Tensor maximum(const Tensor& x) { return max_pool2d(x, {.window = 3, .stride = 2, .padding = 1}); }
 
-/// The channels of what combine() sees as previous.
+/// The channels of combine()'s `previous`.
 std::int64_t previous_channels(const CellShape& shape) {
   return shape.previous == Previous::raw ? shape.previous_in : shape.filters;
 }

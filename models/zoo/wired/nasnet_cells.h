@@ -5,7 +5,7 @@
 
 namespace braid::models {
 
-/// How a cell brings the output of the cell before the last to its own filters.
+/// How a cell converts the output of the cell before the last to its own filters.
 enum class Previous {
   projected,  ///< it has the size of the last cell's: by a 1x1 convolution
   halved,     ///< it is twice as high and wide: by two 1x1 convolutions with stride 2, one of them shifted by a pixel

@@ -1,7 +1,7 @@
 #pragma once
 // PathNet (Fernando et al., 2017): layers of many small modules, of which a path uses a few. The outputs of a layer's
 // modules on the path are summed; only these modules are recorded, so another path is another step graph. Each task has
-// a last layer of its own. Evolution finds good paths (train/pathnet/evolution.h).
+// its own last layer. Evolution finds good paths (train/pathnet/evolution.h).
 
 #include "models/layers/layers.h"
 #include "models/zoo/wired/genotype.h"
@@ -27,7 +27,7 @@ class PathModule : public Module {
   using Module::Module;
   /// Draws fresh weights from the random state in force.
   virtual void initialise() = 0;
-  /// From now on its parameters get no gradient, and a batch norm keeps its running statistics.
+  /// Freezes it: its parameters get no gradient, and a batch norm keeps its running statistics.
   void freeze() {
     for (Parameter* parameter : parameters()) parameter->trainable = false;
     keep_frozen_statistics(*this);
@@ -54,7 +54,7 @@ class PathNet final : public Module {
 
   /// From now on every path uses these modules too.
   void keep_active(const Genotype& path);
-  /// From now on the modules of a path stay as they are. Paths may go on using them.
+  /// From now on the modules of a path stay as they are. Paths may still use them.
   void freeze(const Genotype& path);
   /// Fresh weights for every module that is not frozen: those that a new net would have in the random state in force.
   void reinitialise();

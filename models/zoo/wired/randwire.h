@@ -3,7 +3,7 @@
 // WS(4, 0.75) of 32 nodes with 78, 156 and 312 channels, and a classifier. About 5.6 million parameters; how many
 // exactly depends on how many nodes of the graphs have no input.
 //
-// A node adds up its inputs with weights between 0 and 1, which are learned (none for a single input, as the
+// A node adds up its inputs with weights between 0 and 1, which are learned (none for a single input, because the
 // normalisation would undo it), then applies ReLU, a separable 3x3 convolution and batch normalisation. Nodes without
 // input read the stage's input with stride 2; the stage's output is the mean of the nodes that no other node reads.
 //

@@ -71,7 +71,7 @@ struct Bucket {
   }
 };
 
-/// Sums of some leaves of every tensor, arranged by pieces; what pieces lack is zero.
+/// Sums of some leaves of every tensor, arranged by pieces; pieces are padded with zeros.
 template <class T>
 void pack_pieces(const ops::Pieces& pieces, std::span<void* const> inputs, std::int64_t per_rank, std::int64_t first,
                  std::int64_t leaves, T* buffer) {

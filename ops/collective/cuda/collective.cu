@@ -37,7 +37,7 @@ struct Divide {
   }
 };
 
-/// Row i of a shard is row number · rows + i of all.
+/// Row i of a shard is row number · rows + i of the whole.
 template <class T>
 struct Rows {
   const T* x;
@@ -254,7 +254,7 @@ Implementations make_own_piece(const KernelSpec& spec) {
                              const StreamHandles& stream, auto inputs, auto outputs) {
     const std::int64_t count = pieces.size() * static_cast<std::int64_t>(bytes);
     for_each_element<1>(stream, units, count, true, Zero<std::uint8_t>{at<std::uint8_t>(outputs, 0)});
-    // The buffer would begin with the pieces of the ranks before.
+    // The buffer would begin with the pieces of the lower ranks.
     std::byte* const buffer = at<std::byte>(outputs, 0) - rank * count;
     const auto copies = copies_of(
         pieces, rank, rank + 1, bytes, [&](std::size_t t) { return inputs[t]; }, buffer, true);

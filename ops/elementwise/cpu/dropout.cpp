@@ -31,7 +31,7 @@ Implementations make_dropout(const KernelSpec& spec) {
                                auto inputs, auto outputs) {
       const T* x = at<const T>(inputs, 0);
       const std::int32_t step = *at<const std::int32_t>(inputs, 1);
-      // Elements before those of this shard, if x is one.
+      // Elements before this shard, if x is one.
       const std::int64_t before = inputs.size() < 3 ? 0 : *at<const std::int32_t>(inputs, 2) * size;
       T* y = at<T>(outputs, 0);
       constexpr std::int64_t kBlock = 256;

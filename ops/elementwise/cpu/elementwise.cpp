@@ -56,7 +56,7 @@ void sum_block(std::span<void* const> inputs, std::int64_t begin, std::int64_t e
   }
 }
 
-/// f32 and f64 convert directly to each other, the storage types by way of f32.
+/// f32 and f64 convert directly to each other, the storage types through f32.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>) {
@@ -95,7 +95,7 @@ Implementations make_sum(const KernelSpec& spec) {
     return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
       T* y = at<T>(outputs, 0);
       const auto x = [&](std::size_t i) { return at<const T>(inputs, i); };
-      // Joins of a few branches are common enough for loops of their own; they too read an element before writing it.
+      // Sums of a few branches are common enough for separate loops; they too read an element before writing it.
       if (inputs.size() == 2) {
         parallel_for_each_element(width, size, [=, a = x(0), b = x(1)](std::int64_t i) { y[i] = a[i] + b[i]; });
       } else if (inputs.size() == 3) {

@@ -55,7 +55,7 @@ struct ScaleBy {
   }
 };
 
-/// f32 and f64 convert directly to each other, the storage types by way of f32.
+/// f32 and f64 convert directly to each other, the storage types through f32.
 template <class From, class To>
 struct Convert {
   const From* x;

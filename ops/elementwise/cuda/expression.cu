@@ -1,5 +1,5 @@
 // Interprets the expression: all threads take the same steps, so control flow is uniform. Results
-// on the way wait in shared memory, because registers cannot be numbered at run time.
+// of earlier steps are in shared memory, because registers cannot be numbered at run time.
 
 #include "ops/elementwise/cuda/elementwise.cuh"
 #include "ops/elementwise/expression.h"
@@ -15,7 +15,7 @@ enum class Access : std::uint8_t {
   scalar,    ///< one element for all
   run,       ///< as a vector at another place
   repeated,  ///< one element for the vector
-  single,    ///< each element at a place of its own
+  single,    ///< each element at a separate place
 };
 
 template <class T>

@@ -1,6 +1,6 @@
 #pragma once
-// Sums of many tensors of one shape. Their addresses travel with the launch. If there are more than a launch takes,
-// further launches add the rest, and until the last one the sum waits in the workspace: the output may lie on an input
+// Sums of many tensors of one shape. Their addresses are launch arguments. If there are more than a launch takes,
+// further launches add the rest, and until the last one the sum is in the workspace: the output may lie on an input
 // that is yet to be read.
 
 #include "ops/kernels/cuda/elements.cuh"

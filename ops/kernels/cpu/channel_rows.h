@@ -1,7 +1,7 @@
 #pragma once
 // A tensor [...,C] as a matrix [rows,C], and sums over its rows. Two things make these loops run at the speed of memory
-// for any C: narrow rows are taken side by side as one wide row, so that the innermost loop is long, and four rows are
-// added at a time, so that the sums are loaded and stored only once per four rows.
+// for any C: narrow rows are processed side by side as one wide row, so that the innermost loop is long, and four rows
+// are added at a time, so that the sums are loaded and stored only once per four rows.
 
 #include "core/base/shape.h"
 #include "ops/kernels/cpu/loops.h"

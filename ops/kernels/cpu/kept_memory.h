@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a kernel's own, in which it keeps a filter in another layout from launch to launch.
+// Memory that a kernel owns, to keep a filter in another layout from launch to launch.
 
 #include <cstdlib>
 #include <memory>

@@ -7,7 +7,8 @@
 
 namespace braid::cpu {
 
-/// Elements that one thread takes at a time: large enough to hide the hand-over, small enough for its L2 cache.
+/// Elements that one thread takes at a time: large enough to hide the cost of taking them, small enough for its L2
+/// cache.
 inline constexpr std::int64_t kElementGrain = 16384;
 
 /// Calls f(i) for i in [begin, end).

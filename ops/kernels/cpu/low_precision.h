@@ -1,6 +1,6 @@
 #pragma once
-// f16 and bf16 on the CPU: whatever an op is, its f32 kernel runs on widened copies of its inputs, and its outputs are
-// rounded to nearest even. That is what a GPU with f32 accumulators computes, at the price of the conversions.
+// f16 and bf16 on the CPU: every op's f32 kernel runs on widened copies of its inputs, and its outputs are rounded to
+// nearest even. That is what a GPU with f32 accumulators computes, at the cost of the conversions.
 
 #include "ops/kernels/kernels.h"
 

@@ -1,4 +1,4 @@
-// Stands in for oneDNN in a build without it: the portable loops then do all the work.
+// Replaces oneDNN in a build without it: the portable loops then do all the work.
 
 #ifndef BRAID_ONEDNN
 

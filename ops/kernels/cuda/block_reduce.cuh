@@ -1,5 +1,5 @@
 #pragma once
-// Reductions over the threads of a block, in an order that depends on their number alone.
+// Reductions over the threads of a block, in an order that depends only on their number.
 
 #include <cub/block/block_reduce.cuh>
 

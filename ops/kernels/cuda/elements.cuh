@@ -1,6 +1,6 @@
 #pragma once
-// Elements on their way between memory and registers. f16 and bf16 are computed in f32. A thread moves up to 16 bytes
-// at a time, the widest access there is; where rows or addresses do not allow it, kernels are launched with a width
+// Moves elements between memory and registers. f16 and bf16 are computed in f32. A thread moves up to 16 bytes at a
+// time, the widest access there is; where rows or addresses do not allow it, kernels are launched with a width
 // of 1.
 
 #include <cuda_bf16.h>
@@ -69,7 +69,7 @@ struct Lanes {
 template <class T>
 inline constexpr int kVectorWidth = 16 / static_cast<int>(sizeof(T));
 
-/// Where several vectors are read before the first is used, they wait packed, in half the registers.
+/// Where several vectors are read before the first is used, they stay packed, in half the registers.
 template <int kWidth, class T>
 __device__ Packed<T, kWidth> load_packed(const T* from) {
   return *reinterpret_cast<const Packed<T, kWidth>*>(from);
@@ -110,7 +110,7 @@ struct Word<16> {
   using Type = uint4;
 };
 
-/// By an intrinsic, because the compiler may take an assignment apart and store the elements one by one.
+/// Uses an intrinsic, because the compiler may split an assignment and store the elements one by one.
 template <int kWidth, class T>
 __device__ void store_packed(T* to, const Packed<T, kWidth>& packed) {
   using W = typename Word<alignof(Packed<T, kWidth>)>::Type;

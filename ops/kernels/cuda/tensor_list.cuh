@@ -1,6 +1,6 @@
 #pragma once
-// One launch over many tensors of different sizes. Their addresses travel with the launch; each tensor is cut into
-// pieces of equal size, a block takes one piece, and finds its tensor by its number.
+// One launch over many tensors of different sizes. Their addresses are launch arguments; each tensor is cut into pieces
+// of equal size, and a block takes one piece and finds its tensor by the piece's number.
 
 #include <array>
 #include <span>

@@ -23,8 +23,8 @@ std::int64_t rows_per_piece(std::int64_t bytes) {
   return std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
 }
 
-/// y [rows, width] = the sum of kTerms terms, whose rows are pitch[i] elements apart, or grows by it. Reads an element
-/// of every term before it writes y's.
+/// y [rows, width] = the sum of kTerms terms, whose rows are pitch[i] elements apart; with kAdd, y += it. Reads an
+/// element of every term before it writes y's.
 template <bool kAdd, int kTerms, class T>
 BRAID_TARGET_CLONES void add_terms(std::int64_t rows, std::int64_t width, const T* const* x, const std::int64_t* pitch,
                                    T* y) {

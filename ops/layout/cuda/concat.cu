@@ -6,7 +6,7 @@ namespace braid::cuda {
 
 namespace {
 
-/// Columns of a matrix, each range of them from a matrix of its own. Extents are in units.
+/// Columns of a matrix, each range of them from a separate matrix. Extents are in units.
 struct ColumnTable {
   static constexpr int kParts = 128;
 

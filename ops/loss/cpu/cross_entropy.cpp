@@ -19,7 +19,8 @@ struct LogitRows {
   std::int64_t grain() const { return std::max<std::int64_t>(1, 4096 / classes); }
 };
 
-/// Throws DataError for the first label outside [0, K). Comes before any parallel loop, which no exception may leave.
+/// Throws DataError for the first label outside [0, K). Runs before any parallel loop, because no exception may leave
+/// one.
 void check_labels(std::string_view op, const LogitRows& logits, const std::int32_t* labels) {
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     BRAID_CHECK(labels[row] >= 0 && labels[row] < logits.classes, DataError, "[", op, "] expected labels in [0, ",

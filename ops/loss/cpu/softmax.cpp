@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kSoftmaxColumns = 128, kSumLanes = 16;
 
-/// The sum of f(i) for i in [0, size), in an order that no instruction set changes.
+/// The sum of f(i) for i in [0, size), in the same order for all instruction sets.
 template <class F>
 BRAID_TARGET_CLONES double sum_in_lanes(std::int64_t size, F f) {
   double lanes[kSumLanes] = {};
@@ -25,7 +25,7 @@ BRAID_TARGET_CLONES double sum_in_lanes(std::int64_t size, F f) {
   return sum;
 }
 
-/// A NaN that the maximum misses makes the sum one.
+/// A NaN that the maximum ignores makes the sum a NaN.
 template <class T>
 BRAID_TARGET_CLONES T largest_of(std::int64_t size, const T* x) {
   T largest = x[0];

@@ -1,5 +1,5 @@
 #pragma once
-// What convolutions and matrix products share: the way to a library's kernel, and the loops of the portable ones.
+// What convolutions and matrix products share: the choice of a library's kernel, and the portable loops.
 
 #include <algorithm>
 #include <initializer_list>

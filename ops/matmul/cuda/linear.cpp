@@ -1,8 +1,8 @@
 // Matrix products by cuBLASLt. It works on column-major matrices, and a row-major matrix is the transpose of a
 // column-major one: every product below is stated for the transposes, so that nothing is copied.
 //
-// The algorithm is chosen when the kernel first gets its addresses. So a plan can be made without the device; the
-// workspace is therefore not the algorithm's but the most that any may use.
+// The algorithm is chosen when the kernel first gets its addresses. So a plan can be made without the device, and the
+// workspace is the most that any algorithm may use.
 
 #include "ops/matmul/linear.h"
 
@@ -71,8 +71,8 @@ MatrixLayout layout(const Matrix& matrix, DType dtype, std::int64_t batches) {
   return made;
 }
 
-/// This thread's handle for choosing algorithms on the current device: streams' own handles are theirs alone. It is
-/// never destroyed: that would wait for the device, and break a capture of another thread.
+/// This thread's handle for choosing algorithms on the current device: the handles of streams are used by the streams
+/// only. It is never destroyed: that would wait for the device, and break a capture of another thread.
 cublasLtHandle_t planning_handle() {
   static thread_local std::map<int, cublasLtHandle_t> handles;
   int device = 0;

@@ -127,7 +127,7 @@ Implementations make_group_norm_backward(const KernelSpec& spec) {
       parallel_for(width, g.images, g.grain, [&](std::int64_t begin, std::int64_t end, int member) {
         double* const sums = static_cast<double*>(workspace) + member * scratch;
         double *const products = sums + g.channels, *const total = totals + begin / g.grain * 2 * g.channels;
-        // What belongs to every channel in the gradient of x.
+        // Per-channel terms of the gradient of x.
         T* const mean = reinterpret_cast<T*>(products + g.channels);
         T *const inverse = mean + g.channels, *const offset = inverse + g.channels, *const slope = offset + g.channels;
         std::fill_n(total, 2 * g.channels, 0.0);

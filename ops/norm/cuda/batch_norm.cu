@@ -161,8 +161,8 @@ struct Statistics {
   }
 };
 
-/// What both passes of the gradient know: dy behind the activation, which is decided by y if kReadsY, else by computing
-/// the output once more.
+/// What both passes of the gradient share: dy before the activation, which depends on y if kReadsY, else on the
+/// recomputed output.
 template <class T, Activation kActivation, bool kReadsY>
 struct Gradient {
   using C = Compute<T>;
@@ -186,7 +186,7 @@ struct Gradient {
       if constexpr (kReadsY) row.y = load_packed<kWidth>(of.y + e);
       return row;
     }
-    /// dy behind the activation, given x.
+    /// dy before the activation, given x.
     __device__ Lanes<C, kWidth> gradient(const Row<kWidth>& row, const Lanes<C, kWidth>& at) const {
       auto lanes = unpack(row.dy);
       if constexpr (kActivation != Activation::none) {
@@ -367,7 +367,7 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
       });
 }
 
-/// x, γ, β, mean, a statistic [, residual] → y. The statistic is the variance, or what has become of it already.
+/// x, γ, β, mean, a statistic [, residual] → y. The statistic is the variance, or 1/√(variance + ε).
 template <class T, Activation kActivation>
 std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOptions& options, bool is_variance) {
   using C = Compute<T>;

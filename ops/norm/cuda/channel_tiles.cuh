@@ -1,9 +1,9 @@
 #pragma once
-// Sums over the rows of a matrix [rows,C], which is what any [...,C] is to a batch normalisation. A block is a tile: up
-// to 32 neighbouring vectors of channels, so that its reads are coalesced, times as many rows as it has threads left.
-// Threads stride down the rows with their sums in registers and then add them up, within warps first. Tiles that share
-// channels leave partial sums in the workspace; the last of them to finish adds these, in double precision. The order
-// of all additions follows from the shape and the number of SMs, not from which tile is last.
+// Sums over the rows of a matrix [rows,C]; batch normalisation takes any [...,C] as such a matrix. A block is a tile:
+// up to 32 neighbouring vectors of channels, so that its reads are coalesced, times as many rows as it has threads
+// left. Threads stride down the rows with their sums in registers and then add them up, within warps first. Tiles that
+// share channels leave partial sums in the workspace; the last of them to finish adds these, in double precision. The
+// order of all additions follows from the shape and the number of SMs, not from which tile is last.
 
 #include "ops/kernels/cuda/elements.cuh"
 #include "ops/kernels/cuda/warp_reduce.cuh"
@@ -205,7 +205,7 @@ __device__ inline bool is_last_to_arrive(unsigned* counter, unsigned blocks) {
   return last;
 }
 
-/// From the L2 cache, which is where other blocks have written.
+/// Loads from the L2 cache, where other blocks have written.
 template <int kWidth, class T>
 __device__ Packed<T, kWidth> load_fresh(const T* from) {
   using W = typename Word<sizeof(Packed<T, kWidth>)>::Type;

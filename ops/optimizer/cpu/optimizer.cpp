@@ -12,8 +12,8 @@ namespace braid::cpu {
 
 namespace {
 
-/// Calls update(gradient), where gradient(pointer, e) is an element of a gradient, freed from the scale of the loss;
-/// not at all if the step is to be skipped. `factor` is null for gradients that are not scaled.
+/// Calls update(gradient), where gradient(pointer, e) is an element of a gradient, without the scale of the loss; not
+/// at all if the step is to be skipped. `factor` is null for gradients that are not scaled.
 template <class T, class Update>
 void with_gradient(const double* factor, const Update& update) {
   if (factor == nullptr) {
@@ -23,7 +23,7 @@ void with_gradient(const double* factor, const Update& update) {
   }
 }
 
-/// Copies of parameters reach the kernels widened, as all low precision does (ops/kernels/cpu/low_precision.h).
+/// Copies of parameters arrive widened, like all low precision (ops/kernels/cpu/low_precision.h).
 template <class T>
 void update_copy(const T* p, T* copy, std::int64_t begin, std::int64_t end) {
   std::copy(p + begin, p + end, copy + begin);

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
                             });
 }
 
-/// copy(i) says what copy i of `count` is.
+/// copy(i) describes copy i of `count`.
 template <class Copy>
 void copy_tensors(const StreamHandles& stream, std::size_t count, const Copy& copy) {
   const auto add = [&](TensorList<2>& list, std::size_t i) {

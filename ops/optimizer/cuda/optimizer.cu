@@ -13,8 +13,7 @@ namespace {
 // A kernel updates parameters of type T by gradients of type G. With kCopies = 1, it writes copies of type G in the
 // same pass. Addresses in the lists: parameter, gradient, moments, copy.
 
-/// What gradients are multiplied by; 0 means that the update is skipped. `factor` is null for gradients that are not
-/// scaled.
+/// The factor of the gradients; 0 skips the update. `factor` is null for gradients that are not scaled.
 __device__ inline double gradient_factor(const double* factor) { return factor == nullptr ? 1 : *factor; }
 
 template <class T, class G, int kMoments, int kCopies>

@@ -1,7 +1,7 @@
 #pragma once
-// Both directions of every pooling kernel fold a rectangle of pixels into one pixel, channel by channel. Rectangles are
-// folded in blocks of up to 3x3 pixels whose extents are known to the compiler, so that a block's pixels are all read
-// in one loop over channels.
+// In both directions, every pooling kernel folds a rectangle of pixels into one pixel, channel by channel. Rectangles
+// are folded in blocks of up to 3x3 pixels whose extents are known to the compiler, so that a block's pixels are all
+// read in one loop over channels.
 
 #include "core/base/shape.h"
 #include "ops/kernels/cpu/loops.h"

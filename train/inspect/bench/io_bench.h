@@ -1,6 +1,6 @@
 #pragma once
-// Measures what a training step costs beside its computation: the same steps on one batch that is always there, on
-// batches of the loader, with a log of every step, and with a checkpoint. The parts alternate, so that all see the same
+// Measures what a training step costs in addition to its computation: the same steps on one resident batch, on batches
+// of the loader, with a log of every step, and with a checkpoint. The parts alternate, so that all see the same
 // machine.
 
 #include <filesystem>
@@ -25,8 +25,8 @@ class IoBench {
   struct Times {
     std::int64_t rounds = 0, steps = 0;
     double step_seconds = 0;  ///< of a step alone; median
-    /// Of the steps of a round, over those alone: with batches that a loader brings, with each step logged, and with
-    /// one checkpoint in all of them.
+    /// Times of the steps of a round, relative to the steps alone: with batches from a loader, with each step logged,
+    /// and with one checkpoint per round.
     Quartiles loading, logging, saving;
     std::uintmax_t checkpoint_bytes = 0;  ///< of the training state
   };

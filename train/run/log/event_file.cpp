@@ -18,7 +18,7 @@ namespace braid {
 
 namespace {
 
-/// What TensorBoard calls the members of a record.
+/// TensorBoard's names of the members of a record.
 struct Scalar {
   const char *key, *tag;
 };
@@ -90,7 +90,7 @@ void EventFile::add(const Json& record) {
       summary.message(1, ProtoMessage().text(1, tag).real(2, static_cast<float>(found->as_double())));
     }
   };
-  // An epoch may end with a step that has a record of its own.
+  // An epoch may end with a step that has its own record.
   if (step != last_step_) add_scalars(kOfTraining);
   last_step_ = step;
   add_scalars(kOfValidations);

@@ -98,8 +98,8 @@ void MetricsLog::truncate(std::uint64_t bytes) {
   }
   csv_.reset();
   write_file(folder_ / kCsv, rows);
-  // The old event file may have more records of the last step than were kept: all of that step are forgotten, and those
-  // that were kept written again.
+  // The old event file may have more records of the last step than were kept: all records of that step are forgotten,
+  // and the kept ones written again.
   events_.emplace(folder_, last);
   for (const Json& record : kept) {
     if (is_step_or_epoch(record) && record["step"] == last) events_->add(record);

@@ -1,6 +1,6 @@
 #pragma once
-// The records of a run: metrics.jsonl has all of them; metrics.csv and an event file of TensorBoard repeat those of
-// steps and epochs for spreadsheets and curves.
+// The records of a run: metrics.jsonl has all of them; metrics.csv and an event file of TensorBoard also have those of
+// steps and epochs, for spreadsheets and curves.
 
 #include <filesystem>
 #include <optional>
@@ -23,7 +23,7 @@ class MetricsLog {
   /// there. Throws Error if metrics.jsonl cannot be opened.
   explicit MetricsLog(const std::filesystem::path& folder);
 
-  /// Of metrics.jsonl.
+  /// The size of metrics.jsonl.
   std::uint64_t bytes() const { return json_.size(); }
   /// Appends a record, one line of JSON. Throws Error if a file does not take it as a whole; then no part of it remains
   /// in that file.

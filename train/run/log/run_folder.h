@@ -28,15 +28,15 @@ class RunFolder {
   /// The folder of one job of a run: makes `name` in the run's folder.
   RunFolder(const RunFolder& run, const std::string& name, const std::string& config_yaml);
 
-  /// The folder of a run that another rank writes: nothing is written here.
+  /// The folder of a run that another rank writes: this rank writes nothing.
   static std::unique_ptr<RunFolder> of_other_rank(const std::filesystem::path& folder);
 
   /// Opens the folder of a run or of one of its jobs again. Until go_on() nothing is recorded in it. Throws Error if
   /// that cannot be done, or if another process uses the folder.
   static std::unique_ptr<RunFolder> reopen(const std::filesystem::path& folder);
 
-  /// Goes on with this config, once everything else has been restored: replaces config.yaml if it differs, and forgets
-  /// the metrics after these bytes; none are forgotten without.
+  /// Continues with this config, once everything else has been restored: replaces config.yaml if it differs, and
+  /// forgets the metrics after these bytes; none are forgotten without.
   void go_on(const std::string& config_yaml, std::optional<std::uint64_t> metrics_bytes = {});
 
   /// The file that a user means: of a run in this folder the "last" model, also if the name is empty, or the "best"

@@ -60,7 +60,7 @@ std::vector<Run> find_runs(std::int64_t outputs, std::int64_t taps, std::int64_t
   return runs;
 }
 
-/// From x to y.
+/// Runs from x to y.
 std::vector<Run> forward_runs(const Axis& a) {
   return find_runs(a.output, a.taps, 1, a.stride, [&](std::int64_t output, std::int64_t tap) {
     const std::int64_t input = output * a.stride - a.padding + tap * a.dilation;
@@ -68,7 +68,7 @@ std::vector<Run> forward_runs(const Axis& a) {
   });
 }
 
-/// From dy to dx.
+/// Runs from dy to dx.
 std::vector<Run> backward_runs(const Axis& a) {
   return find_runs(a.input, a.taps, a.stride, 1, [&](std::int64_t input, std::int64_t tap) {
     const std::int64_t place = input + a.padding - tap * a.dilation;
@@ -159,8 +159,9 @@ struct Problem {
   }
 };
 
-/// Against oneDNN, measured on 4x4 to 112x112 pixels. It is faster on small images, where most outputs are near an
-/// edge, except for the filter's gradient if that is larger than 3x3, for which it has plain loops only.
+/// Whether these loops beat oneDNN, as measured on 4x4 to 112x112 pixels. They are faster on small images, where most
+/// outputs are near an edge, except for the filter's gradient if that is larger than 3x3, for which there are plain
+/// loops only.
 bool pays(const Shape& y, const Shape& w, bool backward_filter) {
   return !onednn::available() || y[1] * y[2] >= 256 || (backward_filter && w[1] * w[2] > 9);
 }
@@ -219,7 +220,7 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
       });
 }
 
-/// Every part of the bands has sums of its own, which are added in order.
+/// Every part of the bands has separate sums, which are added in order.
 std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem, std::int64_t taps) {
   constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
   const std::int64_t channels = problem.y[3], size = taps * channels;

@@ -1,5 +1,5 @@
 #pragma once
-// Depthwise convolutions: every channel is filtered by itself, so there is no matrix product to hand to a library.
+// Depthwise convolutions: every channel is filtered separately, so there is no matrix product for a library to compute.
 
 #include "ops/kernels/function_kernel.h"
 

@@ -18,7 +18,7 @@ namespace braid::cpu::depthwise {
 
 namespace {
 
-/// A number that the compiler knows.
+/// A compile-time constant.
 template <int kCount>
 struct Count {
   static constexpr int value = kCount;
@@ -37,7 +37,7 @@ struct AllLanes {
   void store(float* p, __m512 v) const { _mm512_storeu_ps(p, v); }
 };
 
-/// The last channels, if they are less than 16.
+/// The last channels, if there are fewer than 16.
 struct SomeLanes {
   __mmask16 mask;
   __m512 load(const float* p) const { return _mm512_maskz_loadu_ps(mask, p); }

@@ -2,7 +2,7 @@
 // KRSC; oneDNN chooses the layout it computes with, and copies to and from it take a few percent of the time.
 //
 // A large convolution is cut by images, or by rows if there are too few of them. The gradient of a filter is a sum over
-// what it is cut into; where the sum would take too long, the filters are shared out instead.
+// what it is cut into; where the sum would take too long, the filters are divided instead.
 
 #include "ops/conv/conv2d.h"
 
@@ -62,7 +62,7 @@ struct Problem {
   memory::desc any_filter() const { return {w, memory::data_type::f32, memory::format_tag::any}; }
   memory::desc bias() const { return {{y[1]}, memory::data_type::f32, memory::format_tag::x}; }
 
-  /// Backward primitives need the description of the forward one that they belong to.
+  /// Backward primitives need the description of their forward primitive.
   auto forward(const memory::desc& filter, const dnnl::primitive_attr& attributes = user_scratchpad()) const {
     return describe<dnnl::convolution_forward>(attributes, prop_kind::forward_training, algorithm::convolution_direct,
                                                nhwc(x), filter, nhwc(y), stride, dilation, padding, padding_end);
@@ -83,12 +83,12 @@ struct Problem {
   }
 };
 
-/// Some of the images, or some rows of one, as a convolution of its own, and where its tensors begin.
+/// Some of the images, or some rows of one, as a separate convolution, and where its tensors begin.
 struct Slice {
   Problem problem;
   std::int64_t x_begin, y_begin;
 
-  /// What the primitives of equal slices have in common.
+  /// The key that slices with equal primitives share.
   std::array<std::int64_t, 5> key() const {
     return {problem.x[0], problem.x[2], problem.y[2], problem.padding[0], problem.padding_end[0]};
   }
@@ -103,7 +103,7 @@ Slice slice(const Problem& whole, Part images, Part x, Part y) {
   part.x[2] = x.size;
   part.y[2] = y.size;
   part.padding[0] = whole.padding[0] + x.begin - y.begin * whole.stride[0];
-  // The end of the last window. Rows beyond it, which a stride may leave over, take part in nothing.
+  // The end of the last window. Rows beyond it, which a stride may leave over, are unused.
   part.padding_end[0] =
       std::max<std::int64_t>(0, (y.size - 1) * whole.stride[0] + whole.reach() + 1 - part.padding[0] - x.size);
   return slice;
@@ -159,7 +159,7 @@ std::vector<Slice> cut(const Problem& whole, std::int64_t pieces, Rows rows) {
 }
 
 /// oneDNN's own ReLU, max(x, 0), turns a NaN into 0, because it takes the second of two operands if one is a NaN. This
-/// is −min(max(−x, −most), 0), which turns it into the most, ∞ for ReLU, so that it is not lost.
+/// is −min(max(−x, −most), 0), which turns a NaN into `most`, ∞ for ReLU, so that it is not lost.
 dnnl::post_ops within(ActivationRange range) {
   dnnl::post_ops steps;
   append(steps, algorithm::eltwise_linear, -1, 0);
@@ -217,7 +217,7 @@ Cut cut_for(const Problem& whole, std::int64_t pieces, Rows rows, const Describe
   }
 }
 
-/// A step with a task for every slice. The filter is copied to the layout that oneDNN prefers if need be, and
+/// A step with a task for every slice. The filter is copied to the layout that oneDNN prefers if necessary, and
 /// describe(problem, layout) gives the primitive for a slice.
 template <class Primitive, class Describe, class Arguments>
 void add_slices(PrimitiveKernel& kernel, const Problem& whole, bool constant_filter, Rows rows,

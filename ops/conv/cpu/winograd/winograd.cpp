@@ -20,7 +20,7 @@
 //     backward filter   M[k,c] = Σ_t D[t,k]·V[t,c]     V = Bᵀ d B     D = A dy Aᵀ     dw = Gᵀ M G
 //
 // For given d, the first line is a linear map of w and the last one is its transpose. Transforms are much larger than
-// what they are made of, so they are made in chunks that stay in the caches until they are used.
+// their sources, so they are made in chunks that stay in the caches until they are used.
 
 namespace braid::cpu::winograd {
 
@@ -63,16 +63,15 @@ bool applies(const Problem& problem, const Conv2dOptions& options, const KernelS
          options.stride == Extent2d(1) && options.dilation == Extent2d(1) && options.groups == 1 && vectors_available();
 }
 
-/// Against a direct convolution: few tiles do not repay the transform of the filter, and tiles that mostly hang over
-/// the edge save nothing. Measured from 16 to 512 channels.
+/// Whether it beats a direct convolution: few tiles do not repay the transform of the filter, and tiles that are mostly
+/// beyond the edge save nothing. Measured from 16 to 512 channels.
 bool pays(const Problem& problem) {
   const std::int64_t tiles = problem.tiling().count(), outputs = problem.y[0] * problem.y[1] * problem.y[2];
   return tiles >= 16 && 2 * outputs >= tiles * kOutput * kOutput;
 }
 
 /// Forward, or backward data with the filter rotated and its channels exchanged. The smaller operand is transformed as
-/// a whole, for all cores to share. The other one is transformed piece by piece, by the core that multiplies with the
-/// piece.
+/// a whole, for all cores to share. The other one is transformed piece by piece, by the core that multiplies the piece.
 class Convolution final : public Kernel {
  public:
   Convolution(const Problem& problem, FilterView view, bool constant_filter = false)
@@ -237,7 +236,7 @@ class BackwardFilter final : public Kernel {
   std::int64_t v_stride() const { return tile_chunk_ * c_ + kPadding; }
   std::int64_t d_stride() const { return tile_chunk_ * k_ + kPadding; }
   std::int64_t chunk_floats() const { return kPoints * (v_stride() + d_stride()); }
-  std::int64_t chunks() const { return in_parts_ ? problem_.width : 1; }  ///< that are worked on at once
+  std::int64_t chunks() const { return in_parts_ ? problem_.width : 1; }  ///< chunks in work at once
 
   void sum_in_parts() {
     const std::int64_t part_tiles = divide_up(tiling_.count(), kParts), size = problem_.filter.size();
@@ -276,7 +275,7 @@ class BackwardFilter final : public Kernel {
     transform_patch<GradientMap>(dy, tiling_.at(tile), 0, v + kPoints * v_stride() + t * k_, d_stride());
   }
 
-  /// Sets or adds to a block of a filter what a chunk of tiles contributes to it.
+  /// Sets a block of a filter to the contribution of a chunk of tiles, or adds it.
   void multiply_block(const float* v, std::int64_t tiles, std::int64_t k, std::int64_t c, bool add, float* dw) {
     constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
     alignas(64) float m[kPoints * kStride];

@@ -20,7 +20,7 @@ constexpr double kTimePerRank = 0.05;
 /// Executes a plan. The addresses are put into a variant pack once; a launch is one call of cuDNN.
 class ConvolutionKernel final : public Kernel {
  public:
-  /// `ids` says what the node's inputs and then its outputs are to the plan.
+  /// `ids` are the plan's ids of the node's inputs, then of its outputs.
   ConvolutionKernel(std::shared_ptr<ConvolutionPlan> plan, std::vector<std::int64_t> ids)
       : plan_(std::move(plan)), ids_(std::move(ids)) {}
 

@@ -138,8 +138,8 @@ Descriptor pointwise_node(cudnnPointwiseMode_t mode, DType dtype, const Descript
 constexpr auto kGraphHandle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE, kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
 #pragma GCC diagnostic pop
 
-/// This thread's handle for making plans for a device. It is never destroyed: plans may refer to it, and when
-/// thread-local objects go, the driver may have gone before.
+/// This thread's handle for making plans for a device. It is never destroyed: plans may refer to it, and the driver may
+/// be unloaded before thread-local objects are destroyed.
 cudnnHandle_t planning_handle(int device) {
   static thread_local std::map<int, cudnnHandle_t> handles;
   cudnnHandle_t& handle = handles[device];
@@ -204,7 +204,8 @@ bool is_supported(cudnnStatus_t status, const char* call) {
   return true;
 }
 
-/// Calls failed(why) if cuDNN refuses what `action` asks for. A lost device is no reason to ask for something else.
+/// Calls failed(why) if cuDNN refuses what `action` asks for. If the device is lost, rethrows: trying something else
+/// would not help.
 void unless_lost(const auto& action, const auto& failed) {
   try {
     action();
@@ -276,7 +277,7 @@ std::shared_ptr<ConvolutionPlan> build(ConvolutionCandidate& candidate, std::siz
                                                            .plan = std::move(plan)});
 }
 
-/// Not finalized: the device is missing.
+/// A plan made from JSON, not finalized: it has no device yet.
 Descriptor from_json_of(const Descriptor& plan) {
   const std::string text = text_of(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
   Descriptor again(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -284,7 +285,7 @@ Descriptor from_json_of(const Descriptor& plan) {
   return again;
 }
 
-/// What is known of a problem.
+/// What is known about a problem.
 struct Known {
   bool built = false;
   ConvolutionPlans plans;
@@ -380,7 +381,8 @@ std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProble
 ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<ConvolutionCandidate> candidates,
                              std::size_t most) {
   std::erase_if(candidates, [&](const ConvolutionCandidate& candidate) { return !candidate.suits(problem); });
-  // Compiling takes about a second, and is not possible for a device that is only described: one such plan, if need be.
+  // Compiling takes about a second, and is not possible for a device that is only described: one such plan, if
+  // necessary.
   if (std::ranges::all_of(candidates, &ConvolutionCandidate::compiles)) {
     most = std::min<std::size_t>(most, 1);
   } else {
@@ -396,8 +398,8 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
   for (const std::size_t by_rank = most > 1 ? most - 1 : most; next < candidates.size() && plans.size() < by_rank;) {
     add(candidates[next++]);
   }
-  // The last one is for when memory is short: the best of those that need the least, unless one with as little is in
-  // already.
+  // The last one is for short memory: the best of those with the least workspace, unless one with as little is already
+  // included.
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const auto& plan : plans) least = std::min(least, plan->workspace_bytes);
   const std::span rest = std::span(candidates).subspan(next);

@@ -2,8 +2,8 @@
 // The implementations that cuDNN has for a convolution. cuDNN's heuristics rank its engines for a problem and a device;
 // those that violate the caller's requirements (bitwise reproducible, direct, no tf32, limited workspace) are left out,
 // and a few of the others become execution plans. Given the properties of a device, none of this needs the device;
-// otherwise plans are made with a cuDNN handle of this thread's for the device, and any handle of the device may
-// execute them.
+// otherwise plans are made with this thread's cuDNN handle for the device, and any handle of the device may execute
+// them.
 
 #include <map>
 #include <memory>
@@ -74,16 +74,15 @@ using ConvolutionPlans = std::vector<std::shared_ptr<ConvolutionPlan>>;
 /// Unique ids of the tensors in a plan's variant pack.
 enum TensorId : std::int64_t { kX = 1, kW, kY, kBias };
 
-/// A plan could not be built, or one of cuDNN's heuristics failed, for another reason than that cuDNN does not support
-/// it.
+/// A plan could not be built, or one of cuDNN's heuristics failed, for a reason other than lack of support.
 struct UnusablePlan : UnusableKernel {
   UnusablePlan(std::string name, const std::string& text) : UnusableKernel(text), plan(std::move(name)) {}
   std::string plan;
 };
 
 /// Everything cuDNN offers for the problem, by rank, suitable or not, without what is known to be unusable (names, and
-/// why). Empty if it has nothing. Passes over candidates that cuDNN does not describe. Throws UnusablePlan if one of
-/// its heuristics fails, DeviceError if no candidate is left of those that it offers.
+/// why). Empty if it has nothing. Skips candidates that cuDNN does not describe. Throws UnusablePlan if one of its
+/// heuristics fails, DeviceError if that skips all of them.
 std::vector<ConvolutionCandidate> convolution_candidates(const ConvolutionProblem& problem,
                                                          const std::map<std::string, std::string>& unusable = {});
 
@@ -101,7 +100,7 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
 /// UnusableKernel if that fails too, and DeviceError if the device is lost or a plan fails that has worked.
 void execute(ConvolutionPlan& plan, cudnnHandle_t handle, const Descriptor& variant_pack);
 
-/// The same plan made from its JSON, for a device: NVIDIA's way from planning without a device to executing with it.
+/// The same plan made from its JSON, for a device: NVIDIA's method to plan without a device and execute on one.
 Descriptor reload(const Descriptor& plan, cudnnHandle_t device);
 Descriptor reload(const Descriptor& plan, std::string_view device_properties);
 

@@ -24,8 +24,8 @@ namespace braid::cpu::onednn {
 /// The one CPU engine of the process. Engines hold no mutable state and may be used from any thread.
 const dnnl::engine& engine();
 
-/// Keeps oneDNN to the calling thread until the end of the scope. oneDNN loads the OpenMP that has to be told; the one
-/// of our compiler may be another. Without either, oneDNN was built for one thread.
+/// Keeps oneDNN to the calling thread until the end of the scope. The setting belongs to the OpenMP that oneDNN loads,
+/// which may differ from our compiler's. Without either, oneDNN was built for one thread.
 class OneThread {
  public:
   OneThread() {
@@ -43,8 +43,8 @@ class OneThread {
   int saved_ = 0;
 };
 
-/// Into how many pieces to cut a product of `outer` by a filter of `filter` elements, at most `most`: each should take
-/// tens of microseconds. A power of two, so that as many threads get equal work.
+/// The number of pieces to cut a product of `outer` by a filter of `filter` elements into, at most `most`: each should
+/// take tens of microseconds. A power of two, so that as many threads get equal work.
 std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t most);
 
 /// The i-th of `pieces` nearly even parts of [0, size), with ends at multiples of `unit`.
@@ -104,8 +104,8 @@ class PrimitiveKernel final : public Kernel {
     return place(Home::output, i, element * sizeof(float), desc);
   }
   dnnl::memory scratch(const dnnl::memory::desc& desc);
-  /// The same in memory of the kernel's own, which keeps what the steps so far have written. Later launches leave these
-  /// steps out, until bind() is called again.
+  /// The same in memory that the kernel owns, which keeps what the steps so far have written. Later launches skip these
+  /// steps, until bind() is called again.
   dnnl::memory kept(const dnnl::memory::desc& desc);
   void keep_steps() { kept_steps_ = steps_.size(); }
   /// A part of another memory object, which must be one of the above. Nothing if a block of its layout would be cut.
@@ -118,13 +118,13 @@ class PrimitiveKernel final : public Kernel {
     return add_primitive(Primitive(description), description.scratchpad_desc());
   }
 
-  /// What follows belongs to a new step, or to a new task of the step. There is one of each to begin with.
+  /// Begins a new step, or a new task of the step. A kernel starts with one of each.
   void begin_step() { steps_.emplace_back().tasks.emplace_back(); }
   void begin_task() { steps_.back().tasks.emplace_back(); }
   void call(std::size_t primitive, const Arguments& arguments);
   /// A call that copies from one layout to another.
   void copy(const dnnl::memory& from, const dnnl::memory& to);
-  /// A step of its own: `total` becomes the sum of the parts, which have its layout, added in order.
+  /// Adds a step: `total` becomes the sum of the parts, which have its layout, added in order.
   void sum(std::vector<dnnl::memory> parts, const dnnl::memory& total);
 
   std::size_t workspace_bytes() const override {
@@ -168,7 +168,7 @@ class PrimitiveKernel final : public Kernel {
   std::size_t shared_bytes_ = 0;      // of the workspace, for all threads
   std::size_t scratchpad_bytes_ = 0;  // and for each
   std::size_t kept_bytes_ = 0;
-  std::size_t kept_steps_ = 0;   // that are left out once they have run
+  std::size_t kept_steps_ = 0;   // steps skipped once they have run
   bool kept_steps_ran_ = false;  // since bind()
   KeptMemory kept_;
   std::vector<Place> places_;
@@ -180,8 +180,8 @@ class PrimitiveKernel final : public Kernel {
 /// races cannot see.
 inline std::mutex build_mutex;
 
-/// Lets oneDNN generate the code of its own matrix product. Else the first primitive that uses it does so when it runs,
-/// and crashes if there is no memory by then.
+/// Lets oneDNN generate the code of its matrix product. Else the first primitive that uses it does so when it runs, and
+/// crashes if memory is short by then.
 inline void generate_matrix_product() {
   static const dnnl_status_t generated = [] {
     const float a[4] = {}, b[4] = {};  // a vector would use other code

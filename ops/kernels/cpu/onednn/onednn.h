@@ -7,7 +7,7 @@
 
 namespace braid::cpu::onednn {
 
-/// Whether Braid was built with oneDNN, and the environment does not say BRAID_ONEDNN=0; without it every factory below
+/// Whether Braid was built with oneDNN, and the environment does not set BRAID_ONEDNN=0; without it every factory below
 /// returns null.
 bool available();
 /// The version of the library in use, as "2.6.0"; empty without it.

@@ -1,5 +1,5 @@
 #pragma once
-// Programs as tests write them down: every launch beside its kernel.
+// Programs as tests write them: every launch next to its kernel.
 
 #include "core/device/program.h"
 

@@ -70,7 +70,8 @@ std::optional<scheduler::Profile> existing(const std::string& path) {
   return std::filesystem::exists(path) ? std::optional(scheduler::read_profile(path)) : std::nullopt;
 }
 
-/// Profiles the links of the config's device, or without a config of the CPU. Only rank 0 prints and writes.
+/// Profiles the link between ranks on the config's device, or without a config on the CPU. Only rank 0 prints and
+/// writes.
 void profile_links(const Arguments& arguments) {
   RunConfig config;
   if (!arguments.config.path.empty()) config = read_config_or_model(arguments.config);

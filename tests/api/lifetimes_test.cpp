@@ -1,4 +1,4 @@
-// What calls that fail leave behind, and how long steps, models and names live.
+// The state that failed calls leave behind, and the lifetimes of steps, models and names.
 
 #include <doctest/doctest.h>
 

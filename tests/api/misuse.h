@@ -1,5 +1,5 @@
 #pragma once
-// Tables of mistakes: each ends in an exception that says what is wrong, and in nothing else.
+// Tables of mistakes: each throws an exception that says what is wrong, and has no other effect.
 
 #include <functional>
 #include <initializer_list>

@@ -185,7 +185,7 @@ TEST_CASE("mistakes with functions on tensors say what is wrong") {
          batch_norm(image, {*p[0], *p[1], *p[2], *p[3]}, {}, true, image);
        }},
       {"a dropout of everything", "[dropout]", [&] { dropout(row, 1, 0); }},
-      // Functions that consist of others answer for them.
+      // Functions that call others report errors under their own name.
       {"a square of labels", "[square]", [&] { square(labels); }},
       {"clamped labels", "[clamp]", [&] { clamp(labels, 0, 1); }},
       {"a sum of two types", "[add]",

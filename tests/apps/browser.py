@@ -66,7 +66,7 @@ class InBrowser(unittest.TestCase):
         """What a script finds on the page, as JSON; `steps` are scripts to run before, each drawn before the next."""
         path = self.page
         text = path.read_text()
-        # Where nothing is shown, frames may never come, but time is certain to pass.
+        # Without a display, frames may never come, so a timer replaces them.
         timed = "<head><script>window.requestAnimationFrame = (draw) => setTimeout(draw, 16);</script>"
         waits = "".join(f"{step}; await new Promise(done => setTimeout(done, 50));" for step in steps)
         path.write_text(text.replace("<head>", timed).replace("</body>", f"""<script>(async () => {{

@@ -229,7 +229,7 @@ TEST_CASE("different calls are an error on all ranks that names both") {
   };
   for (const Row& row : rows) {
     LocalRanks ranks(3);
-    // Rank 1 calls after the other two have come, so that the error names them.
+    // Rank 1 calls after the other two have called, so that the error names them.
     std::atomic<int> over = 0;
     const auto errors = on_all(ranks, [&](Communicator& own) {
       struct Count {
@@ -247,7 +247,7 @@ TEST_CASE("different calls are an error on all ranks that names both") {
 }
 
 TEST_CASE("ranks that do not come in time are named") {
-  // On a busy machine one of the two ranks that come may be late as well, and is then named rightly.
+  // On a busy machine one of the two ranks that call may be late as well, and is then named correctly.
   const auto named = [](int rank, const std::string& missing) {
     return message("[communicator] rank ", rank, " has waited 0.03 s in broadcast of 48 bytes from rank 2 for ranks ",
                    missing);

@@ -1,4 +1,5 @@
-// Ranks that miss each other. Those that die or hang are processes, which talk through a pipe until they are connected.
+// Ranks that detect each other's loss. Ranks that die or hang are processes, which talk through a pipe until they are
+// connected.
 
 #include "core/comm/heartbeat.h"
 
@@ -76,7 +77,7 @@ class Signal {
 
 enum class Fate { dies, hangs, leaves };
 
-/// What this process, the other rank of two, hears of a process that meets its fate once both are connected.
+/// The loss that this process, the other rank of two, reports of a process that meets its fate once both are connected.
 std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
   Pipe ranks;
   Signal connected;
@@ -127,7 +128,7 @@ TEST_CASE("four ranks that live miss nobody, in whatever order they end") {
       heartbeats[static_cast<std::size_t>(own.rank())] =
           std::make_unique<Heartbeat>(own, true, 60s, [&](const std::string&) { ++losses; });
     });
-    // Rank 0 is connected to all who are left, and they to rank 0.
+    // Rank 0 is connected to all remaining ranks, and they to rank 0.
     const auto all_know = [&] {
       const auto others = std::ranges::count_if(heartbeats, [](const auto& one) { return one != nullptr; }) - 1;
       return std::ranges::all_of(heartbeats, [&](const auto& one) {
@@ -161,7 +162,7 @@ TEST_CASE("ranks that were all stopped for longer than the timeout go on") {
     });
     const auto all_know = [&] { return heartbeats[0]->connections() == 1 && heartbeats[1]->connections() == 1; };
     if (!comes_true(all_know) || !connected.send() || !woken.wait()) _exit(100);
-    std::this_thread::sleep_for(kTimeout / 2);  // both are awake, and would miss each other at once
+    std::this_thread::sleep_for(kTimeout / 2);  // both are awake, and would report each other at once
     _exit(losses + (all_know() ? 0 : 10));
   }
   CHECK(connected.wait());

@@ -11,7 +11,7 @@ struct TestAttributes {
   static constexpr std::string_view kNames[] = {"outputs", "number"};
 };
 
-/// As many outputs as told, each like input 0; options say how they share bytes.
+/// Has the given number of outputs, each like input 0; options say how they share bytes.
 class TestOp final : public OpWith<TestOp, TestAttributes> {
  public:
   using OpWith::OpWith;

@@ -54,7 +54,7 @@ TEST_CASE("a benchmark whose steps cannot be captured says so") {
   CHECK(to_text(benches[0]->setting(), {}, {}, {}).find("  captured  " + report) != std::string::npos);
 }
 
-/// The stub of CUPTI can be attached once in a process: this runs in one of its own.
+/// The stub of CUPTI can be attached once in a process: this runs in a separate one.
 TEST_CASE("the ops of a benchmark are timed by CUPTI, and it is detached afterwards" * doctest::skip()) {
   recording::reset();
   void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -72,7 +72,7 @@ TEST_CASE("the ops of a benchmark are timed by CUPTI, and it is detached afterwa
     serve(benches, in, out);
     return out.str();
   };
-  // The stub knows of no kernels here.
+  // The stub records no kernels here.
   CHECK(ops().find("\"clock\":\"events, as CUPTI recorded nothing\"") != std::string::npos);
   CHECK(finalized());
   CHECK(misuse() == std::string());

@@ -31,7 +31,7 @@ void run_step(Session& session, std::int64_t size = 8) {
   CHECK(std::ranges::equal(back.as<float>(), image.as<float>()));
 }
 
-/// What a step says that fails.
+/// The message of a step that fails.
 template <class E = DeviceError>
 std::string failure(Session& session, std::int64_t size = 8) {
   try {
@@ -44,7 +44,7 @@ std::string failure(Session& session, std::int64_t size = 8) {
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-/// A session in a world of its own that ends tidily.
+/// A session in a new world, which checks that it ends cleanly.
 struct Fixture {
   explicit Fixture(SessionOptions options = {.device = "cuda", .streams = 3}) { session.emplace(options); }
   ~Fixture() {

@@ -287,7 +287,7 @@ std::vector<std::vector<Call>> calls_by_step() {
   return steps;
 }
 
-/// The calls that sum gradients, in the order of the plan's streams.
+/// The calls that all-reduce gradients, in the order of the plan's streams.
 std::vector<std::string> planned_sums(const Step& step) {
   std::vector<std::string> list;
   for (const auto& commands : step.plan().commands.streams) {

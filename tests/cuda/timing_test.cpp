@@ -140,7 +140,7 @@ TEST_CASE("CUPTI times programs from its request to its end, is attached once an
   CHECK(misuse() == std::string());
 }
 
-/// In a process of its own, too.
+/// Also in a separate process.
 TEST_CASE("CUPTI that can be attached in part is detached, and events remain the clock" * doctest::skip()) {
   recording::reset();
   void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);

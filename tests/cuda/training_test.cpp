@@ -1,4 +1,4 @@
-// A training run on the recorded device: kernels do nothing there, so nothing is learnt.
+// A training run on the recorded device: kernels do nothing there, so nothing is learned.
 
 #include <doctest/doctest.h>
 

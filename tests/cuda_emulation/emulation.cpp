@@ -1,5 +1,5 @@
 // Fibers by ucontext, which then change places by longjmp, because swapcontext costs a system call. A thread that has
-// not met a barrier yet runs on in the fiber of the one before it.
+// not reached a barrier yet runs in the fiber of the previous one.
 
 #include <cuda_runtime.h>
 #include <setjmp.h>
@@ -122,7 +122,7 @@ void wait(State state) {
   leave(*thread.fiber);
 }
 
-/// Lets the threads [begin, end) go on if all wait at this kind of barrier.
+/// Lets the threads [begin, end) continue if all wait at this kind of barrier.
 bool release(unsigned begin, unsigned end, State barrier) {
   const auto waits = [&](const Thread& thread) { return thread.state == barrier; };
   const auto first = threads.begin() + begin, last = threads.begin() + end;

@@ -195,7 +195,7 @@ void check_same(const std::vector<Array>& a, const std::vector<Array>& b) {
   }
 }
 
-/// A row of its own for many inputs of one shape.
+/// A separate row for many inputs of one shape.
 std::vector<Array> many_inputs(const OpRow& row) { return make_inputs(row, DType::f32); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Takes the place of the kernels that run in cuDNN and cuBLASLt, of which there is no emulation.
+// Replaces the kernels that run in cuDNN and cuBLASLt, which are not emulated.
 
 #include "ops/kernels/own_kernels.h"
 

@@ -1,4 +1,4 @@
-// Datasets of anything: what users write, and what the loader makes of it.
+// Custom datasets, and the batches that the loader makes of them.
 
 #include "data/dataset.h"
 

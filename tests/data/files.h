@@ -18,7 +18,7 @@ namespace braid::testing {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// A fresh folder that goes away with the object.
+/// A new folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

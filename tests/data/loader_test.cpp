@@ -263,8 +263,9 @@ TEST_CASE("the loader measures how long the caller waits in an epoch") {
   dataset->delay = std::chrono::milliseconds(2);  // for seven samples
   for (const int workers : {0, 1}) {
     Loader loader(dataset, {.batch_size = 10, .workers = workers});
-    // On a busy machine the worker may be done with much of an epoch before the caller asks for its first batch. One of
-    // 20 epochs is waited for nearly from its start, unless the loader measures too little, which it would in all.
+    // On a busy machine the worker may be done with much of an epoch before the caller asks for its first batch. In one
+    // of 20 epochs the caller waits nearly from the start, unless the loader measures too little, which it would in
+    // all.
     bool waits = false;
     for (std::int64_t epoch = 0; epoch < 20 && !waits; ++epoch) {
       loader.start_epoch(epoch);

@@ -20,7 +20,7 @@ struct Fuzzer {
   std::size_t fixed_bytes, bytes_per_byte;
 };
 
-/// Of this program.
+/// The fuzzer of this program.
 extern const Fuzzer kFuzzer;
 
 /// Calls `read`, which may throw an ErrorType. Returns whether it did not.

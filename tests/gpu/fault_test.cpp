@@ -1,5 +1,5 @@
-// What goes wrong on a GPU is told. What destroys the device's context happens in a child process: CUDA promises no
-// recovery from it but a new process.
+// Faults on a GPU are reported. Faults that destroy the device's context happen in a child process: CUDA can recover
+// from them only in a new process.
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
-// Tests of a GPU. BRAID_TEST_DEVICE=cpu runs those that are not about CUDA on the CPU, in fewer steps: there they test
-// themselves. Without the device every test is reported as skipped, and the program exits with 77.
+// Tests of a GPU. BRAID_TEST_DEVICE=cpu runs those that are not about CUDA on the CPU, in fewer steps: there they check
+// the tests themselves. Without the device every test is reported as skipped, and the program exits with 77.
 
 #include <doctest/doctest.h>
 

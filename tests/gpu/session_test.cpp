@@ -64,8 +64,8 @@ GPU_TEST_CASE("streams with SMs of their own give the same bits as one stream, c
 }
 
 DEVICE_TEST_CASE("a step changes the weights as one on the CPU does") {
-  // Two libraries round differently. Where a maximum or a ReLU decides by the last bits, the gradient takes another
-  // way.
+  // Two libraries round differently. Where a maximum or a ReLU depends on the last bits, the gradient takes another
+  // path.
   constexpr double kTolerance = 5e-2;
   for (const std::string_view model : kModels) {
     CAPTURE(model);

@@ -1,5 +1,5 @@
-// What a training does beside plain steps: measuring, choosing, prefetching, several sessions, changing graphs, limits
-// of memory and of f16. Each with the bits that plain steps give, wherever that is promised.
+// What a training does in addition to plain steps: measuring, choosing, prefetching, several sessions, changing graphs,
+// limits of memory and of f16. Each with the bits that plain steps give, wherever that is promised.
 
 #include "tests/gpu/training.h"
 

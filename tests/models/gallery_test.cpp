@@ -39,7 +39,7 @@ std::set<std::string> names_of(const Module& model) {
   return names;
 }
 
-/// Of a convolution without bias, and of the batch norm after it.
+/// Parameters of a convolution without bias and of the batch norm after it.
 constexpr std::int64_t conv_norm(std::int64_t in, std::int64_t out, std::int64_t area) {
   return in * out * area + 2 * out;
 }

@@ -61,8 +61,8 @@ constexpr double kFloor = 1e-3;
 
 std::string path_of(const Row& row) { return message(source_dir(), "/tests/golden/", row.file, ".safetensors"); }
 
-/// The arrays of a golden file, in a context of their own: so the reader of checkpoints finds out whether the file has
-/// exactly those that the model asks for.
+/// The arrays of a golden file, in a separate context: so the reader of checkpoints checks that the file has exactly
+/// those that the model asks for.
 class Golden {
  public:
   Golden(const Row& row, const Module& model) {

@@ -16,7 +16,7 @@ namespace {
 
 const SessionOptions kOneStream{.device = "cpu", .streams = 1};
 
-/// Training steps, after which no batch norm is what it began as.
+/// Training steps, after which every batch norm has changed.
 void train_a_little(Session& session, Module& model, const Shape& images) {
   SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0});
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
@@ -50,7 +50,7 @@ Result prepared(Session& session, Inference& inference, const Array& images, DTy
   return {logits.array(), session.tape().graph().node_count()};
 }
 
-/// Those without addition after a convolution that nothing else reads, which could have been folded.
+/// Batch norms without addition after a convolution that nothing else reads, which could have been folded.
 std::int64_t norms_after_convolutions(const StepGraph& graph) {
   std::map<ValueId, int> readers;
   std::vector<ValueId> normalised;

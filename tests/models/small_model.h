@@ -40,7 +40,7 @@ inline Array labels_for(const Shape& logits) {
 }
 inline Array labels_of(const Tensor& logits) { return labels_for(logits.shape()); }
 
-/// Of a small model of the registry.
+/// The shape of the logits of a small model of the registry.
 inline Shape logits_shape(std::string_view name, const Shape& images) {
   switch (models::model_task(name)) {
     case models::Task::segmentation: return {images[0], images[1], images[2], 7};

@@ -1,7 +1,7 @@
 // One rank of a check of core/comm/mpi, which ctest starts with mpirun:
 //
 //   collectives all      every collective, in one call of MPI and in many, against what it must be
-//   collectives late     rank 0 comes to no collective: the others give up after their timeout, and all processes end
+//   collectives late     rank 0 calls no collective: the others give up after their timeout, and all processes end
 //   collectives thrown   rank 0 ends by an exception: all processes end
 //   collectives aborted  rank 0 aborts its own call from another thread: all processes end
 //   collectives steps    rank 1 records another step than rank 0: an error on both before it runs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Kills and stops ranks of a training, and cuts the link between two. All ranks must end, with an error that names the
-# rank that is missed and the step.
+# lost rank and the step.
 #
 #   faults.sh MPIRUN BRAID
 set -euo pipefail
@@ -39,8 +39,8 @@ rank_of() {
 # Two minutes end a hang only. Where a timeout is not what ends the training, it is longer.
 quick=(--set parallel.timeout=2) never=(--set parallel.timeout=600)
 
-# under_way FOLDER COMMAND…: a training in the background, after some steps. On a busy machine ranks may come so late that
-# the quick timeout ends it before: one of five attempts must do.
+# under_way FOLDER COMMAND…: a training in the background, after some steps. On a busy machine ranks may be so late that
+# the quick timeout ends it before: one of five attempts must succeed.
 under_way() {
   local folder=$1 attempt
   for attempt in {1..5}; do

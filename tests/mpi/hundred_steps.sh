@@ -16,7 +16,7 @@ run() {
   ((ranks == 1)) || command=("$mpirun" -n "$ranks" --oversubscribe "${command[@]}")
   "${command[@]}" > "$folder.txt" 2>&1 || { cat "$folder.txt"; exit 1; }
   grep -o '"loss":[^,}]*' "$folder/run-1/metrics.jsonl" > "$folder.losses"
-  # The tensors, behind the header, which has times of its own.
+  # The tensors, after the header, which contains times.
   local saved=("$folder"/run-1/checkpoints/step-*100.safetensors)
   tail -c "+$(($(od -An -t u8 -N 8 "${saved[0]}") + 9))" "${saved[0]}" > "$folder.state"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills ranks of a supervised training, which must go on by itself and end with the model of an uninterrupted one, bit for
-# bit, also on fewer ranks in between. No process may stay behind, whoever is killed.
+# Kills ranks of a supervised training, which must continue by itself and end with the model of an uninterrupted one,
+# bit for bit, also on fewer ranks in between. No process may remain, whichever is killed.
 #
 #   launch.sh BRAID [KILLS]
 set -euo pipefail
@@ -84,7 +84,7 @@ for ((kill = 1; kill <= kills; ++kill)); do
   victim=$(ranks "$work/killed" | shuf -n 1 --random-source=<(yes $kill))
   kill -KILL "$victim"
   until_line "$work/killed" "$kill" 'braid launch: '
-  # Another rank or mpirun says so, whichever notices first.
+  # Another rank or mpirun reports it, whichever notices first.
   tail -n +$((seen + 1)) "$work/killed.txt" | grep -qE 'rank [0-3] has died|exited on signal 9' ||
     fail 'expected the rank that was killed:' "$(< "$work/killed.txt")"
   seen=$(wc -l < "$work/killed.txt")

@@ -90,7 +90,7 @@ inline std::vector<Array> run_op(const Op& op, const std::vector<Array>& given, 
 class Interpreter {
  public:
   Interpreter() = default;
-  /// Of a graph whose inputs and persistent tensors are given.
+  /// Interprets a graph whose inputs and persistent tensors are given.
   Interpreter(StepGraph graph, std::vector<std::pair<ValueId, Array>> given)
       : graph_(std::move(graph)), given_(std::move(given)) {}
   /// A value that the test provides: an input, or the first version of a persistent tensor.

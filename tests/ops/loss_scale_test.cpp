@@ -1,4 +1,4 @@
-// Loss scaling, op by op: how the scale goes on, and that a skipped update changes nothing.
+// Loss scaling, op by op: how the scale evolves, and that a skipped update changes nothing.
 
 #include "ops/optimizer/loss_scale.h"
 

@@ -68,7 +68,7 @@ struct OpMaker {
   std::function<std::vector<OpPtr>()> neighbours;
 };
 
-/// Of every op that a row holds.
+/// The maker of every op that a row holds.
 std::map<const Op*, OpMaker>& makers();
 
 template <class T, class... Arguments>

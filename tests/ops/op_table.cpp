@@ -79,8 +79,8 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.padding = 1, .groups = 2}, {2, 4, 5, 4}, {6, 3, 3, 2});
   add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 5}, {1, 5, 5, 5}, {5, 3, 3, 1});  // depthwise
   add_conv2d(rows, {.padding = 1, .groups = 3}, {1, 4, 4, 3}, {6, 3, 3, 1});               // depthwise, multiplied
-  // Depthwise, with gradients of their own, and large enough for loops of their own: taps in blocks of 3x3, windows of
-  // padding only, inputs that no output sees, bands of rows and of images.
+  // Depthwise, with its gradients, and large enough for the depthwise loops: taps in blocks of 3x3, windows of padding
+  // only, inputs that no output sees, bands of rows and of images.
   const auto biased_depthwise = make<ops::Conv2d>(Conv2dOptions{.padding = 4, .groups = 3});
   rows.push_back({biased_depthwise, {{{1, 3, 2, 3}}, {{3, 3, 3, 1}}, {{3}}}, {0, 1, 2}});
   rows.push_back({biased_depthwise, {{{2, 12, 13, 3}}, {{3, 3, 3, 1}}, {{3}}}});
@@ -249,7 +249,7 @@ void add_weighted_sum_rows(Rows& rows) {
   }
 }
 
-/// Those of one rank: no other is there to communicate with (tests/runtime/parallel_test.cpp).
+/// Collectives of one rank: there is no other to communicate with (tests/train/parallel/parallel_test.cpp).
 void add_collective_rows(Rows& rows) {
   const auto all_reduce = [](std::int64_t shards, bool exact, std::vector<std::int64_t> divisors) {
     return make<ops::AllReduce>(1, shards, exact, std::move(divisors));

@@ -1,5 +1,5 @@
-// Steps divided over shards of one rank compute what they compute whole. What several ranks do is tested in
-// tests/runtime/parallel_test.cpp.
+// Steps divided over shards of one rank compute what they compute whole. tests/train/parallel/parallel_test.cpp tests
+// several ranks.
 
 #include "ops/rewrites/partition.h"
 

@@ -95,14 +95,14 @@ TEST_CASE("values are computed again just before the backward node that reads th
   }
   const auto value = [&](ValueId id) { return result.values[static_cast<std::size_t>(id)]; };
   const auto copy = [&](ValueId id) { return result.copies[static_cast<std::size_t>(id)]; };
-  // Forward readers keep the first computation; backward readers, views and repeated nodes read the second.
+  // Forward readers keep the first computation; backward readers, views and recomputed nodes read the second.
   CHECK(result.graph.inputs(2)[0] == value(net.y));
   CHECK(result.graph.inputs(7)[0] == copy(net.y));
   CHECK(result.graph.inputs(8)[0] == copy(net.dropped));
   CHECK(result.graph.inputs(9)[1] == copy(net.flat));
   CHECK(result.graph.inputs(11)[0] == copy(net.y));
   CHECK(copy(net.logits) == kNoValue);
-  // What is repeated waits for the gradient that its reader waits for.
+  // A recomputed node waits for the gradient that its reader waits for.
   const Edges edges = result.graph.edges();
   for (const NodeId repeated : {6, 7}) {
     CAPTURE(repeated);

@@ -25,7 +25,7 @@ inline double largest(const Array& array) {
   return value;
 }
 
-/// Of the elements of two arrays of the same shape; NaN if one of either is.
+/// The largest difference of elements of two arrays of the same shape; NaN if an element is.
 inline double largest_difference(const Array& a, const Array& b) {
   const std::vector<double> as = doubles(a), bs = doubles(b);
   double value = 0;

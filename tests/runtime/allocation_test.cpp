@@ -1,6 +1,6 @@
 // What a step allocates while it runs. This program replaces the C library's allocator by one that counts, for all that
 // is linked into it, on every thread. Only what oneDNN allocates while it executes a primitive does not count: several
-// small blocks each time. Sanitizers bring an allocator of their own.
+// small blocks each time. Sanitizers bring their own allocator.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -85,7 +85,7 @@ struct StepAllocations {
   int running = 0;  // from run() until the step has finished
 };
 
-/// Of training steps that the session has chosen a plan for.
+/// Counts allocations of training steps, once the session has chosen a plan.
 StepAllocations allocations_of_step(const std::string& model, const Shape& image, int streams) {
   Session session({.device = "cpu", .streams = streams, .threads = 2});
   const auto network =

@@ -30,7 +30,7 @@ StepGraph small_graph() {
   return graph;
 }
 
-/// All nodes in `widths` ways, at first with a duration that no kernel has.
+/// Implementations of all nodes with these widths, at first with a duration that no kernel has.
 scheduler::Costs estimates(const StepGraph& graph, std::initializer_list<int> widths) {
   scheduler::Costs costs;
   std::vector<scheduler::Cost> implementations;

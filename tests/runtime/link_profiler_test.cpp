@@ -52,7 +52,7 @@ TEST_CASE("a fit finds the link that times were made up with") {
 }
 
 /// One of two ranks, with a clock that jumps: a collective takes as long as the link allows from when the last rank has
-/// come. Then the rank is late, after a barrier always, and after every third other call by a second.
+/// come. Then the rank is late: after every barrier, and by a second after every third other call.
 class MadeUpRank final : public Communicator {
  public:
   MadeUpRank(Communicator& own, const Link& link)

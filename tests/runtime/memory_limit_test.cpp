@@ -1,4 +1,4 @@
-// Steps under a limit of memory: how little they need, what is said of it, and what can still be read.
+// Steps under a limit of memory: how little they need, what is reported, and what can still be read.
 
 #include <doctest/doctest.h>
 

@@ -22,7 +22,7 @@ StepGraph scaled(double factor, std::int64_t size = 4, bool keep = false) {
   return graph;
 }
 
-/// A cache with what it needs, in which all hashes are equal.
+/// A cache in which all hashes are equal, with everything that it needs.
 struct EqualHashes {
   const SessionOptions options{.device = "cpu", .streams = 1};
   Session session{options};

@@ -92,7 +92,7 @@ void check_report(const PlanChoice& choice) {
     CHECK(rival.lower <= rival.relative);
     CHECK(rival.relative <= rival.upper);
   }
-  if (saved > 1.95) {  // of numbers with one digit after the point
+  if (saved > 1.95) {  // the report has one digit after the point
     CHECK(told.kept == best->name);
     CHECK(std::abs(told.saved - saved) < 1e-9);
   } else {

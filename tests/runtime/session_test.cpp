@@ -370,7 +370,7 @@ class LaunchClock final : public LaunchObserver {
   std::chrono::steady_clock::time_point now_;
 };
 
-/// Two chains that have nothing to do with each other, where concurrency is easy. Returns the streams in use.
+/// Two independent chains, where concurrency is easy. Returns the streams in use.
 std::size_t run_two_chains(Session& session) {
   Step step = session.step();
   std::vector<Tensor> ends;

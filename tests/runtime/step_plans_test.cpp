@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-/// The plans of a step with two chains that have nothing to do with each other, and a clock that is made up.
+/// The plans of a step with two independent chains, and a simulated clock.
 struct MadeUpClock {
   explicit MadeUpClock(const SessionOptions& session_options) : options(session_options), session(options) {
     const Step step = session.step();
@@ -52,7 +52,7 @@ std::pair<std::size_t, bool> kind(const Executable& executable) {
 
 TEST_CASE("whichever plan takes the least time is kept, and another one once that has become slow") {
   for (const char* policy : {"critical_path", "auto"}) {
-    // What is there to choose from.
+    // The plans to choose from.
     MadeUpClock all({.device = "cpu", .policy = policy, .threads = 4});
     std::vector<std::pair<std::size_t, bool>> kinds;
     while (all.plans->choice().comparing()) {

@@ -20,7 +20,7 @@ struct TestAttributes {
   static constexpr std::string_view kNames[] = {"outputs", "work"};
 };
 
-/// An op whose outputs are what the test says.
+/// An op whose outputs the test specifies.
 class TestOp final : public OpWith<TestOp, TestAttributes> {
  public:
   using OpWith::OpWith;

@@ -5,7 +5,7 @@
 
 namespace braid::scheduler::testing {
 
-/// A view of the default plan of a random step; every node has a layer of its own, two levels deep.
+/// A view of the default plan of a random step; every node has its own layer, two levels deep.
 inline PlanView random_view(std::uint64_t seed, int streams = 3) {
   const RandomStep step = random_step(seed);
   const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);

@@ -1,5 +1,5 @@
 #pragma once
-// Schedules of small problems, and what a device would make of a plan.
+// Schedules of small problems, and the run of a plan on a device.
 
 #include <algorithm>
 #include <utility>

@@ -72,7 +72,7 @@ inline RandomStep make_step(const StepDescription& description) {
       output.reuses = 0;
     }
     const ValueId made = step.graph.add_node(std::make_shared<TestOp>(std::vector{output}), inputs);
-    if (node.kind == NodeDescription::update) {  // nobody may read the version before, or a view of it
+    if (node.kind == NodeDescription::update) {  // no node may read the previous version, or a view of it
       std::erase_if(readable, [&](ValueId value) { return step.graph.value(value).root == parameter; });
       parameter = made;
     }

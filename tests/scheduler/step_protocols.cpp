@@ -32,7 +32,7 @@ class Maker {
     add({.kind = Operation::Kind::wait, .queue = queue, .name = name, .event = event, .occurrence = occurrence});
   }
 
-  /// The streams take turns, one launch each; one that waits for what is not recorded yet stands aside.
+  /// The streams issue one launch each in rotation; one that waits for an unrecorded event is skipped.
   void run_plan(int step) {
     std::vector<std::size_t> next(plan_.commands.streams.size());
     std::vector<bool> recorded(static_cast<std::size_t>(plan_.commands.events));
@@ -120,7 +120,7 @@ class CudaMaker : Maker {
   std::int64_t bytes(ValueId input) const {
     return align_up(static_cast<std::int64_t>(memory_.read(input, 0).bytes()), kArenaAlignment);
   }
-  /// A slot's pinned memory, or its device memory. Slots take turns.
+  /// A slot's pinned memory, or its device memory. Slots alternate.
   Access slot(int step, bool device) const {
     std::int64_t size = 0;
     for (const ValueId input : inputs_) size += bytes(input);
@@ -189,7 +189,7 @@ class CpuMaker : Maker {
   }
 
  private:
-  /// A count of the steps that all have finished stands behind these; two events in turn say the same.
+  /// In the executor, a count of finished steps; here two alternating events stand for it.
   std::int32_t finished(int step, int stream) const {
     return plan_.commands.events + step % 2 * stream_count() + stream;
   }
@@ -211,7 +211,7 @@ std::vector<Operation> cpu_steps(const StepGraph& graph, const Costs& costs, con
 }
 
 std::vector<std::string> verify_steps(const StepGraph& graph, const Costs& costs, const Plan& plan) {
-  constexpr int kSteps = 3;  // both slots of everything that takes turns, and the first again
+  constexpr int kSteps = 3;  // both slots of everything that alternates, and the first again
   for (const bool prefetch : {false, true}) {
     std::vector<std::string> faults = verify_operations(cuda_steps(graph, costs, plan, kSteps, prefetch));
     if (!faults.empty()) return faults;

@@ -1,6 +1,6 @@
 #pragma once
-// What the executors make of a plan that is run again and again, written down a second time, from their documentation:
-// the operations of steps in a row, to be verified (tests/scheduler/step_sequence.h). That the real ones do the same is
+// What the executors make of a plan that runs repeatedly, written a second time, from their documentation: the
+// operations of steps in a row, to be verified (tests/scheduler/step_sequence.h). That the real ones do the same is
 // shown by their traces, in tests/cuda/sequence/sequence_test.cpp and tests/scheduler/step_sequence_test.cpp.
 
 #include "tests/scheduler/step_sequence.h"
@@ -8,7 +8,7 @@
 namespace braid::scheduler::testing {
 
 /// CUDA streams (core/device/cuda/stream_group.h, staging.h). Inputs are copied into one of two slots of staging
-/// memory, on a stream of their own beside the step before, and from there into the arena on stream 0. Then all streams
+/// memory, on a separate stream during the previous step, and from there into the arena on stream 0. Then all streams
 /// wait for stream 0, run their commands, and stream 0 waits for all of them. The host prepares a step when at most one
 /// is still under way; with `prefetch`, it sends the inputs of the next step before that.
 std::vector<Operation> cuda_steps(const StepGraph& graph, const Costs& costs, const Plan& plan, int steps,

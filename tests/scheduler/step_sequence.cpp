@@ -1,4 +1,4 @@
-// The order of operations by vector clocks, and a shadow memory that knows of every byte what it holds, who
+// The order of operations by vector clocks, and a shadow memory that records for every byte what it holds, who
 // wrote it and who has read it since (as Flanagan and Freund's "FastTrack", 2009, does for threads). Bytes with the
 // same history are one cell, so the work is in the number of accesses and not of bytes.
 

@@ -1,13 +1,12 @@
 #pragma once
-// Steps in a row, as a device is asked for them. The verifier of plans looks at one step; this one looks at what
-// happens between steps: inputs that arrive beside the running step, parameters that the next step reads, events that
-// are recorded again. It knows no plans and no backends, only operations in the order in which the host issues them,
-// with CUDA's rules: a stream is in order; a wait binds to the last record issued before it, and to none if there is
-// none.
+// Verifies steps in a row. The verifier of plans checks one step; this one checks what happens between steps: inputs
+// that arrive during the running step, parameters that the next step reads, events that are recorded again. It knows no
+// plans and no backends, only operations in the order in which the host issues them, with CUDA's rules: a stream is in
+// order; a wait binds to the last record issued before it, and to none if there is none.
 //
 // An operation never depends on a later one. So if, played one after another, every operation finds in memory what it
-// expects, and if besides every two that touch the same bytes (one of them writing) are ordered by streams, events or
-// the host, then the device computes the same whatever the durations.
+// expects, and if also every two that touch the same bytes (one of them writing) are ordered by streams, events or the
+// host, then the device computes the same whatever the durations.
 
 #include <cstdint>
 #include <span>

@@ -18,9 +18,9 @@ inline Schedule placed_by_hand(const Problem& problem) {
   return schedule;
 }
 
-/// A training step in small, in which every wait counts: each stream begins with a node that waits for nobody and reads
-/// the input and a parameter, and ends with one that nobody waits for and makes a value to keep. Node 3 updates the
-/// parameter. Every node has a workspace.
+/// A training step in small, in which every wait counts: each stream begins with a node that waits for no other and
+/// reads the input and a parameter, and ends with one that no other waits for and that makes a value to keep. Node 3
+/// updates the parameter. Every node has a workspace.
 struct Training {
   StepGraph graph;
   Costs costs;

@@ -1,4 +1,4 @@
-// What a training whose loss is not finite says of the cause.
+// What a training whose loss is not finite reports as the cause.
 
 #include <doctest/doctest.h>
 

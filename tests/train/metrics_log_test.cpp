@@ -139,7 +139,7 @@ TEST_CASE("a record that does not fit on the disk leaves no part in metrics.csv 
   MetricsLog log(folder.path());
   log.append(step_record(1, 1).dump());
   const std::string before = bytes_of(folder.path() + "/metrics.csv");
-  // Of the two files, only metrics.jsonl has room.
+  // Only metrics.jsonl has room.
   std::filesystem::resize_file(folder.path() + "/metrics.jsonl", 0);
   {
     const FileSizeLimit limit(before.size() + 10);

@@ -34,7 +34,7 @@ struct Outcome {
   double loss, top1;
 };
 
-/// Of the first step of a new model.
+/// The outcome of the first step of a new model.
 Outcome learn(const TrainConfig& config, const Batch& batch) {
   DatasetPool datasets;
   Session session(config.session);

@@ -17,7 +17,7 @@ const ProgressState kState{.epoch = 1,
                            .images_per_second = 1240.4,
                            .seconds_left = 64.2};
 
-/// What is drawn of jobs "resnet20", "googlenet" and "vgg", the last of which says nothing.
+/// The drawing of jobs "resnet20", "googlenet" and "vgg", the last of which has nothing to show.
 std::string drawing(const TerminalSize& size) {
   std::ostringstream out;
   Progress progress(out, Progress::Mode::redraw, [size] { return size; });

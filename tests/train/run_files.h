@@ -1,5 +1,5 @@
 #pragma once
-// What runs leave in their folders, to compare.
+// The results that runs leave in their folders, for comparison.
 
 #include <csignal>
 #include <filesystem>

@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-/// Trains lenet5 with dropout behind it for some steps, `per_graph` of them recorded into one step graph; the weights.
+/// Trains lenet5 with dropout after it for some steps, `per_graph` of them recorded into one step graph; the weights.
 std::vector<float> weights_after(int steps, int per_graph, const SessionOptions& options, int other_models = 0) {
   Session session(options);
   std::vector<std::unique_ptr<models::LeNet5>> others;

@@ -247,7 +247,7 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     CAPTURE(signal);
     const TemporaryFolder folder;
     Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
-    // The first line tells of the run, the second is about step 2: there the signal comes, while step 3 is running.
+    // The first line describes the run, the second is about step 2: there the signal comes, while step 3 is running.
     class Interrupter : public std::stringbuf {
      public:
       explicit Interrupter(int signal) : signal_(signal) {}

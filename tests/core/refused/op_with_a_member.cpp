@@ -1,5 +1,5 @@
-// Must not compile: hash and equality know nothing of `forgotten`. The attribute leaves room behind it, in which a
-// member of a byte could hide.
+// Must not compile: hash and equality leave out `forgotten`. The attribute is followed by padding, in which a one-byte
+// member could hide.
 
 #include "core/graph/op.h"
 

@@ -1,4 +1,4 @@
-// A library that stands for NCCL, and has one function of it.
+// A stand-in for NCCL with one of its functions.
 
 #include <nccl.h>
 

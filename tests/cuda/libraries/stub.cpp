@@ -1,4 +1,4 @@
-// A library that stands for cuDNN and cuBLASLt, and has one function of each.
+// A stand-in for cuDNN and cuBLASLt with one function of each.
 
 #include <cublasLt.h>
 #include <cudnn.h>

@@ -99,7 +99,7 @@ TEST_CASE("candidates that transform images are left out where direct convolutio
   ConvolutionProblem direct = any;
   direct.direct = true;
   CHECK(direct.hash() != any.hash());
-  // cuDNN has none that does for images [N,H,W,C] on an H200.
+  // cuDNN has no suitable plan for images [N,H,W,C] on an H200.
   auto candidates = cuda::convolution_candidates(any);
   for (cuda::ConvolutionCandidate& candidate : candidates) {
     CHECK(candidate.suits(direct) == candidate.suits(any));

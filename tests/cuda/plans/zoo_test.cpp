@@ -1,5 +1,5 @@
 // cuDNN has a deterministic plan for every convolution of every model, in each direction and precision, on an H200:
-// planned from the description of that device, so without one. This is what makes fallback kernels of our own needless.
+// planned from the description of that device, so without one. So Braid needs no fallback kernels.
 
 #include <doctest/doctest.h>
 
@@ -80,7 +80,7 @@ std::optional<ConvolutionProblem> convolution(const StepGraph& graph, NodeId id)
   return result;
 }
 
-/// Adds the convolutions of one training step on two images: batch normalisation cannot do with one.
+/// Adds the convolutions of one training step on two images: batch normalisation needs more than one.
 void collect(const std::string& model, Problems& problems) {
   Session session({.device = "cpu", .streams = 1});
   const models::ModelOptions options = native_options(model);

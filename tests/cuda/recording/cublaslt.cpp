@@ -13,7 +13,7 @@ namespace {
 using namespace braid::recording;
 using Kind = Call::Kind;
 
-/// What the algorithm asks for, if it may: less than any real one, and more than nothing, so that workspaces are seen.
+/// The workspace of the algorithm, if allowed: less than any real one, but not 0, so that tests see workspaces.
 constexpr std::size_t kWorkspace = 4096;
 
 struct Descriptor {

@@ -51,7 +51,7 @@ std::vector<T> attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttrib
   return values;
 }
 
-/// What the real library says of an H200.
+/// The real library's description of an H200.
 std::string h200_properties() {
   std::ifstream file(BRAID_RECORDING_DEVICE);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -62,7 +62,7 @@ std::string h200_properties() {
 constexpr auto kGraphHandle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE, kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
 #pragma GCC diagnostic pop
 
-/// What the real library is not told of its descriptors.
+/// What the real library does not learn about its descriptors.
 struct Described {
   cudnnBackendDescriptorType_t type;
   bool has_handle = false;  // an operation graph for the device of a handle
@@ -163,7 +163,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   });
 }
 
-/// Whoever asks what device there is, or plans for the device of a handle, is told of an H200.
+/// Queries of the device, and plans for the device of a handle, get an H200.
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
   static const auto set = real<SetAttribute>(__func__);
@@ -202,7 +202,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
   return real<decltype(cudnnBackendDestroyDescriptor)>(__func__)(descriptor);
 }
 
-/// Of engines, it may be told to fail: "cudnnBackendGetAttribute of an engine".
+/// Tests may make it fail for engines: "cudnnBackendGetAttribute of an engine".
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t most, std::int64_t* count,
                                        void* values) {
@@ -215,7 +215,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   return real<decltype(cudnnBackendGetAttribute)>(__func__)(descriptor, name, type, most, count, values);
 }
 
-/// Of plans and heuristics, it may be told to fail: "finalize plan", "finalize heuristics".
+/// Tests may make it fail for plans and heuristics: "finalize plan", "finalize heuristics".
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   const auto type = described(descriptor).type;
   int status = 0;

@@ -1,5 +1,5 @@
-// The functions of the driver that the backend looks up: contexts, and green ones with SMs of their own. SMs are given
-// out in groups of eight, as on Hopper; four of the 132 belong to no whole group.
+// The functions of the driver that the backend looks up: contexts, and green ones with their own SMs. SMs are given out
+// in groups of eight, as on Hopper; four of the 132 belong to no whole group.
 
 #include <cuda.h>
 

@@ -132,7 +132,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return launch(__func__, function, grid, block, arguments, shared_bytes, stream);
 }
 
-/// In the log it is what programs call it.
+/// The log has the name that programs use.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   return launch("cudaLaunchKernelEx", function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
                 config->stream);

@@ -62,7 +62,7 @@ void write(std::byte* data, const std::vector<std::byte>& bytes) {
   if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
 }
 
-/// All ranks have come to their call: moves the data.
+/// Moves the data, once all ranks have reached their call.
 void perform(World& world, const Clique& clique) {
   const std::size_t ranks = clique.members.size();
   const Collective& first = *clique.waiting.front();
@@ -105,7 +105,7 @@ void perform(World& world, const Clique& clique) {
   }
 }
 
-/// The stream of a rank has come to a call. False as long as others have not.
+/// Called when the stream of a rank has reached a call. False as long as others have not.
 bool arrive(World& world, ncclComm& communicator, const Collective& collective) {
   if (communicator.aborted) return true;
   Clique& clique = *communicator.clique;
@@ -183,7 +183,7 @@ Collective with_data(const char* function, const void* in, void* out, std::size_
           .root = root};
 }
 
-/// Of this thread: what has been called between ncclGroupStart and ncclGroupEnd.
+/// This thread's calls between ncclGroupStart and ncclGroupEnd.
 struct Group {
   int depth = 0;
   Collective messages;
@@ -211,7 +211,7 @@ ncclResult_t message(std::vector<Collective::Message> Collective::*list, const c
   });
 }
 
-/// Frees what belongs to it. The others are told.
+/// Frees what belongs to it, and informs the other ranks.
 void remove(World& world, ncclComm& communicator) {
   communicator.alive = false;
   --world.alive.communicators;

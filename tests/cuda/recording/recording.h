@@ -1,14 +1,14 @@
 #pragma once
 // A CUDA runtime for tests, linked in place of cudart, cuBLASLt, NCCL and the parts of cuDNN that touch a device. It
-// claims one H200, writes down every call, and misbehaves when it is told to.
+// reports one H200, records every call, and fails on request.
 //
 // Memory is real: device memory is host memory filled with garbage, and copies and fills are carried out. Kernels are
 // not: they do nothing. The device is as late as it may be: work lies in its stream until some call of the host has to
 // wait for it (a synchronisation, an event, a copy from pageable memory), and then only that work and what it waits for
 // is done. So a missing wait or synchronisation shows in the data, every time.
 //
-// Ranks of NCCL are threads, each with a device. Its calls move and add data once all ranks' streams have come to them,
-// and a host that waits for that in a call without an end, although nobody comes, is a mistake.
+// Ranks of NCCL are threads, each with a device. Its calls move and add data once all ranks' streams have reached them,
+// and a host that waits for that in a call without a timeout, although some rank never arrives, is a mistake.
 //
 // Everything here may be called from any thread. One world per process; tests begin with reset().
 
@@ -64,7 +64,7 @@ struct Call {
   std::thread::id thread;
 };
 
-/// What lives: created or allocated, not yet destroyed or freed.
+/// Live objects: created or allocated, not yet destroyed or freed.
 struct Alive {
   int contexts = 0, streams = 0, events = 0, graphs = 0, handles = 0, descriptors = 0, device_blocks = 0;
   int host_blocks = 0, communicators = 0;
@@ -80,7 +80,7 @@ void clear();
 /// Adds a mark of the test's to the log.
 void mark(std::string_view text, int stream, int index);
 
-/// What CUDA lets pass but no program should do, as sentences: a wait for an event that was never recorded, a handle
+/// Errors of the program that CUDA does not report, as sentences: a wait for an event that was never recorded, a handle
 /// used after its destruction, the legacy default stream, a graph without the priorities of its streams, streams,
 /// events and handles of different contexts or devices in one call.
 std::vector<std::string> mistakes();
@@ -99,9 +99,9 @@ void lose_device(cudaError_t status);
 void fail_communicator(int rank, int status);
 /// Faults that were asked for and have not happened yet.
 int faults_pending();
-/// Memory of the device from now on. What lives stays.
+/// Sets the memory of the device from now on. Live objects stay.
 void set_memory(std::size_t bytes);
-/// GPUs from now on, and the CUDA version of the driver (13000; 0: none).
+/// Sets the number of GPUs from now on, or the CUDA version of the driver (13000; 0: none).
 void set_devices(int count);
 void set_driver(int version);
 

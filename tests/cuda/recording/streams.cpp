@@ -36,8 +36,8 @@ cudaError_t refuse_host_use(World& world, const CUevent_st& event) {
   return cudaErrorCapturedEvent;
 }
 
-/// Every question lets the device do one more piece of work, so that a host that polls gets on. Where it has to wait
-/// for others, these do what they can.
+/// Every query lets the device do one more piece of work, so that a polling host makes progress. Where it has to wait
+/// for other devices, these also make progress.
 cudaError_t query(World& world, Point point) {
   if (point.stream->done >= point.position) return cudaSuccess;
   if (!world.advance({point.stream, point.stream->done + 1})) world.advance_all();
@@ -162,7 +162,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_ha
       stream->capture->invalidated = cudaErrorStreamCaptureIsolation;
       return cudaErrorStreamCaptureIsolation;
     }
-    // An event of a capture that has ended stands for nothing.
+    // An event of a capture that has ended is not recorded.
     if (event->capture->origin->capture != event->capture) return cudaErrorCapturedEvent;
     if (stream->capture != nullptr && stream->capture != event->capture) {
       stream->capture->invalidated = cudaErrorStreamCaptureMerge;
@@ -235,7 +235,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
-    // To ask this of the default stream harms nobody.
+    // This query is harmless for the default stream.
     CUstream_st* stream = handle == nullptr ? &world.legacy : world.stream(handle, call.function);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;

@@ -159,7 +159,7 @@ class World {
   std::deque<CUgraphExec_st> executables;
   std::deque<cudnnContext> cudnn_handles;
   std::deque<cublasLtContext> cublas_handles;
-  int last_handle = 0;  // its number; goes on after reset(), as some handles do
+  int last_handle = 0;  // its number; continues after reset(), because some handles survive it
   std::deque<Capture> captures;
   std::deque<ncclComm> communicators;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by unique id
@@ -182,7 +182,7 @@ class World {
   void mistake(const std::string& text);
 
   CUctx_st& primary(int device);
-  /// Of this thread: at first the primary context of device 0.
+  /// The current context of this thread: at first the primary context of device 0.
   CUctx_st* current();
   void set_current(CUctx_st* context);
   /// Whether what was made in one context may be used with what was made in another: a mistake if not.
@@ -208,7 +208,7 @@ class World {
   }
   /// Does the work up to a point, and what it waits for. False if it has to wait for other devices.
   bool advance(Point point);
-  /// The same for a call of the host that returns only then: a mistake if other ranks keep it waiting for ever. Other
+  /// The same for a call of the host that returns only then: a mistake if other ranks keep it waiting forever. Other
   /// threads may use the world meanwhile.
   void finish(Point point, std::string_view function);
   void advance_all();
@@ -226,7 +226,7 @@ class World {
 enum class Needs { device, nothing };
 cudaError_t cuda_call(Call::Kind kind, std::string_view function, Needs needs,
                       const std::function<cudaError_t(World&, Call&)>& body);
-/// The same for libraries, whose statuses are numbers of their own; `lost` is what they return on a lost device.
+/// The same for libraries, whose statuses are different numbers; `lost` is what they return on a lost device.
 int library_call(Call::Kind kind, std::string_view function, int lost, const std::function<int(World&, Call&)>& body);
 
 /// Enqueues a launch: it may be told to fail on the device.

@@ -30,7 +30,7 @@ class Reader {
   }
 
  private:
-  /// A command of a captured program. Every record has an event of its own.
+  /// A command of a captured program. Every record has its own event.
   struct Captured {
     Kind kind;
     int queue;
@@ -136,7 +136,7 @@ class Reader {
     add_record(queue(call.stream), call.event);
   }
 
-  /// The events of programs are recorded once a step, and it is this step's record that is meant.
+  /// The events of programs are recorded once per step, and waits refer to this step's record.
   void read_wait(const Call& call) {
     if (call.graph >= 0) {
       capturing_->commands.push_back({Kind::wait, captured_queue(call.stream), capturing_->newest.at(call.event)});

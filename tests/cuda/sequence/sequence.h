@@ -1,5 +1,5 @@
 #pragma once
-// From the log of the recording runtime to steps in a row as the scheduler's verifier knows them.
+// Turns the log of the recording runtime into steps in a row, as the verifier of sequences takes them.
 
 #include "tests/cuda/sequence/trace.h"
 #include "tests/scheduler/step_sequence.h"
@@ -10,7 +10,7 @@ using namespace scheduler::testing;
 
 /// Every operation that the log asks of the device, and what the host waits for. The log must hold a mark "step" where
 /// each step begins, and those of NodeMarks. A node is one operation, with the accesses that its step demands. A graph
-/// is launched as what was captured, on queues of its own between a fork and a join.
+/// is launched as what was captured, on separate queues between a fork and a join.
 ///
 /// What the host writes into pinned memory is not in the log: it is taken to be, ahead of the upload, what the copies
 /// out of that slot take it for; a slot of which they take something twice is a fault.

@@ -94,12 +94,12 @@ TEST_CASE("steps in a row are issued safely, and every wait between streams is n
       INFO(operation.name);
       REQUIRE(racy == has_race(broken));
       if (operation.queue == kHost) host_waits += racy ? 1 : 0;
-      // In the first step nothing has used the parameter before, and what a graph waits for besides is CUDA's affair.
+      // In the first step nothing has used the parameter before, and the internal waits of a graph are up to CUDA.
       if (!is_stream_wait(operation) || of_step(operation, 0) || way == Way::graph) continue;
       CHECK(racy);
       ++dropped;
     }
-    // Plan, fork and join: 4 + 2 + 2 waits a step. One more for the upload.
+    // Plan, fork and join: 4 + 2 + 2 waits per step. One more for the upload.
     if (way != Way::graph) CHECK(dropped == 4 * (4 + 2 + 2 + 1));
     CHECK(host_waits >= (way == Way::launches ? 1 : 2));
 

@@ -1,5 +1,5 @@
 #pragma once
-// From the log of the recording runtime back to what the scheduler speaks of: streams, nodes, events.
+// Turns the log of the recording runtime into the scheduler's terms: streams, nodes, events.
 
 #include <optional>
 
@@ -24,8 +24,8 @@ struct NodeLaunch {
   Call call;
 };
 
-/// A program as it was issued. Every record of an event in the log is an event of its own here, as one event is used
-/// again and again. What the executor adds to a program (fork and join) is part of it.
+/// A program as it was issued. Every record of an event in the log is a separate event here, because events are reused.
+/// What the executor adds to a program (fork and join) is part of it.
 struct Trace {
   std::vector<std::vector<Command>> streams;  ///< per stream of the plan
   std::int32_t events = 0;
@@ -61,7 +61,7 @@ Ran inspect(Session& session, const Step& step);
 
 /// Every address that a launch was given must belong to a value of its node or to the workspace slice of its stream.
 std::vector<std::string> stray_pointers(const Trace& trace, const Ran& ran);
-/// Every stream must use cuDNN and cuBLASLt handles of its own.
+/// Every stream must use its own cuDNN and cuBLASLt handles.
 std::vector<std::string> shared_handles(const Trace& trace);
 
 }  // namespace braid::testing

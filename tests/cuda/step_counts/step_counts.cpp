@@ -10,7 +10,7 @@ namespace braid::testing {
 
 namespace {
 
-/// Of a step that was launched singly, from the log of its launches.
+/// Counts a step that was launched node by node, from the log of its launches.
 StepCounts count_launches(const StepGraph& graph, const scheduler::Plan& plan, std::span<const int> streams) {
   const Trace trace = trace_of(recording::calls(), streams);
   const std::string faults = joined(differences(trace, plan));

@@ -1,7 +1,7 @@
 #pragma once
-// As much of CUDA C++ as the CUDA kernels of ops use, on the CPU and with a compiler that knows nothing of it: blocks
-// run one after another, the threads of a block as fibers that change places at barriers. Slow, but every index, every
-// barrier and every rounding is the kernel's own.
+// The part of CUDA C++ that the CUDA kernels of ops use, on the CPU and with an ordinary compiler: blocks run one after
+// another, the threads of a block as fibers that change places at barriers. Slow, but every index, every barrier and
+// every rounding is the kernel's own.
 
 #include <cuda_runtime_api.h>
 
@@ -39,7 +39,7 @@ struct cudaLaunchConfig_t {
 
 namespace cuda_emulation {
 
-/// In which order the threads of a block, and the blocks of a grid, get their turns. Results must not depend on it.
+/// The order in which the threads of a block, and the blocks of a grid, run. Results must not depend on it.
 enum class Order { forward, backward, shuffled };
 void set_order(Order order);
 
@@ -50,7 +50,7 @@ void run_grid(dim3 grid, dim3 block, const std::function<void()>& body);
 /// Blocks of the grids that were launched since the last call.
 std::vector<unsigned> take_grids();
 
-/// Waits until all threads of the block, or of the warp, have come here.
+/// Waits until all threads of the block, or of the warp, have arrived.
 void block_barrier();
 void warp_barrier();
 

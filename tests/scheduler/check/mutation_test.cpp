@@ -1,5 +1,5 @@
-// Plans with one thing wrong, of every kind that we could think of. Whether a mutation does harm is for the oracle to
-// say; the verifier must find all of those that do, and no other.
+// Plans with one fault, of every kind that we could think of. The oracle decides whether a mutation does harm; the
+// verifier must find all that do, and no others.
 
 #include <doctest/doctest.h>
 

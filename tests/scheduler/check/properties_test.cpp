@@ -1,4 +1,4 @@
-// What holds of every plan of every step, by rapidcheck: a step for which it does not is shrunk to a minimal one and
+// Properties of every plan of every step, by rapidcheck: a step for which it does not is shrunk to a minimal one and
 // printed. RC_PARAMS in the environment changes seed and number of tests, as RC_PARAMS="seed=7 max_success=10000".
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using Kind = Command::Kind;
 
 constexpr double kSumRounding = 1e-6;  // of sums of some hundred durations
 
-/// What rapidcheck says of a property that does not hold: the smallest step, and why; empty if it holds.
+/// rapidcheck's report of a property that does not hold: the smallest step, and why; empty if it holds.
 template <class Testable>
 std::string failure_of(Testable property) {
   rc::detail::TestParams params;
@@ -57,7 +57,7 @@ std::string failure_among_plans(Property property) {
   });
 }
 
-/// Places nodes in turn on the streams, and tells nobody which of them depend on each other.
+/// Places nodes on the streams in rotation, without any waits for dependences.
 Plan careless_plan(const RandomStep& step, const Problem& problem) {
   Plan plan = make_plan(problem, serial, "serial");
   plan.commands.streams.assign(static_cast<std::size_t>(problem.streams), {});

@@ -24,7 +24,7 @@ struct TogetherAttributes {
 };
 constexpr std::int64_t kSend = -1, kReceive = -2;
 
-/// What ranks do together, as the test says.
+/// The communication of ranks that a test describes.
 class Together final : public OpWith<Together, TogetherAttributes> {
  public:
   using OpWith::OpWith;
@@ -55,7 +55,7 @@ struct Meeting {
   bool includes(int rank) const { return kind >= 0 || rank == from || rank == to; }
 };
 
-/// What one rank does with a meeting, which a test may change.
+/// One rank's side of a meeting, which a test may change.
 using Attributes = TogetherAttributes;
 
 Attributes attributes_of(const Meeting& meeting, int rank, int ranks) {
@@ -217,7 +217,7 @@ class RankMutator {
     plan.commands.streams[static_cast<std::size_t>(stream)].push_back(moved);
     return true;
   }
-  /// Something that runs beside a communication writes where its result will be.
+  /// A node that runs during a communication writes to the memory of its result.
   bool bytes_in_flight() {
     auto& [problem, nodes] = ranks_.steps[rank_];
     Plan& plan = ranks_.plans[rank_];

@@ -70,7 +70,7 @@ TEST_CASE("one rank stands for all that run alike") {
     const std::vector<Simulation> roles = simulate(std::vector<RankPlan>{{&slow, &plan}, {&problem, &plan}});
     for (std::size_t rank = 0; rank < all.size(); ++rank) CHECK(all[rank].runs == roles[rank % 9 == 0 ? 0 : 1].runs);
 
-    // Collectives start at the same time on all ranks, and never before the slowest comes.
+    // Collectives start at the same time on all ranks, and never before the slowest arrives.
     for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
       if (problem.costs.link(node) == kNoLink) continue;
       const auto i = static_cast<std::size_t>(node);

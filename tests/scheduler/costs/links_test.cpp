@@ -1,4 +1,4 @@
-// Communication beside computing: links as a resource of the scheduler.
+// Communication alongside computation: links as a resource of the scheduler.
 
 #include <doctest/doctest.h>
 

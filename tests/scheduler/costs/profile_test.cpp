@@ -11,7 +11,7 @@
 namespace braid::scheduler::testing {
 namespace {
 
-/// A file that goes away with the test.
+/// A file that is removed with the test.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -44,7 +44,7 @@ Profile example() {
           .link = Link{.latency_seconds = 20.5e-6, .bytes_per_second = 1.25e9, .units = 1}};
 }
 
-/// What reading a file with this text complains of.
+/// The error of reading a file with this text.
 std::string complaint(std::string_view text) {
   const TemporaryFile file;
   file.write(text);

@@ -42,7 +42,7 @@ void check_equal(const Costs& costs, const Costs& expected) {
   }
 }
 
-/// What the analytic model says of `before` changed is what it says of `after`.
+/// The analytic model's costs on `before`, changed, equal its costs on `after`.
 void check_analytic(const DeviceInfo& before, const std::vector<int>& widths, const WhatIf& change,
                     const DeviceInfo& after, const std::vector<int>& new_widths) {
   const StepGraph graph = some_work();

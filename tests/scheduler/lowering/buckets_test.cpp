@@ -1,4 +1,4 @@
-// The dynamic program for buckets, compared with all buckets that there are.
+// The dynamic program for buckets, compared with all possible buckets.
 
 #include "scheduler/buckets.h"
 

@@ -56,7 +56,7 @@ TEST_CASE("a node held for lack of units follows one that gives some back, if it
 }
 
 TEST_CASE("an update comes late if the next node of its stream then waits for both") {
-  StepGraph graph;  // a chain 0, 1, 3, 5, 6; 2, 4 and 7 beside it; and 8, which nobody reads, of 1 and 2
+  StepGraph graph;  // a chain 0, 1, 3, 5, 6; 2, 4 and 7 alongside; and 8, which reads 1 and 2 and has no readers
   const ValueId a = add(graph, {}), b = add(graph, {a}), gradient = add(graph, {a}), c = add(graph, {b});
   const ValueId next = add(graph, {c});
   add(graph, {add(graph, {c})});

@@ -29,8 +29,8 @@ Plan plan_on_streams(const StepGraph& graph, const Costs& costs, const std::vect
   return plan;
 }
 
-/// The most bytes in use when any node starts, for values in bytes of their own; values at one address count once. What
-/// ends at that time is in use no more: its bytes may already be those of a value that begins.
+/// The most bytes in use when any node starts, for values in bytes of their own; values at one address count once.
+/// Values that end at that time are no longer in use: their bytes may belong to a value that begins then.
 std::int64_t bytes_in_use(const StepGraph& graph, const Plan& plan) {
   std::int64_t most = 0;
   for (NodeId now = 0; now < graph.node_count(); ++now) {
@@ -238,7 +238,7 @@ TEST_CASE("live bytes are the most that is in use at one time, and no arena is s
 }
 
 TEST_CASE("bytes that end when others begin are not in use together, even halfway through a longer node") {
-  StepGraph graph;  // 0 runs beside 1 -> 2, twice as long as each
+  StepGraph graph;  // 0 runs alongside 1 -> 2, twice as long as each
   const ValueId one = graph.add_input(bytes_desc(2000));
   const ValueId two = graph.add_input(bytes_desc(2000));
   add(graph, {}, 100);

@@ -6,7 +6,7 @@
 namespace braid::scheduler::testing {
 namespace {
 
-/// Of a plan by this policy, as the simulator sees it.
+/// The simulated makespan of a plan by this policy.
 double makespan(const Problem& problem, const NamedPolicy& named) {
   return simulate(problem, make_plan(problem, named.policy, named.name)).makespan;
 }

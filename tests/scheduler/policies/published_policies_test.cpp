@@ -135,7 +135,7 @@ TEST_CASE("stages put branches on streams of their own and a chain on one") {
 }
 
 TEST_CASE("stages count how long nodes that run together take to share the capacity") {
-  StepGraph graph;  // beside the wide node 1, neither of the others finishes sooner; 0 and 2 run together
+  StepGraph graph;  // alongside the wide node 1, neither of the others finishes sooner; 0 and 2 run together
   for (int i = 0; i < 3; ++i) add(graph, {});
   const Schedule schedule = schedule_of(stages, graph, costs_of({{{1, 4}}, {{2, 4}}, {{1, 3}}}), 2, 2);
   CHECK(schedule.makespan == 8);

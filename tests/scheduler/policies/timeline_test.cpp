@@ -57,7 +57,7 @@ TEST_CASE("a gap that is too short or too narrow is passed over") {
     example.timeline.place(4, 2);
     return example.timeline.placement(4).start;
   };
-  CHECK(start_of_last({1, 2}) == 1);    // beside 1 and 2, from 1 to 3
+  CHECK(start_of_last({1, 2}) == 1);    // alongside 1 and 2, from 1 to 3
   CHECK(start_of_last({1, 2.5}) == 4);  // would still run when 3 needs all
   CHECK(start_of_last({2, 1}) == 4);    // 1 and 2 leave 1
 }

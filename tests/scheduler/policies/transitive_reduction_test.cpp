@@ -31,7 +31,7 @@ Relation relation_of(const Edges& edges) {
   return relation;
 }
 
-/// The fewest paths that cover nodes [node, end), where paths with the given ends can be gone on with.
+/// The fewest paths that cover nodes [node, end), where paths with the given ends can be continued.
 int fewest_paths(const Edges& edges, NodeId node, std::vector<NodeId>& ends) {
   if (node == edges.node_count()) return static_cast<int>(ends.size());
   ends.push_back(node);

@@ -33,7 +33,7 @@ bool fails() {
 
 }  // namespace
 
-// These stand in for the C library's in the whole program.
+// These replace the C library's in the whole program.
 extern "C" {
 ssize_t write(int file, const void* data, size_t bytes) {
   return fails() ? -1 : static_cast<ssize_t>(syscall(SYS_write, file, data, bytes));

@@ -74,7 +74,7 @@ TEST_CASE("the next start removes the leftovers of a killed run, unless its proc
     CHECK(std::filesystem::exists(run / "model.safetensors.previous.tmp7"));
     CHECK(std::filesystem::exists(job / "model.safetensors.tmp123"));
   }
-  RunFolder(root, "y", "");  // another name's runs are none of its business
+  RunFolder(root, "y", "");  // runs of another name are ignored
   CHECK(std::filesystem::exists(run / "model.safetensors.tmp123"));
   RunFolder(root, "x", "");
   CHECK(names_in(job) == kept);

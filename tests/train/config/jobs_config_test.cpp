@@ -12,7 +12,7 @@ using namespace braid::testing;
 
 namespace {
 
-/// Two jobs on the same data; the second one has an optimizer and a learning rate of its own.
+/// Two jobs on the same data; the second one has its own optimizer and learning rate.
 const std::string kTwoJobs =
     "name: both\n"
     "seed: 7\n"

@@ -1,4 +1,4 @@
-// Training in bf16 and f16 comes to what training in f32 comes to.
+// Training in bf16 and f16 converges like training in f32.
 
 #include <doctest/doctest.h>
 

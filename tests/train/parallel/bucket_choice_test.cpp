@@ -1,4 +1,4 @@
-// Buckets of gradients, compared with all that there are.
+// Buckets of gradients, compared with all possible ones.
 
 #include "runtime/choice/bucket_choice.h"
 

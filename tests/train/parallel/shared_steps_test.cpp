@@ -117,7 +117,7 @@ class Training {
     ++random_.step;
   }
 
-  /// Of all losses, weights and states.
+  /// The hash of all losses, weights and states.
   Hash hash() {
     Hash hash;
     for (Fetched& loss : losses_) hash.add(loss.item());

@@ -80,7 +80,7 @@ TEST_CASE("a tie goes to the first of the two") {
 
 TEST_CASE("four candidates are two independent tournaments of distinct individuals") {
   EvolutionOptions options = small(4);
-  options.population = 4;  // so that everybody takes part, and candidates can be told apart
+  options.population = 4;  // so that every individual takes part, and candidates can be distinguished
   Evolution evolution(options);
   const Population before = population_of(evolution);
   REQUIRE(std::set<std::string>{to_string(before[0]), to_string(before[1]), to_string(before[2]), to_string(before[3])}

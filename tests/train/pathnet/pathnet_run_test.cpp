@@ -201,7 +201,7 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
 TEST_CASE("a drawing that cannot be written does not end a PathNet run") {
   const TemporaryFolder folder;
   const std::filesystem::path drawing = folder.path() + "/tiny-1/" + kPathNetDrawing;
-  // A folder stands in its place from the first line of the run on.
+  // Makes a folder in the drawing's place at the first line of the run.
   class Obstacle : public std::stringbuf {
    public:
     explicit Obstacle(const std::filesystem::path& path) : path_(path) {}

@@ -14,7 +14,7 @@ import sys
 
 from program import ROOT, Program, bench, relative, running_programs, take_turns
 
-COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # of `bench_planning nets`
+COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # columns of `bench_planning nets`
 
 
 def plans(build):

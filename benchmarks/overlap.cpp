@@ -25,7 +25,7 @@ constexpr int kRanks = 2, kWarmUp = 3, kStepsPerTurn = 5;
 
 struct Network {
   std::string name;
-  std::int64_t batch;  ///< of both ranks
+  std::int64_t batch;  ///< samples of both ranks
   Shape image;
 };
 

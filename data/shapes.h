@@ -13,7 +13,7 @@ inline constexpr int kMaxShapeClasses = 5;
 
 struct ShapesOptions {
   std::int64_t size = 1024;
-  Shape shape = {32, 32, 3};  ///< of one image, [H,W,C]
+  Shape shape = {32, 32, 3};  ///< shape of one image, [H,W,C]
   int classes = 5;            ///< 2 to kMaxShapeClasses: the ground and the first kinds of shapes
   std::uint64_t seed = 0;
   Split split = Split::train;

@@ -13,7 +13,7 @@ inline constexpr int kMaxSyntheticClasses = 10000;
 
 struct SyntheticOptions {
   std::int64_t size = 1024;
-  Shape shape = {32, 32, 3};  ///< of one image, [H,W,C]
+  Shape shape = {32, 32, 3};  ///< shape of one image, [H,W,C]
   int classes = 10;           ///< 1 to kMaxSyntheticClasses
   std::uint64_t seed = 0;
   Split split = Split::train;  ///< all splits share the patterns, not the noise

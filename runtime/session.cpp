@@ -70,7 +70,7 @@ struct Session::Planning {
   Planner planner;
   Arena arena;
   PlanCache cache;
-  StepPlans* last = nullptr;  // of the last step
+  StepPlans* last = nullptr;  // plans of the last step
 };
 
 Session::Session(const SessionOptions& options)

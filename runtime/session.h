@@ -30,7 +30,7 @@ struct SessionOptions {
   std::string policy = "critical_path";  ///< how nodes are placed on streams
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
   int threads = 0;                       ///< cores to use on CPU; 0: all
-  std::uint64_t seed = 1;                ///< of weights and dropout
+  std::uint64_t seed = 1;                ///< seed of weights and dropout
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
   /// Time the implementations of a node (algorithms, widths) when a plan is made, instead of trusting estimates.
@@ -62,7 +62,7 @@ struct SessionStats {
   std::size_t persistent_bytes = 0;     ///< parameters and state
   std::int64_t captures = 0;            ///< CUDA graphs made, of plans or of plans whose arena had moved
   double capture_seconds = 0;           ///< spent on that
-  scheduler::ProfileUse measured = {};  ///< of the nodes of the newest plan, if SessionOptions::costs is given
+  scheduler::ProfileUse measured = {};  ///< measured nodes of the newest plan, if SessionOptions::costs is given
 };
 
 class Session;
@@ -121,7 +121,7 @@ class [[nodiscard]] Step final : public ValueReader {
   int exceptions_;  // in flight when it was made
   bool discarded_ = false;
   Executable* executable_ = nullptr;
-  std::exception_ptr fault_;  // of this step; every read throws it
+  std::exception_ptr fault_;  // this step's fault; every read throws it
   std::vector<std::pair<ValueId, std::shared_ptr<Delivery>>> fetched_;
 };
 

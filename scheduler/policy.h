@@ -70,7 +70,7 @@ enum class StreamPreference {
   /// that frees some.
   on_time,
   /// Few waits. A node whose result this step does not read, such as a weight update, may move behind the next nodes of
-  /// its stream, until what they wait for saves it waits of its own.
+  /// its stream, until their waits cover its own.
   late_updates,
 };
 

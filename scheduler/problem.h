@@ -49,7 +49,7 @@ struct Machine {
 
 struct Problem : Machine {
   StepGraph graph;
-  Edges edges;  ///< those of the graph, and any further order that is required
+  Edges edges;  ///< edges of the graph, and any further order that is required
   Costs costs;
   Interference interference = {};  ///< empty if nothing is known
   ScheduleLog* log = nullptr;      ///< records what is decided and why; may be null

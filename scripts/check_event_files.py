@@ -21,7 +21,7 @@ data: {name: synthetic, size: 64, val_size: 16, image_size: 8, channels: 1, clas
 train: {epochs: 100, batch_size: 8, log_interval: 1}
 checkpoint: {every_n_steps: 5}
 """
-TAGS = {  # of TensorBoard, and what the metrics call them
+TAGS = {  # TensorBoard's tags, and the metrics' names
     "train/loss": "loss", "train/accuracy": "accuracy", "train/learning_rate": "lr",
     "train/images_per_second": "images_per_second", "val/loss": "val_loss", "val/accuracy": "val_accuracy",
     "val/top5_accuracy": "val_top5"}
@@ -31,7 +31,7 @@ def killed_and_resumed(program, folder):
     """The folder of the run."""
     (folder / "tiny.yaml").write_text(CONFIG)
     run = folder / "runs/tiny-1"
-    # A pipe holds one page of lines and no more, so that the training cannot end while nobody reads.
+    # A pipe holds one page of lines and no more, so that the training cannot end before it is read.
     training = subprocess.Popen([program, "train", "tiny.yaml"], cwd=folder, stdout=subprocess.PIPE, pipesize=4096)
     for _ in range(150):
         assert training.stdout.readline(), "the training ended early"

@@ -74,7 +74,7 @@ OPS = {
     "adaptive_avg_pool2d_backward": r"average_kernel<true, \d, \w+, AdaptiveAxis",
     "global_avg_pool": "global_average_kernel<",
     "global_avg_pool_backward": "global_average_backward_kernel<",
-    "cross_entropy": r"softmax_kernel<\w+, int>",  # of labels; targets are for mixed images
+    "cross_entropy": r"softmax_kernel<\w+, int>",  # kernels for labels; targets are for mixed images
     "cross_entropy_backward": r"cross_entropy_backward_kernel<\w+, int>",
     "accuracy": "hits_kernel<",
     "loss_scale_update": "is_finite_kernel<",
@@ -90,14 +90,14 @@ class Kernel(NamedTuple):
     shared_bytes: int
     local_bytes: int  # stack frame and spills
     threads: int
-    accesses: collections.Counter  # of global memory, by ("ld" or "st", bytes)
+    accesses: collections.Counter  # accesses to global memory, by ("ld" or "st", bytes)
     file: str
     name: str
 
     def blocks(self):
         """That an SM of sm_90 holds at once: the scarcest of warps, block slots, registers and shared memory decides."""
         warps = -(-self.threads // 32)
-        registers = -(-self.registers * 32 // 256) * 256  # of a warp; each quarter of an SM has its own
+        registers = -(-self.registers * 32 // 256) * 256  # registers of a warp; each quarter of an SM has its own
         shared = -(-self.shared_bytes // 128) * 128 + 1024
         return min(64 // warps, 32, 65536 // 4 // registers * 4 // warps, 228 * 1024 // shared)
 

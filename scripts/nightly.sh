@@ -62,7 +62,7 @@ part 'the tests alongside busy loops' scripts/busy.sh
 part '100 steps on ranks' tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 
 export test=build/release/bin/test_scheduler
-chunk=$(((graphs + 999) / 1000))  # of graphs at a time
+chunk=$(((graphs + 999) / 1000))  # graphs at a time
 if ((chunk < 100)); then chunk=100; fi
 
 # verify SEED GRAPHS: prints "ok", the number of plans and of graphs, or the failure and "failed".

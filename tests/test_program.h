@@ -7,7 +7,7 @@ namespace braid::testing {
 
 struct Instruction {
   Command command;
-  Kernel* kernel = nullptr;  // of a launch
+  Kernel* kernel = nullptr;  // kernel of a launch
 };
 
 /// A launch without an index gets the next free one.

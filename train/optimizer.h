@@ -75,7 +75,7 @@ class Optimizer {
   };
   /// The differences between optimizers.
   struct Rule {
-    Update updates[2][2];                   ///< of gradients [of a scaled loss][in f16 or bf16]
+    Update updates[2][2];                   ///< updates by gradients [of a scaled loss][in f16 or bf16]
     std::vector<std::string_view> moments;  ///< state per parameter, initially zero
     bool counts_steps = false;              ///< the op reads the number of the update, from 1
   };
@@ -86,7 +86,7 @@ class Optimizer {
   struct Slot {
     Parameter* parameter;
     std::vector<Parameter*> moments;
-    Parameter* sum = nullptr;  ///< of gradients; null if it does not accumulate
+    Parameter* sum = nullptr;  ///< sum of gradients; null if it does not accumulate
   };
   /// The progress of the recorded steps. A step that never runs, or fails, reverts its part.
   struct Progress {
@@ -128,7 +128,7 @@ class SGD final : public Optimizer {
   struct Options {
     double lr = 0.1;
     double momentum = 0;
-    double weight_decay = 0;  ///< of parameters whose weight_decay is set
+    double weight_decay = 0;  ///< decay of parameters whose weight_decay is set
     bool nesterov = false;    ///< needs momentum
     bool decoupled = false;   ///< decay multiplies the parameter by 1 - lr·weight_decay and stays out of the momentum
   };

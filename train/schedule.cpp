@@ -25,7 +25,7 @@ std::vector<std::string> schedule_names() { return {"constant", "step", "cosine"
 
 void ScheduleOptions::declare(const Keys& keys) {
   keys("name", name, {.words = schedule_names(), .synonyms = {"lr_policy"}}, "the curve of the rate");
-  if (name != "one_cycle") {  // it has a warm-up of its own: pct_start
+  if (name != "one_cycle") {  // it has its own warm-up: pct_start
     keys("warmup_epochs", warmup_epochs,
          {.min = 0, .max = KeyRule::kMaxCount, .unit = "epochs", .synonyms = {"warmup"}},
          "epochs in which the rate rises linearly from nearly 0");

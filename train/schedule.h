@@ -44,7 +44,7 @@ class LearningRate {
   /// What the plateau schedule remembers about the validations.
   struct Plateau {
     std::int64_t worse = 0;       ///< validations in a row that were not the best so far
-    std::int64_t reductions = 0;  ///< of the rate
+    std::int64_t reductions = 0;  ///< reductions of the rate
   };
   /// Takes note of a validation: whether it was the best so far.
   void note_validation(bool best);

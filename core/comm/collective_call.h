@@ -20,8 +20,8 @@ struct CollectiveCall {
   enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, barrier };
   Kind kind = Kind::barrier;
   std::int64_t count = 0;   ///< elements of a reduction, else bytes
-  DType dtype = DType::u8;  ///< of a reduction
-  int root = 0;             ///< of a broadcast
+  DType dtype = DType::u8;  ///< element type of a reduction
+  int root = 0;             ///< root of a broadcast
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 
   constexpr bool adds() const { return kind == Kind::all_reduce || kind == Kind::reduce_scatter; }

@@ -148,7 +148,7 @@ class Context : public AddsByName<Context> {
   std::shared_ptr<TensorStore> store_;
   std::vector<Parameter*> parameters_;
   std::vector<Parameter*> released_;
-  std::set<std::pair<const RandomState*, std::string>> names_;  // of all that are not released
+  std::set<std::pair<const RandomState*, std::string>> names_;  // names of all that are not released
   std::vector<std::shared_ptr<void>> models_;                   // those that it owns
 };
 

@@ -36,7 +36,7 @@ constexpr std::int64_t piece_of(std::int64_t elements, std::int64_t ranks) { ret
 /// A node before it is divided: its values as recorded, and how its inputs lie.
 struct Division {
   std::span<const ValueDesc> inputs, outputs;
-  std::span<const Layout> layouts;  ///< of the inputs
+  std::span<const Layout> layouts;  ///< layouts of the inputs
   int shards = 1;
 
   bool any(Layout layout) const;

@@ -54,8 +54,8 @@ class Parser final : public Library::json_sax_t {
  private:
   struct Level {
     Json* container;
-    std::map<std::string, std::size_t> places = {};  // of an object's members
-    std::size_t place = 0;                           // of the member whose value comes next
+    std::map<std::string, std::size_t> places = {};  // places of an object's members
+    std::size_t place = 0;                           // place of the member whose value comes next
   };
 
   Json& place(Json value) {

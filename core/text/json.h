@@ -32,7 +32,7 @@ struct NamedValue {
 /// A value of JSON. Throws JsonError where it is not of the type that a method needs.
 class Json {
  public:
-  struct Field;  // of an object to write: {"key", value}
+  struct Field;  // a member of an object to write: {"key", value}
   using Member = NamedValue<Json>;
 
   Json(std::nullptr_t = nullptr) {}
@@ -80,7 +80,7 @@ class Json {
 
   bool as_bool() const;
   std::int64_t as_int64() const;
-  double as_double() const;  ///< of any number
+  double as_double() const;  ///< takes any number
   const std::string& text() const;
   const std::vector<Json>& elements() const;
   std::vector<Json>& elements();

@@ -253,7 +253,7 @@ Image decode_image(std::string_view content, const std::string& name, int channe
 }
 
 Image decode_mask(std::string_view content, const std::string& name) {
-  constexpr std::size_t kBitDepth = 24, kColorType = 25;  // of the header
+  constexpr std::size_t kBitDepth = 24, kColorType = 25;  // offsets in the header
   const bool is_grey =
       content.starts_with(kPng) && content.size() > kColorType && content[kBitDepth] == 8 && content[kColorType] == 0;
   BRAID_CHECK(is_grey, DataError, name,

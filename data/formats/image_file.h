@@ -19,7 +19,7 @@ struct ImageHeader {
   std::int64_t height, width;  ///< as displayed
   int channels;                ///< 1 grey, 2 grey with alpha, 3 RGB, 4 RGBA; a palette counts as RGB
   int bits;                    ///< per channel: 8 or 16
-  int orientation;             ///< of EXIF, 1 to 8
+  int orientation;             ///< EXIF's, 1 to 8
 };
 
 /// Throws DataError that begins with `name` unless the content begins as a PNG or JPEG file of plausible size: no more

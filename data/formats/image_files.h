@@ -11,7 +11,7 @@
 namespace braid {
 
 struct ImageFilesOptions {
-  Shape image_shape = {224, 224, 3};    ///< of the images in a batch; 1 channel makes them grey, 3 RGB
+  Shape image_shape = {224, 224, 3};    ///< shape of the images in a batch; 1 channel makes them grey, 3 RGB
   std::vector<double> background = {};  ///< behind transparent pixels (decode_image)
   /// About these shares of the training images become the validation set and the test set, where the source has none. A
   /// hash of an image's name and of the seed chooses them, so that images added later move no other image.

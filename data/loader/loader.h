@@ -119,12 +119,12 @@ class Loader {
   const ImageDataset* const images_;  ///< the dataset, if it is read as labelled images
   const std::optional<Transform> transform_;
   const std::shared_ptr<const Sampler> sampler_;
-  const std::int64_t samples_;  ///< of an epoch
+  const std::int64_t samples_;  ///< samples of an epoch
   const std::int64_t batches_;
   std::int64_t epoch_ = -1;
   double waited_ = 0;
   std::map<std::int64_t, std::string> bad_;
-  std::vector<std::int64_t> order_;  ///< of the samples in this epoch; constant while workers run
+  std::vector<std::int64_t> order_;  ///< order of the samples in this epoch; constant while workers run
 
   std::mutex mutex_;                       ///< guards what follows, workers_ excepted
   std::condition_variable arrived_;        ///< a batch is in loaded_

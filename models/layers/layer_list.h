@@ -14,9 +14,9 @@ struct LayerSpec {
   static constexpr std::int64_t kSame = -1;  ///< as padding: what keeps height and width at stride 1
 
   std::string type = {};                  ///< see LayerList::types()
-  std::string name = {};                  ///< of its parameters, as in "NAME.weight"; empty: its number, from 0
+  std::string name = {};                  ///< prefix of its parameters, as in "NAME.weight"; empty: its number, from 0
   std::vector<std::string> from = {};     ///< names of what it reads, "input" for the images; empty: the layer before
-  std::int64_t channels = 0;              ///< of the output
+  std::int64_t channels = 0;              ///< channels of the output
   std::int64_t size = 0;                  ///< features of the output, 0 for the number of classes; or height and width
   std::vector<std::int64_t> kernel = {};  ///< height and width, or one number for both
   std::vector<std::int64_t> stride = {};  ///< likewise; empty: 1 in convolutions, the kernel in pools

@@ -7,7 +7,7 @@
 namespace braid::ops {
 
 struct ShardIndex {
-  std::int64_t index;     ///< of the shard among those of its rank
+  std::int64_t index;     ///< number of the shard among those of its rank
   std::int64_t per_rank;  ///< shards of every rank
   static constexpr std::string_view kNames[] = {"index", "per_rank"};
 };
@@ -35,7 +35,7 @@ class ShardRows final : public OpWith<ShardRows, Shards> {
 
 struct AllReduceAttributes {
   std::int64_t ranks;
-  std::int64_t shards;  ///< of all ranks
+  std::int64_t shards;  ///< number of shards of all ranks
   /// Whether to add along one binary tree over the shards, so that the sum has the same bits on any number of ranks.
   /// Else the engine adds, in whichever order is fastest.
   bool exact;

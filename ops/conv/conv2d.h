@@ -16,7 +16,7 @@ struct Conv2dOptions {
   Extent2d padding = 0;  ///< zeros added on both sides
   Extent2d dilation = 1;
   std::int64_t groups = 1;
-  Activation activation = Activation::none;  ///< of the output, after the bias
+  Activation activation = Activation::none;  ///< activation of the output, after the bias
   static constexpr std::string_view kNames[] = {"stride", "padding", "dilation", "groups", "activation"};
   friend bool operator==(const Conv2dOptions&, const Conv2dOptions&) = default;
 };

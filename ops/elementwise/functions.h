@@ -80,7 +80,7 @@ inline float log(float x) {
   const float scale = x < 0x1p-126f ? 0x1p23f : 1.0f;  // makes subnormal numbers normal
   const auto scale_exponent = (std::bit_cast<std::int32_t>(scale) >> 23) - 127;
   const auto bits = std::bit_cast<std::int32_t>(x * scale);
-  const auto shift = static_cast<std::int32_t>(static_cast<std::uint32_t>(bits) - 0x3f3504f3u) >> 23;  // of √½
+  const auto shift = static_cast<std::int32_t>(static_cast<std::uint32_t>(bits) - 0x3f3504f3u) >> 23;  // relative to √½
   const float k = static_cast<float>(shift - scale_exponent);
   const float m =
       std::bit_cast<float>(static_cast<std::uint32_t>(bits) - (static_cast<std::uint32_t>(shift) << 23)) - 1;

@@ -29,8 +29,8 @@ struct KernelSpec {
   bool benchmark = false;        ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   Device device = {};                             ///< CUDA: which
-  const DeviceInfo* info = nullptr;               ///< of that device; required on CUDA
-  Communicator* communicator = nullptr;           ///< of the ranks; null: there is one
+  const DeviceInfo* info = nullptr;               ///< describes that device; required on CUDA
+  Communicator* communicator = nullptr;           ///< connects the ranks; null: there is one
 
   /// The attributes of the op, which must be a T.
   template <class T>

@@ -14,7 +14,7 @@ struct CopyAxis {
 
 /// Strides and offset count units: elements, or several neighbours that are copied at once.
 struct CopyGeometry {
-  static constexpr std::int64_t kMostBytes = 16;  // of a unit
+  static constexpr std::int64_t kMostBytes = 16;  // largest unit
 
   CopyAxis axes[Shape::kMaxRank];  ///< from the outermost to the innermost; at least one
   int rank = 0;

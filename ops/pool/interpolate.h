@@ -17,7 +17,7 @@ constexpr std::string_view name_of(Interpolation mode) {
 
 /// One of `size` and `scale` is given.
 struct InterpolateOptions {
-  Extent2d size = 0;  ///< of the output
+  Extent2d size = 0;  ///< size of the output
   double scale = 0;   ///< output pixels per input pixel; the output's extents are rounded down
   Interpolation mode = Interpolation::nearest;
 };

@@ -19,8 +19,8 @@ struct Place {
   Layout layout = Layout::replicated;
   bool needed_whole = false, needed_in_pieces = false;
   ValueId whole = kNoValue;         // on every rank; kNoValue: not yet, or never
-  ValueId piece = kNoValue;         // of this rank; kNoValue: not yet, or never
-  std::vector<ValueId> parts = {};  // of the shards of this rank; empty: not yet, or never
+  ValueId piece = kNoValue;         // this rank's piece; kNoValue: not yet, or never
+  std::vector<ValueId> parts = {};  // parts of the shards of this rank; empty: not yet, or never
 };
 
 /// Tensors in pieces that follow one another are gathered together, up to this many bytes.
@@ -417,7 +417,7 @@ class Partitioner {
   std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number
   std::vector<ValueId> awaited_;             // partial values to communicate, in the order in which they are made
   std::int64_t awaited_bytes_ = 0;
-  std::size_t bucket_ = 0;  // of those that are given, and how many values it has
+  std::size_t bucket_ = 0;  // index among the given buckets, and how many of its values are awaited
   std::int32_t in_bucket_ = 0;
 };
 

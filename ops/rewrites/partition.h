@@ -1,7 +1,7 @@
 #pragma once
 // Makes the step of one rank from the step of all ranks: samples are split over the shards, parameters are on every
 // rank. Ops say how they are divided (Op::divide). Where a value has another layout than a reader needs, communication
-// is inserted. This is a rewrite of the recorded step, after the gradients, so that these need no rules of their own:
+// is inserted. This is a rewrite of the recorded step, after the gradients, so that gradients need no separate rules:
 // the gradient of a filter is a partial sum over the shards, and its all-reduce follows from that.
 
 #include "ops/rewrites/rewritten_graph.h"
@@ -10,7 +10,7 @@ namespace braid::ops {
 
 struct Partition {
   std::int64_t ranks = 1;
-  std::int64_t shards = 1;  ///< of all ranks
+  std::int64_t shards = 1;  ///< number of shards of all ranks
   bool exact = false;       ///< AllReduceAttributes::exact
   /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.
   /// 0: each alone.

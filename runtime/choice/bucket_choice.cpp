@@ -196,7 +196,7 @@ class Choice {
   const scheduler::Profile* const profile_;
   std::vector<scheduler::Summand> summands_;
   std::vector<double> bytes_;  // per summand
-  double nodes_ = 0;           // of the graph made last
+  double nodes_ = 0;           // nodes of the last graph made
 };
 
 }  // namespace

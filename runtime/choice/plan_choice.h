@@ -82,8 +82,8 @@ class PlanChoice {
 
   // State of the comparison.
   std::vector<std::size_t> running_;  // plans not dropped, the one to beat first; empty if none is compared
-  std::vector<double> runs_;          // of this turn
-  double compared_seconds_ = 0;       // of all runs
+  std::vector<double> runs_;          // seconds of this turn's runs
+  double compared_seconds_ = 0;       // seconds of all compared runs
   std::size_t compared_runs_ = 0;
   std::string why_;  // why plans are compared again, for the report
 

@@ -16,7 +16,7 @@ namespace braid {
 
 struct SessionOptions;
 
-/// The graph as it is planned. Results that nobody reads within the step are what the step is for: they are kept, and
+/// The graph as it is planned. Values that no node reads are the results of the step: they are kept, and
 /// so are single elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
 /// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
@@ -30,7 +30,7 @@ std::vector<int> widths(int fixed, int max_width);
 struct PlanSetting {
   std::string policy = "serial";
   int streams = 1;
-  int width = 0;  ///< of every node; 0: the scheduler chooses for each
+  int width = 0;  ///< width of every node; 0: the scheduler chooses for each
 
   /// As "critical_path on 2 streams of one core each".
   std::string name() const;
@@ -71,7 +71,7 @@ class Planner {
   StreamGroup& streams_;
   const SessionOptions& options_;
   KernelTimer timer_;
-  std::optional<scheduler::Profile> profile_;  // of SessionOptions::costs
+  std::optional<scheduler::Profile> profile_;  // SessionOptions::costs
   scheduler::ProfileUse measured_;
 };
 

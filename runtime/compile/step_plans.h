@@ -50,7 +50,7 @@ class StepPlans {
   std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns left or is kept
   std::size_t current_ = 0;         // the plan that was ready last
   PlanChoice choice_;
-  std::string shortage_;  // of memory
+  std::string shortage_;  // describes a shortage of memory
   std::string unusable_;  // the kernel that failed last
 };
 

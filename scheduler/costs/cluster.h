@@ -13,7 +13,7 @@ struct Cluster {
   std::string name = {};
   std::string device = {};  ///< as find_plan_target() takes it
   int hosts = 1;
-  int devices = 1;    ///< of each host
+  int devices = 1;    ///< devices of each host
   Link inside = {};   ///< from a device to the others of its host
   Link network = {};  ///< from a host to the others
   /// How many hosts one switch connects; 0: all. Between switches, each host has its bandwidth ÷ oversubscription, as

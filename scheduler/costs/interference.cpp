@@ -30,7 +30,7 @@ double Interference::factor(NodeId node, int implementation, NodeId other, int o
 }
 
 std::unordered_map<std::int32_t, double> Interference::least_factors(int others) const {
-  std::unordered_map<std::int32_t, int> nodes;  // of every kind
+  std::unordered_map<std::int32_t, int> nodes;  // nodes of every kind
   for (const auto& implementations : kinds_) {
     for (const std::int32_t kind : implementations) ++nodes[kind];
   }

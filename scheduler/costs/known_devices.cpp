@@ -27,7 +27,7 @@ struct PublicFigures {
   double flops;                        ///< in f32, at the boost clock
   double matrix_flops;                 ///< in f16, dense, with f32 sums
   bool matrix_f16_only;                ///< before Ampere: neither bf16 nor tf32
-  int threads, shared_kib;             ///< of an SM
+  int threads, shared_kib;             ///< limits of an SM
   std::string_view properties = {};    ///< for cuDNN
 };
 

@@ -42,7 +42,7 @@ class Room {
  private:
   int capacity_, streams_;
   double durations_ = 0, work_ = 0;
-  std::vector<double> longest_;   // of one more node than there are streams
+  std::vector<double> longest_;   // durations of one more node than there are streams
   std::vector<double> on_links_;  // durations
 };
 

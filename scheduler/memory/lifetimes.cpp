@@ -159,7 +159,7 @@ Lifetimes::Peak Lifetimes::peak() const {
     if (live > most) most = live, at = now;
   }
 
-  std::vector<ValueId> newest(blocks_.size(), kNoValue);  // of the blocks in use then
+  std::vector<ValueId> newest(blocks_.size(), kNoValue);  // newest value of each block in use then
   for (ValueId value = 0; value < graph_.value_count(); ++value) {
     const NodeId producer = graph_.value(value).producer;
     const std::int32_t block = block_of_[value];

@@ -10,7 +10,7 @@
 namespace braid::scheduler {
 
 struct LimitedStep {
-  Plan plan;        ///< of the graph that was given, or of the one with recomputation
+  Plan plan;        ///< plans the given graph, or the one with recomputation
   Problem problem;  ///< the problem that it solves: the given one, or the one with recomputation
   std::optional<Recomputation> recomputed;  ///< unless nothing is recomputed
   std::vector<std::string> traded = {};     ///< what was given up for memory, as text; empty if nothing was

@@ -26,7 +26,7 @@ constexpr int kWindows[] = {64, 32, 16, 8, 4, 2};
 struct LimitedSchedule {
   Plan plan;  // commands and simulated times
   std::vector<std::string> traded;
-  double bound = 0;                     // of the makespan, whatever the implementations
+  double bound = 0;                     // lower bound of the makespan, whatever the implementations
   std::int64_t least_bytes = kUnknown;  // live bytes, with the least workspace
 };
 

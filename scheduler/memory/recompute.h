@@ -25,7 +25,7 @@ struct Recomputation {
 /// Whether a node belongs to a backward pass.
 bool is_backward(const StepGraph& graph, NodeId node);
 
-/// Whether recompute() takes a value: an activation of its own bytes that is not kept, made by a node of the forward
+/// Whether recompute() takes a value: an activation that owns its bytes and is not kept, made by a node of the forward
 /// pass whose op says how to recompute it (Op::repeat), or has no effect but its outputs.
 bool can_recompute(const StepGraph& graph, ValueId value);
 /// Whether recomputing it is also cheap: the op says how.

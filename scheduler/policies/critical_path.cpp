@@ -22,7 +22,7 @@
 namespace braid::scheduler {
 namespace {
 
-constexpr double kBudget = 1e5;  // of local search: schedules tried × nodes²
+constexpr double kBudget = 1e5;  // budget of local search: schedules tried × nodes²
 constexpr double kMostRounds = 800;
 constexpr std::uint32_t kMostMoves = 8;
 constexpr std::size_t kMostHolds = 3;
@@ -191,7 +191,7 @@ class Search {
   const double bound_;
   std::vector<Found> best_;
   const std::vector<NodeId> launched_;
-  ListRules rules_;  // of the best run of the list scheduler
+  ListRules rules_;  // rules of the best run of the list scheduler
   double least_ = std::numeric_limits<double>::infinity();
   Generator random_{0};
 };

@@ -130,7 +130,7 @@ class ListScheduler {
   /// The largest width that leaves as much for every other node that could start now.
   int share() const { return std::max(0, free_units_) / std::min(static_cast<int>(ready_.size()), free_streams()); }
 
-  /// Whether the most important ready nodes finish sooner if each runs as fast as it can, one after another, than if
+  /// Whether the most important ready nodes finish earlier if each runs as fast as it can, one after another, than if
   /// they run together at their smallest widths.
   bool better_in_turn() const {
     const int slots = std::min({usable_units(), free_streams(), kLookahead});

@@ -13,7 +13,7 @@ namespace braid::scheduler {
 /// How wide a node may start while others are ready.
 enum class Sharing {
   equal,     ///< free capacity divided among the ready nodes
-  balanced,  ///< equal shares, or one wide node after another where that finishes the ready nodes sooner
+  balanced,  ///< equal shares, or one wide node after another where that finishes the ready nodes earlier
   fastest,   ///< every node at the width that finishes it first
 };
 

@@ -127,7 +127,7 @@ class Extraction {
 
   bool is_persistent(ValueId id) const { return step_.value(id).slot >= 0 && step_.value(id).root == id; }
 
-  /// Versions of a parameter that come from outside are parameters of their own, so that the block may overwrite them.
+  /// Versions of a parameter that come from outside are separate parameters, so that the block may overwrite them.
   ValueId add_input(ValueId id) {
     const Value& value = step_.value(id);
     if (!is_persistent(id)) return graph_.add_input(value.desc);

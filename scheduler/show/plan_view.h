@@ -29,11 +29,11 @@ struct PlanView {
   Plan plan;
   Simulation simulation;
   std::vector<Run> measured;      ///< per node, as it really ran; empty if it did not
-  std::string clock;              ///< of the measured times: RunTimes::clock
+  std::string clock;              ///< clock of the measured times: RunTimes::clock
   std::vector<std::string> jobs;  ///< names of the models that train together in the step; empty if unknown
   std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
   std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
-  Scaling scaling;                ///< of the rank whose step this is, among others
+  Scaling scaling;                ///< scaling of the step over numbers of ranks
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[index(node)]; }
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[index(node)]; }

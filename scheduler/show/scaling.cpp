@@ -14,8 +14,8 @@ namespace {
 // Pixels.
 constexpr int kWidth = 960, kHeight = 400, kMargin = 24;
 constexpr int kTop = 128, kBottom = 344, kPanelWidth = 380;
-constexpr int kLeft[] = {72, 556};                       // of the panels
-constexpr double kNumberWidth = 34, kNumberHeight = 16;  // of a number, with room around it
+constexpr int kLeft[] = {72, 556};                       // left edges of the panels
+constexpr double kNumberWidth = 34, kNumberHeight = 16;  // size of a number, with room around it
 
 constexpr const char* kStyle = R"(  <style>
     .scaling text { font: 12px system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif; fill: #1d2430; }

@@ -31,7 +31,7 @@ jobs:
   - {name: first, model: {name: lenet5}}
 """
 TWO_JOBS = ONE_JOB + "  - {name: second, model: {name: mlp}}\n"
-POINTS = "document.querySelector('#loss-chart polyline:not(.val)').points.length"  # of the first run
+POINTS = "document.querySelector('#loss-chart polyline:not(.val)').points.length"  # points of the first run
 NAMES = "[...document.querySelectorAll('[data-column=run]')].map(cell => cell.textContent).join()"
 STATUS = "document.getElementById('refreshed').textContent"
 

@@ -15,7 +15,7 @@ import unittest
 
 TEST_OPS = sys.argv.pop(2) if len(sys.argv) > 2 else "test_ops"
 BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
-LIMIT = 600  # seconds: a thread that waits for a team that never comes would wait for ever
+LIMIT = 600  # seconds: a thread that waits for a team that never comes would wait forever
 
 SETTINGS = [
     {"OMP_THREAD_LIMIT": "1", "OMP_DYNAMIC": "true", "OMP_MAX_ACTIVE_LEVELS": "0"},

@@ -190,8 +190,8 @@ class Planning(CommandTest):
         self.assertLessEqual(configured["makespan_us"], serial["makespan_us"])
         self.assertEqual(len(configured["workspace_bytes"]), 3)
         memory = plan["memory"]
-        parameters = 272474  # of ResNet-20 on CIFAR-10
-        self.assertGreaterEqual(memory.pop("persistent_bytes"), 2 * 4 * parameters)  # SGD's momentum beside each
+        parameters = 272474  # ResNet-20 on CIFAR-10
+        self.assertGreaterEqual(memory.pop("persistent_bytes"), 2 * 4 * parameters)  # each with SGD's momentum
         self.assertEqual(sum(memory.values()), configured["live_bytes"])
         self.assertGreater(memory["activation_bytes"], 0)
         text = self.braid("plan", "resnet20", *small, "--device", "h200").stdout
@@ -199,7 +199,7 @@ class Planning(CommandTest):
         rows = [re.split(r"  +", line) for line in text.splitlines() if re.search(r"\d of \d", line)]
         serial = float(rows[0][2].removesuffix(" ms"))
         bound = float(re.search(r"can be faster than ([\d.]+) ms", text)[1])
-        for _, streams, makespan, over_bound, over_serial, *_ in rows:  # ratios are those of the times beside them
+        for _, streams, makespan, over_bound, over_serial, *_ in rows:  # ratios are those of the times next to them
             makespan = float(makespan.removesuffix(" ms"))
             self.assertEqual(over_serial, f"{serial / makespan:.2f}")
             if streams.endswith(" of 3"):

@@ -139,7 +139,7 @@ class Resume(CommandTest):
             result = self.braid("train", "--resume", f"runs/{name}-2", "-q")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.check_equal(f"{name}-2", f"{name}-1")
-            image = "photos/ja/1.png"  # of another size than CIFAR's, too
+            image = "photos/ja/1.png"  # not CIFAR's size either
             for arguments in (("predict", f"runs/{name}-2", image, "--json"),
                               ("export", f"runs/{name}-2", "--onnx", f"{name}.onnx"),
                               ("report", f"runs/{name}-1", f"runs/{name}-2")):

@@ -68,7 +68,7 @@ class Run:
         while True:
             try:
                 data = os.read(self.master, 4096)
-            except OSError:  # nobody has the other end any more
+            except OSError:  # the other end is closed
                 data = b""
             if not data:
                 break

@@ -151,7 +151,7 @@ class Training(CommandTest):
     def test_under_nohup_a_closed_terminal_does_not_end_the_training(self):
         process = self.train_for_ever(self.config, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         process.send_signal(signal.SIGHUP)
-        for line in process.stdout:  # it goes on
+        for line in process.stdout:  # it continues
             if "step 50/" in line:
                 break
         process.send_signal(signal.SIGTERM)

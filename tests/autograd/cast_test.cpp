@@ -49,9 +49,9 @@ TEST_CASE("a parameter that is used several times has one copy, whose gradients 
   Step step = f.session.step();
   const Tensor x = cast(f.x, DType::bf16);
   const Tensor y = linear(x, cast(f.w, DType::bf16)) + linear(x, cast(f.w, DType::bf16));
-  CHECK(f.casts() == 1);  // of x
+  CHECK(f.casts() == 1);  // x
   backward(cast(linear(y, cast(Array::from<float>({1, 1}, {1, 2}), DType::bf16)), DType::f32));
-  CHECK(f.casts() == 1 + 2 + 1);  // of the last weight and the loss; of its gradient
+  CHECK(f.casts() == 1 + 2 + 1);  // the last weight and the loss; its gradient
   const Tensor gradient = cast(braid::gradient(f.w), DType::f32);
   step.run();
   const Array elements = gradient.array();

@@ -31,7 +31,7 @@ struct NewConvolution {
   Session session;
   static inline std::int64_t size = 40;
   const Array image = random_array({2, ++size, 8, 4}, 1), filter = random_array({4, 3, 3, 4}, 2);
-  std::string algorithm;  // of the last run
+  std::string algorithm;  // algorithm of the last run
 };
 
 /// What the next NewConvolution runs if nothing fails. Plans are remembered per thread, so it stays new to this one.

@@ -131,13 +131,13 @@ void call_all(Communicator& ranks, bool on_device) {
   using List = std::vector<T>;
   const int rank = ranks.rank(), size = ranks.size();
   const auto n = static_cast<T>(size), own = static_cast<T>(rank);
-  const T sum = n * (n - 1) / 2;  // of all ranks' numbers
+  const T sum = n * (n - 1) / 2;  // sum of all ranks' numbers
   const cuda::StreamHandle stream = cuda::make_stream();
   const LaunchContext where = in_stream(on_device ? stream.get() : nullptr);
   const auto finish = [&] {
     if (on_device) cuda::wait(rank, stream);
   };
-  constexpr std::int64_t kBytes = 2 * sizeof(T);  // of two elements
+  constexpr std::int64_t kBytes = 2 * sizeof(T);  // size of two elements
 
   Elements<T> added(List{own, own + 1, 5}, on_device);
   ranks.all_reduce(added.data(), 3, dtype_of<T>(), where);

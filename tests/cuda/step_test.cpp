@@ -248,7 +248,8 @@ TEST_CASE("a session begins while another thread captures") {
   for (const Call& call : recording::calls()) CHECK(call.status == 0);
 }
 
-// The recorded device copies as late as it may, so bytes that arrive although nobody waited have been ordered well.
+// The recorded device copies as late as it may, so bytes that arrive without a wait of the host have been ordered
+// correctly.
 
 TEST_CASE("every step finds its own inputs, however late the device is") {
   for (const bool cuda_graphs : {false, true}) {
@@ -292,8 +293,8 @@ TEST_CASE("prefetched inputs arrive, whichever of them the next step takes") {
     const Array other = random_array({8, 8}, 50);
     switch (run % 4) {
       case 0: session.prefetch(std::vector{next}); break;
-      case 1: session.prefetch(std::vector{other}); break;        // which nobody takes
-      case 2: session.prefetch(std::vector{other, next}); break;  // of which one is taken
+      case 1: session.prefetch(std::vector{other}); break;        // not taken by any step
+      case 2: session.prefetch(std::vector{other, next}); break;  // one of them is taken
       default: session.prefetch({}); break;
     }
     CHECK(std::ranges::equal(x.array().as<float>(), image.as<float>()));

@@ -64,7 +64,7 @@ void become(unsigned number) {
   threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
 }
 
-/// Back to the scheduler, until somebody enters the fiber again.
+/// Returns to the scheduler, until the fiber is entered again.
 void leave(Fiber& fiber) {
   if (_setjmp(fiber.place) == 0) _longjmp(scheduler, 1);
 }

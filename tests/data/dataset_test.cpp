@@ -266,7 +266,7 @@ TEST_CASE("a sampler that breaks its promises is an error before an epoch begins
   sampler->numbers = {};
   CHECK_THROWS_AS(loader.start_epoch(1), Error);
   Batch batch;
-  CHECK(loader.next(batch));  // of the epoch that was under way
+  CHECK(loader.next(batch));  // continues the epoch in progress
   CHECK(batch[2].as<double>()[0] == 11);
 }
 

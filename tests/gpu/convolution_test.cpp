@@ -28,7 +28,7 @@ struct Problem {
   bool tf32;
   std::vector<Array> inputs;
   Array exact;
-  std::int64_t terms;  // of each sum
+  std::int64_t terms;  // terms of each sum
 };
 
 Array random(const Shape& shape, DType dtype, std::uint64_t seed) {

@@ -207,5 +207,5 @@ TEST_CASE("the tensors of a prepared network are released with it") {
     prepared(session, inference, noise({1, 32, 32, 3}));
     CHECK(released() == 0);
   }
-  CHECK(released() == 2 * 12);  // of the first convolutions of nine blocks, the stem, and two shortcuts
+  CHECK(released() == 2 * 12);  // first convolutions of nine blocks, the stem, and two shortcuts
 }

@@ -144,7 +144,7 @@ TEST_CASE("frozen modules pass gradients on and stay as they are, running statis
     int changed = 0;
     for (const auto& [name, array] : tensors(session, net.module(0, 3)))
       changed += same(array, free_before.at(name)) ? 0 : 1;
-    CHECK(changed == (form == Form::conv ? 2 : 0));  // its running statistics; nobody updated its parameters
+    CHECK(changed == (form == Form::conv ? 2 : 0));  // its running statistics; no update of its parameters
   }
 }
 

@@ -26,7 +26,7 @@ Clipped clip(const ClipOptions& options, const std::vector<Array>& inputs, int w
 }  // namespace
 
 TEST_CASE("gradients are scaled down to the largest norm, and left alone below it") {
-  const std::vector<Array> gradients{Array::from<float>({3, 0}, {2}), Array::scalar(-4.0f)};  // of norm 5
+  const std::vector<Array> gradients{Array::from<float>({3, 0}, {2}), Array::scalar(-4.0f)};  // their norm is 5
   CHECK(clip({.max_norm = 10}, gradients).factor == 1);
   CHECK(clip({.max_norm = 1}, gradients).norm == 5);
   CHECK(clip({.max_norm = 1}, gradients).factor == doctest::Approx(1 / (5 + 1e-6)).epsilon(1e-15));  // as PyTorch

@@ -180,7 +180,7 @@ TEST_CASE("a pair with interference in one direction is measured as such, also i
   add(graph, {});
   add(graph, {});
   MadeUpKernel first(800, 4), second(3200, 1);
-  for (const int apart : {0, 1, 7}) {  // of eight rounds
+  for (const int apart : {0, 1, 7}) {  // out of eight rounds
     CAPTURE(apart);
     MadeUpDevice device(apart);
     PairTimer timer(device);

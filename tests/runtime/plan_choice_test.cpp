@@ -166,7 +166,7 @@ TEST_CASE("disturbed turns, first runs of a turn, and the first turn do not deci
 }
 
 TEST_CASE("both counted runs of a turn count alike") {
-  // 10 and 14 in every turn: neither the faster nor the slower of them stands for the turn.
+  // 10 and 14 in every turn: neither the faster nor the slower of them represents the turn.
   const PlanChoice choice = compared(2, [](std::size_t plan, auto, std::size_t run) {
     return plan == 0 ? 12.0 : run % kRunsPerTurn == 1 ? 10.0 : 14.0;
   });
@@ -303,7 +303,7 @@ TEST_CASE("plans are dropped until one is left, which is kept, and the kept one 
 struct Training {
   PlanChoice choice;
   double now = 0;
-  std::vector<std::string> reports;  // of the comparisons
+  std::vector<std::string> reports;  // reports of the comparisons
   double compared_again = 0;         // milliseconds of comparisons after the first one
 
   explicit Training(std::size_t plans) : choice(choice_of(plans)) {}

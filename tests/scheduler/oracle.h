@@ -157,7 +157,7 @@ class SafetyOracle {
     return true;
   }
 
-  /// Whether b may be written over a: nobody uses a any more.
+  /// Whether b may be written over a: no node uses a any more.
   bool may_follow(ValueId a, ValueId b) const {
     const NodeId writer = graph_.value(b).producer;
     if (writer == kNoNode || graph_.value(a).kept) return false;

@@ -16,7 +16,7 @@ struct NodeDescription {
   enum Kind { compute, view, update, kinds };
   int kind = compute;
   std::vector<int> inputs;  ///< each counts back from the newest value that may be read
-  int bytes = 0;            ///< of its output, in units of 100
+  int bytes = 0;            ///< size of its output, in units of 100 bytes
   bool in_place = false;    ///< may write over its first input
   bool kept = false;
   int width = 1;  ///< its only implementation, or the narrower of two if it is moldable
@@ -40,7 +40,7 @@ struct StepDescription {
   int streams = 1;
   int capacity = 1;
   bool oversubscribes = false;
-  std::vector<int> factors;  ///< of interference between three kinds of nodes, percent; repeated to nine of them
+  std::vector<int> factors;  ///< interference between three kinds of nodes, percent; repeated to nine of them
 
   friend std::ostream& operator<<(std::ostream& out, const StepDescription& step) {
     out << step.streams << " streams, capacity " << step.capacity << (step.oversubscribes ? ", oversubscribed" : "");

@@ -61,7 +61,7 @@ class Maker {
   }
 
   const Plan& plan_;
-  std::int64_t end_;  // of the memory in use
+  std::int64_t end_;  // end of the memory in use
   StepMemory memory_;
   std::vector<ValueId> inputs_;
   std::vector<Operation> operations_;

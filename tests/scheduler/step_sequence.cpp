@@ -73,7 +73,7 @@ OperationOrder::OperationOrder(std::span<const Operation> operations) {
 namespace {
 
 constexpr std::size_t kMaxSequenceFaults = 20;
-constexpr std::int64_t kNothing = -1;  // content of bytes that nobody has written
+constexpr std::int64_t kNothing = -1;  // content of bytes that were never written
 constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
 
 class SequenceVerifier {

@@ -41,7 +41,8 @@ struct Operation {
   std::string name;  ///< as "step 1: node 7 on stream 2"
   std::vector<Access> accesses = {};
   std::int32_t event = -1;
-  std::int32_t occurrence = 0;  ///< of a wait: which record of the event is meant, from 1; 0: the last, if there is any
+  std::int32_t occurrence =
+      0;  ///< for a wait: which record of the event is meant, from 1; 0: the last, if there is any
 };
 
 /// Which operations are over when another starts, whatever the durations: vector clocks over the queues.
@@ -53,7 +54,7 @@ class OperationOrder {
     return over_[b * queues_ + static_cast<std::size_t>(queue_[a])] > position_[a];
   }
   /// Waits that are bound to no record or to another than the one meant, and events that are recorded again while
-  /// somebody may still wait for the record before.
+  /// a queue may still wait for the previous record.
   const std::vector<std::string>& faults() const { return faults_; }
 
  private:

@@ -203,7 +203,7 @@ TEST_CASE("a wait that is issued before the record of its step binds to that of 
     INFO(early[r].name);
     const std::vector<std::string> faults = verify_operations(early);
     CHECK((mentions(faults, "before the event was ever recorded") || mentions(faults, "is bound to record")));
-    for (Operation& operation : early) operation.occurrence = 0;  // nobody says which record is meant
+    for (Operation& operation : early) operation.occurrence = 0;  // without saying which record is meant
     CHECK(mentions(verify_operations(early), "not ordered"));
     ++swapped;
   }
@@ -218,7 +218,7 @@ TEST_CASE("one slot of staging memory is too few for waits that are made for two
     if (named(operation, ": the upload")) uploads.push_back(&operation);
   }
   REQUIRE(uploads.size() == 5);
-  for (const std::size_t end : {0, 1}) {  // of the way through staging: pinned memory, device memory
+  for (const std::size_t end : {0, 1}) {  // ends of the path through staging: pinned memory, device memory
     const Access first = uploads[0]->accesses[end], second = uploads[1]->accesses[end];
     REQUIRE(first.begin < second.begin);
     REQUIRE(uploads[2]->accesses[end].begin == first.begin);

@@ -343,7 +343,7 @@ TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
   const BenchSetting setting = bench.setting();
   CHECK(nodes > 0);
   CHECK(nodes <= setting.nodes);                          // views have no times
-  CHECK(predicted == doctest::Approx(setting.makespan));  // of the serial plan, whose nodes run one by one
+  CHECK(predicted == doctest::Approx(setting.makespan));  // makespan of the serial plan, whose nodes run one by one
   CHECK(std::ranges::is_sorted(ops, std::greater(), &OpTimes::measured));
   CHECK(std::ranges::count(ops, "cross_entropy", &OpTimes::op) == 1);
   const auto written = parse_json(to_json(setting, bench.run(1), bench.run_unread(1), ops));

@@ -28,7 +28,7 @@ std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const
   std::set<std::int64_t> steps(newest_first.begin(), newest_first.begin() + last);
   std::vector<std::pair<double, std::int64_t>> best;
   for (const std::int64_t step : newest_first) {
-    if (scores.contains(step)) best.emplace_back(scores.at(step), -step);  // of equal scores the earlier one
+    if (scores.contains(step)) best.emplace_back(scores.at(step), -step);  // among equal scores the earlier one
   }
   std::ranges::sort(best, std::ranges::greater{});
   best.resize(std::min(best.size(), static_cast<std::size_t>(retention.best)));

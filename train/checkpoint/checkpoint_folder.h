@@ -27,7 +27,7 @@ class CheckpointFolder {
  public:
   struct Retention {
     int last = 2;  ///< newest checkpoints to keep, at least 1
-    int best = 1;  ///< those of the best scores to keep in addition
+    int best = 1;  ///< checkpoints with the best scores to keep in addition
   };
 
   /// Makes the folder. Throws Error if that cannot be done.

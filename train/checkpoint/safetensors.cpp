@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kMostHeaderBytes = 100'000'000;  // as in the reference implementation
 constexpr std::size_t kMostShown = 101;                // characters of a name
-constexpr std::size_t kAlignment = 8;                  // of the first element
+constexpr std::size_t kAlignment = 8;                  // alignment of the first element
 constexpr const char *kMetadata = "__metadata__", *kChecksum = "crc32";
 constexpr const char* kMethod = "checksum";  // its value is kChecksum: damage to either is detected
 constexpr std::string_view kNoChecksum = "00000000";

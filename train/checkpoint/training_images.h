@@ -14,7 +14,7 @@ namespace braid {
 struct TrainingImages {
   std::vector<std::string> classes;  ///< their names
   Shape image_shape;                 ///< [H,W,C]
-  std::vector<double> mean, std;     ///< of each channel, on the scale 0 to 1; empty: 0 and 1
+  std::vector<double> mean, std;     ///< per channel, on the scale 0 to 1; empty: 0 and 1
 };
 
 /// The metadata of a model's file: the layouts of tensors, what read_training_images() reads, and what tells

@@ -21,7 +21,7 @@ namespace braid {
 
 struct ModelConfig {
   std::string name;                       ///< see models::model_names(); empty if there are layers
-  std::vector<models::LayerSpec> layers;  ///< of a custom network
+  std::vector<models::LayerSpec> layers;  ///< layers of a custom network
   models::ModelOptions options;           ///< except classes and image_shape, which come from the dataset
   std::vector<std::string> freeze;
   std::string weights;  ///< file to start from; empty for random weights
@@ -132,9 +132,9 @@ struct CheckpointConfig {
 
 /// One job: a model and its training. Complete in itself.
 struct TrainConfig {
-  std::string name;  ///< of the run folders
+  std::string name;  ///< name of the run folders
   SessionOptions session;
-  DType dtype = DType::f32;  ///< of activations and their gradients: f32, bf16, or f16 with loss scaling
+  DType dtype = DType::f32;  ///< type of activations and their gradients: f32, bf16, or f16 with loss scaling
   ModelConfig model;
   DataConfig data;
   std::int64_t epochs = 0;

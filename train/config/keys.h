@@ -30,20 +30,20 @@ struct KeyRule {
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   static constexpr double kMaxCount = 1e9;
 
-  double min = -kUnlimited, above = -kUnlimited;  ///< of numbers, and of the numbers in a list
+  double min = -kUnlimited, above = -kUnlimited;  ///< limits of numbers, and of the numbers in a list
   double max = kUnlimited, below = kUnlimited;
   double max_now = kUnlimited;                        ///< a max that depends on other keys; the schema ignores it
   std::string_view word = {};                         ///< stands for the integer 0
   std::vector<std::string> words = {};                ///< the values of a text, or of an enumeration in its order
-  std::string_view pattern = {}, form = {};           ///< of a text: a regular expression, and the same in words
+  std::string_view pattern = {}, form = {};           ///< a text's regular expression, and the same in words
   std::string (*hint)(const std::string&) = nullptr;  ///< advice for a text that does not match
-  bool path = false;                                  ///< of a file or folder: ~/ is the user's home
-  double min_items = 0, max_items = kUnlimited;       ///< of a list
-  bool single = false;  ///< of a list: a value alone is a list of it, and `word` stands for the number -1
+  bool path = false;                                  ///< a file or folder: ~/ is the user's home
+  double min_items = 0, max_items = kUnlimited;       ///< lengths of a list
+  bool single = false;  ///< a list: a value alone is a list of it, and `word` stands for the number -1
   std::string_view unit = {};
   bool required = false;
   std::string_view instead =
-      {};  ///< of a required key: the one that may be given instead of it, but not together with it
+      {};  ///< for a required key: the one that may be given instead of it, but not together with it
   std::vector<std::string_view> synonyms = {};  ///< names of the key in PyTorch, timm and Caffe, in lower case
 };
 
@@ -52,7 +52,7 @@ struct Key {
   enum class Kind {
     value,
     section,
-    list,      ///< of sections, whose keys have paths such as "jobs.*.name"
+    list,      ///< a list of sections, whose keys have paths such as "jobs.*.name"
     rejected,  ///< exists in other configs; the text says why not in this one
   };
   Kind kind = Kind::value;
@@ -129,7 +129,7 @@ class Keys {
 
   KeyPass* pass_;
   const ConfigNode* map_;  // null if the section is missing, or nothing is read
-  std::string location_;   // of the section, or of its parent if it is missing
+  std::string location_;   // location of the section, or of its parent if it is missing
   std::string path_;       // in the form of Key::path
   std::string shown_;      // in the form of messages: "jobs.resnet20.train"
 };

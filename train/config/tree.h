@@ -14,7 +14,7 @@ namespace braid {
 template <class Node>
 struct ConfigEntry {
   std::string key;
-  std::string location;  ///< of the key
+  std::string location;  ///< location of the key
   Node value;
 };
 
@@ -23,11 +23,11 @@ struct ConfigNode {
   using Entry = ConfigEntry<ConfigNode>;
 
   Kind kind = Kind::null;
-  std::string text = {};      ///< of a scalar
+  std::string text = {};      ///< text of a scalar
   bool quoted = false;        ///< a quoted scalar is text, even if it looks like a number
   std::string location = {};  ///< "configs/x.yaml:7:3" or "--set train.lr=1"; lines and columns count from 1
   std::vector<ConfigNode> items = {};
-  std::vector<Entry> entries = {};  ///< of a map, in their order
+  std::vector<Entry> entries = {};  ///< entries of a map, in their order
 
   /// The entry of a map; null if there is none.
   Entry* find(std::string_view key);

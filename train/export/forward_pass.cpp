@@ -28,7 +28,7 @@ namespace {
 
 std::int64_t features(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
 
-/// Whether the op treats every feature alike, by itself or together with all others.
+/// Whether the op treats all features equally, one by one or together.
 bool keeps_features(const Op& op, const Shape& x) {
   constexpr std::string_view kNames[] = {"relu",
                                          "relu6",

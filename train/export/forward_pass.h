@@ -56,7 +56,7 @@ class FeatureOrders {
 
   const ForwardPass& pass_;
   const StepGraph& graph_;
-  std::vector<FeatureOrder> orders_;  // of values
+  std::vector<FeatureOrder> orders_;  // orders of values
   std::vector<bool> unknown_;         // likewise
   std::map<std::int32_t, FeatureOrder> weights_;
 };

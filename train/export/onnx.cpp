@@ -488,9 +488,9 @@ class OnnxWriter {
   ForwardPass forward_;
   const StepGraph& graph_;
   const FeatureOrders orders_;
-  Names names_;  // of values
+  Names names_;  // names of values
   NodeId node_ = 0;
-  std::map<std::string, int> uses_;  // of names of nodes
+  std::map<std::string, int> uses_;  // uses of names of nodes
   ProtoMessage nodes_;
   std::vector<Initializer> initializers_;
 };

@@ -14,7 +14,7 @@ struct DataReport {
     std::int64_t images;
     DatasetScan scan;
   };
-  std::string name;  ///< of the run or job
+  std::string name;  ///< name of the run or job
   std::string dataset;
   Shape image_shape;
   std::vector<std::string> classes;

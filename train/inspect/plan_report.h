@@ -19,14 +19,14 @@ struct PlanRequest {
   std::string device;              ///< see find_plan_target()
   std::vector<int> streams;        ///< numbers to plan for; empty: the config's, or 4 for `auto`
   std::string policy;              ///< the only one to compare with serial; empty: all if `streams` is one number
-  std::int64_t batch_size = 0;     ///< of every job; 0: the config's
+  std::int64_t batch_size = 0;     ///< batch size of every job; 0: the config's
   bool forward = false;            ///< only the forward pass, as for inference
   std::int64_t memory_limit = 0;   ///< bytes of the arena; 0: the config's
   double host_microseconds = 0;    ///< see Machine
   double wait_microseconds = 0;    ///< likewise; 0: the profile's, if there is one
   scheduler::WhatIf what_if = {};  ///< changes of the device
   int ranks = 1;                   ///< each with the batch size of every job
-  std::string cluster;             ///< of the ranks: see find_cluster(); needed for more than one
+  std::string cluster;             ///< cluster of the ranks: see find_cluster(); needed for more than one
   int steps = 0;                   ///< steps planned as one; 0: the config's
   double straggler = 1;            ///< computing takes one of the ranks this many times as long
 };
@@ -52,14 +52,14 @@ struct PlanReport {
   PlanTarget target;
   TargetCosts costs;
   int steps = 1;                   ///< that were recorded
-  scheduler::Problem problem;      ///< of the recorded step
+  scheduler::Problem problem;      ///< problem of the recorded step
   std::vector<PlanRow> rows;       ///< serial comes first
   std::size_t configured = 0;      ///< the row of the config's or the requested policy
-  scheduler::LimitedStep planned;  ///< of that row
-  scheduler::MemoryUse memory;     ///< of that row
+  scheduler::LimitedStep planned;  ///< plan of that row
+  scheduler::MemoryUse memory;     ///< memory of that row's plan
   std::int64_t memory_limit = 0;   ///< 0: none
   bool tf32 = false;               ///< whether f32 rounds to it
-  scheduler::Cluster cluster;      ///< of several ranks
+  scheduler::Cluster cluster;      ///< cluster of several ranks
   scheduler::Scaling scaling;      ///< by the configured policy, from one rank to those requested; empty for one
 };
 

@@ -32,7 +32,7 @@ struct TargetCosts {
   std::optional<scheduler::Profile> profile;  ///< if options name one
   scheduler::ProfileUse measured;             ///< nodes with costs from it
   std::int32_t convolutions = 0;              ///< nodes: forward, backward-data and backward-filter
-  std::int32_t implementations = 0;           ///< of all convolutions together; 0 without kernels
+  std::int32_t implementations = 0;           ///< number for all convolutions together; 0 without kernels
 };
 
 /// Throws DataError or DeviceError if the options name a profile that cannot be read or belongs to another device.

@@ -55,7 +55,7 @@ class Rows {
   const StepGraph& graph_;
   double images_;
   std::vector<LayerSummary> rows_;
-  std::set<std::string> ops_;  // of the last row
+  std::set<std::string> ops_;  // ops of the last row
   std::set<std::int32_t> counted_;
 };
 

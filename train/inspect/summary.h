@@ -12,19 +12,19 @@ namespace braid {
 struct LayerSummary {
   std::string name;  ///< for example "layer1.0.conv1"; for nodes outside any sublayer, the enclosing layer
   std::string ops;   ///< for example "conv2d, relu"
-  Shape output;      ///< of the last node
+  Shape output;      ///< output of the last node
   std::int64_t parameters = 0;
   double macs = 0;  ///< multiply-accumulates of convolutions and linear layers in the forward pass of one image
 };
 
 struct Summary {
-  std::string name;  ///< of the run or job
+  std::string name;  ///< name of the run or job
   std::string model;
   Shape input;  ///< [N,H,W,C]
   std::vector<LayerSummary> layers;
   std::int64_t parameters = 0;
-  double macs = 0;         ///< of one image
-  std::int32_t nodes = 0;  ///< of a whole training step: forward, backward and update
+  double macs = 0;         ///< multiply-accumulates of one image
+  std::int32_t nodes = 0;  ///< nodes of a whole training step: forward, backward and update
   double work = 0;         ///< W: the step on one core, microseconds by the analytic model of the device
   double depth = 0;  ///< D: its critical path, likewise. W/D is the average number of nodes that could run at once.
 };

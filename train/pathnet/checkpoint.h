@@ -13,11 +13,11 @@ namespace braid {
 struct PathNetState {
   std::vector<TaskRun> finished = {};  ///< in the order in which they run, seed after seed
   TaskRun current = {};                ///< so far
-  Evolution::State evolution = {};     ///< of the current one
+  Evolution::State evolution = {};     ///< state of the current one
   std::vector<CandidateTrainer::Position> batches = {};
   std::uint64_t metrics_bytes = 0;
 
-  std::int64_t generations() const;  ///< of all evolutions
+  std::int64_t generations() const;  ///< generations of all evolutions
 };
 
 std::string to_json(const PathNetState& state);

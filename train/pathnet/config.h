@@ -17,7 +17,7 @@ enum class FrozenPath {
 };
 
 struct PathNetConfig {
-  std::string name;                       ///< of the run folders
+  std::string name;                       ///< name of the run folders
   std::vector<std::uint64_t> seeds = {};  ///< one for each run
   /// Not `streams: auto`: every new path is a new plan, and measuring each would cost more than it gains.
   SessionOptions session = {.streams = 1, .width = 1};

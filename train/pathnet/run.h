@@ -12,7 +12,7 @@ namespace braid {
 struct TaskRun {
   bool learned = false;                      ///< whether a path reached the threshold
   int generations = 0;                       ///< up to the threshold or the limit
-  double accuracy = 0;                       ///< of the best path, on the batches of its tournament
+  double accuracy = 0;                       ///< accuracy of the best path, on the batches of its tournament
   models::Genotype path;                     ///< the best
   std::vector<models::Genotype> population;  ///< at the end
   std::int64_t steps = 0, plans = 0;         ///< training steps, and the number of them with a new structure
@@ -33,7 +33,7 @@ struct SeedRun {
 struct PathNetResult {
   std::vector<SeedRun> seeds;    ///< the finished ones
   int interrupted = 0;           ///< the signal that ended the run, for example SIGINT; 0: none
-  std::filesystem::path folder;  ///< of the run
+  std::filesystem::path folder;  ///< folder of the run
 };
 
 /// Runs one seed after another. In addition to config and metrics, the run folder gets the files below, rewritten after

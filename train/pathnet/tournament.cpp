@@ -80,7 +80,7 @@ bool CandidateTrainer::train_together(std::span<const Genotype> candidates, std:
   struct Result {
     Fetched loss, accuracy;
   };
-  std::vector<Result> last;  // of the last step, read once the next one is running
+  std::vector<Result> last;  // results of the last step, read once the next one is running
   const auto add = [&] {
     for (std::size_t i = 0; i < last.size(); ++i) {
       const double loss = unsigned_nan(last[i].loss.item());

@@ -62,7 +62,7 @@ class CandidateTrainer {
 
     Loader loader;
     Batch current;
-    Position position = {};  // of the current batch
+    Position position = {};  // position of the current batch
   };
 
   /// Trains `count` candidates, starting with number `first`, in the same steps.

@@ -13,14 +13,14 @@ namespace braid {
 
 struct Mistake {
   int label = 0, predicted = 0;
-  double probability = 0;  ///< of the predicted class
+  double probability = 0;  ///< probability of the predicted class
   double loss = 0;
   std::string png;  ///< the image as the model sees it, without the normalisation
 };
 
 struct ValImages {
   std::vector<std::string> classes;
-  std::string warning;  ///< of held_out_otherwise()
+  std::string warning;  ///< result of held_out_otherwise()
   std::int64_t images = 0;
   double loss = 0, accuracy = 0;                          ///< means
   std::map<std::pair<int, int>, std::int64_t> confusion;  ///< images, or pixels of masks, by (label, predicted class)

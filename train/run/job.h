@@ -36,7 +36,7 @@ struct TrainResult {
   std::int64_t best_step = 0;   ///< the step of the best validation; 0 if there was none, or only another rank knows it
   bool interrupted = false;     ///< ended by a signal, for example Ctrl-C
   std::exception_ptr failure;   ///< why the job stopped early; null if it did not
-  std::filesystem::path folder;  ///< of the run
+  std::filesystem::path folder;  ///< folder of the run
 
   /// The message of the failure; empty if there is none.
   std::string failure_text() const;
@@ -126,7 +126,7 @@ class Job {
   /// A recorded step whose loss has not been read.
   struct Pending {
     Fetched loss, top1;
-    std::int64_t images;  // of all ranks
+    std::int64_t images;  // images of all ranks
     double lr;
     std::optional<Fetched> stop, save;  // how many ranks ask for it; none if there is one rank
   };
@@ -176,12 +176,12 @@ class Job {
   bool in_epoch_ = false;
   bool more_ = false;  // the loader may have more batches of this epoch
   TrainResult result_;
-  std::optional<double> best_score_;    // of the validations; the larger the better
+  std::optional<double> best_score_;    // best score of the validations; the larger the better
   std::int64_t worse_validations_ = 0;  // in a row, since the best
   bool stopped_early_ = false;
   std::size_t bad_images_ = 0;                   // that were warned of
   std::optional<CheckpointFolder> checkpoints_;  // none before open(), and where another rank writes them
-  std::int64_t saved_step_ = -1;                 // of the last checkpoint
+  std::int64_t saved_step_ = -1;                 // step of the last checkpoint
 };
 
 }  // namespace braid

@@ -332,7 +332,7 @@ void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception
   bool found = entries.size() == 1;
   try {
     if (!found) std::rethrow_exception(fault);
-  } catch (const DeviceError&) {  // of the joint plan, or of the device
+  } catch (const DeviceError&) {  // the joint plan's error, or the device's
     found = true;
   } catch (const std::exception& error) {
     progress.print(message("a step of several jobs failed: ", error.what(),

@@ -17,7 +17,7 @@ namespace braid {
 
 struct RunResult {
   std::vector<TrainResult> jobs;  ///< in the order of the config
-  std::filesystem::path folder;   ///< of the run; those of the jobs are in it if the config has a list of jobs
+  std::filesystem::path folder;   ///< folder of the run; those of the jobs are in it if the config has a list of jobs
   int interrupted = 0;            ///< the signal that ended the run, for example SIGINT; 0: none
 
   bool failed() const;  ///< whether a job failed
@@ -52,8 +52,8 @@ class Trainer {
     std::unique_ptr<Job> job;  // null once it has ended
     std::unique_ptr<RunFolder> folder;
     std::int64_t steps_per_turn = 1;
-    double seconds = 0;           // of a step alone
-    std::size_t arena_bytes = 0;  // of the plan of a step alone
+    double seconds = 0;           // seconds of a step alone
+    std::size_t arena_bytes = 0;  // arena of the plan of a step alone
     TrainResult result;
   };
   /// The cost of a turn.
@@ -110,7 +110,7 @@ class Trainer {
   DatasetPool datasets_;
   std::vector<Entry> entries_;
   std::filesystem::path resumed_;      // empty for a new run
-  std::unique_ptr<RunFolder> folder_;  // of the run, if it has a list of jobs
+  std::unique_ptr<RunFolder> folder_;  // folder of the run, if it has a list of jobs
 
   std::function<void(const scheduler::PlanView&)> show_;
   std::optional<scheduler::PlanView> measured_;  // the step to show

@@ -238,7 +238,7 @@ class LocalRanks::Meeting {
   std::vector<Buffers> buffers_;         // read without the mutex between the begin and the end of a collective
   std::uint64_t begun_ = 0, ended_ = 0;  // collectives
   int at_work_ = 0;                      // ranks in the collective that has begun
-  Clock::time_point start_;              // of that
+  Clock::time_point start_;              // start of that collective
 };
 
 class LocalRanks::Rank final : public Communicator {

@@ -24,7 +24,7 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
       : launch_(launch), timeout_(timeout + kGrace), most_(most_per_call) {
     process_.start(launch, timeout);
-    // A communicator of its own keeps its messages apart from others.
+    // A separate communicator keeps its messages apart from others.
     begin("starting");
     post(mpi_.comm_idup, mpi_.world, &communicator_);
     finish();

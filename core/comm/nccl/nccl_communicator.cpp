@@ -278,7 +278,7 @@ class NcclCommunicator final : public Communicator {
   const std::chrono::nanoseconds timeout_;
   const std::unique_ptr<Communicator> host_;  // to start with
   FailureReason failure_;
-  std::mutex mutex_;                   // of NCCL's communicator
+  std::mutex mutex_;                   // guards NCCL's communicator
   ncclComm_t communicator_ = nullptr;  // null once it has ended
   std::thread aborter_;
   std::string what_ = "starting";  // the last call

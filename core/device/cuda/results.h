@@ -20,7 +20,7 @@ class Results {
 
  private:
   Handle<void*, cudaFreeHost> host_;
-  std::size_t bytes_ = 0;       // of host_
+  std::size_t bytes_ = 0;       // size of host_
   std::vector<Download> sent_;  // one after another
 };
 

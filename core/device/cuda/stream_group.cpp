@@ -213,7 +213,7 @@ RunTimes CudaStreamGroup::by_tracing(const Timing& timing) {
 }
 
 KernelTiming CudaStreamGroup::time(Kernel& kernel, double enough) {
-  constexpr double kLeastMicroseconds = 250;  // of a replay
+  constexpr double kLeastMicroseconds = 250;  // least duration of a replay
   constexpr int kMostRepeats = 100, kReplays = 5;
   synchronize();
   const GreenContexts::Scope scope(green_contexts_, 0);

@@ -12,7 +12,7 @@ namespace braid::models {
 
 struct EfficientNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;  ///< of the input image
+  std::int64_t channels = 3;  ///< channels of the input image
   Stem stem = Stem::small_image;
   double width = 1;               ///< multiplies the channels, which become multiples of 8
   double stochastic_depth = 0.2;  ///< share of images for which the last residual block is left out, the first: none

@@ -16,7 +16,7 @@ namespace braid::models {
 
 struct InceptionV3Options {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< of the input image
+  std::int64_t channels = 3;      ///< channels of the input image
   Stem stem = Stem::small_image;  ///< images of at least 7x7 pixels, or 75x75 with Stem::image
   double width = 1;               ///< multiplies the channels of all layers
   bool auxiliary = false;

@@ -15,7 +15,7 @@ namespace braid::models {
 
 struct MobileNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;  ///< of the input image
+  std::int64_t channels = 3;  ///< channels of the input image
   Stem stem = Stem::small_image;
   double width = 1;  ///< multiplies the channels, see above
 };

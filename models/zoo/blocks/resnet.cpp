@@ -12,8 +12,8 @@ struct BlockShape {
   std::int64_t in;      ///< input channels
   std::int64_t inner;   ///< channels of the 3x3 convolution
   std::int64_t out;     ///< output channels
-  std::int64_t stride;  ///< of the 3x3 convolution, of the first one in a basic block
-  std::int64_t groups;  ///< of the 3x3 convolution in a bottleneck
+  std::int64_t stride;  ///< stride of the 3x3 convolution, of the first one in a basic block
+  std::int64_t groups;  ///< groups of the 3x3 convolution in a bottleneck
   bool zero_init;       ///< whether the last normalisation starts at scale 0
   bool projects() const { return stride != 1 || in != out; }
 };

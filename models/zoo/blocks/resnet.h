@@ -12,7 +12,7 @@ namespace braid::models {
 
 struct ResNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;        ///< of the input image
+  std::int64_t channels = 3;        ///< channels of the input image
   bool zero_init_residual = false;  ///< the last batch norm of each block starts at scale 0
   Stem stem = Stem::small_image;    ///< ImageNet form only
   double width = 1;                 ///< multiplies the channels of all layers

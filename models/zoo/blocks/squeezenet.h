@@ -13,7 +13,7 @@ namespace braid::models {
 
 struct SqueezeNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< of the input image
+  std::int64_t channels = 3;      ///< channels of the input image
   Stem stem = Stem::small_image;  ///< images of at least 6x6 pixels, or with Stem::image 29x29 (1.0) or 25x25 (1.1)
   double width = 1;               ///< multiplies the channels of all layers but the classifier
 };

@@ -13,7 +13,7 @@ namespace braid::models {
 
 struct AlexNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< of the input image
+  std::int64_t channels = 3;      ///< channels of the input image
   Stem stem = Stem::small_image;  ///< images of at least 15x15 pixels, or 63x63 with Stem::image
   double width = 1;               ///< multiplies the channels of all layers and the hidden units
 };

@@ -7,7 +7,7 @@ namespace braid::models {
 
 struct LeNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 1;     ///< of the input image
+  std::int64_t channels = 1;     ///< channels of the input image
   std::int64_t image_size = 28;  ///< height and width of the input image, at least 12
   double width = 1;              ///< multiplies the channels of all layers
 };

@@ -12,7 +12,7 @@ struct VggStage {
 };
 constexpr VggStage kVggStages[] = {{64, 2, false}, {128, 2, false}, {256, 3, true}, {512, 3, true}, {512, 3, true}};
 
-constexpr std::int64_t kSide = 7;  // of the image that the classifier of the image form sees
+constexpr std::int64_t kSide = 7;  // side of the image that the classifier of the image form sees
 
 }  // namespace
 

@@ -110,7 +110,7 @@ TrainingStep Dcgan::training_step(const Tensor& images, const Tensor&, const Ten
 }
 
 Tensor Dcgan::generate(std::int64_t count, DType dtype) {
-  constexpr std::uint64_t kNoise = std::uint64_t{1} << 61;  // of the streams of the state's seed
+  constexpr std::uint64_t kNoise = std::uint64_t{1} << 61;  // selects streams of the state's seed
   const RandomState& state = context().random();
   Generator random(state.seed, kNoise | static_cast<std::uint32_t>(state.step));
   Array noise(DType::f32, {count, options_.noise});

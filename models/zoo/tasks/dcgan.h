@@ -8,7 +8,7 @@ namespace braid::models {
 
 struct DcganOptions {
   std::int64_t noise = 100;      ///< numbers that an image is made of
-  std::int64_t channels = 3;     ///< of an image
+  std::int64_t channels = 3;     ///< channels of an image
   std::int64_t image_size = 64;  ///< 4, 5, 6 or 7 times a power of two, at least 8
   std::int64_t width = 64;       ///< channels at half the image's size
 };

@@ -7,7 +7,7 @@
 namespace braid::models {
 
 struct SiameseOptions {
-  std::int64_t channels = 1;   ///< of an image
+  std::int64_t channels = 1;   ///< channels of an image
   std::int64_t width = 16;     ///< channels of the first layer; each of the three layers has twice as many
   std::int64_t features = 64;  ///< features of an image
   std::int64_t classes = 1;    ///< 1: a logit of both showing the same; 2: a logit for "different", one for "same"

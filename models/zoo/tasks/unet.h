@@ -9,7 +9,7 @@ namespace braid::models {
 
 struct UNetOptions {
   std::int64_t classes = 2;
-  std::int64_t channels = 3;  ///< of the input image
+  std::int64_t channels = 3;  ///< channels of the input image
   int levels = 4;             ///< times that the size is halved
   std::int64_t width = 64;    ///< channels of the first level
 };

@@ -6,7 +6,7 @@ namespace braid::models {
 
 namespace {
 
-constexpr std::int64_t kFilters = 44;  // of the first stage, 1/24 of the last cell's channels
+constexpr std::int64_t kFilters = 44;  // filters of the first stage, 1/24 of the last cell's channels
 constexpr int kNasNetStages = 3;
 constexpr int kCells = 4;  // normal cells in a stage
 

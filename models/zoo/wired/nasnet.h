@@ -19,7 +19,7 @@ class NasNetCell;
 
 struct NasNetOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< of the input image
+  std::int64_t channels = 3;      ///< channels of the input image
   Stem stem = Stem::small_image;  ///< with Stem::image, images of at least 3x3 pixels
   double width = 1;               ///< multiplies the channels of all layers
 };

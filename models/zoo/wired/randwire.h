@@ -19,7 +19,7 @@ namespace braid::models {
 
 struct RandWireOptions {
   std::int64_t classes = 10;
-  std::int64_t channels = 3;  ///< of the input image
+  std::int64_t channels = 3;  ///< channels of the input image
   Stem stem = Stem::small_image;
   double width = 1;              ///< multiplies the channels of all layers
   std::uint64_t graph_seed = 1;  ///< what the graphs are drawn from

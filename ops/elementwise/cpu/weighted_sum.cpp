@@ -77,7 +77,7 @@ Implementations make_weighted_sum_backward(const KernelSpec& spec) {
     const std::size_t terms = spec.inputs.size() - 2;
     const std::size_t bytes = static_cast<std::size_t>(pieces) * terms * sizeof(double);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
-      double* products = static_cast<double*>(workspace);  // of every piece
+      double* products = static_cast<double*>(workspace);  // products of every piece
       const auto of_piece = [=](std::int64_t piece) { return products + static_cast<std::size_t>(piece) * terms; };
       parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
         double* const sums = of_piece(begin / kElementGrain);

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   constexpr int kVectors = kHeld<kWidth>;
   constexpr std::int64_t kStep = kTile<kWidth>;
   __shared__ Compute<T> gates[GradientTable<T>::kTerms];
-  __shared__ double products[GradientTable<T>::kTerms];  // of thread 0
+  __shared__ double products[GradientTable<T>::kTerms];  // thread 0's products
   compute_gates(weights, terms.count, gates);
   if (threadIdx.x == 0) {
     for (int i = 0; i < terms.count; ++i) products[i] = 0;

@@ -13,7 +13,7 @@ namespace braid::cuda {
 /// kPointers addresses for each tensor.
 template <int kPointers>
 struct TensorList {
-  static constexpr int kBytes = 3584;  // of the 4 KiB that a launch may take along
+  static constexpr int kBytes = 3584;  // share of the 4 KiB of arguments of a launch
   static constexpr int kTensors = kBytes / static_cast<int>(kPointers * sizeof(void*) + sizeof(std::int64_t) + 4);
 
   void* address[kPointers][kTensors];

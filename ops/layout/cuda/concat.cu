@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kThreads)
 
 /// A range of columns to copy, in bytes.
 struct Part {
-  std::int64_t offset;  // of its first column in its rows
-  std::int64_t bytes;   // of its columns
+  std::int64_t offset;  // offset of its first column in its rows
+  std::int64_t bytes;   // size of its columns
   std::int64_t pitch;   // from row to row
 };
 

@@ -16,7 +16,7 @@ template <class T>
 struct Coefficients {
   T* mean;
   T* scale;
-  T* shift;  // of the output forward; the mean of dy backward
+  T* shift;  // shift of the output forward; the mean of dy backward
   T* slope;  // backward only
   T* beta;   // backward only
 

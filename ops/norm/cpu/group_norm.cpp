@@ -79,14 +79,14 @@ Implementations make_group_norm(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Groups g(spec.inputs[0].shape, spec.outputs[1].shape);
     const double epsilon = spec.attributes<ops::GroupNorm>().epsilon;
-    const std::int64_t scratch = 4 * g.channels;  // of a thread, in doubles
+    const std::int64_t scratch = 4 * g.channels;  // doubles per thread
     const std::size_t bytes = static_cast<std::size_t>(spec.width * scratch) * sizeof(double);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
       const T *scale = at<const T>(inputs, 1), *shift = at<const T>(inputs, 2);
       parallel_for(width, g.images, g.grain, [&](std::int64_t begin, std::int64_t end, int member) {
         double* const means = static_cast<double*>(workspace) + member * scratch;
         double* const squares = means + g.channels;
-        T* const mean = reinterpret_cast<T*>(squares + g.channels);  // of every channel, as its factor
+        T* const mean = reinterpret_cast<T*>(squares + g.channels);  // per channel, like its factor
         T* const factor = mean + g.channels;
         for (std::int64_t image = begin; image < end; ++image) {
           const std::int64_t first = image * g.pixels * g.channels;
@@ -118,7 +118,7 @@ Implementations make_group_norm(const KernelSpec& spec) {
 Implementations make_group_norm_backward(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Groups g(spec.inputs[0].shape, spec.inputs[3].shape);
-    const std::int64_t scratch = 6 * g.channels;  // of a thread, in doubles
+    const std::int64_t scratch = 6 * g.channels;  // doubles per thread
     const std::size_t bytes =
         static_cast<std::size_t>(spec.width * scratch + g.pieces() * 2 * g.channels) * sizeof(double);
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {

@@ -60,7 +60,7 @@ inline std::int64_t row_count(const Shape& shape) {
 template <int kWidth>
 struct TilePlace {
   unsigned column_block, row_block;
-  int first_channel;  ///< of the tile
+  int first_channel;  ///< first channel of the tile
   int channel;        ///< the first of kWidth
   bool inside;        ///< the channels exist
   std::int64_t row;   ///< the first

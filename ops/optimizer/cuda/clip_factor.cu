@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kWidth = kVectorWidth<T>;
   const TensorPiece piece(list, static_cast<int>(blockIdx.x));
   const T* const gradient = static_cast<const T*>(list.address[0][piece.tensor]);
-  Compute<T> sum = 0;  // of a few dozen elements
+  Compute<T> sum = 0;  // sum of a few dozen elements
   for_each_in_piece<kWidth>(piece, is_aligned<kWidth>(gradient), [&]<int kLanes>(std::int64_t e) {
     const auto lanes = load<kLanes>(gradient + e);
     for_lanes<kLanes>([&](int i) { sum += lanes[i] * lanes[i]; });

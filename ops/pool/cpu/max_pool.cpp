@@ -25,7 +25,7 @@ struct Run {
   std::int64_t step;       ///< from one column to the next
   Range from;              ///< columns of the block that is folded into the first
   std::int64_t from_step;  ///< from one block to the next
-  std::int64_t place;      ///< of the block's first column in its window, or in reverse
+  std::int64_t place;      ///< place of the block's first column in its window, or in reverse
 };
 
 /// Windows in which the same columns are inside the image.

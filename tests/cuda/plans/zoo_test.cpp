@@ -146,7 +146,7 @@ std::string round_trip_fault(const cuda::ConvolutionPlan& plan, const Convolutio
 void inspect(ConvolutionProblem problem, Findings& findings) {
   auto candidates = cuda::convolution_candidates(problem);
   const auto suits = [&](const auto& candidate) { return candidate.suits(problem); };
-  if (std::ranges::none_of(candidates, suits) && (problem.bias || problem.relu)) {  // a kernel of our own does these
+  if (std::ranges::none_of(candidates, suits) && (problem.bias || problem.relu)) {  // one of Braid's kernels does these
     problem.bias = problem.relu = false;
     ++findings.unfused;
     candidates = cuda::convolution_candidates(problem);

@@ -18,7 +18,7 @@ constexpr std::size_t kWorkspace = 4096;
 
 struct Descriptor {
   std::map<int, std::vector<std::byte>> attributes;
-  cudaDataType_t type{};  // of matrix layouts, as the next three
+  cudaDataType_t type{};  // for matrix layouts, as the next three
   std::uint64_t rows = 0, columns = 0;
   std::int64_t stride = 0;
 

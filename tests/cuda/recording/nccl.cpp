@@ -13,7 +13,7 @@ namespace {
 
 using namespace braid::recording;
 using Kind = Call::Kind;
-using Bytewise = std::vector<std::vector<std::byte>>;  // of every rank
+using Bytewise = std::vector<std::vector<std::byte>>;  // bytes of every rank
 
 constexpr const char* kTypes[] = {"int8",   "uint8",   "int32",   "uint32",  "int64",
                                   "uint64", "float16", "float32", "float64", "bfloat16"};

@@ -60,7 +60,7 @@ struct Call {
       {};                 ///< launches: what they read and write; copies: target, source; else the memory at hand
   Bytes workspace = {};   ///< launches of cuDNN and cuBLASLt
   bool pageable = false;  ///< copies that involve host memory which is not pinned: a hidden synchronisation
-  unsigned flags = 0;     ///< of stream, event and graph creation; the mode of a capture; the SMs of a green context
+  unsigned flags = 0;  ///< flags of stream, event and graph creation; the mode of a capture; the SMs of a green context
   std::thread::id thread;
 };
 

@@ -10,7 +10,7 @@ namespace braid::recording {
 
 namespace {
 
-constexpr std::size_t kMemory = 150754820096;  // of an H200
+constexpr std::size_t kMemory = 150754820096;  // an H200's
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local CUctx_st* current_context = nullptr;
 

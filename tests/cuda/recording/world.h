@@ -42,7 +42,7 @@ struct Capture {
   cudaStreamCaptureMode mode{};
   std::thread::id thread;
   cudaError_t invalidated = cudaSuccess;
-  Clock nodes;             // of each stream that takes part
+  Clock nodes;             // nodes of each stream that takes part
   std::vector<Work> work;  // in the order of the calls, which is one that the waits allow
 };
 
@@ -74,7 +74,7 @@ struct CUevent_st : braid::recording::Object {
   bool recorded = false;
   braid::recording::Point point;                 // last record
   std::shared_ptr<double> time;                  // when it happened; below 0 before that
-  braid::recording::Capture* capture = nullptr;  // of the last record, and then its clock
+  braid::recording::Capture* capture = nullptr;  // capture of the last record, and then its clock
   braid::recording::Clock clock;
 };
 

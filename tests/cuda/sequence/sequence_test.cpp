@@ -136,7 +136,7 @@ TEST_CASE("real uploads need the second slot of staging memory") {
     for (const Operation& operation : sequence) {
       if (operation.name.find("upload") != std::string::npos) slots.push_back(operation.accesses[end].begin);
     }
-    REQUIRE(slots.size() == 6);  // the first by the step itself, in a slot of its own
+    REQUIRE(slots.size() == 6);  // the first by the step itself, in a separate slot
     REQUIRE(slots[1] == slots[3]);
     REQUIRE(slots[2] == slots[4]);
     REQUIRE(slots[1] != slots[2]);

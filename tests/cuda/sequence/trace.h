@@ -20,7 +20,7 @@ class NodeMarks final : public LaunchObserver {
 /// A device call that belongs to a node: between the node's marks.
 struct NodeLaunch {
   NodeId node;
-  int stream;  ///< of the plan
+  int stream;  ///< stream of the plan
   Call call;
 };
 

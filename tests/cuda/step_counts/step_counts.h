@@ -9,8 +9,8 @@ namespace braid::testing {
 
 struct StepCounts {
   std::int64_t kernels = 0;      ///< launches, copies and fills of the plan's nodes; a call of a library counts as one
-  std::int64_t waits = 0;        ///< of one stream for another, forking and joining streams included
-  std::int64_t graph_nodes = 0;  ///< of the CUDA graph that the step becomes
+  std::int64_t waits = 0;        ///< waits of one stream for another, forking and joining streams included
+  std::int64_t graph_nodes = 0;  ///< nodes of the CUDA graph that the step becomes
   std::int64_t chain = 0;        ///< kernels on the longest path of dependent nodes
   double bytes = 0;              ///< that the nodes read and write at least: the sum of their Work::bytes
   double flops = 0;              ///< the sum of their Work::flops

@@ -18,13 +18,13 @@ namespace {
 
 using Kind = Command::Kind;
 
-constexpr double kSumRounding = 1e-6;  // of sums of some hundred durations
+constexpr double kSumRounding = 1e-6;  // rounding of sums of some hundred durations
 
 /// rapidcheck's report of a property that does not hold: the smallest step, and why; empty if it holds.
 template <class Testable>
 std::string failure_of(Testable property) {
   rc::detail::TestParams params;
-  params.seed = 1;  // the same every time, unless somebody asks for others
+  params.seed = 1;  // the same every time, unless RC_PARAMS sets another
   params.maxSuccess = 300;
   if (std::getenv("RC_PARAMS") != nullptr) params = rc::detail::configuration().testParams;
   rc::detail::TestListenerAdapter silent;

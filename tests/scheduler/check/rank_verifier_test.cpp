@@ -48,7 +48,7 @@ class Together final : public OpWith<Together, TogetherAttributes> {
 
 /// Something that ranks do together: all of them, or two.
 struct Meeting {
-  std::int64_t kind = 0;  // of a collective; kSend: from `from` to `to`
+  std::int64_t kind = 0;  // kind of a collective; kSend: from `from` to `to`
   std::int64_t count = 0, tag = 0;
   int from = 0, to = 0;
 

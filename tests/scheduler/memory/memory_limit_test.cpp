@@ -20,7 +20,7 @@ class LimitedCase {
   LimitedPlan within(std::int64_t limit) const { return plan_within(problem(), critical_path, "critical_path", limit); }
 
   const RandomStep step;
-  const bool shared;  // of units
+  const bool shared;  // whether units are shared
 
  private:
   const int streams_;

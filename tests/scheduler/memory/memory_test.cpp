@@ -29,7 +29,7 @@ Plan plan_on_streams(const StepGraph& graph, const Costs& costs, const std::vect
   return plan;
 }
 
-/// The most bytes in use when any node starts, for values in bytes of their own; values at one address count once.
+/// The most bytes in use when any node starts, for values in separate bytes; values at one address count once.
 /// Values that end at that time are no longer in use: their bytes may belong to a value that begins then.
 std::int64_t bytes_in_use(const StepGraph& graph, const Plan& plan) {
   std::int64_t most = 0;
@@ -186,7 +186,7 @@ TEST_CASE("a stream's workspace is as large as the largest among the implementat
     costs.add(implementations);
   }
   const Plan plan = plan_on_streams(graph, costs, {0, 0, 2}, 3);
-  const std::int64_t values = 2 * 256;  // one buffer a stream: nobody reads them
+  const std::int64_t values = 2 * 256;  // one buffer per stream: no node reads them
   CHECK(plan.workspaces == std::vector<ArenaSlice>{{values, 300}, {values + 512, 0}, {values + 512, 1000}});
   CHECK(plan.arena_bytes == values + 512 + 1024);
   CHECK(plan.naive_bytes == 3 * 256 + 512 + 1024);
@@ -274,7 +274,7 @@ TEST_CASE("live bytes agree with a count over all pairs of nodes and values") {
       REQUIRE(use.workspaces == workspaces);
     }
   }
-  CHECK(equal > some_of(900));  // of 1000: nodes that take no time and bytes left idle in place make the difference
+  CHECK(equal > some_of(900));  // out of 1000: nodes that take no time and bytes left idle in place make the difference
 }
 
 TEST_CASE("memory is classified by its purpose") {

@@ -77,7 +77,7 @@ TEST_CASE("matching keeps chains on a stream") {
 }
 
 TEST_CASE("matching covers a graph by the fewest paths even if the first choice of edges would not") {
-  StepGraph graph;  // 0 -> 2, 0 -> 3 and 1 -> 2: if 0 were followed by 2, 1 and 3 would be paths of their own
+  StepGraph graph;  // 0 -> 2, 0 -> 3 and 1 -> 2: if 0 were followed by 2, 1 and 3 would be separate paths
   const ValueId a = add(graph, {}), b = add(graph, {});
   add(graph, {a, b});
   add(graph, {a});
@@ -98,7 +98,7 @@ TEST_CASE("with a stream for every path matching waits once for each edge of the
     const Edges edges = step.graph.edges();
     const int streams = step.graph.node_count();
     const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity, true);
-    if (problem.links > 0) continue;  // whose nodes are on streams of their own
+    if (problem.links > 0) continue;  // whose nodes are on separate streams
     const Schedule schedule = matching(problem);
     Plan plan;
     plan.placements = schedule.placements;

@@ -77,7 +77,7 @@ TEST_CASE("the transitive reduction of a large graph does not depend on where it
   for (const NodeId tie : kTies) reduced[tie + 1].push_back(tie);
   for (NodeId node = 0; node < kNodes; ++node) {
     all[node] = reduced[node];
-    for (int more = 0; node >= 4 && more < 3; ++more) {  // of the same chain, but not the neighbour
+    for (int more = 0; node >= 4 && more < 3; ++more) {  // nodes of the same chain, but not the neighbour
       all[node].push_back(node - 2 * (2 + static_cast<NodeId>(random.below(static_cast<std::uint32_t>(node) / 2 - 1))));
     }
     std::ranges::sort(all[node]);

@@ -239,7 +239,7 @@ TEST_CASE("a file without a checksum is read, and its tensors that training need
 TEST_CASE("two tensors of one name are refused") {
   const TemporaryFolder folder;
   Context context(make_backend(Device{}), 1);
-  RandomState other;  // of a second model, which is trained as if it were alone
+  RandomState other;  // state of a second model, which is trained as if it were alone
   std::vector<Parameter*> twins{&context.add("w", {DType::f32, {1}}, ValueKind::parameter)};
   const Context::RandomScope scope(context, other);
   twins.push_back(&context.add("w", {DType::f32, {1}}, ValueKind::parameter));

@@ -213,7 +213,7 @@ TEST_CASE("updates begin with the parameters whose gradients come first") {
   backward(y);
   optimizer.step();
   const StepGraph& graph = session.tape().graph();
-  std::vector<std::int32_t> slots;  // of the updated parameters, in the order of the updates
+  std::vector<std::int32_t> slots;  // slots of the updated parameters, in the order of the updates
   for (const Value& value : graph.values()) {
     if (value.previous != kNoValue) slots.push_back(value.slot);
   }

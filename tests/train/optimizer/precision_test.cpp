@@ -92,7 +92,7 @@ TEST_CASE("small networks learn as much in bf16 and f16 as in f32") {
     for (const auto& [dtype, roundoff] : {std::pair{DType::bf16, 0x1p-8}, {DType::f16, 0x1p-11}}) {
       CAPTURE(dtype);
       const std::vector<double> low = losses(name, dtype, 30);
-      // A mean over roundings at first; then each training takes a way of its own to the same end.
+      // A mean over roundings at first; then each training takes its own path to the same end.
       CHECK(std::abs(low.front() - f32.front()) < roundoff * f32.front());
       CHECK(std::abs(low.back() - f32.back()) < 0.1 * f32.front());
     }

@@ -56,7 +56,7 @@ struct Setting {
 struct Result {
   std::vector<double> losses, accuracies;
   std::vector<Array> tensors;                 // weights, statistics, momentum
-  std::vector<std::vector<float>> gradients;  // of the first step
+  std::vector<std::vector<float>> gradients;  // gradients of the first step
   std::size_t persistent_bytes = 0;
 
   Hash hash() const {
@@ -214,7 +214,7 @@ TEST_CASE("ranks that hold pieces of parameters and moments train as those that 
     int ranks;
     Sharded shard;
     int streams, turn;
-    Link link;  // that of several hosts takes no cores
+    Link link;  // a link between hosts takes no cores
   };
   int cases = 0;
   for (const auto& [adam, dtype] : {std::pair{false, DType::f32}, {true, DType::f32}, {false, DType::bf16}}) {

@@ -106,7 +106,7 @@ TEST_CASE("task B and its control begin with the same population, task A with an
     return equal;
   };
   for (const SeedRun& seed : result.seeds) {
-    CHECK(equal_members(seed.b, seed.control) >= 6);  // of 8; the only tournament overwrote one in each
+    CHECK(equal_members(seed.b, seed.control) >= 6);  // out of 8; the only tournament overwrote one in each
     CHECK(equal_members(seed.a, seed.control) <= 1);
   }
 }

@@ -120,7 +120,7 @@ TEST_CASE("fitness is the share of right answers while training, and grows") {
   for (const double fitness : first) {
     CHECK(fitness >= 0);
     CHECK(fitness <= 1);
-    CHECK(std::round(fitness * 80) == doctest::Approx(fitness * 80));  // of 10 batches of 8
+    CHECK(std::round(fitness * 80) == doctest::Approx(fitness * 80));  // 10 batches of 8
   }
   std::vector<double> last;
   for (int i = 0; i < 10; ++i) last = setting.trainer.train(kDisjoint, kGoOn);

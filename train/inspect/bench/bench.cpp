@@ -93,7 +93,7 @@ std::string table_of(std::span<const OpTimes> ops) {
   std::vector<std::vector<std::string>> table{{"op", "nodes", "predicted, ms", "measured, ms", "ratio"}};
   const auto add_row = [&](const OpTimes& op) {
     const std::string predicted = fixed(op.predicted / 1e3, 4), measured = fixed(op.measured / 1e3, 4);
-    const double ratio = std::stod(measured) / std::stod(predicted);  // of the two printed numbers
+    const double ratio = std::stod(measured) / std::stod(predicted);  // ratio of the two printed numbers
     table.push_back(
         {op.op, std::to_string(op.nodes), predicted, measured, std::isfinite(ratio) ? fixed(ratio, 2) : ""});
   };

@@ -24,11 +24,11 @@ class IoBench {
 
   struct Times {
     std::int64_t rounds = 0, steps = 0;
-    double step_seconds = 0;  ///< of a step alone; median
+    double step_seconds = 0;  ///< seconds of a step alone; median
     /// Times of the steps of a round, relative to the steps alone: with batches from a loader, with each step logged,
     /// and with one checkpoint per round.
     Quartiles loading, logging, saving;
-    std::uintmax_t checkpoint_bytes = 0;  ///< of the training state
+    std::uintmax_t checkpoint_bytes = 0;  ///< size of the training state
   };
   /// Each round takes `steps` steps of each kind.
   Times run(std::int64_t rounds, std::int64_t steps);

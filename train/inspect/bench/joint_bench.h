@@ -21,8 +21,8 @@ class JointBench {
     std::string name;
     std::int64_t batch_size = 0;
     std::int64_t steps_per_turn = 1;
-    double alone_seconds = 0;           ///< of its steps in a turn, alone; median
-    std::size_t alone_arena_bytes = 0;  ///< of the plan of one step alone
+    double alone_seconds = 0;           ///< seconds of its steps in a turn, alone; median
+    std::size_t alone_arena_bytes = 0;  ///< arena of the plan of one step alone
     double images_per_second_alone = 0, images_per_second_together = 0;
   };
   struct Times {
@@ -30,8 +30,8 @@ class JointBench {
     double together_seconds = 0;  ///< per turn, median
     Quartiles speedup;            ///< alone over together, within a turn: the machine's drift affects both
     std::size_t together_arena_bytes = 0;
-    std::string plan;           ///< of a turn together, for example "critical_path on 2 streams"
-    std::string choice_report;  ///< of that plan, see Session
+    std::string plan;           ///< plan of a turn together, for example "critical_path on 2 streams"
+    std::string choice_report;  ///< report of that plan, see Session
     std::vector<JobTimes> jobs;
   };
   Times run(std::int64_t turns);
@@ -51,7 +51,7 @@ class JointBench {
 
   Session session_;
   std::vector<Entry> entries_;
-  std::size_t arena_bytes_ = 0;  // of the last step's plan
+  std::size_t arena_bytes_ = 0;  // arena of the last step's plan
   std::string plan_;
   std::string choice_report_;
 };

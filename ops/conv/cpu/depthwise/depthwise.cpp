@@ -90,8 +90,8 @@ Run clip(Run run, std::int64_t begin, std::int64_t end) {
 
 /// Bands of outputs: rows of one image, or whole images.
 struct Bands {
-  std::int64_t images, rows;            ///< of the outputs
-  std::int64_t band_images, band_rows;  ///< of a band
+  std::int64_t images, rows;            ///< extents of the outputs
+  std::int64_t band_images, band_rows;  ///< extents of a band
 
   Bands(std::int64_t image_count, std::int64_t row_count, std::int64_t row_bytes)
       : images(image_count), rows(row_count) {

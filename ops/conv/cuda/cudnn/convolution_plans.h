@@ -21,7 +21,7 @@ namespace braid::cuda {
 struct ConvolutionProblem {
   enum class Direction : std::uint8_t { forward, backward_data, backward_filter };
   Direction direction = Direction::forward;
-  DType dtype = DType::f32;  ///< of all tensors; f16 and bf16 are accumulated in f32
+  DType dtype = DType::f32;  ///< type of all tensors; f16 and bf16 are accumulated in f32
   Shape x, w, y;             ///< [N,H,W,C], [K,R,S,C/groups], [N,P,Q,K]
   Conv2dOptions options;
   bool bias = false;  ///< forward: add a bias [K]
@@ -35,7 +35,7 @@ struct ConvolutionProblem {
   /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases.
   int multiprocessors = 0;
   int device = 0;               ///< CUDA index, if `properties` is empty
-  std::string_view properties;  ///< of the device as cuDNN describes it (JSON); then the device is not needed
+  std::string_view properties;  ///< the device as cuDNN describes it (JSON); then the device is not needed
 
   /// As "forward f32 [32,56,56,64] * [64,3,3,64] stride 1x1, …", for messages.
   std::string description() const;

@@ -139,7 +139,7 @@ class PrimitiveKernel final : public Kernel {
   enum class Home { input, output, workspace, kept, scratchpad };
   struct Place {
     Home home;
-    std::size_t index;   // of the input, the output, or the thread whose scratchpad it is
+    std::size_t index;   // number of the input, the output, or the thread whose scratchpad it is
     std::size_t offset;  // in bytes
     dnnl::memory memory;
   };
@@ -154,7 +154,7 @@ class PrimitiveKernel final : public Kernel {
   using Task = std::vector<Call>;
   struct Step {
     std::vector<Task> tasks;
-    std::vector<dnnl::memory> parts;  // of a sum, if there are any
+    std::vector<dnnl::memory> parts;  // the parts of a sum, if it is one
     dnnl::memory total;
   };
 
@@ -165,7 +165,7 @@ class PrimitiveKernel final : public Kernel {
 
   int width_;
   dnnl::stream stream_;
-  std::size_t shared_bytes_ = 0;      // of the workspace, for all threads
+  std::size_t shared_bytes_ = 0;      // bytes of the workspace, for all threads
   std::size_t scratchpad_bytes_ = 0;  // and for each
   std::size_t kept_bytes_ = 0;
   std::size_t kept_steps_ = 0;   // steps skipped once they have run

@@ -417,7 +417,7 @@ class Partitioner {
   std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number
   std::vector<ValueId> awaited_;             // partial values to communicate, in the order in which they are made
   std::int64_t awaited_bytes_ = 0;
-  std::size_t bucket_ = 0;  // index among the given buckets, and how many of its values are awaited
+  std::size_t bucket_ = 0;  // index among the given buckets, and how many values it has so far
   std::int32_t in_bucket_ = 0;
 };
 

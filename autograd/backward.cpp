@@ -169,7 +169,7 @@ Tape& checked_tape(const Tensor& loss) {
   return tape;
 }
 
-/// Per value, whether a target is computed into it, or is it.
+/// Per value, whether it is a target or depends on one.
 std::vector<bool> computed_from(const StepGraph& graph, std::span<const ValueId> targets) {
   std::vector<bool> from(static_cast<std::size_t>(graph.value_count()));
   const auto is_from = [&](ValueId value) { return from[static_cast<std::size_t>(value)]; };

@@ -349,7 +349,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     attributes.output = {static_cast<std::int64_t>(scale * static_cast<double>(shape[1])),
                          static_cast<std::int64_t>(scale * static_cast<double>(shape[2]))};
   }
-  // As in PyTorch, which then ignores the scale.
+  // Ignores the scale then, as PyTorch does.
   const auto whole_step = [mode = mode](double& step, std::int64_t in, std::int64_t out) {
     if (out == in) step = 1;
     if (out == 2 * in && mode == Interpolation::nearest) step = 0.5;

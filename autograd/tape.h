@@ -173,7 +173,7 @@ class Tape {
     std::int32_t step;
     ValueId value;
   };
-  /// What was recorded before a call that may yet fail.
+  /// The state of the recording before a call that may fail.
   struct Mark {
     StepGraph::Mark graph;
     std::size_t inputs, step_numbers, value_gradients;

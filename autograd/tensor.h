@@ -51,7 +51,7 @@ class Tensor {
 
   /// Makes the elements readable after the step. Results that no node reads, and single elements, always are.
   const Tensor& keep() const;
-  /// For an input, or what detach() returned, before it is used: backward() computes the gradient with respect to it.
+  /// Makes backward() compute the gradient with respect to an input, or to a result of detach(), that is not used yet.
   /// Throws Error otherwise.
   const Tensor& require_gradient() const;
   /// The elements; waits for them, running the step first if necessary. Throws Error if they were not kept.

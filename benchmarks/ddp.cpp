@@ -76,7 +76,7 @@ class Shaped final : public Communicator {
 /// (core/comm/collective_call.h). Smaller ones need fewer messages: MPI sends them without asking first.
 Json measure_link(Communicator& ranks, std::int64_t bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes) / sizeof(float));
-  // As in a training, where the thread that communicates shares its core with one that computes.
+  // Measures as in training, where the thread that communicates shares its core with one that computes.
   std::jthread computing([](const std::stop_token& stop) {
     for (volatile std::int64_t work = 0; !stop.stop_requested();) work = work + 1;
   });

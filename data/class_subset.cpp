@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLeftOut = -1;
 
-/// For each class of the dataset its new label, or kLeftOut.
+/// The new label of each class of the dataset, or kLeftOut.
 std::vector<int> relabel(const ImageDataset& dataset, const std::vector<int>& classes) {
   std::vector<int> labels(static_cast<std::size_t>(dataset.classes()), kLeftOut);
   for (std::size_t i = 0; i < classes.size(); ++i) {

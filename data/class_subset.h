@@ -20,7 +20,7 @@ class ClassSubset final : public ImageDataset {
   Shape image_shape() const override { return dataset_->image_shape(); }
   int classes() const override { return static_cast<int>(class_names_.size()); }
   std::vector<std::string> class_names() const override { return class_names_; }
-  /// As "fashion_mnist[0,6]".
+  /// A name such as "fashion_mnist[0,6]".
   std::string name() const override { return name_; }
   Image image(std::int64_t index) const override { return dataset_->image(at(index).index); }
   Hash fingerprint() const override { return dataset_->fingerprint().add(name()); }

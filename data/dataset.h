@@ -1,6 +1,7 @@
 #pragma once
-// What the loader reads, and the batches it gives. A custom dataset derives from Dataset, or from ImageDataset if its
-// samples are labelled images: those take the fast path, with the transforms of data/transforms/transform.h.
+// Datasets, which the loader reads, and the batches that it gives. A custom dataset derives from Dataset, or from
+// ImageDataset if its samples are labelled images: those take the fast path, with the transforms of
+// data/transforms/transform.h.
 
 #include <cstdint>
 #include <memory>

@@ -10,7 +10,8 @@ namespace braid {
 
 class TensorDataset : public Dataset {
  public:
-  /// As TensorDataset({x, y}) of x [N,…] and y [N,…]. Throws ShapeError unless all have the same first extent.
+  /// Makes a dataset, for example TensorDataset({x, y}) of x [N,…] and y [N,…]. Throws ShapeError unless all have the
+  /// same first extent.
   explicit TensorDataset(std::vector<Array> tensors);
 
   std::int64_t size() const override { return tensors_[0].shape()[0]; }

@@ -28,7 +28,7 @@ struct Schedule {
   /// than the capacity do not run at once.
   std::vector<std::pair<NodeId, NodeId>> resource_edges;
   double makespan = 0;  ///< microseconds
-  /// For a policy that chooses among others: the one that made this schedule. Else empty.
+  /// The policy that made this schedule, if a policy chose among others; else empty.
   std::string_view kept = {};
 };
 
@@ -63,11 +63,11 @@ Schedule resource_order(const Problem& problem);
 Schedule exhaustive(const Problem& problem);
 inline constexpr int kMostExhaustiveNodes = 12;
 
-/// What matters most when a node is given a stream.
+/// The main criterion when a node is given a stream.
 enum class StreamPreference {
   few_waits,
-  /// Start nodes no earlier than planned: where only its stream delays a node, one that lacked units follows a node
-  /// that frees some.
+  /// Starts that are not too early: where only its stream delays a node, one that lacked units follows a node that
+  /// frees some.
   on_time,
   /// Few waits. A node whose result this step does not read, such as a weight update, may move behind the next nodes of
   /// its stream, until their waits cover its own.

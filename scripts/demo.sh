@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh clone to trained networks: installs what is missing, builds, and trains three networks at once on
-# Fashion-MNIST, for one epoch. Ends with their test accuracies and a page about them. You can stop and restart it at any time.
-# Arguments go to `braid train`, for instance: scripts/demo.sh --set train.epochs=2
+# Leads from a fresh clone to trained networks: installs what is missing, builds, and trains three networks at once on
+# Fashion-MNIST, for one epoch. Ends with their test accuracies and a page about them. You can stop and restart it at
+# any time. Arguments go to `braid train`, for instance: scripts/demo.sh --set train.epochs=2
 #
 # The first build includes the CUDA backend if this machine has a GPU and the toolkit, or if BRAID_CUDA=ON is set.
 set -euo pipefail

@@ -108,7 +108,7 @@ class Optimizer {
   bool summed(const Slot& slot) const { return progress_->summed[index(slot)]; }
   /// Undoes the next change of the progress if the step does not run. Call it before the change.
   void restore_unless_run(Tape& tape) const;
-  /// What a parameter is updated by in the step that is being recorded, or kNoValue.
+  /// The value that updates a parameter in the step that is being recorded, or kNoValue.
   ValueId gradient(Tape& tape, const Slot& slot) const;
   /// The values that an update reads in addition to the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;

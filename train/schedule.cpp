@@ -11,7 +11,7 @@ namespace braid {
 
 namespace {
 
-/// From start to end along half a cosine, as progress goes from 0 to 1.
+/// Goes from start to end along half a cosine, as progress goes from 0 to 1.
 double anneal(double start, double end, double progress) {
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * std::clamp(progress, 0.0, 1.0)));
 }

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// With the keys of metrics.jsonl, if the split is val.
+/// The evaluation as JSON, with the keys of metrics.jsonl if the split is val.
 std::string to_json(const std::string& name, const std::string& split, const Evaluation& result) {
   return Json{{"name", name},
               {"images", result.samples},

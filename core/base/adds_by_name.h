@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// For a Maker with a member make<T>(name, arguments…), which this class may call.
+/// The base of a Maker with a member make<T>(name, arguments…), which this class may call.
 template <class Maker>
 class AddsByName {
  public:

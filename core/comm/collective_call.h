@@ -26,7 +26,7 @@ struct CollectiveCall {
 
   constexpr bool adds() const { return kind == Kind::all_reduce || kind == Kind::reduce_scatter; }
 
-  /// As in "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
+  /// Text such as "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
   std::string text() const {
     constexpr std::array<std::string_view, 6> kNames = {"all_reduce", "reduce_scatter", "all_gather",
                                                         "all_to_all", "broadcast",      "barrier"};
@@ -56,7 +56,7 @@ struct Message {
   std::int64_t bytes = 0;
   friend bool operator==(const Message&, const Message&) = default;
 
-  /// As in "receive of 48 bytes from rank 1, tag 3".
+  /// Text such as "receive of 48 bytes from rank 1, tag 3".
   std::string text() const {
     const bool sends = direction == Direction::send;
     return message(sends ? "send of " : "receive of ", bytes, " bytes ", sends ? "to" : "from", " rank ", peer,
@@ -74,7 +74,7 @@ struct Communication {
 
   /// Whether a rank runs the node alone.
   bool empty() const { return calls.empty() && !exchanged.has_value(); }
-  /// As in "all_to_all of 48 bytes, all_gather of 48 bytes".
+  /// Text such as "all_to_all of 48 bytes, all_gather of 48 bytes".
   std::string text() const {
     std::string text = exchanged.has_value() ? exchanged->text() : "";
     for (const CollectiveCall& call : calls) text += (text.empty() ? "" : ", ") + call.text();

@@ -29,7 +29,7 @@ class Communicator {
   virtual std::string_view name() const = 0;
   /// What plans assume about the link between ranks.
   virtual Link link() const = 0;
-  /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits
+  /// Makes every element, in place, the sum over all ranks, added in an order of the engine's choice, with equal bits
   /// on all ranks. Takes f32, f64, i32, and f16 and bf16 where the engine adds them; throws Error for other dtypes.
   virtual void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) = 0;
   /// `whole` holds size() parts of `count` elements; `part` becomes the sum of part rank() over all ranks. It may lie

@@ -32,14 +32,14 @@ struct ParallelOptions {
   int shards = 0;
   /// Gradients are communicated together in buckets of this many bytes. 0: the size with the shortest predicted step.
   std::int64_t bucket_bytes = 0;
-  /// As ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP. Results keep their bits.
+  /// Shards tensors as ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP do. Results keep their bits.
   Sharded shard = Sharded::nothing;
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
   bool sync_batch_norm = false;
-  /// For training by config: the number of steps planned and run as one, so that the next step begins while all-reduces
-  /// of the previous one still run.
+  /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
+  /// all-reduces of the previous one still run.
   int steps_per_turn = 1;
-  /// For training by config: how long a rank waits for others.
+  /// How long a rank waits for others, in a training by config.
   std::chrono::nanoseconds timeout = kCommunicationTimeout;
 
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }

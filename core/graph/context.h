@@ -156,7 +156,7 @@ class Context : public AddsByName<Context> {
 class OwnedTensors {
  public:
   explicit OwnedTensors(Context& context);
-  /// For tensors made alongside a parameter, which share its context and its random state.
+  /// Owns tensors made alongside a parameter, which share its context and its random state.
   explicit OwnedTensors(const Parameter& parameter);
   ~OwnedTensors();
   OwnedTensors(OwnedTensors&&) = default;
@@ -164,7 +164,7 @@ class OwnedTensors {
 
   /// Throws Error if the context has been destroyed.
   Context& context() const;
-  /// As Context::add.
+  /// Adds a tensor like Context::add.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
   /// The same; if there is a tensor of that name, appends a number to it, as for the moments of a second optimizer.
   Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, bool as_parameter = false);

@@ -74,8 +74,8 @@ class Op {
   /// Emits the nodes that compute the gradients of the inputs. Called only if at least one input needs one. Default:
   /// throws, for ops that have none.
   virtual void gradient(GradientContext& context) const;
-  /// For ops that cost little more than moving their operands, never a convolution, a matrix product or a loss: how to
-  /// recompute the outputs where memory is short, instead of keeping them. Default: never.
+  /// How to recompute the outputs where memory is short, instead of keeping them. Only for ops that cost little more
+  /// than moving their operands, never a convolution, a matrix product or a loss. Default: never.
   virtual std::optional<Repeat> repeat() const { return std::nullopt; }
   /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
   /// them from all of the inputs.

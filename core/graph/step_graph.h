@@ -45,7 +45,7 @@ struct Edges {
   std::vector<std::int32_t> predecessor_begin, successor_begin;  // node -> first index; one extra at the end
   std::vector<NodeId> predecessor, successor;
 
-  /// From the predecessors of every node, sorted and without duplicates.
+  /// Makes edges from the predecessors of every node, sorted and without duplicates.
   static Edges from_predecessors(std::span<const std::vector<NodeId>> predecessors);
 
   std::int32_t node_count() const { return static_cast<std::int32_t>(predecessor_begin.size()) - 1; }

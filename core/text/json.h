@@ -84,7 +84,7 @@ class Json {
   const std::string& text() const;
   const std::vector<Json>& elements() const;
   std::vector<Json>& elements();
-  /// In the order in which they were added or read. If a text repeats a key, its last value counts.
+  /// The members in the order in which they were added or read. If a text repeats a key, its last value counts.
   const std::vector<Member>& members() const;
   std::vector<Member>& members();
 
@@ -106,7 +106,7 @@ class Json {
   /// One line, or several lines indented by this many spaces. What is not UTF-8 becomes U+FFFD, and what is not finite
   /// null.
   std::string dump(int indentation = -1) const;
-  /// With the keys of each object in alphabetical order.
+  /// The same with the keys of each object in alphabetical order.
   std::string dump_sorted(int indentation = -1) const;
   /// At most 61 characters, for a message.
   std::string excerpt() const;

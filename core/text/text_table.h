@@ -20,9 +20,9 @@ std::string wrapped(std::string_view text, std::size_t indent = 0, std::size_t w
 std::string text_table(const std::vector<std::vector<std::string>>& cells, std::string_view alignment,
                        std::string_view indent = "");
 
-/// With `digits` digits after the point.
+/// The number with `digits` digits after the point.
 std::string fixed(double value, int digits);
-/// With three digits, as far as there are any after the point: "0.123 ms", "12.3 ms", "1234 ms".
+/// A time with three digits, as far as there are any after the point: "0.123 ms", "12.3 ms", "1234 ms".
 std::string milliseconds(double seconds);
 
 }  // namespace braid

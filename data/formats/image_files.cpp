@@ -23,7 +23,7 @@ struct LabelledFile {
   std::string mask = {};  // the file with the labels of the pixels, if they have some
 };
 
-/// What a source lists.
+/// The images that a source lists.
 struct Listing {
   std::string name;
   std::vector<std::string> classes;

@@ -38,7 +38,7 @@ std::shared_ptr<const ImageDataset> image_list(const std::string& file, const st
                                                const std::string& test_file, const std::string& root, Split split,
                                                const ImageFilesOptions& options);
 
-/// For segmentation: the images in root/images, in which the file of the same path in root/masks, a PNG, shows the
+/// A dataset for segmentation: the images in root/images. The file of the same path in root/masks, a PNG, shows the
 /// class of each pixel as a grey level, 0 to classes − 1. With root/train, root/val and root/test, the folders are
 /// in these. Images and masks have options.image_shape. Throws DataError if an image has no mask, or the split is
 /// empty.

@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-/// For each pixel along an axis of the result: the pixels that it averages, and their weights, which sum to 1.
+/// The pixels that each pixel along an axis of the result averages, and their weights, which sum to 1.
 struct Taps {
   struct Pixel {
     std::int64_t first, count;
@@ -16,7 +16,8 @@ struct Taps {
   std::vector<float> weights;  // [pixels,stride]
   std::int64_t stride;
 
-  /// As precompute_coeffs() in Pillow's Resample.c: a triangle as wide as the pixel is in the source, or two pixels.
+  /// Works as precompute_coeffs() in Pillow's Resample.c: a triangle as wide as the pixel is in the source, or two
+  /// pixels.
   Taps(std::int64_t from, std::int64_t to, std::int64_t first, std::int64_t count) {
     const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
     stride = static_cast<std::int64_t>(std::ceil(reach)) * 2 + 1;

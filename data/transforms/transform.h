@@ -19,7 +19,8 @@ struct TransformOptions {
   bool flip = false;     ///< mirror left to right, every second image on average
   /// Share of the pixels that become black or white, both equally often and all channels together.
   double salt_and_pepper = 0;
-  /// Per channel, of pixels on the scale 0 to 1: the output is (pixel / 255 - mean) / std. Empty: 0 and 1.
+  /// Mean and deviation of pixels per channel, on the scale 0 to 1: the output is (pixel / 255 - mean) / std. Empty: 0
+  /// and 1.
   std::vector<float> mean = {}, std = {};
 
   /// Shows a random part of an image, scaled to the size of the batch: see scale and ratio. Otherwise an image of

@@ -72,7 +72,7 @@ Activation fused_activation(const LayerSpec& spec) {
 
 }  // namespace
 
-/// What makes the module of one layer, and the table of types.
+/// Makes the module of one layer, and holds the table of types.
 struct LayerList::Builder {
   LayerList& list;
   const LayerSpec& spec;

@@ -41,7 +41,8 @@ struct LayerMistake {
 /// images [N,H,W,C] → logits [N,classes]
 class LayerList final : public Module {
  public:
-  /// For images [H,W,C]. Throws Error that names the layer if there is a mistake, or shapes do not agree.
+  /// Makes a network for images [H,W,C]. Throws Error that names the layer if there is a mistake, or shapes do not
+  /// agree.
   LayerList(Context& context, std::vector<LayerSpec> layers, const Shape& image, std::int64_t classes);
   Tensor forward(const Tensor& x) override;
 

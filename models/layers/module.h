@@ -31,7 +31,8 @@ struct Objective {
 /// parameters are all frozen.
 void backward(std::span<const Objective> objectives);
 
-/// What a training step on labelled images minimizes, and the logits and labels whose accuracy it reports.
+/// The objectives that a training step on labelled images minimizes, and the logits and labels whose accuracy it
+/// reports.
 struct TrainingStep {
   std::vector<Objective> objectives;
   Tensor logits, labels;

@@ -45,7 +45,7 @@ class Relu6Backward final : public OpWith<Relu6Backward> {
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
-/// For the gradient rules of layers with an activation: from dy, the gradient of the output y = act(z), to that of z.
+/// Maps dy, the gradient of the output y = act(z), to that of z, for the gradient rules of layers with an activation.
 /// Emits a node if there is an activation.
 ValueId before_activation(GradientContext& context, Activation activation, ValueId dy, ValueId y);
 
@@ -102,7 +102,7 @@ class Cast final : public OpWith<Cast, CastAttributes> {
   std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
-/// For gradient rules: the value in another type. Emits a node if its type differs; kNoValue stays.
+/// The value in another type, for gradient rules. Emits a node if its type differs; kNoValue stays.
 ValueId cast(GradientContext& context, ValueId value, DType dtype);
 
 struct FillAttributes {

@@ -13,7 +13,7 @@ namespace {
 /// Maps the gradient dy of r = f(a, b) to that of an operand.
 using Derivative = Term (*)(Term dy, Term a, Term b, Term r);
 
-/// What the ops need to know about a function.
+/// The cost and the derivatives of a function.
 struct FunctionRule {
   double flops = 1;
   Derivative a = nullptr;  ///< null if there is none

@@ -52,7 +52,8 @@ inline constexpr int kFunctions = 0 BRAID_FOR_EACH_FUNCTION(BRAID_ONE);
 
 namespace functions {
 
-/// Without branches and calls, so that compilers vectorise loops over them. Errors are below 4 units in the last place.
+/// Functions without branches and calls, so that compilers vectorise loops over them. Errors are below 4 units in the
+/// last place.
 namespace vectorised {
 
 /// eˣ = 2ⁿ·eʳ with x = n·ln 2 + r; the polynomial is that of Cephes (Moshier).
@@ -95,7 +96,7 @@ inline float log(float x) {
   p = p * m + 3.3333331174e-1f;
   const float square = m * m;
   const float y = p * m * square + k * -2.12194440e-4f - 0.5f * square + m + k * 0.693359375f;
-  // What is added is 0 for ordinary numbers; nested conditions would be branches.
+  // The added terms are 0 for ordinary numbers; nested conditions would be branches.
   const float unbounded = x < INFINITY ? 0.0f : x, zero = x == 0.0f ? -INFINITY : 0.0f,
               negative = x < 0.0f ? NAN : 0.0f;
   return y + unbounded + zero + negative;

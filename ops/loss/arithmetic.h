@@ -37,7 +37,7 @@ struct CrossEntropyGradient {
   BRAID_HOST_DEVICE T operator()(T probability, bool is_label) const {
     return scale * (probability - (is_label ? at_label : elsewhere));
   }
-  /// With a given probability, in a row whose target has this sum.
+  /// The same with a given probability, in a row whose target has this sum.
   BRAID_HOST_DEVICE T operator()(T probability, T given, T sum) const {
     return scale * (sum * probability - ((at_label - elsewhere) * given + elsewhere));
   }

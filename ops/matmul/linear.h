@@ -28,8 +28,8 @@ class Matmul final : public OpWith<Matmul, MatmulOptions> {
   std::optional<Divided> divide(const Division& node) const override;
 };
 
-/// What kernels compute: `batches` products [m,k]·[k,n]. From one matrix to the next are a_step and b_step elements, 0
-/// for a single matrix.
+/// The products that kernels compute: `batches` products [m,k]·[k,n]. From one matrix to the next are a_step and b_step
+/// elements, 0 for a single matrix.
 struct MatmulExtents {
   std::int64_t batches, m, n, k, a_step, b_step;
 

@@ -38,7 +38,7 @@ struct BatchStatistics {
   T running_variance;
 };
 
-/// From the moments of n elements and the running statistics so far.
+/// The statistics from the moments of n elements and the running statistics so far.
 template <class T>
 BRAID_HOST_DEVICE BatchStatistics<T> batch_statistics(const Moments& batch, double n, double epsilon, double momentum,
                                                       T running_mean, T running_variance) {
@@ -77,7 +77,7 @@ struct NormalizationGradients {
   T slope;
 };
 
-/// From Σdy, Σ(dy·(x − mean)), 1/√(σ² + ε) and the number of elements.
+/// The gradients from Σdy, Σ(dy·(x − mean)), 1/√(σ² + ε) and the number of elements.
 template <class T>
 BRAID_HOST_DEVICE NormalizationGradients<T> normalization_gradients(double sum, double covariance,
                                                                     double inverse_deviation, double n) {

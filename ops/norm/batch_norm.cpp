@@ -129,7 +129,7 @@ Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const 
 
 namespace {
 
-/// As inputs of the forward pass lie: x, what belongs to channels, and a residual.
+/// The layouts of the inputs of the forward pass: x, per-channel tensors, and a residual.
 std::vector<Layout> forward_layouts(bool add) {
   std::vector<Layout> layouts(5, Layout::replicated);
   layouts[0] = Layout::split;

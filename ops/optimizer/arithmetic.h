@@ -32,7 +32,7 @@ struct SgdStep {
     m = momentum * m + g;
     p = keep * p - learning_rate * (gradient_weight * g + momentum_weight * m);
   }
-  /// Without momentum.
+  /// Updates without momentum.
   BRAID_HOST_DEVICE void operator()(T& p, T gradient) const { p = keep * p - learning_rate * (gradient + l2 * p); }
 };
 

@@ -61,8 +61,8 @@ class PlanChoice {
   /// Plans that have not been dropped. If there are none, only this may be called.
   std::size_t left() const;
 
-  /// What the last comparison found and what was kept, as "serial: 27.8 ms; relative to it, …; kept serial, as no other
-  /// saves enough". Empty if nothing was compared.
+  /// The outcome of the last comparison and what was kept, such as "serial: 27.8 ms; relative to it, …; kept serial, as
+  /// no other saves enough". Empty if nothing was compared.
   const std::string& report() const { return report_; }
 
  private:

@@ -21,7 +21,7 @@ struct SessionOptions;
 StepGraph with_kept_results(StepGraph graph);
 /// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
 ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
-/// What a session builds kernels for.
+/// The target that a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
 /// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
 std::vector<int> widths(int fixed, int max_width);
@@ -32,7 +32,7 @@ struct PlanSetting {
   int streams = 1;
   int width = 0;  ///< width of every node; 0: the scheduler chooses for each
 
-  /// As "critical_path on 2 streams of one core each".
+  /// A name such as "critical_path on 2 streams of one core each".
   std::string name() const;
 };
 

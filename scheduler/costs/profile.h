@@ -51,7 +51,7 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// What a node's duration depends on, readable: op, its attributes, dtypes and shapes, as
+/// Text of everything that a node's duration depends on: op, its attributes, dtypes and shapes, as
 /// "scale{factor: 0.5} f32[8,56,56,64] -> f32[8,56,56,64]". With `tf32`, f32 reads tf32.
 std::string node_signature(const StepGraph& graph, NodeId node, bool tf32 = false);
 

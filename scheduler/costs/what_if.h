@@ -1,6 +1,6 @@
 #pragma once
-// What a step would cost on a slightly different device: with more or fewer units, or with cheaper launches. The
-// analytic model says by how much each duration changes; measured ones change in the same ratio.
+// The costs of a step on a slightly different device: with more or fewer units, or with cheaper launches. The analytic
+// model says by how much each duration changes; measured ones change in the same ratio.
 
 #include "scheduler/costs/costs.h"
 

@@ -25,7 +25,7 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
 /// The text for steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);
 
-/// What was traded, in one line.
+/// The list of what was traded, in one line.
 std::string join(std::span<const std::string> traded);
 
 }  // namespace braid::scheduler

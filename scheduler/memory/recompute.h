@@ -33,7 +33,7 @@ bool is_cheap_to_recompute(const StepGraph& graph, ValueId value);
 /// The values that are marked as `recomputed` in the graph and can be.
 std::vector<ValueId> marked_values(const StepGraph& graph);
 
-/// What a node reads when it is recomputed.
+/// The values that a node reads when it is recomputed.
 std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
 
 /// The graph with these values recomputed for their backward readers. A recomputed node reads the first computation of

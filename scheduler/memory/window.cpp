@@ -114,8 +114,8 @@ Schedule schedule_within_window(const Problem& problem, Policy policy, int windo
   return schedule;
 }
 
-/// For every node and other stream an edge from the last node there that must have finished, unless an earlier node of
-/// its stream has it already.
+/// Adds, for every node and other stream, an edge from the last node there that must have finished, unless an earlier
+/// node of its stream has it already.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule) {
   const auto streams = static_cast<std::size_t>(problem.all_streams());
   std::vector<std::int32_t> place(schedule.placements.size(), -1);  // in the schedule

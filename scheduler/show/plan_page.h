@@ -8,7 +8,7 @@
 
 namespace braid::scheduler {
 
-/// What the page draws, as JSON.
+/// The data that the page draws, as JSON.
 std::string plan_page_data(const PlanView& view);
 
 /// HTML that needs nothing else: no network and no other file.

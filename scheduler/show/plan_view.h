@@ -37,7 +37,7 @@ struct PlanView {
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[index(node)]; }
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[index(node)]; }
-  /// As measured if it was, else as planned.
+  /// The runs as measured if they were, else as planned.
   std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
   const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[index(node)].implementation); }
 
@@ -77,7 +77,7 @@ struct ArenaUse {
   std::int64_t offset = 0, bytes = 0;
   double begin = 0, end = 0;  ///< microseconds
 };
-/// By begin. A value that is written in place owns the bytes from the start of its producer on.
+/// The uses, sorted by begin. A value that is written in place owns the bytes from the start of its producer on.
 std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs);
 
 /// Bytes in use from a time on, until the next entry.

@@ -49,7 +49,7 @@ std::string escaped(std::string_view text) {
 
 std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
 
-/// As "97.6 times", with three digits.
+/// A factor with three digits, as in "97.6 times".
 std::string times(double number) { return fixed(number, number < 10 ? 2 : number < 100 ? 1 : 0); }
 
 /// The values of one row as text.
@@ -65,7 +65,7 @@ class Panel {
   Panel(std::ostream& out, const std::vector<ScaleRow>& rows, int left) : out_(out), rows_(rows), left_(left) {}
 
   double x(const ScaleRow& row) const { return left_ + kPanelWidth * log_share(row.ranks); }
-  /// From 0 to 1 of the height.
+  /// The y coordinate of 0 to 1 of the height.
   static double y(double share) { return kBottom - (kBottom - kTop) * share; }
   /// Where a number between 1 and the most ranks is on a logarithmic scale, 0 to 1.
   double log_share(double number) const { return std::log(std::max(number, 1.0)) / std::log(rows_.back().ranks); }

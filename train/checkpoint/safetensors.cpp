@@ -28,7 +28,7 @@ constexpr const char *kMetadata = "__metadata__", *kChecksum = "crc32";
 constexpr const char* kMethod = "checksum";  // its value is kChecksum: damage to either is detected
 constexpr std::string_view kNoChecksum = "00000000";
 
-/// In the order of DType.
+/// Names of types, in the order of DType.
 constexpr const char* kTypes[] = {"F32", "F64", "F16", "BF16", "I32", "U8"};
 
 std::optional<DType> dtype_named(std::string_view name) {

@@ -201,7 +201,7 @@ struct ValueParser {
                     suggestion(node.text, rule.words)));
   }
 
-  /// As in a shell, ~/ is the user's home; anything else that begins with ~ is probably a typing error.
+  /// Expands ~/ to the user's home, as in a shell; anything else that begins with ~ is probably a typing error.
   std::string without_tilde() const {
     const std::string& text = node.text;
     if (!text.starts_with('~')) return text;

@@ -60,7 +60,7 @@ struct Key {
   KeyValue value = {};
   KeyRule rule = {};
   std::string text = {};  ///< a sentence
-  /// In a section whose key "name" or "type" decides which other keys exist: the words that have this key; empty for
+  /// The words that have this key, in a section whose key "name" or "type" decides which other keys exist; empty for
   /// all.
   std::vector<std::string> only_for = {};
   /// Words whose default differs from `value`.
@@ -165,7 +165,7 @@ struct ConfigKinds {
 };
 ConfigKinds config_kinds();
 
-/// As YAML, defaults included.
+/// The keys as YAML, defaults included.
 std::string to_yaml(const std::vector<Key>& keys);
 std::string to_yaml(const KeyRule& rule, const KeyValue& value);
 /// A JSON Schema (draft 2020-12) of all configs.

@@ -452,7 +452,7 @@ class OnnxWriter {
     const Shape& x = shape(input(0));
     std::vector<std::int64_t> axes;
     for (const std::int64_t axis : reduce.axes.extents()) axes.push_back(onnx_axis(x, axis));
-    // What is left of an image must be in the same order: all its axes, or not both channels and pixels.
+    // The remaining axes of an image must be in the same order: all its axes, or not both channels and pixels.
     const bool has_channels = std::ranges::find(axes, 1) == axes.end();
     const bool has_pixels = std::ranges::find(axes, 2) == axes.end() || std::ranges::find(axes, 3) == axes.end();
     check(x.rank() != 4 || reduce.keep_axes || !has_channels || !has_pixels);

@@ -1,5 +1,5 @@
 #pragma once
-// What a config's images are: counts, sizes, mean and deviation, unreadable files, and a picture of a batch.
+// A report on a config's images: counts, sizes, mean and deviation, unreadable files, and a picture of a batch.
 
 #include <string>
 

@@ -73,7 +73,7 @@ fs::path folder_of(const JobConfig& job, const RunConfig& config, const fs::path
   return config.together ? run / job.training.name : run;
 }
 
-/// What is known of each job of a run without any computation.
+/// What is known about each job of a run without any computation.
 std::vector<Json> jobs_in(const fs::path& folder, const RunConfig& config) {
   std::vector<Json> jobs;
   for (const JobConfig& job : config.jobs) {

@@ -48,7 +48,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
 std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);
 /// Replaces data.normalize.compute by the mean and deviation of the training images. Throws DataError as get().
 void compute_normalization(TrainConfig& config, DatasetPool& datasets);
-/// For training: shuffled and augmented. Otherwise: in order, unchanged, including the last batch.
+/// The options of a loader. Training: shuffled and augmented. Otherwise: in order, unchanged, including the last batch.
 LoaderOptions loader_options(const TrainConfig& config, Split split);
 
 }  // namespace braid

@@ -56,8 +56,8 @@ class Job {
 
   /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
   std::string description() const;
-  /// What distinguishes the data of two jobs, in lines: name, size, shape and fingerprint of the training and the
-  /// validation set.
+  /// A summary that distinguishes the data of two jobs, in lines: name, size, shape and fingerprint of the training and
+  /// the validation set.
   std::string data_summary() const;
   std::int64_t total_steps() const { return total_steps_; }
   bool finished() const { return stopped_early_ || learner_.steps() == total_steps_; }

@@ -9,7 +9,7 @@ namespace braid::mpi {
 /// split.
 inline constexpr std::int64_t kMostPerCall = std::int64_t{1} << 30;
 
-/// Among all ranks of the launch, which must all call this, also for a second communicator. Starts MPI unless the
+/// Connects all ranks of the launch, which must all call this, also for a second communicator. Starts MPI unless the
 /// program has done so. MPI ends with the process: by MPI_Finalize if no communicator has failed and all ranks end
 /// (within
 /// 2 s, if the exit status is not 0), else by MPI_Abort, which ends all ranks.

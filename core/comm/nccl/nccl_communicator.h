@@ -5,7 +5,7 @@
 
 namespace braid::nccl {
 
-/// Among all ranks of the launch, which must all call this, each on its own GPU: CUDA device `device` here. Calls
+/// Connects all ranks of the launch, which must all call this, each on its own GPU: CUDA device `device` here. Calls
 /// on device data are enqueued in the stream of `where`, and may be captured once calls of the same kind and size have
 /// run; graphs must be destroyed before the communicator. Calls on host data, without a stream, block; all ranks make
 /// them while no other call runs. Threads that wait for the device (core/device/cuda/wait.h) notice errors of other

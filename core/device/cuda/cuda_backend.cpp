@@ -37,7 +37,8 @@ SmRates sm_rates(int major, int minor) {
   }
 }
 
-/// In hertz. Virtual GPUs may report 0; then a typical rate of current GPUs, because planning needs costs above 0.
+/// A clock in hertz. Virtual GPUs may report 0; then a typical rate of current GPUs, because planning needs costs above
+/// 0.
 double clock_rate(cudaDeviceAttr name, int device) {
   constexpr double kUsual = 1.5e9;
   const int kilohertz = attribute(name, device);

@@ -1,5 +1,5 @@
 #pragma once
-// What belongs to a single stream: kernels find it in LaunchContext::native.
+// The handles of a single stream, which kernels find in LaunchContext::native.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

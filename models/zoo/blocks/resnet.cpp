@@ -75,7 +75,7 @@ class Bottleneck final : public Module {
   ConvNormLayer* shortcut_ = nullptr;
 };
 
-/// What a depth means: blocks per stage, the width of the first stage (each next one doubles), and the block.
+/// The form of a depth: blocks per stage, the width of the first stage (each next one doubles), and the block.
 struct Form {
   std::vector<int> blocks;
   std::int64_t width;

@@ -21,7 +21,7 @@ struct VggOptions {
 class Vgg final : public Module {
  public:
   enum class Norm { none, batch };
-  /// With 16 or 19 layers that have weights.
+  /// Makes a network with 16 or 19 layers that have weights.
   Vgg(Context& context, int layers, Norm norm, const VggOptions& options = {});
   Tensor forward(const Tensor& x) override;
 

@@ -20,7 +20,7 @@ Sizes sizes_of(const DcganOptions& options) {
   return sizes;
 }
 
-/// As the paper starts weights: normal with deviation 0.02, around 1 for scales of batch norms.
+/// Initialises weights as in the paper: normal with deviation 0.02, around 1 for scales of batch norms.
 void initialise(const Module& model) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->shape().rank() == 4) {

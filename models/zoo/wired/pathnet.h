@@ -9,7 +9,7 @@
 namespace braid::models {
 
 struct PathNetOptions {
-  /// What a module is.
+  /// The form of a module.
   enum class Form {
     linear,  ///< the paper's for small images: fully connected layer and ReLU
     conv,    ///< ours: 3x3 convolution, batch norm and ReLU; 2x2 max pool between layers, global average at the end
@@ -52,9 +52,9 @@ class PathNet final : public Module {
   Tensor forward(const Tensor& x) override { return forward(x, path_, task_); }
   void use(const Genotype& path, int task);
 
-  /// From now on every path uses these modules too.
+  /// Makes every path use these modules too, from now on.
   void keep_active(const Genotype& path);
-  /// From now on the modules of a path stay as they are. Paths may still use them.
+  /// Freezes the modules of a path from now on. Paths may still use them.
   void freeze(const Genotype& path);
   /// Fresh weights for every module that is not frozen: those that a new net would have in the random state in force.
   void reinitialise();

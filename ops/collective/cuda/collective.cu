@@ -120,7 +120,7 @@ struct Bucket {
   }
 };
 
-/// As on the CPU (ops/collective/cpu/collective.cpp); leaves are packed before they are added.
+/// Works as on the CPU (ops/collective/cpu/collective.cpp); leaves are packed before they are added.
 template <class T>
 std::unique_ptr<Kernel> exact_all_reduce(const Bucket<T>& bucket, std::int64_t ranks, std::int64_t sliced,
                                          Communicator* communicator) {

@@ -46,7 +46,7 @@ struct ChannelRows {
   }
 };
 
-/// What one element adds to the sums of its channel.
+/// The terms that one element adds to the sums of its channel.
 template <class T>
 struct Addends {
   T first;

@@ -16,7 +16,7 @@
 
 namespace braid::cuda {
 
-/// What values of T are computed in: float for Half and BFloat16, else T itself.
+/// The type that values of T are computed in: float for Half and BFloat16, else T itself.
 template <class T>
 struct ComputedIn {
   using Type = float;

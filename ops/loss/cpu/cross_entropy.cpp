@@ -28,7 +28,7 @@ void check_labels(std::string_view op, const LogitRows& logits, const std::int32
   }
 }
 
-/// What a row is compared with: its label, if Truth is an integer, or the probabilities of its classes.
+/// The truth of a row: its label, if Truth is an integer, or the probabilities of its classes.
 template <class Truth>
 constexpr bool kIsLabel = std::is_integral_v<Truth>;
 

@@ -1,5 +1,5 @@
 #pragma once
-// For convolutions that cuDNN cannot fuse with their bias and activation.
+// Bias and activation of convolutions that cuDNN cannot fuse with them.
 
 #include "core/base/dtype.h"
 #include "core/device/cuda/stream_handles.h"

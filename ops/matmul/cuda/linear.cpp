@@ -18,9 +18,9 @@ namespace braid::cuda {
 
 namespace {
 
-/// What NVIDIA recommends for Hopper (cuBLAS documentation, cublasSetWorkspace); more is seldom of use.
+/// NVIDIA's recommendation for Hopper (cuBLAS documentation, cublasSetWorkspace); more is rarely useful.
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
-/// What all kernels may assume of addresses: enough for vector loads. Arenas and parameters are aligned to more.
+/// The alignment that all kernels may assume: enough for vector loads. Arenas and parameters are aligned to more.
 constexpr std::uint32_t kAlignment = 16;
 
 using MatmulDescriptor = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;

@@ -43,7 +43,7 @@ BRAID_TARGET_CLONES void mean_of_rows(std::int64_t rows, std::int64_t channels, 
   }
 }
 
-/// What is folded into the pixels of a result, along one axis.
+/// The pixels that are folded into those of a result, along one axis.
 struct FoldAxis {
   std::int64_t source;                ///< extent of what is folded
   std::vector<Range> from;            ///< pixels that are folded into each one of the result

@@ -185,7 +185,7 @@ BRAID_TARGET_CLONES void add_where(const Run& run, std::int64_t channels, std::i
             for (int j = 0; j < kColumns; ++j) {
               const std::int64_t e = i * row_pitch + j * channels + c;
               const Integers here = load<kUsed, Integers>(maxima + e) == places.at(i, j);
-              // As a mask, since a choice between vectors of few used lanes may be compiled into branches.
+              // Uses a mask, because a choice between vectors of few used lanes may be compiled into branches.
               sum += reinterpret_cast<Vector>(reinterpret_cast<Integers>(load<kUsed, Vector>(dy + e)) & here);
             }
           }

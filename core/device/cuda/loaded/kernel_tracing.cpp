@@ -71,7 +71,7 @@ const Cupti& cupti() {
   return loaded;
 }
 
-/// What the records have said so far. CUPTI calls back from its own thread, without a context pointer.
+/// The contents of the records so far. CUPTI calls back from its own thread, without a context pointer.
 struct Records {
   std::mutex mutex;
   std::unordered_map<std::uint32_t, std::int32_t> node_of;  // by correlation id

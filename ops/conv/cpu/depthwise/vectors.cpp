@@ -6,7 +6,7 @@
 
 #include <limits>
 
-// What follows is compiled for AVX-512, whatever the rest is compiled for; only vectors_available() is not.
+// The code below is compiled for AVX-512, whatever the rest is compiled for; only vectors_available() is not.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
 #else

@@ -21,7 +21,7 @@ using Direction = ConvolutionProblem::Direction;
 constexpr std::size_t kPlans = 4, kBenchmarkedPlans = 12;
 /// Problems remembered per thread.
 constexpr std::size_t kMostRemembered = 8192;
-/// What all kernels may assume of addresses; arenas and parameters are aligned to more (kArenaAlignment).
+/// The alignment that all kernels may assume; arenas and parameters are aligned to more (kArenaAlignment).
 constexpr std::int64_t kAlignment = 16;
 
 cudnnDataType_t data_type(DType dtype) {
@@ -218,7 +218,7 @@ void unless_lost(const auto& action, const auto& failed) {
 
 }  // namespace
 
-/// For ops/kernels/kernels.cpp.
+/// Called by ops/kernels/kernels.cpp.
 std::string device_properties(int index) {
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(index));
@@ -285,7 +285,7 @@ Descriptor from_json_of(const Descriptor& plan) {
   return again;
 }
 
-/// What is known about a problem.
+/// Everything known about a problem.
 struct Known {
   bool built = false;
   ConvolutionPlans plans;

@@ -37,7 +37,7 @@ struct ConvolutionProblem {
   int device = 0;               ///< CUDA index, if `properties` is empty
   std::string_view properties;  ///< the device as cuDNN describes it (JSON); then the device is not needed
 
-  /// As "forward f32 [32,56,56,64] * [64,3,3,64] stride 1x1, …", for messages.
+  /// Text such as "forward f32 [32,56,56,64] * [64,3,3,64] stride 1x1, …", for messages.
   std::string description() const;
   Hash hash() const;
 };

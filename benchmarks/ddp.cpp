@@ -1,7 +1,7 @@
 // A rank of compare_ddp.py: trains on request, answers in lines of JSON like `braid bench --serve`. Started by mpirun,
 // which hands the lines to all ranks.
 //
-//   bench_ddp link BYTES                          measures the link, as the sums of BYTES use it, and ends
+//   bench_ddp link BYTES                          measures the link for all-reduces of BYTES, and ends
 //   bench_ddp NETWORK BATCH LR DATA alone            trains without the other ranks
 //   bench_ddp NETWORK BATCH LR DATA POLICY COSTS LATENCY BANDWIDTH TOGETHER
 //

@@ -189,7 +189,7 @@ class Session : public Context {
   /// has changed.
   void fail(const std::exception_ptr& fault);
 
-  /// A value on its way from a step that was launched.
+  /// Values in flight from a step that was launched.
   struct Underway {
     std::int64_t step;
     std::shared_ptr<Delivery> delivery;

@@ -33,7 +33,7 @@ step 'configuring' cmake --preset asan+ubsan -DCMAKE_CXX_COMPILER="$compiler" -D
 build_step 'building' cmake --build --preset asan+ubsan --target fuzzers
 end_build
 
-# fuzz FORMAT: prints a line, or what failed and how to repeat it.
+# fuzz FORMAT: prints a line, or what failed and how to reproduce it.
 fuzz() {
   local format=$1 seeds=tests/fuzz/corpus/$1 inputs=build/inputs/$1 log=build/failures/$1.txt status=0
   if [[ $amount == -runs=* ]]; then inputs=$(mktemp -d); fi

@@ -18,7 +18,7 @@ struct Partition {
   /// The number of sums and means in each bucket, instead of bucket_bytes. A value that is read before its bucket is
   /// full is communicated at that point. Empty: bucket_bytes decides.
   std::vector<std::int32_t> buckets = {};
-  /// Larger sums and means are in no bucket, but communicated in slices of this many bytes: so that the link is soon
+  /// Larger sums and means are in no bucket, but all-reduced in slices of this many bytes, so that the link is soon
   /// free for what is needed first. 0: whole.
   std::int64_t slice_bytes = 0;
   /// Whether the backward pass gathers tensors in pieces again, instead of keeping them from the forward pass.

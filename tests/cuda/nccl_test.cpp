@@ -125,7 +125,7 @@ class Elements {
   cuda::Handle<void*, cudaFree> device_;
 };
 
-/// All calls, in a stream or on host data, with sums of this type.
+/// All calls, in a stream or on host data, with reductions of this type.
 template <class T>
 void call_all(Communicator& ranks, bool on_device) {
   using List = std::vector<T>;

@@ -87,7 +87,8 @@ TEST_CASE("the algorithms of a convolution are timed once, before the step is pl
     session.synchronize();
   }
   const auto is_convolution = [](const Call& call) { return call.kernel == "cudnn"; };
-  CHECK(std::ranges::count_if(recording::calls(), is_convolution) > 2 + 4);  // two steps, several ways several times
+  CHECK(std::ranges::count_if(recording::calls(), is_convolution) >
+        2 + 4);  // two steps, several implementations several times
   CHECK(recording::mistakes().empty());
 }
 
@@ -264,7 +265,7 @@ TEST_CASE("every step finds its own inputs, however late the device is") {
         random_network(x, 1, 10);
         relu(y);
         step.run();
-        if (run % 5 < 4) continue;  // several steps are on their way
+        if (run % 5 < 4) continue;  // several steps are in flight
         CHECK(std::ranges::equal(x.array().as<float>(), expected_image.as<float>()));
         CHECK(std::ranges::equal(y.array().as<float>(), expected_label.as<float>()));
       }

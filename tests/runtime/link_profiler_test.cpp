@@ -33,7 +33,7 @@ std::vector<CallTime> modelled(int ranks, const Link& link, double factor) {
 }
 
 TEST_CASE("a fit finds the link that times were made up with") {
-  // Eight ranks reduce small sums by a tree and large ones by a ring.
+  // Eight ranks all-reduce few bytes by a tree and many by a ring.
   for (const int ranks : {2, 3, 8}) {
     for (const Link& link : {Link{.latency_seconds = 2e-6, .bytes_per_second = 300e9},
                              Link{.latency_seconds = 50e-6, .bytes_per_second = 1.25e9, .units = 1},

@@ -263,7 +263,7 @@ std::vector<float> train(Session& session, Module& model, int steps, std::vector
   return losses;
 }
 
-/// Delays every launch by a random time, so that streams meet in ever new ways.
+/// Delays every launch by a random time, so that streams interleave differently each time.
 class RandomDelays final : public LaunchObserver {
  public:
   explicit RandomDelays(std::uint64_t seed) : seed_(seed) {}

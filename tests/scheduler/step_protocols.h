@@ -10,7 +10,7 @@ namespace braid::scheduler::testing {
 /// CUDA streams (core/device/cuda/stream_group.h, staging.h). Inputs are copied into one of two slots of staging
 /// memory, on a separate stream during the previous step, and from there into the arena on stream 0. Then all streams
 /// wait for stream 0, run their commands, and stream 0 waits for all of them. The host prepares a step when at most one
-/// is still under way; with `prefetch`, it sends the inputs of the next step before that.
+/// is still running; with `prefetch`, it sends the inputs of the next step before that.
 std::vector<Operation> cuda_steps(const StepGraph& graph, const Costs& costs, const Plan& plan, int steps,
                                   bool prefetch);
 

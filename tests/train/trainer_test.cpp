@@ -27,7 +27,7 @@ using namespace braid::testing;
 
 namespace {
 
-/// LeNet on 160 images of four classes: some milliseconds a step.
+/// LeNet on 160 images of four classes: some milliseconds per step.
 TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
   std::vector<std::string> all{"output.root=" + folder.path()};
   all.insert(all.end(), overrides.begin(), overrides.end());

@@ -83,7 +83,7 @@ void for_tensor_lists(std::size_t tensors, const Add& add, const LaunchList& lau
   }
 }
 
-/// Tensors of any floating types, all of which are reduced to one result a piece.
+/// Tensors of any floating types, all of which are reduced to one result per piece.
 class ReducedTensors {
  public:
   /// The inputs from `first` on.

@@ -16,7 +16,7 @@ using namespace braid;
 using namespace braid::testing;
 namespace {
 
-/// Four classes of small images that are easily told apart: some milliseconds a generation.
+/// Four classes of small images that are easily told apart: some milliseconds per generation.
 PathNetConfig tiny_pathnet(const TemporaryFolder& folder, const std::vector<std::string>& overrides = {}) {
   std::vector<std::string> all{"output.root=" + folder.path()};
   all.insert(all.end(), overrides.begin(), overrides.end());

@@ -158,7 +158,7 @@ FIRST = [("resnet50", 32), ("googlenet", 8), ("pathnet_conv", 8), ("inception_v3
 
 
 def combinations(configs, suite, only):
-    """Those selected, in their order, or all, most important first."""
+    """The selected ones, in their order, or all, most important first."""
     if only:
         by_name = {config.stem: config for config in configs}
         return [(by_name[name], int(batch), precision) for name, batch, precision in (each.split(":") for each in only)]
@@ -173,7 +173,7 @@ def combinations(configs, suite, only):
 
 
 class Field:
-    """The programs of one combination. One that fails leaves it; the others go on."""
+    """The programs of one combination. One that fails leaves it; the others continue."""
 
     def __init__(self):
         self.programs, self.failed = [], []
@@ -345,7 +345,7 @@ TABLE = r"(?<=<!-- comparison on a GPU -->\n).*?(?=<!-- end of comparison on a G
 
 
 def document_table(measured):
-    """Milliseconds of steps whose loss nobody reads, and how they compare with what was simulated."""
+    """Milliseconds of steps without reading the loss, and how they compare with what was simulated."""
     yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {measured['results'][0]['pytorch']}.\n"
     yield ("| network | batch | precision | Braid, 1 stream | Braid, auto | streams | PyTorch, eager | PyTorch, CUDA graph | "
            "over PyTorch | over one stream | simulated / measured: 1 stream | auto |")

@@ -95,7 +95,7 @@ class Kernel(NamedTuple):
     name: str
 
     def blocks(self):
-        """That an SM of sm_90 holds at once: the scarcest of warps, block slots, registers and shared memory decides."""
+        """The blocks that an SM of sm_90 holds at once: the scarcest of warps, block slots, registers and shared memory decides."""
         warps = -(-self.threads // 32)
         registers = -(-self.registers * 32 // 256) * 256  # registers of a warp; each quarter of an SM has its own
         shared = -(-self.shared_bytes // 128) * 128 + 1024
@@ -179,7 +179,7 @@ class Row(NamedTuple):
 
 
 def widest(kernels):
-    """Those with the widest accesses; others are for odd sizes."""
+    """The kernels with the widest accesses; others are for odd sizes."""
     most = max(size for kernel in kernels for _, size in kernel.accesses)
     return [kernel for kernel in kernels if max(size for _, size in kernel.accesses) == most]
 

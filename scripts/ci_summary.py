@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the stages of .ci/run as a table, and writes them beside it as JSON.
+"""Prints the stages of .ci/run as a table, and writes them next to it as JSON.
 
     scripts/ci_summary.py build/ci/summary.tsv SECONDS
 """

@@ -112,7 +112,7 @@ class OpenPage:
         os.close(self.answers)
 
     def call(self, method, **parameters):
-        """Of the Chrome DevTools Protocol: messages end with a null byte."""
+        """Calls a method of the Chrome DevTools Protocol, whose messages end with a null byte."""
         self.sent += 1
         message = {"id": self.sent, "method": method, "params": parameters, **self.session}
         os.write(self.commands, json.dumps(message).encode() + b"\0")
@@ -135,7 +135,7 @@ class OpenPage:
         return answer["result"].get("value")
 
     def wait(self, expression, seconds=60):
-        """Until an expression is true."""
+        """Waits until an expression is true."""
         deadline = time.monotonic() + seconds
         while not self.look(expression):
             if time.monotonic() > deadline:

@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Yaml(yaml.SafeLoader):
-    """With the numbers of YAML 1.2, as editors read them: 1e-3 is one."""
+    """Reads the numbers of YAML 1.2, as editors do: 1e-3 is one."""
 
 
 Yaml.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"-?[0-9]+(\.[0-9]+)?[eE][-+]?[0-9]+$"), list("-0123456789"))

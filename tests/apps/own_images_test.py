@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From one's own images to a network that other tools open.
+"""From a user's images to a network that other tools open.
 
 Usage: own_images_test.py PATH_OF_BRAID"""
 

@@ -47,7 +47,7 @@ class Resume(CommandTest):
         return process.wait(LIMIT), output
 
     def check_equal(self, resumed, whole):
-        """But for times: the models, the metrics, and what `braid eval` says."""
+        """Everything but times: the models, the metrics, and what `braid eval` says."""
         read = lambda run: (self.runs / run / "model.safetensors").read_bytes()
         self.assertEqual(read(resumed), read(whole))
 

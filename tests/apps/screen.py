@@ -12,7 +12,7 @@ class Row:
 
 
 class Screen:
-    """Knows what Braid uses, and raises at anything else. `reflows` says whether lines are wrapped anew when the width
+    """Supports what Braid uses, and raises at anything else. `reflows` says whether lines are wrapped again when the width
     changes, as most terminals do; else they are cut off, as xterm does. `on_frame` is called after each drawing."""
 
     def __init__(self, columns, height, reflows=True, on_frame=lambda: None):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a person sees of a training: braid train on a pseudo-terminal, through a model of a screen.
+"""The terminal during a training: braid train on a pseudo-terminal, through a model of a screen.
 
 Usage: terminal_test.py PATH_OF_BRAID"""
 
@@ -63,7 +63,7 @@ class Run:
             self.stopped = True
 
     def finish(self):
-        """Reads to the end. Returns the lines that are left."""
+        """Reads to the end. Returns the remaining lines."""
         decoder = codecs.getincrementaldecoder("utf-8")()
         while True:
             try:
@@ -189,7 +189,7 @@ class Terminal(CommandTest):
         self.assertEqual(piped.stderr, plain.replace("\r", ""))
 
     def check_complete(self, run, epochs):
-        """That a training has gone through all its epochs, and has saved its model."""
+        """Checks that a training has finished all its epochs and saved its model."""
         last = json.loads((self.folder / "runs" / run / "metrics.jsonl").read_text().splitlines()[-1])
         self.assertEqual((last["event"], last["epoch"]), ("epoch", epochs))
         self.assertTrue((self.folder / "runs" / run / "model.safetensors").exists())

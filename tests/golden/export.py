@@ -81,7 +81,7 @@ def shrink(model, width, images):
 
 
 def inception_with_small_stem():
-    """As Braid has it for small images: nothing in the stem reduces height and width."""
+    """The stem as Braid has it for small images: nothing in the stem reduces height and width."""
     model = models.inception_v3(num_classes=CLASSES, init_weights=False)
     for name, layer in model.named_children():
         if name.startswith("Conv2d"):
@@ -151,7 +151,7 @@ class Decisions(TorchDispatchMode):
 
     @staticmethod
     def lead(x, window, stride, padding=(0, 0), dilation=1, ceil_mode=False):
-        """Of the largest value of each window over the second largest."""
+        """The distance of the largest value of each window from the second largest."""
         (rows, columns), (top, left) = window, padding * 2 if len(padding) == 1 else padding
         padded = nn.functional.pad(x, (left, left + stride[1], top, top + stride[0]), value=-math.inf)
         windows = padded.unfold(2, rows, stride[0]).unfold(3, columns, stride[1]).flatten(4)
@@ -208,7 +208,7 @@ DTYPES = {torch.uint8: torch.uint8, torch.int64: torch.int32, torch.float32: tor
 
 
 def write_checkpoint(path, arrays):
-    """In the layouts that train/checkpoint/checkpoint.h describes."""
+    """The arrays in the layouts that train/checkpoint/checkpoint.h describes."""
     tensors = {name: tensor.to(DTYPES[tensor.dtype]).contiguous() for name, tensor in arrays.items()}
     save_file(tensors, path, {"layout": "activations NHWC, filters KRSC"})
 

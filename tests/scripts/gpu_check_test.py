@@ -44,7 +44,7 @@ class GpuCheck(unittest.TestCase):
         (folder / name).chmod(0o755)
 
     def check(self, *options, seconds=None, status=0, python=FAKES, **trouble):
-        """With as many seconds as a busy machine needs, or where some of them are spent on what hangs, with a few."""
+        """Runs it with as many seconds as a busy machine needs, or where some of them are spent on what hangs, with a few."""
         seconds = seconds or (40 if "FAKE_HANG" in trouble else 400)
         environment = {"PATH": f"{self.bundle / 'fakes'}:{os.environ['PATH']}", "PYTHONPATH": str(python),
                        "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self.bundle), **trouble}

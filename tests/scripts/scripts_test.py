@@ -233,7 +233,7 @@ class StepCounts(unittest.TestCase):
 
 
 class BenchmarkTables(unittest.TestCase):
-    """What the scripts in benchmarks/ make of times that drift: both programs become slower by half, and the ratio does not."""
+    """The ratios of the scripts in benchmarks/ for times that drift: both programs become slower by half, and the ratio does not."""
     serial = [1.0, 1.1, 1.2, 1.4, 1.5]
     auto = [0.80, 0.88, 0.96, 1.12, 1.23]
 

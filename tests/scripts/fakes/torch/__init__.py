@@ -1,4 +1,4 @@
-"""As much of PyTorch as benchmarks/pytorch_worker.py calls. A step takes no time: the clock jumps when it is read."""
+"""The part of PyTorch that benchmarks/pytorch_worker.py calls. A step takes no time: the clock jumps when it is read."""
 import contextlib
 import itertools
 import time

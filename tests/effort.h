@@ -18,6 +18,13 @@ constexpr bool kThreadsOnly = true;
 constexpr bool kThreadsOnly = false;
 #endif
 
+/// Builds with sanitizers run every path through the code once, on small networks, unless they are thorough.
+#ifdef BRAID_ONCE
+constexpr bool kOnce = true;
+#else
+constexpr bool kOnce = false;
+#endif
+
 /// How many random cases a test looks at of those that it has.
 constexpr int some_of(int cases) { return kEveryCase ? cases : cases / 50; }
 

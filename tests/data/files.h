@@ -1,5 +1,5 @@
 #pragma once
-// Files for the tests to read: a temporary folder, IDX content, gzip, and damage to all of them.
+// Files for the tests to read: a temporary folder, IDX content and gzip.
 
 #include <zlib.h>
 
@@ -76,21 +76,6 @@ inline Bytes random_bytes(std::size_t count, std::uint64_t seed) {
   Generator random(seed);
   Bytes bytes(count);
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
-  return bytes;
-}
-
-/// One to four random edits: a bit flipped, a byte set, a byte dropped, a byte inserted, or the end cut off.
-inline Bytes mutate(Bytes bytes, Generator& random) {
-  for (std::uint32_t edits = 1 + random.below(4); edits > 0 && !bytes.empty(); --edits) {
-    const std::uint32_t at = random.below(static_cast<std::uint32_t>(bytes.size()));
-    switch (random.below(5)) {
-      case 0: bytes[at] ^= static_cast<std::uint8_t>(1u << random.below(8)); break;
-      case 1: bytes[at] = static_cast<std::uint8_t>(random.below(256)); break;
-      case 2: bytes.erase(bytes.begin() + at); break;
-      case 3: bytes.insert(bytes.begin() + at, static_cast<std::uint8_t>(random.below(256))); break;
-      case 4: bytes.resize(at); break;
-    }
-  }
   return bytes;
 }
 

@@ -16,7 +16,10 @@ void read(std::string_view input) {
   static MemoryFolder folder;
   const std::string file = folder.write("train-images-idx3-ubyte", input);
   folder.write("train-labels-idx1-ubyte", one_label);
-  accepts<DataError>([&] { parse_idx(read_data_file(file), file); });
+  accepts<DataError>([&] {
+    const Idx parsed = parse_idx(read_data_file(file), file);
+    require(std::ssize(parsed.values) == parsed.shape.size(), "as many values as the shape says");
+  });
   accepts<DataError>([] { mnist(folder.path(), Split::train); });
   folder.write("train-images-idx3-ubyte", one_image);
   folder.write("train-labels-idx1-ubyte", input);

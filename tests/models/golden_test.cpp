@@ -11,6 +11,7 @@
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/data/files.h"
+#include "tests/effort.h"
 #include "tests/source_dir.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer.h"
@@ -226,23 +227,24 @@ class Comparison {
 
 TEST_CASE("logits, gradients, two steps of training, and evaluation agree with torchvision") {
   for (const Row& row : kRows) {
+    if (kOnce && &row != &kResNet && row.heads == 1) continue;
     CAPTURE(row.file);
     CHECK(Comparison(row).run() == "");
   }
 }
 
-TEST_CASE("one wrong number in a golden file is noticed") {
-  for (const std::string name :
-       {"logits.0", "loss", "gradient.conv1.weight", "after.fc.bias", "after.layer2.0.bn1.running_var", "evaluation"}) {
-    CAPTURE(name);
-    Comparison comparison(kResNet);
+TEST_CASE("every wrong number in a golden file is noticed") {
+  const std::string names[] = {
+      "logits.0", "loss", "gradient.conv1.weight", "after.fc.bias", "after.layer2.0.bn1.running_var", "evaluation"};
+  Comparison comparison(kResNet);
+  for (const std::string& name : names) {
     Array array = comparison.golden()[name];
     array.as<float>()[0] += 0.01f;
     comparison.golden().write(name, array);
-    const std::string report = comparison.run();
-    CHECK(contains(report, name.substr(name.find('.') + 1) + " is off by"));
-    CHECK(std::ranges::count(report, '\n') == 1);
   }
+  const std::string report = comparison.run();
+  for (const std::string& name : names) CHECK(contains(report, name.substr(name.find('.') + 1) + " is off by"));
+  CHECK(std::ranges::count(report, '\n') == 6);
 }
 
 TEST_CASE("a golden file that lacks an array, is damaged, or is missing is an error") {

@@ -5,12 +5,28 @@
 
 #include "core/base/random.h"
 #include "models/registry.h"
+#include "tests/effort.h"
 
 namespace braid {
 
 /// Seven classes, an eighth of the width, and whatever else is small.
 inline models::ModelOptions small_model(const Shape& image) {
   return {.classes = 7, .image_shape = image, .width = 0.125, .auxiliary = true, .hidden = {9, 8}};
+}
+
+/// The models of the registry without those that have another's blocks, only more of them.
+inline std::vector<std::string> distinct_models() {
+  std::vector<std::string> names = models::model_names();
+  for (const char* deeper :
+       {"resnet32", "resnet34", "resnet44", "resnet56", "resnet101", "resnet110", "resnet152", "vgg19", "vgg19_bn"}) {
+    std::erase(names, deeper);
+  }
+  return names;
+}
+
+/// For what networks do not do themselves.
+inline std::vector<std::string> some_models() {
+  return testing::kOnce ? std::vector<std::string>{"resnet20", "googlenet"} : distinct_models();
 }
 
 /// Standard normal.

@@ -41,11 +41,8 @@ LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit) {
 }
 
 TEST_CASE("training under a memory limit gives the same bits as without") {
-  const std::pair<std::string_view, DType> runs[] = {{"resnet20", DType::f32},
-                                                     {"resnet20", DType::bf16},
-                                                     {"googlenet", DType::f32},
-                                                     {"alexnet", DType::f32},  // dropout
-                                                     {"densenet121", DType::f16}};
+  const std::pair<std::string_view, DType> runs[] = {
+      {"googlenet", DType::f32}, {"alexnet", DType::f32} /* dropout */, {"resnet20", DType::f16}};
   for (const auto& [name, dtype] : runs) {
     CAPTURE(name);
     CAPTURE(dtype);

@@ -74,18 +74,6 @@ TEST_CASE("a small network learns, and its run folder records how") {
   CHECK(again.top1 == result.val.top1);
 }
 
-TEST_CASE("the number of streams and of loader threads changes no bit of a run") {
-  const TemporaryFolder folder;
-  // Same kernels at the same width everywhere, so sums are made in the same order.
-  const auto loss = [&](const std::string& streams, const std::string& workers) {
-    return train(tiny(folder, {"streams=" + streams, "width=1", "data.workers=" + workers, "data.augment.flip=true"}))
-        .val.loss;
-  };
-  const double expected = loss("1", "0");
-  CHECK(loss("2", "1") == expected);
-  CHECK(loss("4", "3") == expected);
-}
-
 TEST_CASE("max_steps ends training in the middle of an epoch") {
   const TemporaryFolder folder;
   const TrainResult result = train(tiny(folder, {"train.max_steps=7"}));

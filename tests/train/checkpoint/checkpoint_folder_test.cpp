@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "tests/data/files.h"
+#include "tests/effort.h"
 
 namespace {
 
@@ -141,7 +142,7 @@ TEST_CASE("saves until it is killed" * doctest::skip()) {
 }
 
 TEST_CASE("a process that is killed while it saves leaves the last checkpoint that it had saved, or a newer one") {
-  constexpr int kKills = 200;
+  constexpr int kKills = kOnce ? 20 : 200;
   const TemporaryFolder folder;
   Generator random(7);
   std::int64_t saved = 0, before = 0;

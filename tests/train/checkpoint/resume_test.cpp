@@ -8,6 +8,7 @@
 
 #include "core/text/json.h"
 #include "tests/data/files.h"
+#include "tests/effort.h"
 #include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/run/trainer.h"
@@ -95,7 +96,8 @@ void check_equal(const fs::path& resumed, const fs::path& whole) {
 TEST_CASE("a run that was interrupted after any step and resumed equals one that was not, bit by bit") {
   const TemporaryFolder folder;
   const fs::path whole = finish(config_of(kOneJob, folder.path())).result.folder;
-  for (int step = 1; step <= 15; ++step) {
+  for (const int step : {1, 2, 3, 4, 5, 10, 14, 15}) {  // of three epochs of five
+    if (kOnce && step != 4 && step != 10) continue;
     CAPTURE(step);
     const std::string at = "step " + std::to_string(step) + "/15";
     const RunConfig settings = config_of(kOneJob, folder.path());

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/data/files.h"
 #include "tests/source_dir.h"
@@ -473,21 +472,6 @@ TEST_CASE("the folder of a run in place of a config is an error that says what t
   CHECK(error_of<ConfigError>([&] { read_train_config(folder.path()); }) ==
         folder.path() + ": expected a config file, this is the folder of a run: its config is " + folder.path() +
             "/config.yaml, and 'braid eval " + folder.path() + "' evaluates its model");
-}
-
-TEST_CASE("damaged configs are config errors and never crash") {
-  const std::string text = to_yaml(parse_train_config(kMinimal, "x"));
-  Generator random(1, 1);
-  int accepted = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const Bytes damaged = mutate(Bytes(text.begin(), text.end()), random);
-    try {
-      parse_train_config(std::string(damaged.begin(), damaged.end()), "x");
-      ++accepted;
-    } catch (const ConfigError&) {
-    }
-  }
-  CHECK(accepted < 2000);
 }
 
 TEST_CASE("the configs of the repository are valid") {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
 #include "tests/data/files.h"
 #include "train/config/config.h"
 
@@ -153,15 +152,4 @@ TEST_CASE("a shared key that no job uses is an error") {
       "  - {name: a, model: {name: lenet5}, data: {name: synthetic}, train: {epochs: 1}}\n"
       "  - {name: b, model: {name: lenet5}, data: {name: synthetic}, train: {epochs: 1}}\n";
   CHECK(error_in_jobs(own) == "x.yaml:2:9: train.epochs: has no effect, because every job has its own");
-}
-
-TEST_CASE("damaged lists of jobs are config errors and never crash") {
-  Generator random(1, 1);
-  for (int i = 0; i < 1000; ++i) {
-    const Bytes damaged = mutate(Bytes(kTwoJobs.begin(), kTwoJobs.end()), random);
-    try {
-      parse_jobs(std::string(damaged.begin(), damaged.end()));
-    } catch (const ConfigError&) {
-    }
-  }
 }

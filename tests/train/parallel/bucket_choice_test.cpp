@@ -54,7 +54,7 @@ TEST_CASE("buckets by plan are within 2 % of the best that there are, and never 
   };
   double worst = 1;
   int others = 0;
-  std::vector<Row> rows = {{1, 4}, {3, kEveryCase ? 12 : 4}};
+  std::vector<Row> rows = {{1, kOnce ? 1 : 4}, {3, kEveryCase ? 12 : kOnce ? 1 : 4}};
   if (kEveryCase) rows.insert(rows.end(), {{5, 3}, {6, 1}});  // planned thousands of times
   for (const auto& [layers, steps] : rows) {
     for (int i = 0; i < steps; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("buckets by plan are within 2 % of the best that there are, and never 
       }
     }
   }
-  CHECK(others > (kEveryCase ? 5 : 0));
+  CHECK((kOnce || others > (kEveryCase ? 5 : 0)));
   MESSAGE("the worst takes ", worst, " times as long as the best");
 }
 

@@ -37,6 +37,18 @@ std::pair<Array, Array> samples(int step, std::int64_t first, std::int64_t count
   return {images, labels};
 }
 
+std::unique_ptr<Module> make_network(Context& context) {
+  if (!kOnce) return std::make_unique<models::ResNet>(context, 20, models::ResNetOptions{});
+  auto network = std::make_unique<Sequential>(context);
+  for (const std::int64_t channels : {3, 64}) {
+    network->append<ConvLayer>(channels, 64, 3, Conv2dOptions{.padding = 1});
+    network->append<BatchNormLayer>(64, Activation::relu);
+  }
+  network->append<FunctionLayer>(global_avg_pool);
+  network->append<LinearLayer>(64, 10);
+  return network;
+}
+
 struct Setting {
   int ranks = 1;
   int shards = 0;
@@ -80,10 +92,10 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
                                 .bucket_bytes = setting.bucket_bytes,
                                 .shard = setting.shard,
                                 .sync_batch_norm = setting.sync_batch_norm}});
-  models::ResNet network = models::resnet20(session);
+  const auto network = make_network(session);
   std::unique_ptr<Optimizer> optimizer =
-      std::make_unique<SGD>(network.parameters(), SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
-  if (setting.adam) optimizer = std::make_unique<Adam>(network.parameters(), Adam::Options{});
+      std::make_unique<SGD>(network->parameters(), SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
+  if (setting.adam) optimizer = std::make_unique<Adam>(network->parameters(), Adam::Options{});
   optimizer->clip_norm(setting.clip_norm);
   Result result;
   const std::int64_t own = kSamples / setting.ranks;
@@ -96,12 +108,12 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
       const auto [images, labels] = samples(k, rank * own, own);
       const Tensor x = cast(dropout(place(images, Layout::split), 0.2, 0), setting.dtype);
       const Tensor y = place(labels, Layout::split);
-      const Tensor logits = cast(network(x), DType::f32);
+      const Tensor logits = cast((*network)(x), DType::f32);
       losses.push_back(cross_entropy(logits, y, 0.1));
       accuracies.push_back(accuracy(logits, y));
       backward(losses.back());
       if (k == 0) {
-        for (Parameter* parameter : network.parameters())
+        for (Parameter* parameter : network->parameters())
           gradients.push_back(cast(gradient(*parameter), DType::f32).keep());
       }
       optimizer->step();
@@ -114,7 +126,7 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
       result.gradients.emplace_back(array.as<float>().begin(), array.as<float>().end());
     }
   }
-  for (Parameter* tensor : network.tensors()) result.tensors.push_back(session.read(*tensor));
+  for (Parameter* tensor : network->tensors()) result.tensors.push_back(session.read(*tensor));
   result.persistent_bytes = session.stats().persistent_bytes;
   for (Parameter* state : optimizer->states(false)) result.tensors.push_back(session.read(*state));
   return result;
@@ -254,15 +266,6 @@ TEST_CASE("ranks that hold pieces of parameters and moments train as those that 
   CHECK(std::abs(fast[0].losses[1] - train_on_ranks({.ranks = 3, .steps = 2})[0].losses[1]) < 1e-5);
 }
 
-TEST_CASE("steps that are recorded as one have the same bits, on any number of ranks") {
-  const Hash alone = train({.shards = 4, .steps = 4}, nullptr).hash();
-  CHECK(train({.shards = 4, .steps = 4, .turn = 2}, nullptr).hash() == alone);
-  for (const Result& result : train_on_ranks(
-           {.ranks = 2, .shards = 4, .streams = 2, .bucket_bytes = 40'000, .steps = 4, .turn = 4, .link = kSlow})) {
-    CHECK(result.hash() == alone);
-  }
-}
-
 TEST_CASE("ranks whose weights have come apart meet an error") {
   const auto error_of = [](float of_rank_1) {
     const auto ranks = std::make_shared<LocalRanks>(2);
@@ -280,7 +283,7 @@ TEST_CASE("ranks whose weights have come apart meet an error") {
   CHECK(error_of(std::nextafter(3.0F, 4.0F)).starts_with("[parallel] the model of rank 1 is not that of rank 0"));
 }
 
-TEST_CASE("gradients are on their way while others are computed, where that saves time") {
+TEST_CASE("gradients are on their way while others are computed, where that saves time" * doctest::skip(kOnce)) {
   const auto makespan_of = [](const std::string& policy, bool& beside) {
     const auto ranks = std::make_shared<LocalRanks>(2, kSlow);
     double makespan = 0;

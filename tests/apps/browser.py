@@ -4,16 +4,13 @@ import fcntl
 import html.parser
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
-BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
+from command import CommandTest
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 
 
@@ -42,13 +39,8 @@ class Page(html.parser.HTMLParser):
         return next(e for e in self.elements if e.get("id") == name)
 
 
-class InBrowser(unittest.TestCase):
+class InBrowser(CommandTest):
     page = None  # the file
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="braid-page-", ignore_cleanup_errors=True)  # children of the browser may still write
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
 
     def browse(self, query="", *options):
         """What the page looks like to a program once its scripts have run, with no network."""

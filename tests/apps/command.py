@@ -13,7 +13,6 @@ import unittest
 import zlib
 
 BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
-CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 LIMIT = 300  # seconds for a command that hangs, not for one that is slow
 
 TINY = f"""\
@@ -83,7 +82,8 @@ class CommandTest(unittest.TestCase):
     """Runs the program in a folder of its own, which holds a config."""
 
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="braid-cli-")
+        # Children of a browser may still write.
+        temporary = tempfile.TemporaryDirectory(prefix="braid-cli-", ignore_cleanup_errors=True)
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
         self.config = self.folder / "tiny.yaml"

@@ -6,22 +6,15 @@ Usage: plan_page_test.py PATH_OF_BRAID. Exits with 77 where there is no Chromium
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree
 
-from browser import BRAID, BROWSER, InBrowser
+import command
+from browser import BROWSER, InBrowser
 
 SMALL = ["--set", "data.image_size=32", "--set", "data.classes=10", "--batch-size", 4]
-TINY = """\
-name: tiny
-device: cpu
-threads: 2
-model: {name: lenet5}
-data: {name: synthetic, size: 96, val_size: 40, image_size: 16, channels: 1, classes: 4}
-train: {epochs: 1, batch_size: 32}
-"""
+TINY = command.TINY.replace("epochs: 2", "epochs: 1")
 TOGETHER = TINY.replace("name: tiny", "name: together").replace("model: {name: lenet5}\n", "") + """\
 jobs:
   - name: first
@@ -33,6 +26,10 @@ jobs:
 TRAINING = ["--set", "train.epochs=10", "--set", "streams=2", "--set", "width=1"]
 
 
+def duration(node, run):
+    return node[run][1] - node[run][0]
+
+
 class PlanPage(InBrowser):
     def setUp(self):
         super().setUp()
@@ -41,15 +38,13 @@ class PlanPage(InBrowser):
         (self.folder / "together.yaml").write_text(TOGETHER)
 
     def plan(self, *arguments):
-        result = subprocess.run([BRAID, "plan", *map(str, arguments), "--json", "--html", "plan.html"], cwd=self.folder,
-                                capture_output=True, text=True, timeout=300)
+        result = self.braid("plan", *arguments, "--json", "--html", "plan.html")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return json.loads(result.stdout)
 
     def train(self, config, *arguments):
         """The folder of the run."""
-        command = [BRAID, "train", config, "-q", *map(str, arguments), "--html", "plan.html"]
-        subprocess.run(command, cwd=self.folder, check=True, timeout=300)
+        self.assertEqual(self.braid("train", config, "-q", *arguments, "--html", "plan.html").returncode, 0)
         return next((self.folder / "runs").iterdir())
 
     def check_shown(self, page, data):
@@ -84,12 +79,13 @@ class PlanPage(InBrowser):
         self.assertEqual(shown["waits"]["text"], str(plan["waits"]))
 
     def test_the_page_shows_the_plan(self):
-        for arguments in (["tiny.yaml", "--streams", 2], ["googlenet", *SMALL, "--device", "h200", "--streams", 4]):
+        for arguments in (["tiny.yaml", "--streams", 2], ["nasnet_a_mobile", *SMALL, "--device", "h200", "--streams", 4]):
             plan = self.plan(*arguments)
             page = self.browse()
             self.check_shown(page, self.data())
             self.check_numbers(page, plan["plans"][plan["configured"]])
             self.assertIn("Plan: ", next(e for e in page.elements if e["tag"] == "title")["text"])
+        self.assertGreater(plan["nodes"], 1000)
 
     def test_the_page_of_a_plan_for_ranks_shows_communication_and_how_the_step_scales(self):
         scaling = self.plan("tiny.yaml", "--policy", "round_robin", "--ranks", 16, "--cluster", "ethernet_25g", "--svg",
@@ -111,23 +107,28 @@ class PlanPage(InBrowser):
         self.plan("tiny.yaml")
         self.assertIn("hidden", self.browse().by_id("scaling"))
 
-    def test_a_page_of_more_than_a_thousand_nodes_works(self):
-        plan = self.plan("nasnet_a_mobile", *SMALL, "--device", "h200")
-        self.assertGreater(plan["nodes"], 1000)
-        self.check_shown(self.browse(), self.data())
-
     def test_a_block_has_a_page_too_and_parts_of_it_can_be_shown_alone(self):
-        command = [BRAID, "explain", "googlenet", *map(str, SMALL), "--device", "h200", "--block", "inception3a", "--html",
-                   "plan.html"]
-        subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, timeout=300)
+        self.assertEqual(self.braid("explain", "googlenet", *SMALL, "--device", "h200", "--block", "inception3a", "--html",
+                                    "plan.html").returncode, 0)
         page = self.browse("?show=graph")
         self.check_shown(page, self.data())
         hidden = {e["id"] for e in page.elements if e["tag"] == "section" and "hidden" in e}
         self.assertEqual(hidden, {"numbers", "scaling", "losses", "gantt", "memory", "slowest", "gaps", "words"})
 
-    def test_the_page_of_a_training_has_the_real_times_beside_the_planned_ones(self):
-        self.train("tiny.yaml", *TRAINING)
+    def test_the_page_of_a_training_shows_what_was_measured(self):
+        run = self.train("tiny.yaml", *TRAINING)
         page, data = self.browse(), self.data()
+        self.check_times(page, data)
+        self.check_losses(page, data, self.metrics(run.name))
+        self.check_tables(page, data["nodes"])
+        self.plan("tiny.yaml")
+        page, nodes = self.browse(), self.data()["nodes"]
+        for what in ("losses", "gaps"):
+            self.assertIn("hidden", page.by_id(what))
+        self.assertEqual([node for node, _ in self.rows(page, "slowest-table")],
+                         [node["id"] for node in sorted(nodes, key=lambda node: -duration(node, "planned"))[:10]])
+
+    def check_times(self, page, data):
         for run, pace in (("planned", data["pace"]), ("measured", data["measured_pace"])):
             bars = [e for e in page.of_class("bar") if e["data-run"] == run]
             self.assertEqual(len(bars), len(data["nodes"]))
@@ -153,23 +154,19 @@ class PlanPage(InBrowser):
         self.assertEqual(above, below)
         self.assertEqual(run, "measured")
 
-    def test_the_loss_curve_has_a_point_for_every_step_and_one_for_every_test(self):
-        run = self.train("tiny.yaml", *TRAINING)
-        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"epoch"' in line]
-        epochs = [line for line in epochs if line["event"] == "epoch"]
-        page = self.browse()
+    def check_losses(self, page, data, metrics):
+        """The curve has a point for every step and one for every test."""
+        epochs = [line for line in metrics if line["event"] == "epoch"]
         curve = next(e for e in page.of_class("loss") if e["tag"] == "polyline" and "val" not in e["class"].split())
         points = [tuple(map(float, point.split(","))) for point in curve["points"].split()]
         self.assertEqual(len(points), 30)  # 10 epochs of 3 batches
         self.assertEqual([x for x, _ in points], sorted(x for x, _ in points))
-        losses = self.data()["losses"][0]["steps"]
+        losses = data["losses"][0]["steps"]
         for epoch, line in enumerate(epochs):  # the metrics have the mean of every epoch
             self.assertAlmostEqual(sum(losses[3 * epoch:3 * epoch + 3]) / 3, line["loss"], places=6)
-        self.assertEqual(losses.index(min(losses)), max(range(30), key=lambda i: points[i][1]))  # y grows downwards
+        self.assertEqual(points[losses.index(min(losses))][1], max(y for _, y in points))  # y grows downwards
         tests = [(int(e["data-step"]), float(e["data-value"])) for e in page.of_class("loss", "val") if e["tag"] == "circle"]
         self.assertEqual(tests, [(line["step"], line["val_loss"]) for line in epochs])
-        self.plan("tiny.yaml")
-        self.assertIn("hidden", self.browse().by_id("losses"))
 
     def rows(self, page, table):
         """Node and value of every row."""
@@ -177,12 +174,8 @@ class PlanPage(InBrowser):
         end = next((i for i, e in enumerate(page.elements) if i > first and e["tag"] in ("section", "table")), None)
         return [(int(e["data-node"]), float(e["data-value"])) for e in page.elements[first:end] if "data-value" in e]
 
-    def test_tables_have_the_slowest_nodes_and_the_largest_gaps_in_order(self):
-        def duration(node, run):
-            return node[run][1] - node[run][0]
-
-        self.train("tiny.yaml", *TRAINING)
-        page, nodes = self.browse(), self.data()["nodes"]
+    def check_tables(self, page, nodes):
+        """They have the slowest nodes and the largest gaps, in order."""
         for table, value in (("slowest-table", lambda node: duration(node, "measured")),
                              ("gaps-table", lambda node: abs(duration(node, "measured") - duration(node, "planned")))):
             expected = sorted(((node["id"], value(node)) for node in nodes), key=lambda row: -row[1])[:10]
@@ -190,11 +183,6 @@ class PlanPage(InBrowser):
             self.assertEqual([node for node, _ in shown], [node for node, _ in expected], table)
             for (_, got), (_, wanted) in zip(shown, expected):
                 self.assertAlmostEqual(got, wanted, places=6)
-        self.plan("tiny.yaml")
-        page, nodes = self.browse(), self.data()["nodes"]
-        self.assertIn("hidden", page.by_id("gaps"))
-        self.assertEqual([node for node, _ in self.rows(page, "slowest-table")],
-                         [node["id"] for node in sorted(nodes, key=lambda node: -duration(node, "planned"))[:10]])
 
     def test_jobs_that_train_together_have_colours_and_losses_of_their_own(self):
         script = """
@@ -254,23 +242,22 @@ class PlanPage(InBrowser):
             return [box('graph-drawing'), box('graph-chart'), names,
                     [document.documentElement.scrollWidth, innerWidth]];"""
         zoom = "document.querySelector('[data-graph-zoom=\"2\"]').click()"
-        for model in ("googlenet", "resnet20"):
+        for model, width in (("googlenet", 1280), ("resnet20", 800)):
             self.plan(model, *(SMALL if model == "googlenet" else []), "--device", "h200")
-            for width in (1280, 800):
-                drawing, chart, names, (content, window) = self.look(script, width)
-                self.assertLessEqual(content, window)
-                self.assertGreaterEqual(drawing[0], chart[0])
-                self.assertLessEqual(drawing[1], chart[1])
-                self.assertGreaterEqual(drawing[2], chart[2])
-                self.assertLessEqual(drawing[3], chart[3])
-                self.assertGreater(drawing[1] - drawing[0], 0.9 * (chart[1] - chart[0]))
-                self.assertEqual(names, [])
-                zoomed, chart, names, _ = self.look(script, width, [zoom] * 6)
-                self.assertGreater(zoomed[1] - zoomed[0], 3 * (drawing[1] - drawing[0]))
-                self.assertGreater(len(names), 3)
-                for height, left, right in names:
-                    self.assertGreater(height, 9)  # pixels: not scaled with the boxes
-                    self.assertGreater(min(left, right), 0)
+            drawing, chart, names, (content, window) = self.look(script, width)
+            self.assertLessEqual(content, window)
+            self.assertGreaterEqual(drawing[0], chart[0])
+            self.assertLessEqual(drawing[1], chart[1])
+            self.assertGreaterEqual(drawing[2], chart[2])
+            self.assertLessEqual(drawing[3], chart[3])
+            self.assertGreater(drawing[1] - drawing[0], 0.9 * (chart[1] - chart[0]))
+            self.assertEqual(names, [])
+            zoomed, chart, names, _ = self.look(script, width, [zoom] * 6)
+            self.assertGreater(zoomed[1] - zoomed[0], 3 * (drawing[1] - drawing[0]))
+            self.assertGreater(len(names), 3)
+            for height, left, right in names:
+                self.assertGreater(height, 9)  # pixels: not scaled with the boxes
+                self.assertGreater(min(left, right), 0)
 
     def test_the_text_of_the_picture_of_how_it_works_stays_within_its_boxes(self):
         picture = (pathlib.Path(__file__).resolve().parents[2] / "docs/how-it-works.svg").read_text()

@@ -3,25 +3,14 @@
 
 Usage: report_test.py PATH_OF_BRAID. Exits with 77 where there is no Chromium."""
 
-import json
 import re
-import struct
-import subprocess
 import sys
 import unittest
-import zlib
 
-from browser import BRAID, BROWSER, InBrowser
+import command
+from browser import BROWSER, InBrowser
 
-TINY = """\
-name: tiny
-device: cpu
-threads: 2
-model: {name: lenet5}
-data: {name: synthetic, size: 96, val_size: 40, image_size: 16, channels: 1, classes: 4}
-train: {epochs: 3, batch_size: 32, log_interval: 1}
-optimizer: {lr: 0.02}
-"""
+TINY = command.TINY.replace("epochs: 2", "epochs: 3").replace("lr: 0.05", "lr: 0.02")
 JOBS = TINY.replace("name: tiny", "name: jobs").replace("model: {name: lenet5}\n", "") + """\
 jobs:
   - {name: first, model: {name: lenet5}}
@@ -39,23 +28,11 @@ optimizer: {lr: 0.000001}
 PLAIN = {"<blue> ü": (0, 40, 250), "green": (10, 200, 30), "red": (240, 20, 0)}
 
 
-def plain_png(colour, size=8):
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = (b"\0" + bytes(colour) * size) * size
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)) + \
-        chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
 class Report(InBrowser):
     def setUp(self):
         super().setUp()
         self.page = self.folder / "report.html"
         (self.folder / "tiny.yaml").write_text(TINY)
-
-    def braid(self, *arguments):
-        return subprocess.run([BRAID, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=300)
 
     def train(self, config, *arguments):
         result = self.braid("train", config, "-q", *arguments)
@@ -67,9 +44,6 @@ class Report(InBrowser):
         page = self.browse()
         self.assertNotRegex(self.page.read_text().replace("http://www.w3.org/2000/svg", ""), "https?://")  # works offline
         return page
-
-    def metrics(self, run):
-        return [json.loads(line) for line in (self.folder / "runs" / run / "metrics.jsonl").read_text().splitlines()]
 
     def test_curves_of_runs_lie_over_each_other(self):
         self.train("tiny.yaml")
@@ -130,7 +104,7 @@ class Report(InBrowser):
                 folder = self.folder / "images" / split / name
                 folder.mkdir(parents=True)
                 for i in range(2):
-                    (folder / f"{i}.png").write_bytes(plain_png(colour))
+                    (folder / f"{i}.png").write_bytes(command.png(8, 8, colour))
         self.train("colours.yaml")
         self.report("runs/colours-1")
         found = self.look("""return [...document.querySelectorAll('.mistakes figure')].map(figure => {

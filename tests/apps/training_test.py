@@ -14,7 +14,7 @@ import termios
 import unittest
 import xml.etree.ElementTree
 
-from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, wait_until
+from command import BRAID, LIMIT, PATHNET, CommandTest, wait_until
 
 
 class Training(CommandTest):
@@ -41,9 +41,10 @@ class Training(CommandTest):
         self.assertEqual(json.loads(self.braid("eval", "runs/tiny-1", "--json").stdout), {"name": "tiny", "images": 40, **tested})
 
     def test_mixed_precision_trains_and_evaluates(self):
-        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
+        quiet = self.braid("train", self.config, "-q")
+        self.assertEqual((quiet.returncode, quiet.stdout, quiet.stderr), (0, "", ""))
         f32 = self.metrics("tiny-1")[-1]["val_loss"]
-        for number, precision in enumerate(("bf16", "f16", "tf32"), start=2):
+        for number, precision in enumerate(("f16", "tf32"), start=2):
             setting = f"precision={precision}"
             result = self.braid("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -81,32 +82,10 @@ class Training(CommandTest):
                 result = self.braid("summary", name, "--set", "model.width=0.125", "--set", "train.batch_size=2")
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    def test_two_runs_with_one_seed_are_equal(self):
-        for _ in range(2):
-            self.assertEqual(self.braid("train", self.config, "--set", "streams=2", "--set", "width=1").returncode, 0)
-        self.assertEqual((self.runs / "tiny-1/model.safetensors").read_bytes(), (self.runs / "tiny-2/model.safetensors").read_bytes())
-
-    def test_quiet_prints_nothing(self):
-        result = self.braid("train", self.config, "--quiet")
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
-        self.assertEqual(self.metrics("tiny-1")[-1]["step"], 6)
-
     def test_closed_standard_output_does_not_reach_the_metrics(self):
         shell = ["sh", "-c", '"$0" train "$1" 1>&-', BRAID, str(self.config)]
         self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
         self.assertEqual(self.metrics("tiny-1")[0]["event"], "step")
-
-    def test_interrupt_saves_what_there_is(self):
-        for number, sent in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), start=1):
-            process = self.train_for_ever(self.config)
-            process.send_signal(sent)
-            out, err = process.communicate(timeout=LIMIT)
-            self.assertEqual((process.returncode, err), (128 + sent, ""))
-            self.assertEqual(out.count("interrupted after step"), 1)
-            records = self.metrics(f"tiny-{number}")
-            self.assertEqual(records[-1]["event"], "interrupted")
-            self.assertGreaterEqual(records[-1]["step"], 5)
-            self.assertEqual(self.braid("eval", f"runs/tiny-{number}").returncode, 0)
 
     def test_a_lost_terminal_is_told_by_the_exit_status(self):
         master, terminal = os.openpty()
@@ -121,58 +100,6 @@ class Training(CommandTest):
         os.close(master)  # the system sends SIGHUP, and nothing can be printed any more
         self.assertEqual(process.wait(timeout=LIMIT), 129)
         self.assertEqual(self.metrics("tiny-1")[-1]["event"], "interrupted")
-
-    def test_interrupted_jobs_say_so_once(self):
-        config = self.folder / "jobs.yaml"
-        config.write_text(JOBS.replace(", train: {epochs: 1}", ""))
-        process = self.train_for_ever(config, until="wide: epoch 1/1000000: ")
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=LIMIT)
-        self.assertEqual((process.returncode, err), (143, ""))
-        for job in ("small", "wide"):
-            self.assertEqual(out.count(f"{job}: interrupted after step "), 1, out)
-            last = (self.runs / "jobs-1" / job / "metrics.jsonl").read_text().splitlines()[-1]
-            self.assertEqual(json.loads(last)["event"], "interrupted")
-        self.assertEqual(self.braid("eval", "runs/jobs-1").returncode, 0)
-
-    def test_pathnet_is_interrupted_by_a_signal(self):
-        config = self.folder / "paths.yaml"
-        config.write_text(PATHNET)
-        process = subprocess.Popen([BRAID, "train", config, "--set", "evolution.seeds=1000", "--set",
-                                    "evolution.threshold=1"], cwd=self.folder, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.kill)
-        process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=LIMIT)
-        self.assertEqual(process.returncode, 143)
-        self.assertIn("seeds finished: ", out)
-        self.assertEqual(self.metrics("paths-1")[-1]["event"], "interrupted")
-
-    def test_under_nohup_a_closed_terminal_does_not_end_the_training(self):
-        process = self.train_for_ever(self.config, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-        process.send_signal(signal.SIGHUP)
-        for line in process.stdout:  # it continues
-            if "step 50/" in line:
-                break
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=LIMIT)
-        self.assertEqual(process.returncode, 143)
-
-    def test_what_a_kill_leaves_goes_at_the_next_start(self):
-        # Saving all the time: many kills come in the middle of it.
-        settings = ["--set", "data.size=8", "--set", "data.val_size=1", "--set", "train.batch_size=8"]
-        for number in range(6):
-            process = self.train_for_ever(self.config, *settings, until=f"epoch {5 + number}/")
-            process.kill()
-            process.communicate()
-            run = self.runs / f"tiny-{number + 1}"
-            self.assertLessEqual({path.parent for path in self.runs.glob("*/*.tmp*")}, {run})
-            (run / "model.safetensors.tmp1").write_text("half")
-        stranger = self.runs / "tiny-1" / "notes.tmp"
-        stranger.write_text("mine")
-        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
-        self.assertEqual(list(self.runs.glob("*/*.tmp*")), [stranger])
-        self.assertEqual(self.braid("eval", "runs/tiny-1").returncode, 0)
 
     def test_a_picture_that_cannot_be_written_does_not_end_the_training(self):
         gone = self.folder / "gone"
@@ -225,10 +152,6 @@ class Training(CommandTest):
         model.unlink()
         self.assertEqual(self.fails("eval", "runs/tiny-1"),
                          "runs/tiny-1/model.safetensors: cannot read the checkpoint: No such file or directory")
-
-    def test_unwritable_runs_folder_says_why(self):
-        self.runs.write_text("a file")
-        self.assertEqual(self.fails("train", self.config), "runs: cannot make the folder for runs: Not a directory")
 
     def test_read_only_runs_folder_says_why(self):
         nobody = 65534

@@ -193,21 +193,6 @@ class Usage(CommandTest):
                         ["plan", self.config, "--costs", "pipe"], ["eval", self.config, "--checkpoint", "pipe"]):
             self.assertRegex(self.fails(*command), "^pipe: cannot read the [a-z]+: expected a file, this is a named pipe$")
 
-    def test_the_folder_of_a_run_is_no_config(self):
-        self.assertEqual(self.braid("train", self.config, "-q").returncode, 0)
-        self.assertEqual(self.fails("train", "runs/tiny-1"),
-                         "runs/tiny-1: expected a config file, this is the folder of a run: its config is "
-                         "runs/tiny-1/config.yaml, and 'braid eval runs/tiny-1' evaluates its model")
-        self.assertEqual(self.fails("train", "runs"), "runs: cannot read the config: expected a file, this is a folder")
-
-    def test_a_home_folder_is_not_called_tilde(self):
-        home = self.folder / "home"
-        environment = {**os.environ, "HOME": str(home)}
-        result = self.braid("train", self.config, "-q", "--set", "output.root=~/runs", env=environment)
-        self.assertEqual(result.returncode, 0, result)
-        self.assertTrue((home / "runs/tiny-1/model.safetensors").exists())
-        self.assertFalse((self.folder / "~").exists())
-
     def test_one_of_a_thing_has_no_s(self):
         once = ["--set", "train.max_steps=1", "--set", "data.val_size=1"]
         out = self.braid("train", self.config, *once).stdout

@@ -105,7 +105,7 @@ TEST_CASE("a convolution that is computed twice has the same algorithm twice in 
 TEST_CASE("launches, records and waits are the plan's, launched singly and captured") {
   std::size_t waits = 0;
   for (const int streams : {1, 2, 4}) {
-    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
       CAPTURE(streams);
       CAPTURE(seed);
       recording::reset();
@@ -119,12 +119,12 @@ TEST_CASE("launches, records and waits are the plan's, launched singly and captu
       CHECK(recording::alive() == recording::Alive{});
     }
   }
-  CHECK(waits > 100);
+  CHECK(waits > 50);
 }
 
 /// A training step of a whole network: forward, backward and update.
 void check_training(std::string_view name, const Shape& image) {
-  for (const int streams : {1, 2, 4}) {
+  for (const int streams : {1, 4}) {
     CAPTURE(name);
     CAPTURE(streams);
     recording::reset();
@@ -156,7 +156,6 @@ void check_training(std::string_view name, const Shape& image) {
   }
 }
 
-TEST_CASE("a ResNet trains by its plan") { check_training("resnet20", {16, 16, 3}); }
 TEST_CASE("a GoogLeNet trains by its plan") { check_training("googlenet", {16, 16, 3}); }
 TEST_CASE("a PathNet trains by its plan") { check_training("pathnet", {16, 16, 3}); }
 

@@ -2,13 +2,10 @@
 
 #include "tests/cuda/recording/recording.h"
 
-#include <cublasLt.h>
 #include <cudnn.h>
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <numeric>
-#include <thread>
 
 #include "core/device/cuda/green_contexts.h"
 #include "core/device/cuda/handle.h"
@@ -47,21 +44,6 @@ struct Fixture {
   StreamHandle a = make_stream(), b = make_stream();
   EventHandle event = cuda::make_event();
 };
-
-TEST_CASE("the recording runtime has one H200 with the properties of a real one") {
-  reset();
-  int devices = 0, sms = 0;
-  CHECK(cudaGetDeviceCount(&devices) == cudaSuccess);
-  CHECK(devices == 1);
-  CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
-  CHECK(sms == 132);
-  cudaDeviceProp properties{};
-  CHECK(cudaGetDeviceProperties(&properties, 0) == cudaSuccess);
-  CHECK(properties.totalGlobalMem == 150754820096);
-  CHECK(cudaSetDevice(1) == cudaErrorInvalidDevice);
-  CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
-  CHECK(cudaGetLastError() == cudaSuccess);
-}
 
 TEST_CASE("memory starts as garbage, is limited, and is counted") {
   reset();
@@ -106,15 +88,6 @@ TEST_CASE_FIXTURE(Fixture, "a wait brings in what the event stands for, a missin
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
   CHECK(device[0] == 0);
   CHECK(mistakes().empty());
-}
-
-TEST_CASE_FIXTURE(Fixture, "a host that polls an event sees it happen") {
-  upload(a);
-  cudaEventRecord(event, a);
-  int polls = 0;
-  while (cudaEventQuery(event) == cudaErrorNotReady) ++polls;
-  CHECK(polls > 0);
-  CHECK(device[0] == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "pageable memory is copied at once and recorded") {
@@ -227,77 +200,6 @@ TEST_CASE_FIXTURE(Fixture, "a call that is illegal within a capture invalidates 
   cudaGetLastError();
 }
 
-TEST_CASE_FIXTURE(Fixture, "other threads may allocate while one captures") {
-  cudaGraph_t captured = nullptr;
-  CHECK(capture(a, &captured, [&] {
-          std::thread([] {
-            void* data = nullptr;
-            CHECK(cudaMalloc(&data, 1) == cudaSuccess);
-            CHECK(cudaFree(data) == cudaSuccess);
-          }).join();
-          upload(a);
-        }) == cudaSuccess);
-  CHECK(cudaGraphDestroy(captured) == cudaSuccess);
-}
-
-TEST_CASE_FIXTURE(Fixture, "no thread may synchronise the device while a stream of it captures") {
-  cudaGraph_t captured = nullptr;
-  const auto synchronise = [](int of) {
-    return [of] {
-      std::thread([of] {
-        cudaSetDevice(of);
-        CHECK((cudaDeviceSynchronize() == cudaSuccess) == (of == 1));
-      }).join();
-    };
-  };
-  set_devices(2);
-  CHECK(capture(a, &captured, synchronise(0)) == cudaErrorStreamCaptureInvalidated);
-  CHECK(capture(a, &captured, synchronise(1)) == cudaSuccess);
-  CHECK(cudaGraphDestroy(captured) == cudaSuccess);
-}
-
-TEST_CASE_FIXTURE(Fixture, "a fault happens when it was asked for, once") {
-  fail_next("cudaMemsetAsync", cudaErrorInvalidValue, 1);
-  CHECK(cudaMemsetAsync(device, 0, 4, a) == cudaSuccess);
-  CHECK(faults_pending() == 1);
-  CHECK(cudaMemsetAsync(device, 0, 4, a) == cudaErrorInvalidValue);
-  CHECK(cudaMemsetAsync(device, 0, 4, a) == cudaSuccess);
-  CHECK(faults_pending() == 0);
-  cudaGetLastError();
-}
-
-TEST_CASE("a sticky error stays") {
-  reset();
-  cudaStream_t stream = nullptr;
-  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  fail_next("cudaStreamSynchronize", cudaErrorIllegalAddress);
-  CHECK(cudaStreamSynchronize(stream) == cudaErrorIllegalAddress);
-  void* data = nullptr;
-  CHECK(cudaMalloc(&data, 1) == cudaErrorIllegalAddress);
-  CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
-  CHECK(cudaGetLastError() == cudaSuccess);  // no call since then
-  CHECK(cudaStreamDestroy(stream) == cudaErrorIllegalAddress);
-  CHECK(cudaSetDevice(0) == cudaErrorIllegalAddress);
-  CHECK(mistakes().empty());
-  reset();
-  CHECK(cudaGetLastError() == cudaSuccess);
-}
-
-TEST_CASE_FIXTURE(Fixture, "events with timing tell how long the device worked, others do not") {
-  const EventHandle start = cuda::make_event(cudaEventDefault), finish = cuda::make_event(cudaEventDefault);
-  cudaEventRecord(start, a);
-  upload(a);
-  cudaMemsetAsync(device, 0, 4, a);
-  cudaEventRecord(finish, a);
-  float milliseconds = 0;
-  CHECK(cudaEventElapsedTime(&milliseconds, start, finish) == cudaErrorNotReady);
-  cudaStreamSynchronize(a);
-  CHECK(cudaEventElapsedTime(&milliseconds, start, finish) == cudaSuccess);
-  CHECK(milliseconds == doctest::Approx(2e-3));
-  CHECK(cudaEventElapsedTime(&milliseconds, event, finish) == cudaErrorInvalidResourceHandle);
-  cudaGetLastError();
-}
-
 TEST_CASE_FIXTURE(Fixture, "what belongs to different devices or contexts cannot be used together") {
   set_devices(2);
   CHECK(cudaSetDevice(1) == cudaSuccess);
@@ -323,58 +225,6 @@ TEST_CASE_FIXTURE(Fixture, "what belongs to different devices or contexts cannot
   CHECK(all[2] == "cudaEventRecord mixes the primary context of device 0 with green context 2 of device 0");
   CHECK(all[3] == "cudnnSetStream mixes green context 1 of device 0 with green context 2 of device 0");
   cudaGetLastError();
-}
-
-TEST_CASE_FIXTURE(Fixture, "a matrix product tells its operands, its workspace and its stream") {
-  cublasLtHandle_t handle = nullptr;
-  cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatrixLayout_t layout = nullptr;
-  cublasLtMatmulPreference_t preference = nullptr;
-  cublasLtCreate(&handle);
-  cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-  cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 2, 2, 2);
-  cublasLtMatmulPreferenceCreate(&preference);
-  const std::size_t most = 1 << 20;
-  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
-  cublasLtMatmulHeuristicResult_t result{};
-  int found = 0;
-  CHECK(cublasLtMatmulAlgoGetHeuristic(handle, operation, layout, layout, layout, layout, preference, 1, &result,
-                                       &found) == CUBLAS_STATUS_SUCCESS);
-  CHECK(found == 1);
-  CHECK(result.workspaceSize > 0);
-  const float one = 1;
-  CHECK(cublasLtMatmul(handle, operation, &one, device, layout, device, layout, &one, device, layout, device, layout,
-                       &result.algo, host, result.workspaceSize, a) == CUBLAS_STATUS_SUCCESS);
-  const Call call = calls().back();
-  CHECK(call.kernel == "cublasLt");
-  CHECK(call.stream == 1);
-  CHECK(call.pointers.size() == 4);
-  CHECK(call.pointers[0].data == device);
-  CHECK(call.pointers[0].bytes == 16);
-  CHECK(call.workspace.data == host);
-  cublasLtMatmulPreferenceDestroy(preference);
-  cublasLtMatrixLayoutDestroy(layout);
-  cublasLtMatmulDescDestroy(operation);
-  cublasLtDestroy(handle);
-  CHECK(alive().descriptors == 0);
-}
-
-TEST_CASE("cuDNN sees an H200") {
-  reset();
-  cudnnBackendDescriptor_t properties = nullptr;
-  REQUIRE(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties) == CUDNN_STATUS_SUCCESS);
-  const std::int32_t device = 0;
-  CHECK(cudnnBackendSetAttribute(properties, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &device) ==
-        CUDNN_STATUS_SUCCESS);
-  CHECK(cudnnBackendFinalize(properties) == CUDNN_STATUS_SUCCESS);
-  std::int64_t size = 0;
-  CHECK(cudnnBackendGetAttribute(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &size,
-                                 nullptr) == CUDNN_STATUS_SUCCESS);
-  std::string text(static_cast<std::size_t>(size), '\0');
-  CHECK(cudnnBackendGetAttribute(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, size, &size,
-                                 text.data()) == CUDNN_STATUS_SUCCESS);
-  CHECK(text.find("NVIDIA H200") != std::string::npos);
-  cudnnBackendDestroyDescriptor(properties);
 }
 
 }  // namespace

@@ -304,44 +304,6 @@ TEST_CASE("prefetched inputs arrive, whichever of them the next step takes") {
   CHECK(recording::mistakes().empty());
 }
 
-TEST_CASE("a slot of staging memory is filled again only after the copies out of it, and those after the one into it") {
-  recording::reset();
-  Session session({.device = "cuda", .streams = 2});
-  for (int run = 0; run < 8; ++run) {
-    Step step = session.step();
-    random_network(Tensor(random_array({8, 8}, 1)), 1, 10);
-    step.run();
-  }
-  const std::vector<Call> calls = recording::calls();
-  struct Slot {
-    int copied_in = 0, copied_out = 0;
-    int consumed = -1;     // the event recorded after the last copy out of it
-    bool awaited = false;  // by the host
-  };
-  std::map<const void*, Slot> slots;  // by device address
-  const void* last_slot = nullptr;
-  for (const Call& call : calls) {
-    if (call.kind == CallKind::copy && recording::pinned_block(call.pointers[1].data)) {
-      Slot& slot = slots[call.pointers[0].data];
-      CHECK((slot.copied_in == 0 || slot.awaited));
-      slot = {.copied_in = slot.copied_in + 1, .copied_out = slot.copied_out};
-    } else if (call.kind == CallKind::copy && slots.contains(call.pointers[1].data)) {
-      last_slot = call.pointers[1].data;
-      ++slots[last_slot].copied_out;
-    } else if (call.kind == CallKind::record && last_slot != nullptr) {
-      slots[last_slot].consumed = call.event;
-      last_slot = nullptr;
-    } else if (call.kind == CallKind::synchronize) {
-      for (auto& [data, slot] : slots) slot.awaited = slot.awaited || (slot.consumed == call.event && call.event >= 0);
-    }
-  }
-  CHECK(slots.size() == 2);
-  for (const auto& [data, slot] : slots) {
-    CHECK(slot.copied_in == 4);
-    CHECK(slot.copied_out == 4);
-  }
-}
-
 /// Device work of a log with vector clocks: how much work of each stream has finished when it starts.
 struct Work {
   const Call* call;
@@ -377,36 +339,6 @@ std::vector<Work> work_of(const std::vector<Call>& calls, const std::vector<int>
     }
   }
   return work;
-}
-
-TEST_CASE("a step's inputs arrive before anything of it starts, and after all of the step before") {
-  for (const bool cuda_graphs : {false, true}) {
-    recording::reset();
-    Session session({.device = "cuda", .streams = 4, .cuda_graphs = cuda_graphs});
-    const std::vector<int> ids = program_streams(recording::calls());
-    std::vector<Call> calls;
-    std::vector<std::size_t> ends;
-    for (int run = 0; run < 6; ++run) {
-      const std::vector<Call> step = calls_of_step(session);
-      calls.insert(calls.end(), step.begin(), step.end());
-      ends.push_back(calls.size());
-    }
-    const std::vector<Work> work = work_of(calls, ids);
-    const auto step_of = [&](const Work& item) {
-      return std::ranges::upper_bound(ends, static_cast<std::size_t>(item.call - calls.data())) - ends.begin();
-    };
-    std::size_t pairs = 0;
-    for (const Work& a : work) {
-      for (const Work& b : work) {
-        const bool is_input =
-            a.call->kind == CallKind::copy && b.call->kind != CallKind::copy && step_of(a) == step_of(b);
-        if (!is_input && step_of(a) >= step_of(b)) continue;
-        ++pairs;
-        CHECK(a.before(b));
-      }
-    }
-    CHECK(pairs > (cuda_graphs ? 50 : 2000));
-  }
 }
 
 TEST_CASE("the remains of a failed step finish before the next step starts") {

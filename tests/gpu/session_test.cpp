@@ -21,7 +21,7 @@ DEVICE_TEST_CASE("a few steps train, and their plan becomes a CUDA graph") {
 TEST_SUITE_END();
 
 DEVICE_TEST_CASE("100 steps are bitwise equal with 1, 2, 4 and 8 streams") {
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     const Training serial = train(on_device(1), model, steps(100));
     for (const double loss : serial.losses) REQUIRE(std::isfinite(loss));
@@ -34,14 +34,14 @@ DEVICE_TEST_CASE("100 steps are bitwise equal with 1, 2, 4 and 8 streams") {
 }
 
 DEVICE_TEST_CASE("20 steps in bf16 are bitwise equal with 1 and 4 streams") {
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     check_equal(train(on_device(1), model, steps(20), DType::bf16), train(on_device(4), model, steps(20), DType::bf16));
   }
 }
 
 DEVICE_TEST_CASE("a replayed CUDA graph gives the same bits as single launches") {
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     SessionOptions uncaptured = on_device(4);
     uncaptured.cuda_graphs = false;
@@ -51,7 +51,7 @@ DEVICE_TEST_CASE("a replayed CUDA graph gives the same bits as single launches")
 
 GPU_TEST_CASE("streams with SMs of their own give the same bits as one stream, captured or not") {
   const int sms = make_backend({DeviceType::cuda, 0})->info().capacity;
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     SessionOptions partitioned = on_device(2);
     const int first = sms * 2 / 3 / 8 * 8;  // whole groups, and a rest that is none: 88 and 44 on an H200
@@ -67,7 +67,7 @@ DEVICE_TEST_CASE("a step changes the weights as one on the CPU does") {
   // Two libraries round differently. Where a maximum or a ReLU depends on the last bits, the gradient takes another
   // path.
   constexpr double kTolerance = 5e-2;
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     const Training before = train(on_device(2), model, 0), device = train(on_device(2), model, 1);
     const Training cpu = train({.device = "cpu", .streams = 1}, model, 1);

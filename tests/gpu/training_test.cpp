@@ -54,7 +54,7 @@ DEVICE_TEST_CASE("comparing plans until one is kept trains as a single stream do
 }
 
 DEVICE_TEST_CASE("implementations chosen by their measured times train as well as those chosen by estimates") {
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     SessionOptions options = on_device(4);
     const Training estimated = train(options, model, 3);
@@ -81,9 +81,10 @@ DEVICE_TEST_CASE("prefetched batches give the same bits") {
 DEVICE_TEST_CASE("sessions that take turns, or run in threads of their own, give the bits that each gives alone") {
   const int count = steps(20);
   std::vector<Training> alone;
-  for (const std::string_view model : kModels) alone.push_back(train(on_device(2), model, count));
+  for (const std::string_view model : tested_models()) alone.push_back(train(on_device(2), model, count));
   std::vector<std::unique_ptr<Trainee>> trainees;
-  for (const std::string_view model : kModels) trainees.push_back(std::make_unique<Trainee>(on_device(2), model));
+  for (const std::string_view model : tested_models())
+    trainees.push_back(std::make_unique<Trainee>(on_device(2), model));
   for (int i = 0; i < count; ++i) {
     for (const auto& trainee : trainees) trainee->step();
   }
@@ -94,7 +95,7 @@ DEVICE_TEST_CASE("sessions that take turns, or run in threads of their own, give
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < alone.size(); ++i) {
-      threads.emplace_back([&, i] { together[i] = train(on_device(2), kModels[i], count); });
+      threads.emplace_back([&, i] { together[i] = train(on_device(2), tested_models()[i], count); });
     }
   }
   for (std::size_t i = 0; i < alone.size(); ++i) check_equal(alone[i], together[i]);
@@ -145,7 +146,7 @@ DEVICE_TEST_CASE("a path that changes with every step trains with the same bits 
 }
 
 DEVICE_TEST_CASE("a limit of memory is kept, and changes losses by rounding only") {
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : tested_models()) {
     CAPTURE(model);
     Trainee free(on_device(4), model);
     for (int i = 0; i < 3; ++i) free.step();

@@ -98,7 +98,7 @@ cut() {
   exec 3>&-
 }
 
-for rank in 0 1 2; do
+for rank in 0 2; do
   lose $rank KILL 'has died' "${never[@]}"
   lose $rank STOP 'has given no sign of life for 2 s' "${quick[@]}"
 done

@@ -4,7 +4,7 @@
 #
 #   launch.sh BRAID [KILLS]
 set -euo pipefail
-braid=$1 kills=${2:-3}
+braid=$1 kills=${2:-1}
 work=$(mktemp -d)
 trap 'pkill -KILL -f "output.root=$work|--resume $work" || true; rm -rf "$work"' EXIT
 RANDOM=1
@@ -16,7 +16,7 @@ seed: 3
 parallel: {shards: 4}
 model: {name: lenet5}
 data: {name: synthetic, size: 256, val_size: 32, image_size: 28, channels: 1}
-train: {epochs: $((30 + 15 * kills)), batch_size: 16, log_interval: 1}
+train: {epochs: $((60 + 15 * kills)), batch_size: 16, log_interval: 1}
 checkpoint: {every_n_steps: 20}
 YAML
 

@@ -1,4 +1,4 @@
-// Parameters that change, and models that end, while their session goes on.
+// Models that end while their session goes on.
 
 #include <doctest/doctest.h>
 
@@ -8,23 +8,6 @@
 
 namespace braid {
 namespace {
-
-TEST_CASE("a gradient belongs to one version of a parameter") {
-  Session session({.device = "cpu", .streams = 1});
-  Parameter& w = session.add("w", {DType::f32, {}}, ValueKind::parameter);
-  SGD sgd({&w}, {.lr = 1});
-  Step step = session.step();
-  const Tensor early = Tensor(w) + Tensor(w);
-  backward(Tensor(w));
-  sgd.step();
-  CHECK(session.tape().gradient(w) == kNoValue);
-  CHECK_THROWS_WITH_AS(sgd.step(), "[optimizer] no parameter has a gradient in this step: call backward(loss) first",
-                       Error);
-  CHECK_THROWS_WITH_AS(backward(early),
-                       "[backward] the loss was computed before 'w' was updated in this step: call backward() before "
-                       "the update",
-                       Error);
-}
 
 TEST_CASE("a model that ends releases its memory, and others continue") {
   Session session({.device = "cpu", .streams = 2});

@@ -20,6 +20,7 @@
 #include "ops/conv/cuda/cudnn/convolution_plans.h"
 #include "runtime/session.h"
 #include "scheduler/costs/known_devices.h"
+#include "tests/models/small_model.h"
 #include "tests/source_dir.h"
 
 namespace braid::testing {
@@ -181,7 +182,7 @@ std::size_t sampling() {
 TEST_CASE("cuDNN has deterministic plans for every convolution of the zoo") {
   const auto start = std::chrono::steady_clock::now();
   Problems problems;
-  for (const std::string& model : models::model_names()) collect(model, problems);
+  for (const std::string& model : distinct_models()) collect(model, problems);
   const std::string properties = scheduler::known_device("h200").properties;
   const std::vector<ConvolutionProblem> all = variants(problems, properties);
   const std::size_t stride = sampling();

@@ -157,11 +157,10 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
   const PathNetResult whole = run(config);
   PathNetResult parts;
   int interruptions = 0;
-  for (const char* phase : {"task A", "task B", "task B from scratch", "task B beside an untrained path"}) {
-    for (const char* generation : {"10", "20"}) {
-      if (kOnce && generation[0] == '1') continue;
-      const int seed = generation[0] - '0';
-      parts = run_until(config, message("seed ", seed, ", ", phase, ": generation ", generation, ","), parts.folder);
+  for (const int seed : {1, 2}) {
+    if (kOnce && seed == 1) continue;
+    for (const char* phase : {"task A", "task B", "task B from scratch", "task B beside an untrained path"}) {
+      parts = run_until(config, message("seed ", seed, ", ", phase, ": generation ", 10 * seed, ","), parts.folder);
       interruptions += parts.interrupted == SIGINT ? 1 : 0;
     }
   }
@@ -173,18 +172,18 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
   CHECK((timeless_report(parts) == timeless_report(whole)));
   CHECK((bytes_of(parts.folder / kPathNetGenotypes) == bytes_of(whole.folder / kPathNetGenotypes)));
 
+  {  // a checkpoint of another config is refused
+    const PathNetConfig other =
+        tiny_pathnet(folder, {"evolution.frozen_path=always_active", "evolution.population=10"});
+    const std::string error = error_of<DataError>([&] { run_until(other, "never", parts.folder); });
+    CHECK(contains(error, "does not fit the config, or is damaged: 'evolution.current.population' has 8 entries"));
+  }
   {  // a damaged newest checkpoint is replaced by the one before
     const std::vector<std::int64_t> saved = CheckpointFolder::steps_in(parts.folder / "checkpoints");
     REQUIRE(saved.size() == 2);
     std::filesystem::resize_file(CheckpointFolder::path_of(parts.folder / "checkpoints", saved[0]), 1000);
     CHECK(run_until(config, "never", parts.folder).seeds.size() == 2);
     CHECK((bytes_of(parts.folder / kPathNetGenotypes) == bytes_of(whole.folder / kPathNetGenotypes)));
-  }
-  {  // a checkpoint of another config is refused
-    const PathNetConfig other =
-        tiny_pathnet(folder, {"evolution.frozen_path=always_active", "evolution.population=10"});
-    const std::string error = error_of<DataError>([&] { run_until(other, "never", parts.folder); });
-    CHECK(contains(error, "does not fit the config, or is damaged: 'evolution.current.population' has 8 entries"));
   }
 }
 

@@ -23,7 +23,6 @@ if [[ ${1-} != --demo ]]; then
     ccache python3
     libopenmpi-dev openmpi-bin  # training by several processes; not needed by one
     doctest-dev        # tests
-    librapidcheck-dev  # tests of properties
   )
 fi
 cmake_needed=3.25
@@ -37,7 +36,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   cat >&2 <<'TEXT'
 setup: this is not a Debian or Ubuntu system. Please install, with headers:
   a C++20 compiler (GCC 12 or newer), CMake 3.25 or newer, Ninja, ccache (optional), Python 3,
-  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, cpp-httplib, pkg-config, stb, zlib, doctest, rapidcheck,
+  oneDNN (with OpenCL, if it was built so), yaml-cpp, nlohmann-json, CLI11, cpp-httplib, pkg-config, stb, zlib, doctest,
   Open MPI (optional: to train by several processes),
   and the four files of Fashion-MNIST (compressed or not) in /usr/share/datasets/fashion-mnist.
 Then set BRAID_SETUP=skip, and the scripts will take your word for it.

@@ -9,7 +9,7 @@
 namespace braid::scheduler::testing {
 namespace {
 
-Problem random_problem(std::uint64_t seed) {
+Problem small_problem(std::uint64_t seed) {
   const RandomStep step = random_step(seed, 12);
   return make_problem(step.graph, step.costs, 3, step.capacity);
 }
@@ -32,41 +32,6 @@ std::string with(std::string text, std::size_t begin, std::size_t end, std::stri
 }
 
 }  // namespace
-
-TEST_CASE("every wait is required: without it the verifier finds a fault") {
-  int deleted = 0;
-  for (std::uint64_t seed = 0; seed < some_of(1000); ++seed) {
-    const RandomStep step = random_step(seed);
-    for (const int streams : {2, 4, 8}) {
-      const Plan plan = make_plan(step.graph, step.costs, critical_path, "critical_path", streams, step.capacity);
-      for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
-        for (std::size_t i = 0; i < plan.commands.streams[s].size(); ++i) {
-          if (plan.commands.streams[s][i].kind != Command::Kind::wait) continue;
-          Plan damaged = plan;
-          damaged.commands.streams[s].erase(damaged.commands.streams[s].begin() + static_cast<std::ptrdiff_t>(i));
-          INFO("seed ", seed, ", ", streams, " streams, command ", i, " of stream ", s);
-          REQUIRE(!verify_plan(step.graph, step.costs, damaged).empty());
-          ++deleted;
-        }
-      }
-    }
-  }
-  CHECK(deleted > some_of(20000));
-}
-
-TEST_CASE("planning is a function: the same step gives the same plan") {
-  for (std::uint64_t seed = 0; seed < 100; ++seed)
-    CHECK(plan_of(random_problem(seed)) == plan_of(random_problem(seed)));
-}
-
-TEST_CASE("an empty step has an empty plan") {
-  const Problem problem = make_problem(StepGraph{}, Costs{}, 2, 1);
-  const Plan plan = plan_of(problem);
-  CHECK(plan.commands.streams.size() == 2);
-  CHECK(plan.makespan == 0);
-  CHECK(plan.arena_bytes == 0);
-  CHECK(plan_from_json(to_json(plan), problem) == plan);
-}
 
 TEST_CASE("impossible problems are refused with the reason") {
   StepGraph graph;
@@ -104,20 +69,12 @@ TEST_CASE("a policy that forgets a node or breaks the order is detected") {
   CHECK_THROWS_AS(make_plan(graph, unit_costs(graph), reversed, "reversed", 1, 1), PlanError);
 }
 
-TEST_CASE("a plan survives JSON unchanged") {
-  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
-    const Problem problem = random_problem(seed);
-    const Plan plan = plan_of(problem);
-    REQUIRE(plan_from_json(to_json(plan), problem) == plan);
-  }
-}
-
 TEST_CASE("an unsafe plan in JSON, or one of another step, is refused") {
   int unsafe = 0;
   for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
-    const Problem problem = random_problem(seed);
+    const Problem problem = small_problem(seed);
     Plan plan = plan_of(problem);
-    CHECK(is_refused(to_json(plan), random_problem(seed + 1)));
+    CHECK(is_refused(to_json(plan), small_problem(seed + 1)));
     for (auto& commands : plan.commands.streams) {
       unsafe += static_cast<int>(std::erase_if(commands, [](Command c) { return c.kind == Command::Kind::wait; }));
     }
@@ -130,7 +87,7 @@ TEST_CASE("an unsafe plan in JSON, or one of another step, is refused") {
 
 TEST_CASE("JSON cut short or with a number of the wrong type or range is refused") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    const Problem problem = random_problem(seed);
+    const Problem problem = small_problem(seed);
     const std::string json = to_json(plan_of(problem));
     for (std::size_t size = 0; size < json.size(); size += 1 + size / 50)
       REQUIRE(is_refused(json.substr(0, size), problem));
@@ -150,7 +107,7 @@ TEST_CASE("JSON cut short or with a number of the wrong type or range is refused
 }
 
 TEST_CASE("JSON with a key missing or unknown is refused") {
-  const Problem problem = random_problem(3);
+  const Problem problem = small_problem(3);
   const std::string json = to_json(plan_of(problem));
   for (std::size_t colon = json.find("\":"); colon != std::string::npos; colon = json.find("\":", colon + 1)) {
     INFO(json.substr(0, colon));

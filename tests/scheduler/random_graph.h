@@ -1,5 +1,5 @@
 #pragma once
-// Random training steps, each a pure function of its seed: layered and random-edge DAGs with everything that makes
+// Random training steps, each a function of its seed: layered and random-edge DAGs with everything that makes
 // planning hard: parameters that are read and then overwritten, values written in place, views, values kept to the end,
 // inputs, empty values, nodes of several widths and free nodes, workspaces, and links.
 
@@ -172,6 +172,29 @@ class RandomStepMaker {
 
 inline RandomStep random_step(std::uint64_t seed, int most_nodes = 80, int least_nodes = 3) {
   return RandomStepMaker(seed, most_nodes, least_nodes).make();
+}
+
+/// A random step on a random machine: of 1 to 64 streams, with units that are shared or not, nodes that hinder each
+/// other, or nodes that take no time.
+inline Problem random_problem(std::uint64_t seed, int most_nodes = 80, int least_nodes = 3) {
+  RandomStep step = random_step(seed, most_nodes, least_nodes);
+  Generator random(seed, 2);
+  constexpr int kStreams[] = {1, 2, 2, 3, 3, 4, 4, 8, 64};
+  const int streams = kStreams[random.below(std::size(kStreams))];
+  const bool oversubscribes = random.below(3) == 0, interferes = random.below(3) == 0, timeless = random.below(25) == 0;
+  Interference interference;
+  constexpr int kKinds = 3;
+  for (NodeId node = 0; node < step.graph.node_count(); ++node) {
+    for (int i = 0; i < static_cast<int>(step.costs.of(node).size()); ++i) {
+      if (timeless) step.costs.set_duration(node, i, 0);
+      interference.set_kind(node, i, (node + i) % kKinds);
+    }
+  }
+  for (int i = 0; i < kKinds * kKinds; ++i)
+    interference.set_factor(i / kKinds, i % kKinds, 0.3 + 2.7 * random.uniform());
+  Problem problem = make_problem(std::move(step.graph), std::move(step.costs), streams, step.capacity, oversubscribes);
+  if (interferes) problem.interference = interference;
+  return problem;
 }
 
 inline Plan make_plan(const StepGraph& graph, const Costs& costs, Policy policy, std::string_view name, int streams,

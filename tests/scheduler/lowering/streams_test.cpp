@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "scheduler/check/simulator.h"
 #include "scheduler/memory/window.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
@@ -104,19 +103,6 @@ TEST_CASE("more nodes at once than there are streams are refused") {
   add(graph, {});
   CHECK_THROWS_WITH_AS(assigned(graph, {{0, 2}, {1, 2}}, 1), "[streams] no stream of 1 is free when node 1 starts",
                        PlanError);
-}
-
-TEST_CASE("where units are shared the critical path's plan takes the time that it predicts") {
-  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
-    const RandomStep step = random_step(seed);
-    for (const int streams : {1, 2, 4, 8}) {
-      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity, true);
-      const Plan plan = make_plan(problem, critical_path, "critical_path");
-      REQUIRE(simulate(problem, plan).makespan == doctest::Approx(plan.makespan));
-      REQUIRE(plan.makespan >= plan.bound.bound * (1 - 1e-9));
-      REQUIRE(plan.makespan <= serial(problem).makespan * (1 + 1e-9));
-    }
-  }
 }
 
 }  // namespace braid::scheduler::testing

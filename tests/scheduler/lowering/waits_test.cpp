@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::scheduler::testing {
@@ -119,41 +118,6 @@ TEST_CASE("a stream that does not exist is refused") {
   StepGraph graph;
   add(graph, {});
   CHECK_THROWS_AS(commands_of(graph, on_streams({2}), 2), PlanError);
-}
-
-TEST_CASE("waits order exactly what is required, and are as few as the transitive reduction has edges across streams") {
-  for (std::uint64_t seed = 0; seed < some_of(500); ++seed) {
-    const RandomStep step = random_step(seed, 40);
-    const Edges edges = step.graph.edges();
-    const Problem problem = make_problem(step.graph, step.costs, 2 + static_cast<int>(seed % 5), step.capacity);
-    const int streams = problem.all_streams();
-    const Schedule schedule = critical_path(problem);
-    const Plan plan = commands_of(step.graph, schedule, streams);
-
-    Relation required = required_order(step.graph);
-    for (const auto& [a, b] : schedule.resource_edges) required[a].set(b);
-    std::vector<NodeId> last(streams, kNoNode);
-    for (const NodeId node : schedule.order) {
-      NodeId& previous = last[schedule.placements[node].stream];
-      if (previous != kNoNode) required[previous].set(node);
-      previous = node;
-    }
-    close(required);
-    bool deadlock = false;
-    REQUIRE(ordered_nodes(step.graph, plan, deadlock) == required);
-    REQUIRE(!deadlock);
-
-    int crossings = 0;  // edges of the transitive reduction between streams
-    for (const NodeId a : schedule.order) {
-      for (const NodeId b : schedule.order) {
-        if (!required[a][b] || schedule.placements[a].stream == schedule.placements[b].stream) continue;
-        const bool implied =
-            std::ranges::any_of(schedule.order, [&](NodeId c) { return required[a][c] && required[c][b]; });
-        crossings += implied ? 0 : 1;
-      }
-    }
-    REQUIRE(plan.commands.waits() == crossings);
-  }
 }
 
 }  // namespace braid::scheduler::testing

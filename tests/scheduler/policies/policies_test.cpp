@@ -161,30 +161,6 @@ TEST_CASE("no resource edges where all nodes are narrow and there is a core for 
   }
 }
 
-TEST_CASE("the critical path's schedules are never worse than serial ones") {
-  for (std::uint64_t seed = 0; seed < some_of(1000); ++seed) {
-    const RandomStep step = random_step(seed);
-    const double limit = schedule_of(serial, step.graph, step.costs, 1, step.capacity).makespan;
-    for (const int streams : {1, 2, 3, 8}) {
-      REQUIRE(schedule_of(critical_path, step.graph, step.costs, streams, step.capacity).makespan <= limit);
-    }
-  }
-}
-
-TEST_CASE("nothing is ordered for the sake of capacity where the hardware shares its units") {
-  std::size_t ordered = 0;
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    const RandomStep step = RandomStepMaker(seed, 60).make();
-    for (const bool oversubscribes : {false, true}) {
-      const Plan plan =
-          make_plan(step.graph, step.costs, critical_path, "critical_path", 4, step.capacity, oversubscribes);
-      if (oversubscribes) CHECK(plan.resource_edges.empty());
-      ordered += plan.resource_edges.size();
-    }
-  }
-  CHECK(ordered > 0);  // elsewhere it is
-}
-
 TEST_CASE("where units are shared a wide node stays on the stream of its predecessor") {
   StepGraph graph;  // two chains, of which the second ends later
   const ValueId a = add(graph, {}), b = add(graph, {});

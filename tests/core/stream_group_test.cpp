@@ -231,14 +231,14 @@ TEST_CASE("an upload arrives after what runs and before what is launched next") 
   CHECK(seen == std::vector{1, 2, 3});
 }
 
-TEST_CASE("random programs with random delays keep the order that their events ask for") {
-  // A grid of nodes, each after one node of every stream in the previous row; counters would show any violation.
-  constexpr int kStreams = 4, kRows = 12;
+TEST_CASE("random programs with random delays keep the order that their events ask for, step after step") {
+  // A grid of nodes, each after one node of the previous row, and all of a step after all of the step before.
+  constexpr int kStreams = 4, kRows = 12, kSteps = 3;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Generator generator(seed);
-    std::vector<int> finished(kStreams * kRows, 0);
+    std::vector<int> finished(kStreams * kRows, 0);  // how often
     std::deque<TestKernel> kernels;
-    std::atomic<int> violations = 0;
+    std::atomic<int> all_finished = 0, violations = 0;
     std::vector<std::vector<Instruction>> lists(kStreams);
     for (int row = 0; row < kRows; ++row) {
       for (int stream = 0; stream < kStreams; ++stream) {
@@ -246,10 +246,13 @@ TEST_CASE("random programs with random delays keep the order that their events a
         const int before = (row - 1) * kStreams + other;
         const int self = row * kStreams + stream;
         const auto delay = std::chrono::microseconds(generator.below(100));
-        kernels.emplace_back([&finished, &violations, before, self, delay] {
+        kernels.emplace_back([&finished, &all_finished, &violations, before, self, delay] {
+          int& steps = finished[static_cast<std::size_t>(self)];
+          if (before >= 0 && finished[static_cast<std::size_t>(before)] != steps + 1) ++violations;
+          if (all_finished.load(std::memory_order_relaxed) < steps * kStreams * kRows) ++violations;
           std::this_thread::sleep_for(delay);
-          if (before >= 0 && finished[static_cast<std::size_t>(before)] == 0) ++violations;
-          finished[static_cast<std::size_t>(self)] = 1;
+          ++steps;
+          all_finished.fetch_add(1, std::memory_order_relaxed);
         });
         auto& list = lists[static_cast<std::size_t>(stream)];
         if (row > 0 && other != stream) list.push_back(wait(before));
@@ -259,9 +262,10 @@ TEST_CASE("random programs with random delays keep the order that their events a
     }
     const TestProgram program(lists, kStreams * kRows);
     cpu::CpuStreamGroup streams(kStreams);
-    streams.launch(program);
+    for (int step = 0; step < kSteps; ++step) streams.launch(program);
     streams.synchronize();
     CHECK(violations == 0);
+    CHECK(all_finished == kSteps * kStreams * kRows);
   }
 }
 

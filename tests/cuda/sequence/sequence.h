@@ -1,8 +1,8 @@
 #pragma once
-// Turns the log of the recording runtime into steps in a row, as the verifier of sequences takes them.
+// From the log of the recording runtime to steps in a row as operations, to be verified.
 
+#include "tests/cuda/sequence/operations.h"
 #include "tests/cuda/sequence/trace.h"
-#include "tests/scheduler/step_sequence.h"
 
 namespace braid::testing {
 

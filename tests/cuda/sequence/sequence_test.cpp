@@ -8,9 +8,8 @@
 
 #include "models/registry.h"
 #include "tests/cuda/networks.h"
+#include "tests/cuda/training_step.h"
 #include "tests/faults.h"
-#include "tests/scheduler/step_protocols.h"
-#include "tests/scheduler/training_step.h"
 #include "train/optimizer.h"
 
 namespace braid::testing {
@@ -147,38 +146,6 @@ TEST_CASE("real uploads need the second slot of staging memory") {
     }
   }
   CHECK(mentions(verify_operations(one), "not ordered"));
-}
-
-TEST_CASE("the protocol that is written down for the scheduler orders what the real one orders") {
-  const Training t;
-  for (const bool prefetch : {false, true}) {
-    const std::vector<Operation> real = run_training(t, prefetch ? Way::prefetch : Way::launches, 5).operations;
-    const std::vector<Operation> model = cuda_steps(t.graph, t.costs, t.plan, 5, prefetch);
-    const OperationOrder real_order(real), model_order(model);
-    /// Nodes and copies of inputs by step.
-    const auto works = [](const std::vector<Operation>& sequence) {
-      std::vector<std::pair<std::string, std::size_t>> found;
-      for (std::size_t i = 0; i < sequence.size(); ++i) {
-        const std::string& name = sequence[i].name;
-        const auto end = name.find(" on ");
-        if (name.find(": node") == std::string::npos && name.find("copy of input") == std::string::npos) continue;
-        found.emplace_back(name.find("copy") == std::string::npos ? name.substr(0, end) : name.substr(0, 7) + "copy",
-                           i);
-      }
-      std::ranges::sort(found);
-      return found;
-    };
-    const auto a = works(real), b = works(model);
-    REQUIRE(a.size() == 5 * 8);
-    REQUIRE(b.size() == a.size());
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      REQUIRE(a[i].first == b[i].first);
-      for (std::size_t j = 0; j < a.size(); ++j) {
-        INFO(a[i].first, " and ", a[j].first);
-        CHECK(real_order.before(a[i].second, a[j].second) == model_order.before(b[i].second, b[j].second));
-      }
-    }
-  }
 }
 
 namespace {

@@ -9,7 +9,6 @@
 
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
-#include "tests/scheduler/step_protocols.h"
 
 namespace braid::scheduler::testing {
 namespace {
@@ -294,11 +293,11 @@ Plan some_plan(const RandomStep& step, int streams, Generator& random) {
 }  // namespace
 
 TEST_CASE("of every kind of mutation the verifier finds all that do harm, and complains about no other") {
-  constexpr int kEach = std::max(50, some_of(500));
-  std::cout << "mutations of plans: kind, harmful (all found), harmless (all passed), found in steps in a row too\n";
+  constexpr int kEach = std::max(50, some_of(200));
+  std::cout << "mutations of plans: kind, harmful (all found), harmless (all passed)\n";
   int all_harmless = 0;
   for (const Mutation& mutation : kMutations) {
-    int harmful = 0, harmless = 0, in_steps = 0;
+    int harmful = 0, harmless = 0;
     for (std::uint64_t seed = 0; harmful + harmless < kEach; ++seed) {
       REQUIRE(seed < 40 * kEach);
       const RandomStep step = random_step(seed, seed % 2 == 0 ? 12 : 30);
@@ -312,13 +311,9 @@ TEST_CASE("of every kind of mutation the verifier finds all that do harm, and co
       CAPTURE(faults.empty() ? "" : faults[0]);
       REQUIRE(faults.empty() == safe);
       ++(safe ? harmless : harmful);
-      // A third opinion: what is found when the plan is run must be among what is wrong with it.
-      const bool fails = !verify_steps(step.graph, step.costs, plan).empty();
-      REQUIRE((!fails || !safe));
-      in_steps += fails ? 1 : 0;
     }
     std::cout << "  " << std::left << std::setw(36) << mutation.name << std::right << std::setw(6) << harmful
-              << std::setw(6) << harmless << std::setw(6) << in_steps << '\n';
+              << std::setw(6) << harmless << '\n';
     CAPTURE(mutation.name);
     CHECK(harmful > kEach / 20);
     if (!mutation.may_be_harmless) CHECK(harmless == 0);

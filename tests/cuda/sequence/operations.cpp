@@ -2,7 +2,7 @@
 // wrote it and who has read it since (as Flanagan and Freund's "FastTrack", 2009, does for threads). Bytes with the
 // same history are one cell, so the work is in the number of accesses and not of bytes.
 
-#include "tests/scheduler/step_sequence.h"
+#include "tests/cuda/sequence/operations.h"
 
 #include <algorithm>
 #include <limits>

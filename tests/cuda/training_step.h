@@ -1,9 +1,9 @@
 #pragma once
 // A training step in which every wait counts, and the questions to steps in a row answered by brute force.
 
+#include "tests/cuda/sequence/operations.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
-#include "tests/scheduler/step_sequence.h"
 
 namespace braid::scheduler::testing {
 

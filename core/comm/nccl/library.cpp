@@ -1,37 +1,28 @@
 // The functions of NCCL that Braid calls. Each loads the library when it is first called, and passes the call on: a
 // program on one rank starts without it. A test defines these functions itself.
 
-#include <dlfcn.h>
 #include <nccl.h>
 
-#include <string>
-
-#include "core/base/error.h"
+#include "core/base/dynamic_library.h"
 
 namespace braid::nccl {
 
 namespace {
 
-constexpr const char* kName = "libnccl.so.2";
-
-/// Searches the system's folders, then the folder where the build found it.
-void* open() {
-  void* library = dlopen(kName, RTLD_LAZY | RTLD_LOCAL);
-  const std::string why = library == nullptr ? dlerror() : "";
-  if (library == nullptr) library = dlopen(message(BRAID_NCCL_FOLDER, '/', kName).c_str(), RTLD_LAZY | RTLD_LOCAL);
-  BRAID_CHECK(library != nullptr, CommunicationError, "[nccl] ", kName, " cannot be loaded (", why,
-              "): install libnccl2, or nvidia-nccl-cu", CUDART_VERSION / 1000,
-              " from pip, and put its folder into LD_LIBRARY_PATH");
-  return library;
+const DynamicLibrary& library() {
+  static const DynamicLibrary loaded("libnccl.so.2", BRAID_NCCL_FOLDER);
+  return loaded;
 }
 
 template <class Function>
 Function* find(const char* name) {
-  static void* const library = open();
-  void* function = dlsym(library, name);
-  BRAID_CHECK(function != nullptr, CommunicationError, "[nccl] ", kName, " has no ", name,
+  BRAID_CHECK(library().problem().empty(), CommunicationError, "[nccl] ", library().problem(),
+              ": install libnccl2, or nvidia-nccl-cu", CUDART_VERSION / 1000,
+              " from pip, and put its folder into LD_LIBRARY_PATH");
+  Function* const function = library().find<Function>(name);
+  BRAID_CHECK(function != nullptr, CommunicationError, "[nccl] ", library().name(), " has no ", name,
               ": install NCCL 2.14 or newer");
-  return reinterpret_cast<Function*>(function);
+  return function;
 }
 
 }  // namespace

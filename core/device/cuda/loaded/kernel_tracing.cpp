@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 #include <cupti.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +12,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "core/base/dynamic_library.h"
 
 namespace braid::cuda {
 
@@ -45,16 +46,15 @@ struct Cupti {
   std::string problem = {};
 
   Cupti() {
-    // Each major version of CUDA has its own CUPTI, within which records only grow at their end.
-    const std::string name = "libcupti.so." + std::to_string(CUDART_VERSION / 1000);
-    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      problem = name + " was not found";
+    // Belongs to a version of CUDA, within which records only grow at their end.
+    const DynamicLibrary library(message("libcupti.so.", CUDART_VERSION / 1000), "", RTLD_NOW | RTLD_LOCAL);
+    if (!library.problem().empty()) {
+      problem = library.name() + " was not found";
       return;
     }
     const auto load = [&]<class Function>(Function*& function, const char* symbol) {
-      function = reinterpret_cast<Function*>(dlsym(library, symbol));
-      if (function == nullptr) problem = name + " has no " + symbol;
+      function = library.find<Function>(symbol);
+      if (function == nullptr) problem = library.name() + " has no " + symbol;
     };
     load(register_callbacks, "cuptiActivityRegisterCallbacks");
     load(enable, "cuptiActivityEnable");

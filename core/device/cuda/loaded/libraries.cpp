@@ -3,37 +3,19 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
-#include <dlfcn.h>
 
 #include <string_view>
 
-#include "core/base/error.h"
+#include "core/base/dynamic_library.h"
 
 namespace braid::cuda {
 
 namespace {
 
 struct Libraries {
-  std::string problem;  // declared first: the initialisers below write it
-  void *cublaslt, *cudnn;
-
-  Libraries()
-      : cublaslt(open(message("libcublasLt.so.", CUDART_VERSION / 1000), BRAID_CUBLASLT_FOLDER, "nvidia-cublas")),
-        // Needs cuBLASLt, which it finds by name if that is loaded already.
-        cudnn(open(message("libcudnn.so.", CUDNN_MAJOR), BRAID_CUDNN_FOLDER,
-                   message("nvidia-cudnn-cu", CUDART_VERSION / 1000))) {}
-
-  /// Searches the system's folders, then the folder where the build found it.
-  void* open(const std::string& name, const std::string& folder, const std::string& package) {
-    void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    const std::string why = library == nullptr ? dlerror() : "";
-    if (library == nullptr) library = dlopen((folder + '/' + name).c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr && problem.empty()) {
-      problem = message(name, " cannot be loaded (", why, "): install it, for instance with 'pip install ", package,
-                        "', and put its folder into LD_LIBRARY_PATH");
-    }
-    return library;
-  }
+  DynamicLibrary cublaslt{message("libcublasLt.so.", CUDART_VERSION / 1000), BRAID_CUBLASLT_FOLDER};
+  // Needs cuBLASLt, which is found by its name if it is there already.
+  DynamicLibrary cudnn{message("libcudnn.so.", CUDNN_MAJOR), BRAID_CUDNN_FOLDER};
 };
 
 const Libraries& libraries() {
@@ -43,16 +25,24 @@ const Libraries& libraries() {
 
 template <class Function>
 Function* find(std::string_view name) {
-  const auto& [problem, cublaslt, cudnn] = libraries();
+  const std::string problem = missing_library();
   BRAID_CHECK(problem.empty(), DeviceError, "[cuda] ", problem);
-  void* function = dlsym(name.starts_with("cudnn") ? cudnn : cublaslt, name.data());
+  const auto& [cublaslt, cudnn] = libraries();
+  Function* const function = (name.starts_with("cudnn") ? cudnn : cublaslt).find<Function>(name.data());
   BRAID_CHECK(function != nullptr, DeviceError, "[cuda] ", name, " is not in the library that is installed: update it");
-  return reinterpret_cast<Function*>(function);
+  return function;
 }
 
 }  // namespace
 
-std::string missing_library() { return libraries().problem; }
+std::string missing_library() {
+  const auto& [cublaslt, cudnn] = libraries();
+  const bool has_cublaslt = cublaslt.problem().empty();
+  if (has_cublaslt && cudnn.problem().empty()) return "";
+  const std::string package = has_cublaslt ? message("nvidia-cudnn-cu", CUDART_VERSION / 1000) : "nvidia-cublas";
+  return message((has_cublaslt ? cudnn : cublaslt).problem(), ": install it, for instance with 'pip install ", package,
+                 "', and put its folder into LD_LIBRARY_PATH");
+}
 
 }  // namespace braid::cuda
 

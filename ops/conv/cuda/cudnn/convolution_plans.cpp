@@ -1,7 +1,6 @@
 #include "ops/conv/cuda/cudnn/convolution_plans.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +8,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/base/error.h"
+#include "core/base/dynamic_library.h"
 
 namespace braid::cuda {
 
@@ -180,10 +179,7 @@ Descriptor operation_graph(const ConvolutionProblem& problem) {
 
 /// Where there is no driver, cuDNN opens and closes the run-time compiler with every query. Held open, queries are ten
 /// times as fast.
-void hold_runtime_compiler() {
-  static const void* held = dlopen(message("libnvrtc.so.", CUDART_VERSION / 1000).c_str(), RTLD_LAZY | RTLD_LOCAL);
-  static_cast<void>(held);
-}
+void hold_runtime_compiler() { static const DynamicLibrary held(message("libnvrtc.so.", CUDART_VERSION / 1000)); }
 
 Descriptor described_device(std::string_view properties) {
   hold_runtime_compiler();

@@ -48,23 +48,9 @@ class Shaped final : public Communicator {
   int size() const override { return ranks_->size(); }
   std::string_view name() const override { return ranks_->name(); }
   Link link() const override { return link_; }
-  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) override {
-    ranks_->all_reduce(data, count, dtype, where);
+  void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext& where) override {
+    ranks_->run(call, source, target, where);
   }
-  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype,
-                      const LaunchContext& where) override {
-    ranks_->reduce_scatter(whole, part, count, dtype, where);
-  }
-  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) override {
-    ranks_->all_gather(part, whole, bytes, where);
-  }
-  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) override {
-    ranks_->all_to_all(source, target, bytes, where);
-  }
-  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) override {
-    ranks_->broadcast(data, bytes, root, where);
-  }
-  void barrier() override { ranks_->barrier(); }
   void abort(const std::string& reason) override { ranks_->abort(reason); }
 
  private:

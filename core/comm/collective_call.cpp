@@ -5,22 +5,44 @@
 
 namespace braid {
 
+namespace {
+
+using Kind = CollectiveCall::Kind;
+
+const CollectiveFacts& facts(Kind kind) { return kCollectives[static_cast<std::size_t>(kind)]; }
+
+}  // namespace
+
+bool CollectiveCall::adds() const { return facts(kind).adds; }
+int CollectiveCall::parts_read(int size) const { return facts(kind).reads_whole ? size : 1; }
+int CollectiveCall::parts_written(int size) const { return facts(kind).writes_whole ? size : 1; }
+
+std::string CollectiveCall::text() const {
+  const std::string_view name = facts(kind).name;
+  if (kind == Kind::barrier) return std::string(name);
+  if (adds()) return message(name, " of ", count, ' ', dtype);
+  const std::string from = kind == Kind::broadcast ? message(" from rank ", root) : "";
+  return message(name, " of ", count, " bytes", from);
+}
+
+void CollectiveCall::validate(int size) const {
+  BRAID_CHECK(count >= 0, Error, "[communicator] ", text(), ": expected a count of at least 0");
+  BRAID_CHECK(kind != Kind::broadcast || (root >= 0 && root < size), Error, "[communicator] ", text(), ": there ",
+              size == 1 ? "is 1 rank" : message("are ", size, " ranks"));
+  BRAID_CHECK(!adds() || dtype != DType::u8, Error, "[communicator] ", text(),
+              ": sums take f32, f64 and i32, and where the engine adds them f16 and bf16");
+}
+
 double seconds(const CollectiveCall& call, int ranks, const Link& link) {
-  using Kind = CollectiveCall::Kind;
-  const double n = ranks, count = static_cast<double>(call.count);
-  const double bytes = call.adds() ? count * static_cast<double>(size_of(call.dtype)) : count;
+  const double n = ranks, bytes = static_cast<double>(call.count) * static_cast<double>(size_of(call.dtype));
   const auto time = [&](double messages, double sent) {
     return messages * link.latency_seconds + sent / link.bytes_per_second;
   };
-  switch (call.kind) {
-    case Kind::all_reduce: {
-      const double levels = std::bit_width(static_cast<unsigned>(ranks - 1));
-      return std::min(time(2 * (n - 1), 2 * (n - 1) / n * bytes), time(2 * levels, 2 * bytes));
-    }
-    case Kind::broadcast: return time(n - 1, ranks > 1 ? bytes : 0);
-    case Kind::barrier: return time(2 * (n - 1), 0);
-    default: return time(n - 1, (n - 1) * bytes);
-  }
+  const auto& [name, adds, reads_whole, writes_whole, rounds, parts] = facts(call.kind);
+  const double ring = time(rounds * (n - 1), parts(n) * bytes);
+  if (call.kind != Kind::all_reduce) return ring;
+  const double levels = std::bit_width(static_cast<unsigned>(ranks - 1));
+  return std::min(ring, time(2 * levels, 2 * bytes));
 }
 
 double seconds(const Communication& communication, const Link& link) {

@@ -2,7 +2,6 @@
 // Which collective a rank calls, and how long it takes. Engines (core/comm/communicator.h) compare the calls of all
 // ranks, ops state which calls they make, and plans use their predicted times.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,27 +23,34 @@ struct CollectiveCall {
   int root = 0;             ///< root of a broadcast
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 
-  constexpr bool adds() const { return kind == Kind::all_reduce || kind == Kind::reduce_scatter; }
-
-  /// Text such as "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
-  std::string text() const {
-    constexpr std::array<std::string_view, 6> kNames = {"all_reduce", "reduce_scatter", "all_gather",
-                                                        "all_to_all", "broadcast",      "barrier"};
-    const std::string_view name = kNames[static_cast<std::size_t>(kind)];
-    if (kind == Kind::barrier) return std::string(name);
-    if (adds()) return message(name, " of ", count, ' ', dtype);
-    const std::string from = kind == Kind::broadcast ? message(" from rank ", root) : "";
-    return message(name, " of ", count, " bytes", from);
-  }
-
+  bool adds() const;
+  /// Bytes of the part that a rank has of its own.
+  std::int64_t bytes() const { return count * static_cast<std::int64_t>(size_of(dtype)); }
+  /// Parts that a rank reads and writes: 1, or one of each of `size` ranks.
+  int parts_read(int size) const;
+  int parts_written(int size) const;
+  /// As in "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
+  std::string text() const;
   /// Throws Error if no number of ranks could make this call.
-  void validate(int size) const {
-    BRAID_CHECK(count >= 0, Error, "[communicator] ", text(), ": expected a count of at least 0");
-    BRAID_CHECK(kind != Kind::broadcast || (root >= 0 && root < size), Error, "[communicator] ", text(), ": there ",
-                size == 1 ? "is 1 rank" : message("are ", size, " ranks"));
-    BRAID_CHECK(!adds() || dtype != DType::u8, Error, "[communicator] ", text(),
-                ": sums take f32, f64 and i32, and where the engine adds them f16 and bf16");
-  }
+  void validate(int size) const;
+};
+
+/// What distinguishes a kind of collective. Its messages and bytes go around a ring of n ranks.
+struct CollectiveFacts {
+  std::string_view name;
+  bool adds, reads_whole, writes_whole;
+  int rounds;                 ///< of n - 1 messages each
+  double (*parts)(double n);  ///< of call.bytes() each, that a rank sends
+};
+
+/// In the order of CollectiveCall::Kind.
+inline constexpr CollectiveFacts kCollectives[] = {
+    {"all_reduce", true, false, false, 2, [](double n) { return 2 * (n - 1) / n; }},
+    {"reduce_scatter", true, true, false, 1, [](double n) { return n - 1; }},
+    {"all_gather", false, false, true, 1, [](double n) { return n - 1; }},
+    {"all_to_all", false, true, true, 1, [](double n) { return n - 1; }},
+    {"broadcast", false, false, false, 1, [](double n) { return n > 1 ? 1.0 : 0.0; }},
+    {"barrier", false, false, false, 2, [](double) { return 0.0; }},
 };
 
 /// Bytes sent from one rank to another, which receives them at the same time.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
+#include "core/comm/collective_call.h"
 #include "core/comm/launch.h"
 #include "core/device/kernel.h"
 #include "core/device/link.h"
@@ -29,26 +30,42 @@ class Communicator {
   virtual std::string_view name() const = 0;
   /// What plans assume about the link between ranks.
   virtual Link link() const = 0;
-  /// Makes every element, in place, the sum over all ranks, added in an order of the engine's choice, with equal bits
+  /// Makes a collective call, one of those below. `source` is what a rank reads and `target` what it writes, which are
+  /// the same for a call that works in place.
+  virtual void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext& where) = 0;
+  /// Every rank's call that is in progress or comes later throws CommunicationError with this reason, as far as the
+  /// engine can reach them. May be called from any thread.
+  virtual void abort(const std::string& reason) = 0;
+
+  /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits
   /// on all ranks. Takes f32, f64, i32, and f16 and bf16 where the engine adds them; throws Error for other dtypes.
-  virtual void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) = 0;
-  /// `whole` holds size() parts of `count` elements; `part` becomes the sum of part rank() over all ranks. It may lie
-  /// at this rank's part of `whole`, whose other parts are then undefined. Takes the dtypes of all_reduce().
-  virtual void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype,
-                              const LaunchContext& where) = 0;
-  /// The `part` of rank r, of `bytes` bytes, arrives at whole + r * bytes on all ranks. `part` may lie at this rank's
-  /// place in `whole`.
-  virtual void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) = 0;
+  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) {
+    run({Kind::all_reduce, count, dtype}, data, data, where);
+  }
+  /// `whole` holds size() parts of `count` elements; `part` becomes the sum of part rank() over all ranks. It may be
+  /// the own place in `whole`, whose other parts then hold anything. Dtypes as all_reduce().
+  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext& where) {
+    run({Kind::reduce_scatter, count, dtype}, whole, part, where);
+  }
+  /// The `part` of rank r, of `bytes` bytes, arrives at whole + r * bytes on all ranks. `part` may be the own place in
+  /// `whole`.
+  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) {
+    run({Kind::all_gather, bytes}, part, whole, where);
+  }
   /// The bytes at source + r * bytes go to rank r, where they arrive at target + rank() * bytes. The buffers are
   /// disjoint.
-  virtual void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) = 0;
-  /// The bytes of rank `root` arrive on all ranks.
-  virtual void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) = 0;
+  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) {
+    run({Kind::all_to_all, bytes}, source, target, where);
+  }
+  /// In place: the bytes of rank `root` arrive on all ranks.
+  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) {
+    run({.kind = Kind::broadcast, .count = bytes, .root = root}, data, data, where);
+  }
   /// Host only: returns once every rank has called it.
-  virtual void barrier() = 0;
-  /// Makes calls in progress and later calls of all ranks that the engine can reach throw CommunicationError with this
-  /// reason. May be called from any thread.
-  virtual void abort(const std::string& reason) = 0;
+  void barrier() { run({Kind::barrier}, nullptr, nullptr, {}); }
+
+ protected:
+  using Kind = CollectiveCall::Kind;
 };
 
 /// How long ranks wait for a heartbeat of other ranks, and about as long for a collective.

@@ -16,29 +16,23 @@ using Kind = CollectiveCall::Kind;
 
 constexpr std::int64_t kGrowth = 4;
 
-/// The collectives of steps with buffers of `floats` elements on each rank, and what each does there.
-std::vector<std::pair<CollectiveCall, std::function<void()>>> calls(Communicator& ranks, std::int64_t floats,
-                                                                    std::vector<float>& data,
-                                                                    std::vector<float>& other) {
+/// The collectives of steps with buffers of `floats` elements on each rank.
+std::vector<CollectiveCall> calls(const Communicator& ranks, std::int64_t floats) {
   const std::int64_t part = floats / ranks.size(), bytes = part * static_cast<std::int64_t>(sizeof(float));
-  return {{{Kind::all_reduce, floats, DType::f32},
-           [=, &ranks, &data] { ranks.all_reduce(data.data(), floats, DType::f32, {}); }},
-          {{Kind::reduce_scatter, part, DType::f32},
-           [=, &ranks, &data, &other] { ranks.reduce_scatter(data.data(), other.data(), part, DType::f32, {}); }},
-          {{Kind::all_gather, bytes},
-           [=, &ranks, &data, &other] { ranks.all_gather(data.data(), other.data(), bytes, {}); }},
-          {{Kind::all_to_all, bytes},
-           [=, &ranks, &data, &other] { ranks.all_to_all(data.data(), other.data(), bytes, {}); }}};
+  return {{Kind::all_reduce, floats, DType::f32},
+          {Kind::reduce_scatter, part, DType::f32},
+          {Kind::all_gather, bytes},
+          {Kind::all_to_all, bytes}};
 }
 
 /// How long this rank is in each of the calls. The first, which may set up connections, does not count.
-std::vector<double> times_of(Communicator& ranks, const std::function<void()>& call, int runs,
-                             const std::function<double()>& now) {
+std::vector<double> times_of(Communicator& ranks, const CollectiveCall& call, std::vector<float>& data,
+                             std::vector<float>& other, int runs, const std::function<double()>& now) {
   std::vector<double> seconds;
   for (int run = 0; run <= runs; ++run) {
     ranks.barrier();
     const double begin = now();
-    call();
+    ranks.run(call, data.data(), call.kind == Kind::all_reduce ? data.data() : other.data(), {});
     if (run > 0) seconds.push_back(now() - begin);
   }
   return seconds;
@@ -68,8 +62,8 @@ std::vector<CallTime> time_collectives(Communicator& ranks, std::int64_t most_by
   std::vector<float> data(static_cast<std::size_t>(most)), other(data.size());
   std::vector<CallTime> times;
   for (std::int64_t floats = ranks.size(); floats <= most; floats *= kGrowth) {
-    for (const auto& [call, run] : calls(ranks, floats, data, other)) {
-      times.push_back({call, median_of_last(ranks, times_of(ranks, run, runs, now))});
+    for (const CollectiveCall& call : calls(ranks, floats)) {
+      times.push_back({call, median_of_last(ranks, times_of(ranks, call, data, other, runs, now))});
     }
   }
   return times;

@@ -32,15 +32,11 @@ class Pipe final : public Communicator {
   int size() const override { return 2; }
   std::string_view name() const override { return "pipe"; }
   Link link() const override { return {}; }
-  void broadcast(void* data, std::int64_t bytes, int, const LaunchContext&) override {
-    const auto count = static_cast<std::size_t>(bytes);
-    if ((rank_ == 0 ? write(ends_[1], data, count) : read(ends_[0], data, count)) != bytes) std::terminate();
+  void run(const CollectiveCall& call, const void*, void* data, const LaunchContext&) override {
+    if (call.kind != Kind::broadcast) std::terminate();
+    const auto count = static_cast<std::size_t>(call.count);
+    if ((rank_ == 0 ? write(ends_[1], data, count) : read(ends_[0], data, count)) != call.count) std::terminate();
   }
-  void all_reduce(void*, std::int64_t, DType, const LaunchContext&) override { std::terminate(); }
-  void reduce_scatter(const void*, void*, std::int64_t, DType, const LaunchContext&) override { std::terminate(); }
-  void all_gather(const void*, void*, std::int64_t, const LaunchContext&) override { std::terminate(); }
-  void all_to_all(const void*, void*, std::int64_t, const LaunchContext&) override { std::terminate(); }
-  void barrier() override { std::terminate(); }
   void abort(const std::string&) override { std::terminate(); }
 
  private:

@@ -33,20 +33,14 @@ class Host final : public Communicator {
   int size() const override { return ranks_.size(); }
   std::string_view name() const override { return "host"; }
   Link link() const override { return {}; }
-  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) override {
-    ranks_.all_gather(part, whole, bytes, where);
-  }
-  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) override {
-    ranks_.broadcast(data, bytes, root, where);
+  void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext& where) override {
+    if (call.kind != Kind::all_gather && call.kind != Kind::broadcast) FAIL("not called");
+    ranks_.run(call, source, target, where);
   }
   void abort(const std::string& reason) override {
     recording::mark(reason, rank(), 0);
     ranks_.abort(reason);
   }
-  void all_reduce(void*, std::int64_t, DType, const LaunchContext&) override { FAIL("not called"); }
-  void reduce_scatter(const void*, void*, std::int64_t, DType, const LaunchContext&) override { FAIL("not called"); }
-  void all_to_all(const void*, void*, std::int64_t, const LaunchContext&) override { FAIL("not called"); }
-  void barrier() override { FAIL("not called"); }
 
  private:
   Communicator& ranks_;

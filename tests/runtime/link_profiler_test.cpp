@@ -62,28 +62,10 @@ class MadeUpRank final : public Communicator {
   int size() const override { return own_.size(); }
   std::string_view name() const override { return "made up"; }
   Link link() const override { return link_; }
-  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) override {
-    own_.all_reduce(data, count, dtype, where);
-    pass({Kind::all_reduce, count, dtype});
+  void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext& where) override {
+    if (call.kind != Kind::barrier) own_.run(call, source, target, where);
+    pass(call);
   }
-  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype,
-                      const LaunchContext& where) override {
-    own_.reduce_scatter(whole, part, count, dtype, where);
-    pass({Kind::reduce_scatter, count, dtype});
-  }
-  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) override {
-    own_.all_gather(part, whole, bytes, where);
-    pass({Kind::all_gather, bytes});
-  }
-  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) override {
-    own_.all_to_all(source, target, bytes, where);
-    pass({Kind::all_to_all, bytes});
-  }
-  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) override {
-    own_.broadcast(data, bytes, root, where);
-    pass({.kind = Kind::broadcast, .count = bytes, .root = root});
-  }
-  void barrier() override { pass({Kind::barrier}); }
   void abort(const std::string& reason) override { own_.abort(reason); }
 
  private:

@@ -30,16 +30,10 @@ class StepRecorder::ImaginedRanks final : public Communicator {
   int size() const override { return count; }
   std::string_view name() const override { return "imagined"; }
   Link link() const override { return {}; }
-  void all_reduce(void*, std::int64_t, DType, const LaunchContext&) override { refuse(); }
-  void reduce_scatter(const void*, void*, std::int64_t, DType, const LaunchContext&) override { refuse(); }
-  void all_gather(const void*, void*, std::int64_t, const LaunchContext&) override { refuse(); }
-  void all_to_all(const void*, void*, std::int64_t, const LaunchContext&) override { refuse(); }
-  void broadcast(void*, std::int64_t, int, const LaunchContext&) override { refuse(); }
-  void barrier() override { refuse(); }
+  void run(const CollectiveCall&, const void*, void*, const LaunchContext&) override {
+    throw Error("[plan] there are no ranks: a recorded step does not run");
+  }
   void abort(const std::string&) override {}
-
- private:
-  [[noreturn]] static void refuse() { throw Error("[plan] there are no ranks: a recorded step does not run"); }
 };
 
 struct StepRecorder::Recording {

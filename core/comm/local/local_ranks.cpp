@@ -9,7 +9,6 @@
 #include <span>
 
 #include "core/base/failure_reason.h"
-#include "core/comm/collective_call.h"
 
 namespace braid {
 
@@ -250,29 +249,12 @@ class LocalRanks::Rank final : public Communicator {
   std::string_view name() const override { return "local"; }
   Link link() const override { return meeting_.link(); }
 
-  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext&) override {
-    run({Kind::all_reduce, count, dtype}, data, data);
+  void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext&) override {
+    meeting_.run(rank_, call, {static_cast<const std::byte*>(source), static_cast<std::byte*>(target)});
   }
-  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext&) override {
-    run({Kind::reduce_scatter, count, dtype}, whole, part);
-  }
-  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext&) override {
-    run({Kind::all_gather, bytes}, part, whole);
-  }
-  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext&) override {
-    run({Kind::all_to_all, bytes}, source, target);
-  }
-  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext&) override {
-    run({.kind = Kind::broadcast, .count = bytes, .root = root}, data, data);
-  }
-  void barrier() override { run({Kind::barrier}, nullptr, nullptr); }
   void abort(const std::string& reason) override { meeting_.fail(reason); }
 
  private:
-  void run(const CollectiveCall& call, const void* source, void* target) {
-    meeting_.run(rank_, call, {static_cast<const std::byte*>(source), static_cast<std::byte*>(target)});
-  }
-
   Meeting& meeting_;
   const int rank_;
 };

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/failure_reason.h"
-#include "core/comm/collective_call.h"
 #include "core/comm/heartbeat.h"
 #include "core/comm/mpi/process.h"
 
@@ -17,7 +16,16 @@ namespace braid::mpi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Kind = CollectiveCall::Kind;
+
+/// The functions of MPI that move data. Each returns at once, with a request.
+struct Calls {
+  decltype(&MPI_Iallreduce) iallreduce = find("MPI_Iallreduce");
+  decltype(&MPI_Iallgather) iallgather = find("MPI_Iallgather");
+  decltype(&MPI_Ialltoall) ialltoall = find("MPI_Ialltoall");
+  decltype(&MPI_Ibcast) ibcast = find("MPI_Ibcast");
+  decltype(&MPI_Isend) isend = find("MPI_Isend");
+  decltype(&MPI_Irecv) irecv = find("MPI_Irecv");
+};
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -49,61 +57,17 @@ class MpiCommunicator final : public Communicator {
     return {.latency_seconds = 50e-6, .bytes_per_second = 1.25e9};
   }
 
-  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext&) override {
-    begin({Kind::all_reduce, count, dtype});
-    for (std::int64_t at = 0; at < count; at += most_) {
-      post(mpi_.iallreduce, MPI_IN_PLACE, address(data, at, dtype), piece(count, at), type_of(dtype), mpi_.sum,
-           communicator_);
+  void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext&) override {
+    begin(call);
+    if (call.count == 0 && call.kind != Kind::barrier) return;
+    switch (call.kind) {
+      case Kind::all_reduce: post_all_reduce(target, call.count, call.dtype); break;
+      case Kind::reduce_scatter: return add_parts(source, target, call);
+      case Kind::all_gather: post_all_gather(source, target, call.count); break;
+      case Kind::all_to_all: post_all_to_all(source, target, call.count); break;
+      case Kind::broadcast: post_broadcast(target, call.count, call.root); break;
+      case Kind::barrier: post(mpi_.ibarrier, communicator_); break;
     }
-    finish();
-  }
-
-  /// Open MPI's own implementation adds everything on rank 0 and then scatters, which moves at least 1.5 times as many
-  /// bytes. Here every rank receives its part from all others and adds the parts in the order of the ranks.
-  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype, const LaunchContext&) override {
-    begin({Kind::reduce_scatter, count, dtype});
-    if (count == 0) return;
-    const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
-    scratch_.resize(static_cast<std::size_t>(bytes * size()));
-    post_all_to_all(whole, scratch_.data(), bytes);
-    finish();
-    copy(part, scratch_.data(), bytes);
-    for (int other = 1; other < size(); ++other) {
-      const void* const its = address(scratch_.data(), bytes * other);
-      if (dtype == DType::f32) add<float>(part, its, count);
-      if (dtype == DType::f64) add<double>(part, its, count);
-      if (dtype == DType::i32) add<std::int32_t>(part, its, count);
-    }
-  }
-
-  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext&) override {
-    begin({Kind::all_gather, bytes});
-    if (bytes == 0) return;
-    copy(address(whole, bytes * rank()), part, bytes);
-    if (fits(bytes)) {
-      post(mpi_.iallgather, MPI_IN_PLACE, 0, mpi_.byte, whole, piece(bytes, 0), mpi_.byte, communicator_);
-    } else {
-      for (int root = 0; root < size(); ++root) post_broadcast(address(whole, bytes * root), bytes, root);
-    }
-    finish();
-  }
-
-  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext&) override {
-    begin({Kind::all_to_all, bytes});
-    if (bytes == 0) return;
-    post_all_to_all(source, target, bytes);
-    finish();
-  }
-
-  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext&) override {
-    begin({.kind = Kind::broadcast, .count = bytes, .root = root});
-    post_broadcast(data, bytes, root);
-    finish();
-  }
-
-  void barrier() override {
-    begin({Kind::barrier});
-    post(mpi_.ibarrier, communicator_);
     finish();
   }
 
@@ -139,17 +103,49 @@ class MpiCommunicator final : public Communicator {
     requests_.push_back(request);
   }
 
+  void post_all_reduce(void* data, std::int64_t count, DType dtype) {
+    for (std::int64_t at = 0; at < count; at += most_) {
+      post(calls_.iallreduce, MPI_IN_PLACE, address(data, at, dtype), piece(count, at), type_of(dtype), mpi_.sum,
+           communicator_);
+    }
+  }
+
+  /// Open MPI's own adds everything on rank 0 and then scatters, which moves half as much again and more. Every rank
+  /// gets its part of all others and adds these in the order of the ranks.
+  void add_parts(const void* whole, void* part, const CollectiveCall& call) {
+    const std::int64_t bytes = call.bytes();
+    scratch_.resize(static_cast<std::size_t>(bytes * size()));
+    post_all_to_all(whole, scratch_.data(), bytes);
+    finish();
+    copy(part, scratch_.data(), bytes);
+    for (int other = 1; other < size(); ++other) {
+      const void* const its = address(scratch_.data(), bytes * other);
+      if (call.dtype == DType::f32) add<float>(part, its, call.count);
+      if (call.dtype == DType::f64) add<double>(part, its, call.count);
+      if (call.dtype == DType::i32) add<std::int32_t>(part, its, call.count);
+    }
+  }
+
+  void post_all_gather(const void* part, void* whole, std::int64_t bytes) {
+    copy(address(whole, bytes * rank()), part, bytes);
+    if (fits(bytes)) {
+      post(calls_.iallgather, MPI_IN_PLACE, 0, mpi_.byte, whole, piece(bytes, 0), mpi_.byte, communicator_);
+    } else {
+      for (int root = 0; root < size(); ++root) post_broadcast(address(whole, bytes * root), bytes, root);
+    }
+  }
+
   void post_all_to_all(const void* source, void* target, std::int64_t bytes) {
     if (fits(bytes)) {
       const int count = piece(bytes, 0);
-      post(mpi_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
+      post(calls_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
     } else {
       copy(address(target, bytes * rank()), address(source, bytes * rank()), bytes);
       for (int other = 0; other < size(); ++other) {
         for (std::int64_t at = 0; other != rank() && at < bytes; at += most_) {
           const int count = piece(bytes, at);
-          post(mpi_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
-          post(mpi_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+          post(calls_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+          post(calls_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
         }
       }
     }
@@ -157,7 +153,7 @@ class MpiCommunicator final : public Communicator {
 
   void post_broadcast(void* data, std::int64_t bytes, int root) {
     for (std::int64_t at = 0; at < bytes; at += most_) {
-      post(mpi_.ibcast, address(data, at), piece(bytes, at), mpi_.byte, root, communicator_);
+      post(calls_.ibcast, address(data, at), piece(bytes, at), mpi_.byte, root, communicator_);
     }
   }
 
@@ -214,6 +210,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   const Library& mpi_ = library();
+  const Calls calls_;
   Process& process_ = Process::instance();
   const Launch launch_;
   const std::chrono::nanoseconds timeout_;

@@ -12,7 +12,6 @@
 #include "core/base/align.h"
 #include "core/base/failure_reason.h"
 #include "core/base/start_thread.h"
-#include "core/comm/collective_call.h"
 #include "core/device/cuda/handle.h"
 #include "core/device/cuda/wait.h"
 
@@ -20,7 +19,6 @@ namespace braid::nccl {
 
 namespace {
 
-using Kind = CollectiveCall::Kind;
 using Clock = std::chrono::steady_clock;
 
 ncclDataType_t type_of(DType dtype) {
@@ -29,13 +27,6 @@ ncclDataType_t type_of(DType dtype) {
 }
 
 double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
-/// Memory that a call reads or writes.
-template <class Data>
-struct Span {
-  Data* data;
-  std::int64_t bytes;
-};
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -74,58 +65,32 @@ class NcclCommunicator final : public Communicator {
     return {.latency_seconds = 10e-6, .bytes_per_second = 25e9, .units = 4};
   }
 
-  void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) override {
-    const std::int64_t bytes = bytes_of(count, dtype);
-    run({Kind::all_reduce, count, dtype}, {data, bytes}, {data, bytes}, where,
-        [&](const void* in, void* out, cudaStream_t stream) {
-          return ncclAllReduce(in, out, elements(count), type_of(dtype), ncclSum, communicator_, stream);
-        });
-  }
-
-  void reduce_scatter(const void* whole, void* part, std::int64_t count, DType dtype,
-                      const LaunchContext& where) override {
-    const std::int64_t bytes = bytes_of(count, dtype);
-    run({Kind::reduce_scatter, count, dtype}, {whole, size() * bytes}, {part, bytes}, where,
-        [&](const void* in, void* out, cudaStream_t stream) {
-          return ncclReduceScatter(in, out, elements(count), type_of(dtype), ncclSum, communicator_, stream);
-        });
-  }
-
-  void all_gather(const void* part, void* whole, std::int64_t bytes, const LaunchContext& where) override {
-    run({Kind::all_gather, bytes}, {part, bytes}, {whole, size() * bytes}, where,
-        [&](const void* in, void* out, cudaStream_t stream) {
-          return ncclAllGather(in, out, elements(bytes), ncclUint8, communicator_, stream);
-        });
-  }
-
-  void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) override {
-    run({Kind::all_to_all, bytes}, {source, size() * bytes}, {target, size() * bytes}, where,
-        [&](const void* in, void* out, cudaStream_t stream) {
-          ncclResult_t first = ncclGroupStart();
-          const auto post = [&](ncclResult_t result) {
-            if (first == ncclSuccess || first == ncclInProgress) first = result;
-          };
-          for (int other = 0; other < size(); ++other) {
-            const auto* sent = static_cast<const std::byte*>(in) + other * bytes;
-            auto* received = static_cast<std::byte*>(out) + other * bytes;
-            post(ncclSend(sent, elements(bytes), ncclUint8, other, communicator_, stream));
-            post(ncclRecv(received, elements(bytes), ncclUint8, other, communicator_, stream));
-          }
-          post(ncclGroupEnd());
-          return first;
-        });
-  }
-
-  void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) override {
-    run({.kind = Kind::broadcast, .count = bytes, .root = root}, {data, bytes}, {data, bytes}, where,
-        [&](const void* in, void* out, cudaStream_t stream) {
-          return ncclBroadcast(in, out, elements(bytes), ncclUint8, root, communicator_, stream);
-        });
-  }
-
-  void barrier() override {
-    std::int32_t arrived = 1;
-    all_reduce(&arrived, 1, DType::i32, {});
+  /// Enqueues a call in the stream of a step. On host data, runs it in a stream of its own, on copies of the data.
+  void run(const CollectiveCall& collective, const void* source, void* target, const LaunchContext& where) override {
+    if (collective.kind == Kind::barrier) {
+      std::int32_t arrived = 1;
+      return all_reduce(&arrived, 1, DType::i32, {});
+    }
+    collective.validate(size());
+    failure_.check();
+    if (collective.count == 0) return;
+    what_ = collective.text();
+    if (where.cuda_stream != nullptr) {
+      call([&] { return post(collective, source, target, static_cast<cudaStream_t>(where.cuda_stream)); });
+      return;
+    }
+    use_device();
+    const auto part = static_cast<std::size_t>(collective.bytes());
+    const std::size_t in_bytes = part * static_cast<std::size_t>(collective.parts_read(size())),
+                      out_bytes = part * static_cast<std::size_t>(collective.parts_written(size()));
+    const std::size_t behind = align_up(in_bytes, kAlignment);
+    reserve(behind + out_bytes);
+    auto* const copy = static_cast<std::byte*>(staging_.get());
+    BRAID_CUDA(cudaMemcpyAsync(copy, source, in_bytes, cudaMemcpyHostToDevice, stream_));
+    call([&] { return post(collective, copy, copy + behind, stream_); });
+    cuda::wait(device_, stream_);  // the copy to the host would wait without asking wait_check_
+    BRAID_CUDA(cudaMemcpyAsync(target, copy + behind, out_bytes, cudaMemcpyDeviceToHost, stream_));
+    BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
 
   /// NCCL's abort stops what runs on the device at once, and then waits until the last graph with its calls is
@@ -153,10 +118,6 @@ class NcclCommunicator final : public Communicator {
         timeout_(parts.timeout),
         host_(std::move(parts.host)) {}
 
-  static std::size_t elements(std::int64_t count) { return static_cast<std::size_t>(count); }
-  static std::int64_t bytes_of(std::int64_t count, DType dtype) {
-    return count * static_cast<std::int64_t>(size_of(dtype));
-  }
   void use_device() const { BRAID_CUDA(cudaSetDevice(device_)); }
 
   /// NCCL would also refuse a GPU that two ranks share, with a less helpful message.
@@ -178,28 +139,32 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
-  /// Enqueues a call in the stream of a step. For host data, runs it in a separate stream, on copies of the data.
-  template <class Post>
-  void run(const CollectiveCall& collective, Span<const void> in, Span<void> out, const LaunchContext& where,
-           const Post& post) {
-    collective.validate(size());
-    failure_.check();
-    if (collective.count == 0) return;
-    what_ = collective.text();
-    if (where.cuda_stream != nullptr) {
-      call([&] { return post(in.data, out.data, static_cast<cudaStream_t>(where.cuda_stream)); });
-      return;
+  ncclResult_t post(const CollectiveCall& collective, const void* in, void* out, cudaStream_t stream) {
+    const auto count = static_cast<std::size_t>(collective.count);
+    const ncclDataType_t type = type_of(collective.dtype);
+    switch (collective.kind) {
+      case Kind::all_reduce: return ncclAllReduce(in, out, count, type, ncclSum, communicator_, stream);
+      case Kind::reduce_scatter: return ncclReduceScatter(in, out, count, type, ncclSum, communicator_, stream);
+      case Kind::all_gather: return ncclAllGather(in, out, count, type, communicator_, stream);
+      case Kind::all_to_all: return post_all_to_all(in, out, count, stream);
+      case Kind::broadcast: return ncclBroadcast(in, out, count, type, collective.root, communicator_, stream);
+      case Kind::barrier: break;  // an all_reduce
     }
-    use_device();
-    const auto in_bytes = static_cast<std::size_t>(in.bytes), out_bytes = static_cast<std::size_t>(out.bytes);
-    const std::size_t behind = align_up(in_bytes, kAlignment);
-    reserve(behind + out_bytes);
-    auto* const copy = static_cast<std::byte*>(staging_.get());
-    BRAID_CUDA(cudaMemcpyAsync(copy, in.data, in_bytes, cudaMemcpyHostToDevice, stream_));
-    call([&] { return post(copy, copy + behind, stream_); });
-    cuda::wait(device_, stream_);  // the copy to the host would wait without asking wait_check_
-    BRAID_CUDA(cudaMemcpyAsync(out.data, copy + behind, out_bytes, cudaMemcpyDeviceToHost, stream_));
-    BRAID_CUDA(cudaStreamSynchronize(stream_));
+    return ncclInvalidArgument;
+  }
+
+  ncclResult_t post_all_to_all(const void* in, void* out, std::size_t bytes, cudaStream_t stream) {
+    ncclResult_t first = ncclGroupStart();
+    const auto keep = [&](ncclResult_t result) {
+      if (first == ncclSuccess || first == ncclInProgress) first = result;
+    };
+    for (int other = 0; other < size(); ++other) {
+      const std::size_t place = static_cast<std::size_t>(other) * bytes;
+      keep(ncclSend(static_cast<const std::byte*>(in) + place, bytes, ncclUint8, other, communicator_, stream));
+      keep(ncclRecv(static_cast<std::byte*>(out) + place, bytes, ncclUint8, other, communicator_, stream));
+    }
+    keep(ncclGroupEnd());
+    return first;
   }
 
   void reserve(std::size_t bytes) {

@@ -191,13 +191,12 @@ class Tape {
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
-  std::unordered_set<std::string>
-      layer_names_;                         // all steps' names: a model may be destroyed before its step is examined
-  std::vector<const std::string*> layers_;  // per node
-  std::vector<Differentiation> differentiation_;              // per value
-  std::vector<ValueId> casts_;                                // per value, as far as any was cast: its last cast
-  std::vector<ValueId> newest_;                               // per slot: newest version in this step
-  std::vector<Gradient> gradient_;                            // per slot
+  std::unordered_set<std::string> layer_names_;   // all steps': a model may be destroyed before its step is examined
+  std::vector<const std::string*> layers_;        // per node
+  std::vector<Differentiation> differentiation_;  // per value
+  std::vector<ValueId> casts_;                    // per value, as far as any was cast: its last cast
+  std::vector<ValueId> newest_;                   // per slot: newest version in this step
+  std::vector<Gradient> gradient_;                // per slot
   std::vector<std::pair<ValueId, ValueId>> value_gradients_;  // (input or activation, its gradient), of every loss
   bool differentiated_ = false;                               // by a backward() of this step
   std::vector<StepNumber> step_numbers_;

@@ -39,8 +39,7 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
     try {
       marked = recompute(problem.graph, chosen);
       with_marked = with_graph(problem, marked->graph, marked->recorded);
-    } catch (
-        const ShapeError&) {  // a parameter that a recomputed node reads has changed by then: nothing is recomputed
+    } catch (const ShapeError&) {  // a recomputed node would read a changed parameter: nothing is recomputed
       chosen.clear();
       marked.reset();
     }

@@ -55,8 +55,7 @@ std::vector<NodeWait> waits_of(const Plan& plan) {
 
 std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
   const CommandOrder order(plan.commands, static_cast<std::int32_t>(plan.placements.size()));
-  std::vector<NodeId> cause(runs.size(),
-                            kNoNode);  // among the nodes that the node waits for, the one that finished last
+  std::vector<NodeId> cause(runs.size(), kNoNode);  // among the nodes that it waits for, the last to finish
   NodeId last = kNoNode;
   for (const NodeId node : order.sequence()) {
     cause[node] = order.previous(node);

@@ -87,8 +87,7 @@ TEST_CASE("the algorithms of a convolution are timed once, before the step is pl
     session.synchronize();
   }
   const auto is_convolution = [](const Call& call) { return call.kernel == "cudnn"; };
-  CHECK(std::ranges::count_if(recording::calls(), is_convolution) >
-        2 + 4);  // two steps, several implementations several times
+  CHECK(std::ranges::count_if(recording::calls(), is_convolution) > 2 + 4);  // two steps, several timings
   CHECK(recording::mistakes().empty());
 }
 

@@ -223,8 +223,7 @@ TEST_CASE("a NaN or an infinity is not lost in the ReLU of a convolution") {
     std::vector<Array> inputs = make_inputs(row, DType::f32);
     if (inputs[0].size() == 0 || options.activation == Activation::relu6) return;
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-      inputs.back().as<float>()[0] =
-          bad;  // an element of the bias, or of the filter: in every pixel of channel 0 that sees it
+      inputs.back().as<float>()[0] = bad;  // in the bias or the filter: in every pixel of channel 0 that sees it
       const Array y = run_op(*row.op, inputs, {.width = 2, .portable = portable})[0];
       std::int64_t lost = 0, channels = y.shape()[3];
       for (std::int64_t i = 0; i < y.size(); i += channels) lost += std::isfinite(element(y, i));

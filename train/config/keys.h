@@ -42,8 +42,7 @@ struct KeyRule {
   bool single = false;  ///< a list: a value alone is a list of it, and `word` stands for the number -1
   std::string_view unit = {};
   bool required = false;
-  std::string_view instead =
-      {};  ///< for a required key: the one that may be given instead of it, but not together with it
+  std::string_view instead = {};                ///< for a required key: one that may replace it, but not stand with it
   std::vector<std::string_view> synonyms = {};  ///< names of the key in PyTorch, timm and Caffe, in lower case
 };
 

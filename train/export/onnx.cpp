@@ -457,7 +457,8 @@ class OnnxWriter {
     const bool has_pixels = std::ranges::find(axes, 2) == axes.end() || std::ranges::find(axes, 3) == axes.end();
     check(x.rank() != 4 || reduce.keep_axes || !has_channels || !has_pixels);
     const ProtoMessage keep = attribute_of("keepdims", std::int64_t{reduce.keep_axes});
-    const bool is_sum = reduce.kind == ops::ReduceKind::sum;  // takes axes differently, so it is a multiple of a mean
+    const bool is_sum =
+        reduce.kind == ops::ReduceKind::sum;  // takes axes in another form, so it is a multiple of a mean
     const std::string_view type = reduce.kind == ops::ReduceKind::max   ? "ReduceMax"
                                   : reduce.kind == ops::ReduceKind::min ? "ReduceMin"
                                                                         : "ReduceMean";

@@ -125,8 +125,7 @@ class ThreadPool::Helper {
 
 ThreadPool& ThreadPool::instance() {
   static ThreadPool* pool = [] {
-    pthread_atfork(nullptr, nullptr,
-                   [] { pool = new ThreadPool; });  // a forked process has only the thread that called fork
+    pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool; });  // a forked process has only the calling thread
     return new ThreadPool;
   }();
   return *pool;

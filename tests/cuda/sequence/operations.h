@@ -41,8 +41,7 @@ struct Operation {
   std::string name;  ///< as "step 1: node 7 on stream 2"
   std::vector<Access> accesses = {};
   std::int32_t event = -1;
-  std::int32_t occurrence =
-      0;  ///< for a wait: which record of the event is meant, from 1; 0: the last, if there is any
+  std::int32_t occurrence = 0;  ///< the record of the event that a wait means, from 1; 0: the last, if there is any
 };
 
 /// Which operations are over when another starts, whatever the durations: vector clocks over the queues.

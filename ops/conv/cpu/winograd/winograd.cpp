@@ -30,9 +30,8 @@ namespace {
 
 constexpr std::int64_t kBlock = 32;              ///< tiles, and filters, that are multiplied at once
 constexpr std::int64_t kSharedFloats = 2 << 20;  ///< floats of transforms that the last cache level keeps
-constexpr std::int64_t kKeptFloats =
-    8 << 20;                               ///< most floats of a filter's transform that is kept from launch to launch
-constexpr std::int64_t kPadding = kLanes;  ///< between points, so that they do not share cache sets
+constexpr std::int64_t kKeptFloats = 8 << 20;    ///< floats of a filter's transform that is kept between launches
+constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 std::int64_t round_up(std::int64_t value, std::int64_t unit) { return divide_up(value, unit) * unit; }

@@ -73,41 +73,53 @@ class LaunchObserver {
   virtual void after_launch(int stream, std::int32_t index) = 0;
 };
 
-/// A fixed number of in-order queues with events between them. Used from one host thread at a time.
+/// A fixed number of in-order queues with events between them. "Owner" below means the one host thread that uses the
+/// group at a time: another thread may follow, but two may not be in methods of a group at once.
 class StreamGroup {
  public:
   virtual ~StreamGroup() = default;
+
+  // Launching.
+
+  /// Any thread.
   virtual int size() const = 0;
-  /// Returns once the next program may be prepared, and how many programs may still be running: none on CPU, the last
-  /// one on CUDA. Throws what earlier programs threw.
+  /// Owner. Returns once the next program may be prepared, and how many programs may still be running: none on CPU, the
+  /// last one on CUDA. Throws what earlier programs threw.
   virtual int admit() = 0;
-  /// Copies host data to the device, after everything launched before and ahead of the next launch. The sources may be
-  /// reused at once. On CUDA the transfer itself overlaps with what is running.
+  /// Owner. Starts the program on all streams and returns at once. Programs run one after another. Throws Error if the
+  /// program uses more streams than there are.
+  virtual void launch(const Program& program) = 0;
+  /// Owner. Makes a program into one unit, to be launched any number of times. Null if the device does not support
+  /// this. Throws DeviceError with the name of the launch that cannot be captured; the program can still be launched.
+  virtual std::unique_ptr<Replay> capture(const Program&) { return nullptr; }
+  /// Owner. Launches what capture() made, like launch(program).
+  virtual void launch(Replay&) {}
+  /// Owner. Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the
+  /// last call; after a fault the remaining kernels of that program are skipped.
+  virtual void synchronize() = 0;
+
+  // Transfers.
+
+  /// Owner. Copies host data to the device, after everything launched before and ahead of the next launch. The sources
+  /// may be reused at once. On CUDA the transfer itself overlaps with what is running.
   virtual void upload(std::span<const Upload> uploads) = 0;
-  /// Begins to copy host data that will be among the sources of the next upload, while programs run; targets are
+  /// Owner. Begins to copy host data that will be among the sources of the next upload, while programs run; targets are
   /// ignored. The data must stay unchanged until then. Optional; does nothing on CPU.
   virtual void prefetch(std::span<const Upload>) {}
-  /// Starts the program on all streams and returns at once. Programs run one after another. Throws Error if the program
-  /// uses more streams than there are.
-  virtual void launch(const Program& program) = 0;
-  /// Makes a program into one unit, to be launched any number of times. Null if the device does not support this.
-  /// Throws DeviceError with the name of the launch that cannot be captured; the program can still be launched.
-  virtual std::unique_ptr<Replay> capture(const Program&) { return nullptr; }
-  /// Launches what capture() made, like launch(program).
-  virtual void launch(Replay&) {}
-  /// Copies device data to the host, after the last launch and ahead of the next. The targets hold it once admit() or
-  /// synchronize() finds that the program has finished, also if that throws. Once per launch.
+  /// Owner. Copies device data to the host, after the last launch and ahead of the next. The targets hold it once
+  /// admit() or synchronize() finds that the program has finished, also if that throws. Once per launch.
   virtual void download(std::span<const Download> downloads) = 0;
-  /// Runs a program once and returns when each launch ran on the device. Nothing else may be running.
+
+  // Timing, while nothing else is running.
+
+  /// Owner. Runs a program once and returns when each launch ran on the device.
   virtual RunTimes measure(const Program& program) = 0;
-  /// Runs a bound kernel alone, several times, and returns how long it takes: the fastest of some measured runs, or a
-  /// more exact time if the device provides one. One that takes more than `enough` microseconds is measured once, by
-  /// the clock of measure(). Nothing else may be running.
+  /// Owner. Runs a bound kernel alone, several times, and returns how long it takes: the fastest of some measured runs,
+  /// or a more exact time if the device provides one. One that takes more than `enough` microseconds is measured once,
+  /// by the clock of measure().
   virtual KernelTiming time(Kernel& kernel, double enough = std::numeric_limits<double>::infinity());
-  /// Waits until everything launched has finished. Rethrows the first exception that a kernel threw since the last
-  /// call; after a fault the remaining kernels of that program are skipped.
-  virtual void synchronize() = 0;
-  /// Sets the observer; null for none. Call it only while nothing is running. The observer must outlive its use.
+  /// Owner. Sets the observer; null for none. It must outlive its use, and is called from the threads that launch
+  /// kernels.
   virtual void set_observer(LaunchObserver* observer) = 0;
 };
 

@@ -79,59 +79,6 @@ TEST_CASE("a chain that may work in place needs one buffer") {
   CHECK(std::ranges::all_of(plan.offsets, [](std::int64_t offset) { return offset == 0; }));
 }
 
-TEST_CASE("a value is not overwritten in place if it is kept, read again, read twice, or too small") {
-  StepGraph graph;
-  const auto in_place = [&] {
-    const Plan plan = serial_plan(graph);
-    return plan.offsets[0] == plan.offsets[1];
-  };
-  const ValueId input = graph.add_input(bytes_desc(256));
-  SUBCASE("otherwise it is") {
-    add_in_place(graph, {input});
-    CHECK(in_place());
-  }
-  SUBCASE("kept") {
-    add_in_place(graph, {input});
-    graph.keep(input);
-    CHECK(!in_place());
-  }
-  SUBCASE("read again") {
-    add_in_place(graph, {input});
-    add(graph, {input});
-    CHECK(!in_place());
-  }
-  SUBCASE("read twice") {
-    add_in_place(graph, {input, input});
-    CHECK(!in_place());
-  }
-  SUBCASE("too small") {
-    add_in_place(graph, {input}, 257);
-    CHECK(!in_place());
-  }
-}
-
-TEST_CASE("a value is not overwritten in place while another stream may still read it") {
-  StepGraph graph;
-  const ValueId a = add(graph, {});
-  const ValueId reader = add(graph, {a});
-  const ValueId over = add_in_place(graph, {a});
-  const Costs costs = unit_costs(graph);
-  CHECK(plan_on_streams(graph, costs, {0, 0, 0}, 2).offsets[over] == 0);
-  const Plan apart = plan_on_streams(graph, costs, {0, 1, 0}, 2);
-  CHECK(apart.offsets[over] != apart.offsets[a]);
-  CHECK(apart.offsets[reader] != apart.offsets[a]);
-}
-
-TEST_CASE("two outputs never take over the same bytes") {
-  StepGraph graph;
-  const ValueId input = graph.add_input(bytes_desc(256));
-  OutputDesc output = bytes_output(256);
-  output.reuses = 0;
-  graph.add_node(std::make_shared<TestOp>(std::vector{output, output}), {input});
-  const Plan plan = serial_plan(graph);
-  CHECK(plan.offsets == std::vector<std::int64_t>{0, 0, 256});
-}
-
 TEST_CASE("values of unordered nodes never share bytes") {
   StepGraph graph;  // two independent chains: in serial order three buffers are enough, side by side it takes four
   const ValueId a = add(graph, {add(graph, {})});

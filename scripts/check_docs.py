@@ -4,7 +4,7 @@
 Relative links in Markdown files lead to files; docs/README.md lists all documents; a page with commands first puts the program on
 the path; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
 the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
-docs/custom-ops.md walks through contains the code quoted there.
+docs/custom-ops.md walks through contains the code quoted there; the tests that docs/testing.md names exist.
 """
 import pathlib
 import re
@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
 SCHEDULING = ROOT / "docs/scheduling.md"
 CUSTOM_OPS = ROOT / "docs/custom-ops.md"
+TESTING = ROOT / "docs/testing.md"
 TABLE = r"<!-- keys: .*?<!-- end of keys -->\n"
 
 
@@ -99,6 +100,14 @@ def outdated_code():
             yield f"docs/custom-ops.md: no file of examples/custom_op/ contains this any more:\n{code}"
 
 
+def unknown_tests():
+    """Tests are named as `FILE`: the beginning of a name, or some of it, up to a semicolon or the end of the cell."""
+    for file, name in re.findall(r"`(tests/\S+_test\.\w+)`: ([^;|]+)", TESTING.read_text()):
+        path = ROOT / file
+        if not path.exists() or name.strip() not in path.read_text():
+            yield f"docs/testing.md: {file} has no test '{name.strip()}'"
+
+
 def main():
     if sys.argv[2:] not in ([], ["--update"]) or len(sys.argv) < 2:
         sys.exit("usage: check_docs.py PROGRAM [--update]")
@@ -106,7 +115,7 @@ def main():
     if sys.argv[2:]:
         CONFIGURATION.write_text(with_new_tables(program, CONFIGURATION.read_text()))
     mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_examples(), *broken_example(program),
-                *outdated_tables(program), *outdated_quotations(program), *outdated_code()]
+                *outdated_tables(program), *outdated_quotations(program), *outdated_code(), *unknown_tests()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -3,7 +3,7 @@
 # alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels, the plans of
 # all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests ten
 # times alongside busy loops, trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by
-# every policy on 1 to 8 streams, on all cores.
+# every policy on 1 to 64 streams, on all cores.
 #
 #   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
 #

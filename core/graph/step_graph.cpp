@@ -53,16 +53,17 @@ ValueId StepGraph::add_value(const Value& value) {
   return value_count() - 1;
 }
 
-ValueId StepGraph::add_input(const ValueDesc& desc, bool split) {
-  hash_.add(split ? 7 : 1);
-  add_to(hash_, desc);
-  return add_value({.desc = desc, .kind = ValueKind::input, .split = split, .root = value_count()});
-}
-
-ValueId StepGraph::add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, bool in_pieces) {
-  hash_.add(in_pieces ? 8 : 2).add(slot);
-  add_to(hash_, desc);
-  return add_value({.desc = desc, .kind = kind, .in_pieces = in_pieces, .root = value_count(), .slot = slot});
+ValueId StepGraph::add_source(Value value) {
+  if (value.slot < 0) hash_.add(value.split ? 7 : 1);
+  if (value.slot >= 0) hash_.add(value.in_pieces ? 8 : 2).add(value.slot);
+  add_to(hash_, value.desc);
+  value.kept = false;
+  value.producer = kNoNode;
+  value.root = value_count();
+  value.previous = value.reuses = kNoValue;
+  const ValueId id = add_value(value);
+  if (value.recomputed) recompute(id);
+  return id;
 }
 
 ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {
@@ -158,9 +159,9 @@ bool StepGraph::covers(const StepGraph& other) const {
   const auto same_node = [](const Node& a, const Node& b) {
     return a.input_count == b.input_count && a.output_count == b.output_count && (a.op == b.op || a.op->equals(*b.op));
   };
-  const auto covers_value = [](const Value& mine, const Value& its) {
-    return mine.producer == its.producer && mine.kind == its.kind && mine.slot == its.slot && mine.desc == its.desc &&
-           mine.split == its.split && mine.kept >= its.kept && mine.recomputed == its.recomputed;
+  const auto covers_value = [](const Value& mine, Value its) {
+    its.kept |= mine.kept;
+    return mine == its;
   };
   return operands_ == other.operands_ && orders_ == other.orders_ &&
          std::ranges::equal(values_, other.values_, covers_value) &&

@@ -28,6 +28,7 @@ struct Value {
   std::int32_t slot = -1;       ///< index of the persistent tensor that holds the bytes; -1: planned into the arena
 
   std::size_t bytes() const { return size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size()); }
+  friend bool operator==(const Value&, const Value&) = default;
 };
 
 /// One op applied to values.
@@ -64,9 +65,15 @@ struct Edges {
 class StepGraph {
  public:
   /// A value whose bytes the host provides before every run. If it is split, a host provides the rows of its rank.
-  ValueId add_input(const ValueDesc& desc, bool split = false);
+  ValueId add_input(const ValueDesc& desc, bool split = false) {
+    return add_source({.desc = desc, .kind = ValueKind::input, .split = split});
+  }
   /// The first version of the persistent tensor `slot`. Kind is parameter or state.
-  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, bool in_pieces = false);
+  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, bool in_pieces = false) {
+    return add_source({.desc = desc, .kind = kind, .in_pieces = in_pieces, .slot = slot});
+  }
+  /// An input, or a persistent tensor if it has a slot, with the properties of this value; but not yet kept.
+  ValueId add_source(Value value);
   /// Applies an op. Returns its first output; further outputs follow with consecutive ids. Throws ShapeError, also if
   /// an op would overwrite a value that is not the newest version of a persistent tensor.
   ValueId add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind kind = ValueKind::activation);
@@ -104,18 +111,23 @@ class StepGraph {
                                         static_cast<std::size_t>(node.input_count));
   }
   std::span<const ValueId> inputs(NodeId id) const { return inputs(node(id)); }
+  std::span<const Value> outputs(const Node& node) const {
+    return values().subspan(static_cast<std::size_t>(node.first_output), static_cast<std::size_t>(node.output_count));
+  }
   /// Output ids are consecutive: [first_output, first_output + output_count).
   ValueId output(NodeId id, int i) const { return node(id).first_output + i; }
   std::vector<ValueDesc> input_descs(NodeId id) const;
   std::vector<ValueDesc> output_descs(NodeId id) const;
+  /// What run_after was told: (node, earlier).
+  std::span<const std::pair<NodeId, NodeId>> orders() const { return orders_; }
   /// How the ranks run a node together.
   Communication communication(NodeId id) const;
   bool communicates(NodeId id) const { return !communication(id).empty(); }
 
   /// Equal for steps that can share a plan: same ops, attributes, shapes, connections, slots and kept values.
   const Hash& hash() const { return hash_; }
-  /// Whether a plan of this graph is also valid for the other: nodes and values are equal, one by one, and what the
-  /// other keeps is kept here.
+  /// Whether a plan of this graph is also valid for the other: nodes and values are equal, one by one and in every
+  /// property, but for values that are kept here alone.
   bool covers(const StepGraph& other) const;
 
   /// Data edges (reader after writer), anti-dependencies (the next version of a persistent tensor is written only after
@@ -130,7 +142,7 @@ class StepGraph {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<ValueId> operands_;
-  std::vector<std::pair<NodeId, NodeId>> orders_;  // (node, earlier): see run_after
+  std::vector<std::pair<NodeId, NodeId>> orders_;  // (node, earlier)
   std::vector<bool> superseded_;                   // per value: a later version of its slot exists
   Hash hash_;
   std::vector<ValueDesc> infer_inputs_;  // scratch, kept to avoid allocation while recording

@@ -90,41 +90,15 @@ class Fusion {
   }
 
   RewrittenGraph rewrite() {
-    RewrittenGraph result;
-    result.values.assign(index(graph_.value_count()), kNoValue);
-    ValueId next = 0;
-    const auto add_sources = [&](ValueId end) {  // inputs and persistent tensors recorded before it
-      for (; next < end; ++next) {
-        const Value& value = graph_.value(next);
-        result.values[index(next)] = value.slot < 0 ? result.graph.add_input(value.desc)
-                                                    : result.graph.add_persistent(value.desc, value.kind, value.slot);
-      }
-    };
-    for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      const Node& node = graph_.node(id);
-      add_sources(node.first_output);
-      next += node.output_count;
-      if (absorbed_[index(id)]) continue;
+    GraphCopy copy(graph_);
+    copy.in_order([&](NodeId id) {
+      if (absorbed_[index(id)]) return kNoValue;
+      if (!grown_[index(id)]) return copy.add_node(id);
       const Chain& chain = chains_[index(id)];
-      const bool longer = grown_[index(id)];
-      std::vector<ValueId> inputs;
-      for (const ValueId input : longer ? std::span<const ValueId>(chain.inputs) : graph_.inputs(id)) {
-        inputs.push_back(result.values[index(input)]);
-      }
-      const Shape shape = graph_.value(node.first_output).desc.shape;
-      const OpPtr op = longer ? std::make_shared<Elementwise>(chain.expression, shape) : node.op;
-      const ValueId output = result.graph.add_node(op, inputs, graph_.value(node.first_output).kind);
-      for (int i = 0; i < node.output_count; ++i) result.values[index(node.first_output + i)] = output + i;
-      result.recorded.push_back(id);
-    }
-    add_sources(graph_.value_count());
-    for (ValueId id = 0; id < graph_.value_count(); ++id) {
-      const Value& value = graph_.value(id);
-      const ValueId here = result.values[index(id)];
-      if (here != kNoValue && value.recomputed) result.graph.recompute(here);
-      if (here != kNoValue && value.kept) result.graph.keep(here);
-    }
-    return result;
+      const Shape& shape = graph_.value(graph_.output(id, 0)).desc.shape;
+      return copy.add_node(id, copy.values(chain.inputs), std::make_shared<Elementwise>(chain.expression, shape));
+    });
+    return copy.finish();
   }
 
  private:
@@ -135,6 +109,8 @@ class Fusion {
     const Value &value = graph_.value(input), &output = graph_.value(graph_.output(id, 0));
     const NodeId producer = value.producer;
     if (producer == kNoNode || as_elementwise(*graph_.node(producer).op) == nullptr) return false;
+    const auto orders_it = [&](const auto& order) { return order.first == producer || order.second == producer; };
+    if (std::ranges::any_of(graph_.orders(), orders_it)) return false;
     if (readers_[index(input)] != 1 || value.kept || value.root != input || value.slot >= 0) return false;
     if (value.kind != output.kind || value.recomputed != output.recomputed) return false;
     if (value.desc != output.desc || computed_in(value.desc.dtype) != value.desc.dtype) return false;

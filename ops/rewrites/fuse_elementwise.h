@@ -2,7 +2,7 @@
 // Fuses chains of elementwise expressions into one node each: intermediate values never go to memory. Every element is
 // computed by the same functions in the same order, so results keep their bits.
 
-#include "ops/rewrites/rewritten_graph.h"
+#include "core/graph/graph_copy.h"
 
 namespace braid::ops {
 

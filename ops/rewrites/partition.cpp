@@ -33,20 +33,18 @@ class Partitioner {
         partition_(partition),
         per_rank_(partition.shards / partition.ranks),
         places_(index(recorded.value_count())),
-        rules_(index(recorded.node_count())) {}
+        rules_(index(recorded.node_count())),
+        copy_(recorded) {}
 
   RewrittenGraph run() {
     lay_out();
-    for (NodeId id = 0; id < recorded_.node_count(); ++id) {
+    const auto add_node = [this](NodeId id) {
       const Node& node = recorded_.node(id);
-      add_sources(node.first_output);
-      next_ += node.output_count;
       node_ = id;
-      rules_[index(id)].has_value() ? emit_parts(node, *rules_[index(id)]) : emit_whole(node);
-    }
-    add_sources(recorded_.value_count());
-    finish();
-    return std::move(result_);
+      rules_[index(id)].has_value() ? emit_parts(node, *rules_[index(id)]) : emit_one(node, nullptr);
+    };
+    copy_.in_order(add_node, [this](ValueId id) { add_source(id); });
+    return finish();
   }
 
  private:
@@ -101,80 +99,50 @@ class Partitioner {
 
   // The graph of this rank.
 
-  ValueId add(OpPtr op, std::span<const ValueId> inputs, ValueKind kind, NodeId recorded) {
-    const ValueId first = result_.graph.add_node(std::move(op), inputs, kind);
-    result_.recorded.push_back(recorded);
-    return first;
-  }
-  ValueId add(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind, NodeId recorded) {
-    return add(std::move(op), std::span(inputs.begin(), inputs.size()), kind, recorded);
-  }
-
-  /// Inputs and persistent tensors recorded before `end`.
-  void add_sources(ValueId end) {
-    for (; next_ < end; ++next_) {
-      const Value& value = recorded_.value(next_);
-      Place& here = place(next_);
-      if (value.in_pieces) {
-        add_piece(next_);
-      } else if (value.slot >= 0) {
-        here.whole = result_.graph.add_persistent(value.desc, value.kind, value.slot);
-      } else if (!value.split) {
-        here.whole = result_.graph.add_input(value.desc);
-      } else {
-        const ValueId rows =
-            result_.graph.add_input({value.desc.dtype, rows_of(value.desc.shape, partition_.ranks)}, true);
-        provided_[next_] = rows;
-        if (per_rank_ == 1) here.parts = {rows};
-      }
-    }
+  void add_source(ValueId id) {
+    Value value = recorded_.value(id);
+    if (value.in_pieces) return add_piece(id);
+    if (value.split) value.desc.shape = rows_of(value.desc.shape, partition_.ranks);
+    const ValueId here = copy_.add_source(id, value);
+    (value.split ? provided_[id] : place(id).whole) = here;
+    if (value.split && per_rank_ == 1) place(id).parts = {here};
   }
 
   void add_piece(ValueId persistent) {
-    const Value& value = recorded_.value(persistent);
     ValueId& piece = place(persistent).piece;
     if (piece != kNoValue) return;
-    const Shape shape{piece_of(value.desc.shape.size(), partition_.ranks)};
-    piece = result_.graph.add_persistent({value.desc.dtype, shape}, value.kind, value.slot, true);
+    Value value = recorded_.value(persistent);
+    value.desc.shape = {piece_of(value.desc.shape.size(), partition_.ranks)};
+    piece = copy_.add_source(persistent, value);
   }
 
   static Shape rows_of(const Shape& shape, std::int64_t parts) {
     return Division{.inputs = {}, .outputs = {}, .layouts = {}, .shards = static_cast<int>(parts)}.rows_of(shape);
   }
 
-  void emit_whole(const Node& node) {
+  /// A node that is not divided, or of which every rank computes its piece by the rule.
+  void emit_one(const Node& node, const Divided* rule) {
     std::vector<ValueId> inputs;
-    for (const ValueId input : recorded_.inputs(node)) inputs.push_back(whole(input));
-    const ValueId first = add(node.op, inputs, recorded_.value(node.first_output).kind, node_);
-    for (int i = 0; i < node.output_count; ++i) {
-      place(node.first_output + i).whole = first + i;
-      copy_flags(node.first_output + i, first + i);
+    for (const ValueId input : recorded_.inputs(node)) {
+      inputs.push_back(rule != nullptr && rule->inputs[inputs.size()] == Layout::pieces ? piece(input) : whole(input));
     }
-  }
-
-  void emit_piece(const Node& node, const Divided& rule) {
-    std::vector<ValueId> inputs;
-    for (std::size_t i = 0; i < rule.inputs.size(); ++i) {
-      const ValueId input = recorded_.inputs(node)[i];
-      inputs.push_back(rule.inputs[i] == Layout::pieces ? piece(input) : whole(input));
-    }
-    const ValueId first = add(node.op, inputs, recorded_.value(node.first_output).kind, node_);
+    const ValueId first = copy_.add_node(node_, inputs);
     for (int i = 0; i < node.output_count; ++i) {
-      place(node.first_output + i).piece = first + i;
-      copy_flags(node.first_output + i, first + i);
+      Place& its = place(node.first_output + i);
+      (rule != nullptr ? its.piece : its.whole) = first + i;
     }
   }
 
   void emit_parts(const Node& node, const Divided& rule) {
-    if (rule.outputs.front() == Layout::pieces) return emit_piece(node, rule);
+    if (rule.outputs.front() == Layout::pieces) return emit_one(node, &rule);
     const auto inputs = recorded_.inputs(node);
     std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_whole = rule.inputs[i] == Layout::replicated;
       ValueId shared = is_whole ? whole(inputs[i]) : kNoValue;
       if (is_whole && !rule.factors.empty() && rule.factors[i] != 1) {
-        shared =
-            add(std::make_shared<Scale>(rule.factors[i]), {shared}, recorded_.value(node.first_output).kind, node_);
+        shared = copy_.add(std::make_shared<Scale>(rule.factors[i]), {shared}, recorded_.value(node.first_output).kind,
+                           node_);
       }
       for (std::int64_t s = 0; s < per_rank_; ++s) {
         of_shards[static_cast<std::size_t>(s)].push_back(is_whole ? shared : part(inputs[i], s));
@@ -183,12 +151,8 @@ class Partitioner {
     for (std::int64_t s = 0; s < per_rank_; ++s) {
       std::vector<ValueId>& own = of_shards[static_cast<std::size_t>(s)];
       if (rule.takes_number) own.push_back(number(s));
-      const ValueId first =
-          add(rule.op != nullptr ? rule.op : node.op, own, recorded_.value(node.first_output).kind, node_);
-      for (int i = 0; i < node.output_count; ++i) {
-        place(node.first_output + i).parts.push_back(first + i);
-        copy_flags(node.first_output + i, first + i);
-      }
+      const ValueId first = copy_.add_node(node_, own, rule.op);
+      for (int i = 0; i < node.output_count; ++i) place(node.first_output + i).parts.push_back(first + i);
     }
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = node.first_output + i;
@@ -197,14 +161,11 @@ class Partitioner {
     }
   }
 
-  void copy_flags(ValueId recorded, ValueId here) {
-    if (recorded_.value(recorded).recomputed) result_.graph.recompute(here);
-  }
-
   /// The number of a shard of this rank.
   ValueId number(std::int64_t shard) {
     const auto [found, is_new] = numbers_.try_emplace(shard, kNoValue);
-    if (is_new) found->second = add(std::make_shared<ShardNumber>(shard, per_rank_), {}, ValueKind::activation, node_);
+    if (is_new)
+      found->second = copy_.add(std::make_shared<ShardNumber>(shard, per_rank_), {}, ValueKind::activation, node_);
     return found->second;
   }
 
@@ -215,8 +176,8 @@ class Partitioner {
       const auto provided = provided_.find(value);
       for (std::int64_t s = 0; s < per_rank_; ++s) {
         here.parts.push_back(provided != provided_.end() ? own_rows(value, provided->second, s)
-                                                         : add(std::make_shared<ShardRows>(partition_.shards),
-                                                               {whole(value), number(s)}, kind(value), node_));
+                                                         : copy_.add(std::make_shared<ShardRows>(partition_.shards),
+                                                                     {whole(value), number(s)}, kind(value), node_));
       }
     }
     return here.parts[static_cast<std::size_t>(shard)];
@@ -227,7 +188,7 @@ class Partitioner {
     const Shape rows = rows_of(recorded_.value(value).desc.shape, partition_.shards);
     std::vector<std::int64_t> begin(static_cast<std::size_t>(rows.rank()));
     begin.front() = shard * rows[0];
-    return add(std::make_shared<Window>(begin, rows, 0.0), {provided}, kind(value), node_);
+    return copy_.add(std::make_shared<Window>(begin, rows, 0.0), {provided}, kind(value), node_);
   }
 
   /// The root of a kept value is marked as kept.
@@ -249,7 +210,7 @@ class Partitioner {
     } else {
       std::vector<ValueId> parts;
       for (std::int64_t s = 0; s < per_rank_; ++s) parts.push_back(part(value, s));
-      here.whole = add(std::make_shared<AllGather>(partition_.ranks), parts, kind(value), producer(value));
+      here.whole = copy_.add(std::make_shared<AllGather>(partition_.ranks), parts, kind(value), producer(value));
     }
     return here.whole;
   }
@@ -259,7 +220,8 @@ class Partitioner {
     Place& here = place(value);
     if (here.piece == kNoValue && is_scattered(value)) reduce();
     if (here.piece == kNoValue) {
-      here.piece = add(std::make_shared<OwnPiece>(partition_.ranks), {whole(value)}, kind(value), producer(value));
+      here.piece =
+          copy_.add(std::make_shared<OwnPiece>(partition_.ranks), {whole(value)}, kind(value), producer(value));
     }
     return here.piece;
   }
@@ -290,13 +252,13 @@ class Partitioner {
       sizes.push_back(recorded_.value(each).desc.shape.size());
       pieces.push_back(place(each).piece);
     }
-    const ValueId flat = add(std::make_shared<GatherPieces>(partition_.ranks, std::move(sizes)), pieces,
-                             ValueKind::activation, producer(value));
+    const ValueId flat = copy_.add(std::make_shared<GatherPieces>(partition_.ranks, std::move(sizes)), pieces,
+                                   ValueKind::activation, producer(value));
     for (std::size_t i = 0; i < together.size(); ++i) {
       const ValueId its = flat + static_cast<ValueId>(i);
-      if (partition_.gathers_again) result_.graph.recompute(its);
-      place(together[i]).whole = add(std::make_shared<Reshape>(recorded_.value(together[i]).desc.shape), {its},
-                                     ValueKind::activation, producer(value));
+      if (partition_.gathers_again) copy_.graph().recompute(its);
+      place(together[i]).whole = copy_.add(std::make_shared<Reshape>(recorded_.value(together[i]).desc.shape), {its},
+                                           ValueKind::activation, producer(value));
     }
   }
 
@@ -338,7 +300,7 @@ class Partitioner {
       AllReduceAttributes slice = sums({divisor(value)});
       slice.begin = begin;
       slice.count = std::min(most, size - begin);
-      leaves.front() = add(std::make_shared<AllReduce>(slice), leaves, its.kind, producer(value));
+      leaves.front() = copy_.add(std::make_shared<AllReduce>(slice), leaves, its.kind, producer(value));
     }
     place(value).whole = leaves.front();
   }
@@ -369,8 +331,8 @@ class Partitioner {
     }
     const AllReduceAttributes all = sums(std::move(divisors));
     const ValueId first =
-        add(scatters ? OpPtr(std::make_shared<ReduceScatter>(all)) : OpPtr(std::make_shared<AllReduce>(all)), leaves,
-            kind(bucket.back()), producer(bucket.back()));
+        copy_.add(scatters ? OpPtr(std::make_shared<ReduceScatter>(all)) : OpPtr(std::make_shared<AllReduce>(all)),
+                  leaves, kind(bucket.back()), producer(bucket.back()));
     std::vector<ValueId> updates, updated;
     for (std::size_t i = 0; i < bucket.size(); ++i) {
       const ValueId id = bucket[i];
@@ -383,26 +345,27 @@ class Partitioner {
       updated.push_back(id);
     }
     if (updates.empty()) return;
-    const ValueId version = add(std::make_shared<Assign>(), updates, kind(updated.back()), producer(updated.back()));
+    const ValueId version =
+        copy_.add(std::make_shared<Assign>(), updates, kind(updated.back()), producer(updated.back()));
     for (std::size_t i = 0; i < updated.size(); ++i) place(updated[i]).whole = version + static_cast<ValueId>(i);
   }
 
   /// The value in another type, for what a recorded value becomes.
   ValueId as(DType dtype, ValueId here, ValueId recorded) {
-    if (result_.graph.value(here).desc.dtype == dtype) return here;
-    return add(std::make_shared<Cast>(dtype), {here}, kind(recorded), producer(recorded));
+    if (copy_.graph().value(here).desc.dtype == dtype) return here;
+    return copy_.add(std::make_shared<Cast>(dtype), {here}, kind(recorded), producer(recorded));
   }
 
-  void finish() {
+  RewrittenGraph finish() {
     if (!awaited_.empty()) reduce();
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
-      Place& here = place(id);
-      const Value& value = recorded_.value(id);
-      if (here.layout == Layout::pieces ? kept(value) : here.needed_whole) whole(id);
-      const auto provided = provided_.find(id);
-      result_.values.push_back(provided != provided_.end() ? provided->second : here.whole);
-      if (kept(value) && here.whole != kNoValue) result_.graph.keep(here.whole);
+      const Place& here = place(id);
+      if (here.layout == Layout::pieces ? kept(recorded_.value(id)) : here.needed_whole) whole(id);
+      copy_.set_value(id, here.whole);
     }
+    RewrittenGraph result = copy_.finish();
+    for (const auto& [input, rows] : provided_) result.values[index(input)] = rows;
+    return result;
   }
 
   const StepGraph& recorded_;
@@ -410,8 +373,7 @@ class Partitioner {
   const std::int64_t per_rank_;
   std::vector<Place> places_;                  // per recorded value
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
-  RewrittenGraph result_;
-  ValueId next_ = 0;                         // the first recorded value that is not here yet
+  GraphCopy copy_;
   NodeId node_ = 0;                          // the recorded node that is divided
   std::map<ValueId, ValueId> provided_;      // split input → its rows of this rank
   std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number

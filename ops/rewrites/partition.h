@@ -4,7 +4,7 @@
 // is inserted. This is a rewrite of the recorded step, after the gradients, so that gradients need no separate rules:
 // the gradient of a filter is a partial sum over the shards, and its all-reduce follows from that.
 
-#include "ops/rewrites/rewritten_graph.h"
+#include "core/graph/graph_copy.h"
 
 namespace braid::ops {
 

@@ -95,13 +95,15 @@ void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs) {
   costs = std::move(kept);
 }
 
-NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs) {
+  const std::vector<NodeId> first = recomputed.first_nodes();
   NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
     auto& list = kernels[static_cast<std::size_t>(id)];
-    if (!recomputed.is_repeated(id)) {
-      list = std::move(recorded[static_cast<std::size_t>(recomputed.recorded[static_cast<std::size_t>(id)])]);
+    const auto of = static_cast<std::size_t>(recomputed.recorded_node(id));
+    if (first[of] == id) {
+      list = std::move(recorded[of]);
     } else if (!recomputed.graph.node(id).is_view) {
       // The costs of the recorded node, in ascending width.
       Implementations of_width;
@@ -119,11 +121,11 @@ NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels
   return kernels;
 }
 
-Executable::Executable(const ops::RewrittenGraph& rewritten, std::optional<scheduler::Recomputation> recomputed,
-                       scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs)
-    : rewritten_(rewritten),
-      recomputed_(std::move(recomputed)),
-      graph_(recomputed_.has_value() ? recomputed_->graph : rewritten.graph),
+Executable::Executable(const RewrittenGraph& rewritten, std::optional<RewrittenGraph> recomputed, scheduler::Plan plan,
+                       NodeKernels kernels, const scheduler::Costs& costs)
+    : recomputed_(std::move(recomputed)),
+      rewritten_(recomputed_.has_value() ? *recomputed_ : rewritten),
+      graph_(rewritten_.graph),
       plan_(std::move(plan)),
       program_{plan_.commands, {}} {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
@@ -210,7 +212,8 @@ void Executable::try_kernels(StreamGroup& streams) {
 void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {
   uploads_.clear();
   for (const auto& [value, array] : inputs) {
-    std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(planned(value))];
+    std::byte* target =
+        static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(rewritten_.value(value))];
     uploads_.push_back({target, array.data(), array.bytes()});
   }
   streams.upload(uploads_);
@@ -231,7 +234,7 @@ void Executable::launch(StreamGroup& streams) {
 }
 
 const void* Executable::source(ValueId recorded, const Context& context) const {
-  const ValueId value = planned(recorded);
+  const ValueId value = rewritten_.value(recorded);
   BRAID_CHECK(
       value != kNoValue, Error,
       "[tensor] the value was not kept: it is in the middle of a chain of elementwise functions, which are computed "
@@ -248,7 +251,7 @@ const void* Executable::source(ValueId recorded, const Context& context) const {
 
 Array Executable::read(ValueId value, const Context& context) const {
   const void* from = source(value, context);
-  const ValueDesc& desc = graph_.value(planned(value)).desc;
+  const ValueDesc& desc = graph_.value(rewritten_.value(value)).desc;
   Array array(desc.dtype, desc.shape);
   context.backend().copy_to_host(array.data(), from, array.bytes());
   return array;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/graph/context.h"
+#include "core/graph/graph_copy.h"
 #include "ops/kernels/kernels.h"
-#include "ops/rewrites/fuse_elementwise.h"
 #include "scheduler/memory/recompute.h"
 #include "scheduler/plan.h"
 
@@ -42,24 +42,21 @@ void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
 
 /// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the recomputed nodes.
 /// `costs` belong to the graph with recomputation.
-NodeKernels make_kernels(const scheduler::Recomputation& recomputed, NodeKernels recorded, const KernelTarget& target,
+NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs);
 
 class Executable {
  public:
   /// Moves the chosen kernels out of `kernels`. The rewritten graph must outlive the executable. With recomputation of
   /// its nodes, plan, kernels and costs belong to the graph that contains it.
-  Executable(const ops::RewrittenGraph& rewritten, std::optional<scheduler::Recomputation> recomputed,
-             scheduler::Plan plan, NodeKernels kernels, const scheduler::Costs& costs);
+  Executable(const RewrittenGraph& rewritten, std::optional<RewrittenGraph> recomputed, scheduler::Plan plan,
+             NodeKernels kernels, const scheduler::Costs& costs);
 
   const scheduler::Plan& plan() const { return plan_; }
   /// The planned graph: the rewritten one, or the one with recomputation.
   const StepGraph& graph() const { return graph_; }
   /// The recorded node that a node of the planned graph is, or recomputes.
-  NodeId recorded_node(NodeId node) const {
-    return rewritten_.recorded_node(recomputed_.has_value() ? recomputed_->recorded[static_cast<std::size_t>(node)]
-                                                            : node);
-  }
+  NodeId recorded_node(NodeId node) const { return rewritten_.recorded_node(node); }
   /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
@@ -103,14 +100,9 @@ class Executable {
   void* address(ValueId value, const Context& context) const;
   /// Changes with every filter that a kernel keeps.
   std::uint64_t filter_version(const Context& context) const;
-  /// The value of the planned graph that stands for one of the recorded graph.
-  ValueId planned(ValueId recorded) const {
-    const ValueId value = rewritten_.value(recorded);
-    return recomputed_.has_value() && value != kNoValue ? recomputed_->values[static_cast<std::size_t>(value)] : value;
-  }
 
-  const ops::RewrittenGraph& rewritten_;
-  const std::optional<scheduler::Recomputation> recomputed_;
+  const std::optional<RewrittenGraph> recomputed_;
+  const RewrittenGraph& rewritten_;  // or the one with recomputation
   const StepGraph& graph_;
   scheduler::Plan plan_;
   std::vector<scheduler::Cost> chosen_;           // per node

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text/text.h"
+#include "ops/rewrites/fuse_elementwise.h"
 #include "ops/rewrites/shard_check.h"
 #include "runtime/agreement.h"
 #include "runtime/choice/bucket_choice.h"
@@ -25,13 +26,12 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
-ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
+RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
-  ops::RewrittenGraph divided = ops::partition(graph, partition);
+  RewrittenGraph divided = ops::partition(graph, partition);
   const std::vector<std::string> faults = ops::check_shards(divided.graph, partition);
   BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
-  ops::RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(divided.graph)));
-  return ops::composed(divided, std::move(fused));
+  return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
 }
 
 KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
@@ -86,7 +86,7 @@ std::vector<PlanSetting> Planner::settings() const {
   return settings;
 }
 
-ops::RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
+RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
   ops::Partition partition{.ranks = parallel.ranks(),
                            .shards = parallel.shard_count(),
@@ -116,7 +116,7 @@ DeviceInfo Planner::device() const {
   return device;
 }
 
-PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
+PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
   const StepGraph& graph = rewritten.graph;
   const DeviceInfo device = this->device();
   const KernelTarget target = kernel_target(context_, options_);
@@ -133,8 +133,10 @@ PlannedStep Planner::plan(const ops::RewrittenGraph& rewritten, const PlanSettin
   if (const int ranks = options_.parallel.ranks(); ranks > 1) {
     scheduler::require_safe({&step.problem, &step.plan}, ranks);
   }
-  if (step.recomputed.has_value())
+  if (step.recomputed.has_value()) {
     kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
+    step.recomputed = composed(rewritten, *std::move(step.recomputed));
+  }
   return {.executable = std::make_unique<Executable>(rewritten, std::move(step.recomputed), std::move(step.plan),
                                                      std::move(kernels), step.problem.costs),
           .traded = std::move(step.traded)};

@@ -20,7 +20,7 @@ struct SessionOptions;
 /// so are single elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
 /// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
-ops::RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
+RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
 /// The target that a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
 /// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
@@ -51,9 +51,9 @@ class Planner {
   /// there is one setting.
   std::vector<PlanSetting> settings() const;
   /// The graph that it plans for a recorded step. All ranks must call this, and get the buckets of rank 0.
-  ops::RewrittenGraph rewritten(const StepGraph& recorded) const;
+  RewrittenGraph rewritten(const StepGraph& recorded) const;
   /// Plans within the limit of the arena if such a plan is found; 0 is no limit. The graph must outlive the executable.
-  PlannedStep plan(const ops::RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
+  PlannedStep plan(const RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
 
   const SessionOptions& options() const { return options_; }
   StreamGroup& streams() const { return streams_; }

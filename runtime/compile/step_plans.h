@@ -43,7 +43,7 @@ class StepPlans {
   /// needs less.
   bool use_less_memory(std::int64_t bytes);
 
-  const ops::RewrittenGraph planned_;
+  const RewrittenGraph planned_;
   const std::optional<StepGraph> recorded_;  // if they differ
   Planner& planner_;
   std::vector<PlanSetting> settings_;

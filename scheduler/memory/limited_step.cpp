@@ -15,11 +15,12 @@ constexpr int kMostAttempts = 8;
 
 std::string mebibytes(std::int64_t bytes) { return fixed(static_cast<double>(bytes) / (1 << 20), 2) + " MiB"; }
 
-std::string describe(const Recomputation& recomputed, const Costs& costs) {
+std::string describe(const RewrittenGraph& recomputed, const Costs& costs) {
+  const std::vector<NodeId> first = recomputed.first_nodes();
   double microseconds = 0;
   std::int32_t nodes = 0;
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {
-    if (!recomputed.is_repeated(id) || recomputed.graph.node(id).is_view) continue;
+    if (first[recomputed.nodes[id]] == id || recomputed.graph.node(id).is_view) continue;
     ++nodes;
     microseconds += costs.fastest(id);
   }
@@ -33,12 +34,12 @@ std::string describe(const Recomputation& recomputed, const Costs& costs) {
 
 LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit) {
   std::vector<ValueId> chosen = marked_values(problem.graph);
-  std::optional<Recomputation> marked;
+  std::optional<RewrittenGraph> marked;
   std::optional<Problem> with_marked;
   if (!chosen.empty()) {
     try {
       marked = recompute(problem.graph, chosen);
-      with_marked = with_graph(problem, marked->graph, marked->recorded);
+      with_marked = with_graph(problem, marked->graph, marked->nodes);
     } catch (const ShapeError&) {  // a recomputed node would read a changed parameter: nothing is recomputed
       chosen.clear();
       marked.reset();
@@ -50,12 +51,12 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
   LimitedPlan limited = plan_within(first, policy, policy_name, limit);
   LimitedStep best{limited.plan, first, marked, limited.traded, limited.fits};
 
-  Recomputation current = marked.has_value() ? *std::move(marked) : recompute(problem.graph, chosen);
+  RewrittenGraph current = marked.has_value() ? *std::move(marked) : recompute(problem.graph, chosen);
   for (int round = 0; round < kMostAttempts && !best.fits; ++round) {
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
     current = recompute(problem.graph, chosen);
-    Problem again = with_streams(with_graph(problem, current.graph, current.recorded), 1);
+    Problem again = with_streams(with_graph(problem, current.graph, current.nodes), 1);
     limited = plan_within(again, policy, policy_name, limit);  // concurrency would only need more memory
     if (limited.plan.arena_bytes >= best.plan.arena_bytes) continue;
     if (limited.fits && problem.streams > 1) {  // but some concurrency may fit

@@ -12,9 +12,9 @@ namespace braid::scheduler {
 struct LimitedStep {
   Plan plan;        ///< plans the given graph, or the one with recomputation
   Problem problem;  ///< the problem that it solves: the given one, or the one with recomputation
-  std::optional<Recomputation> recomputed;  ///< unless nothing is recomputed
-  std::vector<std::string> traded = {};     ///< what was given up for memory, as text; empty if nothing was
-  bool fits = true;                         ///< plan.arena_bytes is within the limit
+  std::optional<RewrittenGraph> recomputed;  ///< unless nothing is recomputed
+  std::vector<std::string> traded = {};      ///< what was given up for memory, as text; empty if nothing was
+  bool fits = true;                          ///< plan.arena_bytes is within the limit
 };
 
 /// Values marked in the graph (Value::recomputed) are recomputed in any case.

@@ -5,92 +5,63 @@
 namespace braid::scheduler {
 namespace {
 
-/// Rebuilds a graph node by node, and adds the nodes that recompute values for the backward pass.
-class Rewriter {
+/// Copies a graph, and adds the nodes that recompute values for the backward pass.
+class Recomputation {
  public:
-  Rewriter(const StepGraph& graph, std::span<const ValueId> values)
-      : graph_(graph), chosen_(static_cast<std::size_t>(graph.value_count())) {
+  Recomputation(const StepGraph& graph, std::span<const ValueId> values)
+      : graph_(graph), chosen_(graph.value_count()), repeated_(graph.value_count(), kNoValue), copy_(graph) {
     for (const ValueId value : values) {
       BRAID_CHECK(can_recompute(graph, value), Error, "[recompute] value ", value, " of shape ",
                   graph.value(value).desc.shape, " cannot be recomputed");
       chosen_[value] = true;
     }
-    result_.values.assign(chosen_.size(), kNoValue);
-    result_.copies.assign(chosen_.size(), kNoValue);
   }
 
-  Recomputation run() {
-    for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      add_sources(graph_.node(id).first_output);
-      add(id);
-    }
-    add_sources(graph_.value_count());
-    for (ValueId id = 0; id < graph_.value_count(); ++id) {
-      if (graph_.value(id).kept) result_.graph.keep(first(id));
-    }
-    return std::move(result_);
+  RewrittenGraph run() {
+    copy_.in_order([this](NodeId id) {
+      if (!is_backward(graph_, id)) return copy_.add_node(id);
+      std::vector<ValueId> inputs;
+      for (const ValueId input : graph_.inputs(id)) inputs.push_back(newest(input, latest_gradient(id)));
+      return copy_.add_node(id, inputs);
+    });
+    return copy_.finish();
   }
 
  private:
-  ValueId first(ValueId value) const { return result_.values[value]; }
-
-  /// Inputs and persistent tensors recorded before value `end`.
-  void add_sources(ValueId end) {
-    for (; next_ < end; ++next_) {
-      const Value& value = graph_.value(next_);
-      result_.values[next_] = value.slot < 0 ? result_.graph.add_input(value.desc)
-                                             : result_.graph.add_persistent(value.desc, value.kind, value.slot);
-    }
-  }
-
-  void add(NodeId id) {
-    const Node& node = graph_.node(id);
-    const bool backward = is_backward(graph_, id);
-    std::vector<ValueId> inputs;
-    for (const ValueId input : graph_.inputs(id)) {
-      inputs.push_back(backward ? newest(input, latest_gradient(id)) : first(input));
-    }
-    const ValueKind kind = node.output_count > 0 ? graph_.value(node.first_output).kind : ValueKind::activation;
-    const ValueId output = result_.graph.add_node(node.op, inputs, kind);
-    for (int i = 0; i < node.output_count; ++i) result_.values[next_++] = output + i;
-    result_.nodes.push_back(result_.graph.node_count() - 1);
-    result_.recorded.push_back(id);
-  }
-
-  /// The last node here that makes a gradient for a recorded backward node. What is recomputed for that node runs after
-  /// it: otherwise nothing would keep a scheduler from recomputing it in the forward pass.
-  NodeId latest_gradient(NodeId reader) const {
+  /// The last node here that makes a gradient for a recorded backward node. What is recomputed for that node runs
+  /// after it: otherwise nothing would keep a scheduler from recomputing it in the forward pass.
+  NodeId latest_gradient(NodeId reader) {
     NodeId latest = kNoNode;
     for (const ValueId input : graph_.inputs(reader)) {
-      if (graph_.value(input).kind != ValueKind::gradient) continue;
-      latest = std::max(latest, result_.graph.value(result_.graph.value(first(input)).root).producer);
+      const Value& here = copy_.graph().value(copy_.value(input));
+      if (here.kind == ValueKind::gradient) latest = std::max(latest, copy_.graph().value(here.root).producer);
     }
     return latest;
   }
 
   /// The value as backward nodes read it. The first call adds the nodes that recompute it, and its inputs.
   ValueId newest(ValueId value, NodeId after) {
-    if (!chosen_[graph_.value(value).root]) return first(value);
-    ValueId& copy = result_.copies[value];
-    if (copy != kNoValue) return copy;
+    if (!chosen_[graph_.value(value).root]) return copy_.value(value);
+    ValueId& repeated = repeated_[value];
+    if (repeated != kNoValue) return repeated;
     const NodeId id = graph_.value(value).producer;
     const Node& node = graph_.node(id);
     std::vector<ValueId> inputs;
     for (const ValueId input : inputs_of_repeat(graph_, id)) inputs.push_back(newest(input, after));
     const std::optional<Repeat> repeat = node.op->repeat();
     const bool other = repeat.has_value() && repeat->op != nullptr;
-    const ValueId output = result_.graph.add_node(other ? repeat->op : node.op, inputs, graph_.value(value).kind);
-    result_.recorded.push_back(id);
-    if (after != kNoNode && !node.is_view) result_.graph.run_after(result_.graph.node_count() - 1, after);
-    const int outputs = result_.graph.nodes().back().output_count;
-    for (int i = 0; i < outputs; ++i) result_.copies[node.first_output + i] = output + i;
-    return copy;
+    const ValueId output = copy_.add(other ? repeat->op : node.op, inputs, graph_.value(value).kind, id);
+    StepGraph& graph = copy_.graph();
+    if (after != kNoNode && !node.is_view) graph.run_after(graph.node_count() - 1, after);
+    const int outputs = graph.nodes().back().output_count;
+    for (int i = 0; i < outputs; ++i) repeated_[node.first_output + i] = output + i;
+    return repeated;
   }
 
   const StepGraph& graph_;
-  std::vector<bool> chosen_;  // per value
-  ValueId next_ = 0;          // recorded values before it are in the result
-  Recomputation result_;
+  std::vector<bool> chosen_;       // per value
+  std::vector<ValueId> repeated_;  // per value: the same as recomputed; kNoValue if it is not
+  GraphCopy copy_;
 };
 
 }  // namespace
@@ -132,8 +103,8 @@ std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node) {
   return list;
 }
 
-Recomputation recompute(const StepGraph& graph, std::span<const ValueId> values) {
-  return Rewriter(graph, values).run();
+RewrittenGraph recompute(const StepGraph& graph, std::span<const ValueId> values) {
+  return Recomputation(graph, values).run();
 }
 
 }  // namespace braid::scheduler

@@ -4,23 +4,9 @@
 // node that made it runs again just before the first backward node that reads it, with the same kernel on the same
 // inputs: results keep their bits.
 
-#include "core/graph/step_graph.h"
+#include "core/graph/graph_copy.h"
 
 namespace braid::scheduler {
-
-/// A step graph with recomputed values, and how it corresponds to the one that was recorded.
-struct Recomputation {
-  StepGraph graph;
-  std::vector<ValueId> values;   ///< recorded value → the same value here, as computed first
-  std::vector<ValueId> copies;   ///< recorded value → the same value as recomputed; kNoValue if it is not
-  std::vector<NodeId> nodes;     ///< recorded node → the same node here
-  std::vector<NodeId> recorded;  ///< node here → the recorded node that it is, or recomputes
-
-  bool is_repeated(NodeId node) const {
-    return nodes[static_cast<std::size_t>(recorded[static_cast<std::size_t>(node)])] != node;
-  }
-  std::int32_t repeated_nodes() const { return graph.node_count() - static_cast<std::int32_t>(nodes.size()); }
-};
 
 /// Whether a node belongs to a backward pass.
 bool is_backward(const StepGraph& graph, NodeId node);
@@ -36,9 +22,10 @@ std::vector<ValueId> marked_values(const StepGraph& graph);
 /// The values that a node reads when it is recomputed.
 std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
 
-/// The graph with these values recomputed for their backward readers. A recomputed node reads the first computation of
-/// its inputs, which live until then, or the second one of inputs that are among the values. Throws Error if a value
-/// cannot be recomputed, ShapeError if a recomputed node would read a parameter that has been overwritten by then.
-Recomputation recompute(const StepGraph& graph, std::span<const ValueId> values);
+/// The graph with these values computed again for their backward readers. What a repeated node reads is the first
+/// computation, which then lives until then, or the second if it is among the values itself. Nodes that repeat others
+/// are not among its first_nodes(). Throws Error if a value cannot be recomputed, ShapeError if a repeated node would
+/// read a parameter that has been overwritten by then.
+RewrittenGraph recompute(const StepGraph& graph, std::span<const ValueId> values);
 
 }  // namespace braid::scheduler

@@ -49,7 +49,7 @@ class LiveBytes {
 
 class RecomputeChooser {
  public:
-  RecomputeChooser(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+  RecomputeChooser(const StepGraph& graph, const Costs& costs, const RewrittenGraph& current, const Plan& plan,
                    std::vector<ValueId>& chosen)
       : graph_(graph), costs_(costs), chosen_(chosen), live_bytes_(0) {
     measure(current.graph, plan);
@@ -87,13 +87,14 @@ class RecomputeChooser {
     }
   }
 
-  void collect_uses(const Recomputation& current) {
+  void collect_uses(const RewrittenGraph& current) {
+    const std::vector<NodeId> first = current.first_nodes();
     uses_.resize(graph_.value_count());
     overwritten_by_.assign(graph_.value_count(), kNeverUsed);
     first_backward_.assign(graph_.value_count(), kNeverUsed);
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (graph_.node(id).is_view) continue;
-      const std::int32_t time = time_[current.nodes[id]];
+      const std::int32_t time = time_[first[id]];
       for (const ValueId input : graph_.inputs(id)) {
         const ValueId root = graph_.value(input).root;
         Uses& uses = uses_[root];
@@ -113,8 +114,9 @@ class RecomputeChooser {
       }
     }
     for (NodeId id = 0; id < current.graph.node_count(); ++id) {
-      if (!current.is_repeated(id) || current.graph.node(id).is_view) continue;
-      for (const ValueId input : inputs_of_repeat(graph_, current.recorded[id])) {
+      const NodeId recorded = current.nodes[id];
+      if (first[recorded] == id || current.graph.node(id).is_view) continue;
+      for (const ValueId input : inputs_of_repeat(graph_, recorded)) {
         read_late(uses_[graph_.value(input).root], time_[id]);
       }
     }
@@ -233,7 +235,7 @@ class RecomputeChooser {
 
 }  // namespace
 
-bool choose_recomputed(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+bool choose_recomputed(const StepGraph& graph, const Costs& costs, const RewrittenGraph& current, const Plan& plan,
                        std::int64_t excess, std::vector<ValueId>& chosen) {
   return RecomputeChooser(graph, costs, current, plan, chosen).run(excess);
 }

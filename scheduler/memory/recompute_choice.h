@@ -15,7 +15,7 @@ namespace braid::scheduler {
 ///
 /// `current` is the graph with what has been chosen so far recomputed, `plan` a plan of that, `costs` those of `graph`.
 /// False if nothing helps.
-bool choose_recomputed(const StepGraph& graph, const Costs& costs, const Recomputation& current, const Plan& plan,
+bool choose_recomputed(const StepGraph& graph, const Costs& costs, const RewrittenGraph& current, const Plan& plan,
                        std::int64_t excess, std::vector<ValueId>& chosen);
 
 }  // namespace braid::scheduler

@@ -2,30 +2,45 @@
 
 #include <algorithm>
 
+#include "core/graph/graph_copy.h"
+
 namespace braid::scheduler {
 
-ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> order)
-    : before_(problem),
-      reordered_(problem.graph.node_count(), kNoNode),
-      reordered_value_(problem.graph.value_count(), kNoValue),
-      views_(problem.graph.value_count()) {
-  const StepGraph& from = problem.graph;
-  for (NodeId node = 0; node < from.node_count(); ++node) {
-    if (from.node(node).is_view) views_[from.value(from.output(node, 0)).root].push_back(node);
+namespace {
+
+/// The graph with its nodes in another order. Views come right after what they look at, before it is overwritten.
+RewrittenGraph reordered(const StepGraph& graph, std::span<const NodeId> order) {
+  GraphCopy copy(graph);
+  std::vector<std::vector<NodeId>> views(graph.value_count());  // per root
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    if (graph.node(node).is_view) views[graph.value(graph.output(node, 0)).root].push_back(node);
   }
-  for (ValueId id = 0; id < from.value_count(); ++id) {
-    const Value& value = from.value(id);
-    if (value.producer != kNoNode) continue;
-    add_value(
-        id, value.slot < 0 ? graph_.add_input(value.desc) : graph_.add_persistent(value.desc, value.kind, value.slot));
+  const auto add_views = [&](ValueId root) {
+    for (const NodeId view : views[root]) {
+      const auto looks_at = [&](ValueId input) { return graph.value(input).root == root; };
+      copy.add_node(view, {copy.value(*std::ranges::find_if(graph.inputs(view), looks_at))});
+    }
+  };
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    if (graph.value(id).producer != kNoNode) continue;
+    copy.add_source(id);
+    add_views(id);
   }
   for (const NodeId node : order) {
-    std::vector<ValueId> inputs;
-    for (const ValueId input : from.inputs(node)) inputs.push_back(reordered_value_[input]);
-    add_node(node, inputs);
+    copy.add_node(node);
+    for (int i = 0; i < graph.node(node).output_count; ++i) add_views(graph.output(node, i));
   }
-  problem_ = with_graph(problem, std::move(graph_), original_);
-  // The problem may impose more order than its graph.
+  return copy.finish();
+}
+
+}  // namespace
+
+ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> order) {
+  RewrittenGraph rewritten = reordered(problem.graph, order);
+  reordered_ = rewritten.first_nodes();
+  original_ = std::move(rewritten.nodes);
+  problem_ = with_graph(problem, std::move(rewritten.graph), original_);
+  // The problem may require more order than its graph.
   std::vector<std::vector<NodeId>> predecessors(original_.size());
   for (const NodeId node : order) {
     auto& before = predecessors[reordered_[node]];
@@ -33,31 +48,6 @@ ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> ord
     std::ranges::sort(before);
   }
   problem_.edges = Edges::from_predecessors(predecessors);
-}
-
-void ReorderedStep::add_node(NodeId id, std::span<const ValueId> inputs) {
-  const Node& node = before_.graph.node(id);
-  ValueKind kind = ValueKind::activation;
-  for (int i = 0; i < node.output_count; ++i) {
-    const Value& output = before_.graph.value(node.first_output + i);
-    if (output.slot < 0) kind = output.kind;
-  }
-  const ValueId first = graph_.add_node(node.op, inputs, kind);
-  reordered_[id] = static_cast<NodeId>(original_.size());
-  original_.push_back(id);
-  for (int i = 0; i < node.output_count; ++i) add_value(node.first_output + i, first + i);
-}
-
-/// Adds a value with all its views, so that they exist before it is overwritten.
-void ReorderedStep::add_value(ValueId id, ValueId name) {
-  const StepGraph& from = before_.graph;
-  reordered_value_[id] = name;
-  if (from.value(id).kept) graph_.keep(name);
-  for (const NodeId view : views_[id]) {
-    const auto looks_at = [&](ValueId input) { return from.value(input).root == id; };
-    const ValueId viewed = *std::ranges::find_if(from.inputs(view), looks_at);
-    add_node(view, std::span(&reordered_value_[viewed], 1));
-  }
 }
 
 Schedule ReorderedStep::restore(const Schedule& schedule) const {

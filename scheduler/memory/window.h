@@ -21,16 +21,9 @@ class ReorderedStep {
   Schedule restore(const Schedule& schedule) const;
 
  private:
-  void add_node(NodeId id, std::span<const ValueId> inputs);
-  void add_value(ValueId id, ValueId name);
-
-  const Problem& before_;
-  StepGraph graph_;  // until it has all nodes
   Problem problem_;
-  std::vector<NodeId> original_;            // per node here
-  std::vector<NodeId> reordered_;           // per node there
-  std::vector<ValueId> reordered_value_;    // per value there
-  std::vector<std::vector<NodeId>> views_;  // per value there: nodes that only look at it
+  std::vector<NodeId> original_;   // per node here
+  std::vector<NodeId> reordered_;  // per node there
 };
 
 /// The policy's schedule of a problem within a window over recording order. Nothing enforces the window if durations

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/graph/graph_copy.h"
+
 namespace braid::scheduler {
 namespace {
 
@@ -27,8 +29,8 @@ class Extraction {
         step_(problem.graph),
         inside_(step_.node_count()),
         depends_(step_.node_count()),
-        copy_(step_.value_count(), kNoValue),
-        leaves_(step_.value_count()) {
+        leaves_(step_.value_count()),
+        copy_(step_) {
     for (const NodeId node : nodes) inside_[node] = true;
     for (NodeId node = 0; node < step_.node_count(); ++node) {
       depends_[node] = inside_[node] || std::ranges::any_of(step_.inputs(node), [&](ValueId v) { return late(v); });
@@ -42,7 +44,8 @@ class Extraction {
       add_node(node);
     }
     for (const NodeId node : nodes) keep_results(node);
-    return {with_graph(problem_, std::move(graph_), origin_), origin_};
+    RewrittenGraph block = copy_.finish();
+    return {with_graph(problem_, std::move(block.graph), block.nodes), block.nodes};
   }
 
  private:
@@ -50,10 +53,8 @@ class Extraction {
   /// Whether a value depends on the block.
   bool late(ValueId value) const { return producer(value) != kNoNode && depends_[producer(value)]; }
 
-  /// Finds the values that are kept, or read outside the block by nodes other than those that `rest_of_step` stands
-  /// for.
+  /// What is read outside of the block other than by what `rest_of_step` stands for.
   void find_results() {
-    for (ValueId id = 0; id < step_.value_count(); ++id) leaves_[id] = step_.value(id).kept;
     for (NodeId node = 0; node < step_.node_count(); ++node) {
       if (inside_[node]) continue;
       for (const ValueId value : step_.inputs(node)) leaves_[step_.value(value).root] = true;
@@ -65,7 +66,7 @@ class Extraction {
     std::vector<ValueId> made, needed;
     std::vector<OutputDesc> outputs;
     for (const ValueId value : step_.inputs(node)) {
-      if (copy_[value] != kNoValue || !late(value) || inside_[producer(value)] || is_persistent(value)) continue;
+      if (copy_.value(value) != kNoValue || !late(value) || inside_[producer(value)] || is_persistent(value)) continue;
       if (std::ranges::find(made, value) != made.end()) continue;
       made.push_back(value);
       const ValueDesc& desc = step_.value(value).desc;
@@ -75,14 +76,14 @@ class Extraction {
     if (made.empty()) return;
     std::ranges::sort(needed);
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    for (const ValueId value : needed) leaves_[step_.value(value).root] = step_.value(value).kept;
+    for (const ValueId value : needed) leaves_[step_.value(value).root] = false;
     std::vector<ValueId> inputs;
     for (const ValueId value : needed) {
-      if (!graph_.is_overwritten(copy_[value])) inputs.push_back(copy_[value]);
+      if (!copy_.graph().is_overwritten(copy_.value(value))) inputs.push_back(copy_.value(value));
     }
-    const ValueId first = graph_.add_node(std::make_shared<RestOfStep>(outputs), inputs, step_.value(made[0]).kind);
-    for (std::size_t i = 0; i < made.size(); ++i) copy_[made[i]] = first + static_cast<ValueId>(i);
-    origin_.push_back(kNoNode);
+    const ValueKind kind = step_.value(made[0]).kind;
+    const ValueId first = copy_.add(std::make_shared<RestOfStep>(outputs), inputs, kind, kNoNode);
+    for (std::size_t i = 0; i < made.size(); ++i) copy_.set_value(made[i], first + static_cast<ValueId>(i));
   }
 
   /// Values of the block that an outside node depends on by other outside nodes alone.
@@ -105,43 +106,36 @@ class Extraction {
   }
 
   void add_node(NodeId node) {
-    const Node& original = step_.node(node);
-    std::vector<ValueId> inputs;
     for (const ValueId value : step_.inputs(node)) {
-      if (copy_[value] == kNoValue) copy_[value] = add_input(value);
-      inputs.push_back(copy_[value]);
+      if (copy_.value(value) == kNoValue) add_input(value);
     }
-    const ValueKind kind = step_.value(original.first_output).kind;
-    const ValueId first = graph_.add_node(original.op, inputs, kind);
-    for (int i = 0; i < original.output_count; ++i) copy_[original.first_output + i] = first + i;
-    origin_.push_back(node);
+    copy_.add_node(node);
   }
 
   void keep_results(NodeId node) {
     for (int i = 0; i < step_.node(node).output_count; ++i) {
       const ValueId id = step_.output(node, i);
       const Value& value = step_.value(id);
-      if (leaves_[id] && value.slot < 0 && value.root == id) graph_.keep(copy_[id]);
+      if (leaves_[id] && value.slot < 0 && value.root == id) copy_.graph().keep(copy_.value(id));
     }
   }
 
   bool is_persistent(ValueId id) const { return step_.value(id).slot >= 0 && step_.value(id).root == id; }
 
-  /// Versions of a parameter that come from outside are separate parameters, so that the block may overwrite them.
-  ValueId add_input(ValueId id) {
-    const Value& value = step_.value(id);
-    if (!is_persistent(id)) return graph_.add_input(value.desc);
-    return graph_.add_persistent(value.desc, value.kind, next_slot_++);
+  /// Versions of a parameter that come from outside are parameters of their own, so that the block may overwrite them.
+  void add_input(ValueId id) {
+    Value value = step_.value(id);
+    value.slot = is_persistent(id) ? next_slot_++ : -1;
+    if (value.slot < 0) value.kind = ValueKind::input;
+    copy_.add_source(id, value);
   }
 
   const Problem& problem_;
   const StepGraph& step_;
   std::vector<bool> inside_, depends_;  // per node
-  std::vector<ValueId> copy_;           // per value: the same in the block
-  std::vector<bool> leaves_;            // per value: whether it is kept in the block
+  std::vector<bool> leaves_;            // per value: whether it is kept in the block alone
   std::int32_t next_slot_ = 0;
-  StepGraph graph_;  // the block's
-  std::vector<NodeId> origin_;
+  GraphCopy copy_;  // the block's
 };
 
 }  // namespace

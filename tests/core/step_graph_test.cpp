@@ -2,6 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "core/graph/graph_copy.h"
+
 namespace braid {
 namespace {
 
@@ -138,13 +144,58 @@ TEST_CASE("graphs differ by their hashes, and are compared in full where these a
   CHECK(keeps.covers(base));  // a plan that keeps more will do
 }
 
-TEST_CASE("a node whose outputs are of another kind is another node") {
-  const auto build = [](ValueKind kind) {
-    StepGraph graph;
-    graph.add_node(plain(), {graph.add_input(kDesc)}, kind);
-    return graph;
-  };
-  CHECK_FALSE(build(ValueKind::activation).covers(build(ValueKind::gradient)));
+/// All properties of a value. One that is added does not compile here; varied_graph() must then have it too.
+auto properties(const Value& value) {
+  const auto& [desc, kind, recomputed, kept, split, in_pieces, producer, root, previous, reuses, slot] = value;
+  return std::tie(desc, kind, recomputed, kept, split, in_pieces, producer, root, previous, reuses, slot);
+}
+
+/// Has every property of values, in some and not in others; or all but one of them.
+StepGraph varied_graph(int without = -1) {
+  const auto has = [&](int property) { return property != without; };
+  StepGraph graph;
+  const ValueId x = graph.add_input(has(0) ? kDesc : ValueDesc{DType::f64, {4}}, has(1));
+  const ValueId w = graph.add_persistent(kDesc, has(2) ? ValueKind::parameter : ValueKind::state, has(3), has(4));
+  const auto op = std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}, .reuses = has(5) ? 0 : 1}}, 0);
+  const ValueId y = graph.add_node(op, {x, w}, has(6) ? ValueKind::gradient : ValueKind::activation);  // node 0
+  graph.add_node(has(7) ? view() : plain(), {y});                                                      // node 1
+  graph.add_node(has(8) ? update() : plain(), {w, y});                                                 // node 2
+  if (has(9)) graph.run_after(2, 0);
+  if (has(10)) graph.recompute(y);
+  if (has(11)) graph.keep(y);
+  return graph;
+}
+constexpr int kVaried = 12;
+
+TEST_CASE("a copy of a graph has every property of its values") {
+  const StepGraph graph = varied_graph();
+  std::array<bool, std::tuple_size_v<decltype(properties(graph.value(0)))>> varies{};
+  for (const Value& value : graph.values()) {
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      ((varies[i] |= std::get<i>(properties(value)) != std::get<i>(properties(graph.value(0)))), ...);
+    }
+    (std::make_index_sequence<varies.size()>());
+  }
+  REQUIRE(std::ranges::count(varies, false) == 0);
+
+  GraphCopy copy(graph);
+  copy.in_order([&](NodeId node) { copy.add_node(node); });
+  const RewrittenGraph same = copy.finish();
+  CHECK(std::ranges::equal(same.graph.values(), graph.values()));
+  CHECK(std::ranges::equal(same.graph.orders(), graph.orders()));
+  for (ValueId id = 0; id < graph.value_count(); ++id) CHECK(same.value(id) == id);
+  for (NodeId id = 0; id < graph.node_count(); ++id) CHECK(same.recorded_node(id) == id);
+}
+
+TEST_CASE("a graph covers no other that differs in one property") {
+  const StepGraph graph = varied_graph();
+  CHECK(graph.covers(varied_graph()));
+  for (int property = 0; property < kVaried; ++property) {
+    CAPTURE(property);
+    const StepGraph other = varied_graph(property);
+    CHECK_FALSE(other.covers(graph));
+    CHECK(graph.covers(other) == (property == kVaried - 1));  // a plan that keeps more will do
+  }
 }
 
 TEST_CASE("a cleared graph starts over") {

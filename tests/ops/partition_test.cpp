@@ -52,7 +52,7 @@ std::vector<Array> run_divided(const OpPtr& op, const std::vector<Array>& inputs
   }
   const ValueId first = recorded.add_node(op, values);
   for (int i = 0; i < recorded.node(0).output_count; ++i) recorded.keep(first + i);
-  const ops::RewrittenGraph divided =
+  const RewrittenGraph divided =
       ops::partition(recorded, {.ranks = 1, .shards = shards, .exact = true, .slice_bytes = slice_bytes});
   std::vector<std::pair<ValueId, Array>> given;
   for (std::size_t i = 0; i < inputs.size(); ++i) given.emplace_back(divided.value(values[i]), inputs[i]);

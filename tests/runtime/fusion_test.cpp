@@ -9,6 +9,8 @@
 
 #include "autograd/functions.h"
 #include "core/base/random.h"
+#include "ops/elementwise/expression.h"
+#include "ops/rewrites/fuse_elementwise.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -155,6 +157,30 @@ TEST_CASE("a value in the middle of a chain cannot be read unless it is kept") {
   exp(middle);
   step.run();
   CHECK_THROWS_WITH_AS(middle.array(), doctest::Contains("was not kept: it is in the middle of a chain"), Error);
+}
+
+TEST_CASE("a fused step has the properties and orders of the recorded one") {
+  StepGraph graph;
+  ops::ExpressionBuilder builder;
+  const auto negate = std::make_shared<ops::Elementwise>(builder.finish(-builder.input(0)), Shape{4});
+  const ValueDesc desc{DType::f32, {4}};
+  const ValueId x = graph.add_input(desc, true), w = graph.add_persistent(desc, ValueKind::parameter, 0, true);
+  const ValueId y = graph.add_node(negate, {graph.add_node(negate, {x})});  // nodes 0 and 1
+  const ValueId z = graph.add_node(negate, {graph.add_node(negate, {w})});  // nodes 2 and 3
+  graph.keep(y);
+  graph.recompute(z);
+  graph.run_after(2, 1);
+  const RewrittenGraph fused = ops::fuse_elementwise(graph);
+  CHECK(fused.nodes == std::vector<NodeId>{1, 2, 3});  // one that runs after another stays a node of its own
+  CHECK(std::ranges::equal(fused.graph.orders(), std::vector{std::pair(1, 0)}));
+  for (const ValueId id : {x, w, y, z}) {
+    const Value &before = graph.value(id), &after = fused.graph.value(fused.value(id));
+    CHECK(before.desc == after.desc);
+    CHECK(before.split == after.split);
+    CHECK(before.in_pieces == after.in_pieces);
+    CHECK(before.kept == after.kept);
+    CHECK(before.recomputed == after.recomputed);
+  }
 }
 
 }  // namespace braid

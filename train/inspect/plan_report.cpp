@@ -272,7 +272,7 @@ scheduler::PlanView view_of(const PlanReport& report) {
   if (planned.recomputed.has_value()) {
     view.layers.clear();
     view.owners.clear();
-    for (const NodeId node : planned.recomputed->recorded) {
+    for (const NodeId node : planned.recomputed->nodes) {
       view.layers.push_back(report.step.layers[static_cast<std::size_t>(node)]);
       view.owners.push_back(report.step.owners[static_cast<std::size_t>(node)]);
     }

@@ -84,7 +84,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   }
   ops::Partition partition{.ranks = ranks.count, .shards = ranks.count};
   if (ranks.with_buckets) partition = ranks.with_buckets(session.tape().graph(), partition);
-  ops::RewrittenGraph planned = as_planned(session.tape().graph(), partition);
+  RewrittenGraph planned = as_planned(session.tape().graph(), partition);
   recorded.partition = std::move(partition);
   const std::vector<int> owners = std::exchange(recorded.owners, {});
   for (NodeId node = 0; node < planned.graph.node_count(); ++node) {

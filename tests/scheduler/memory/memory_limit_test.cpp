@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "scheduler/memory/recompute.h"
 #include "scheduler/memory/window.h"
+#include "scheduler/show/block.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 
@@ -158,6 +160,24 @@ TEST_CASE("a step recorded in another order is the same step") {
     REQUIRE(here.commands.waits() == plan.commands.waits());
     REQUIRE(here.live_bytes == plan.live_bytes);
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, here).safe());
+  }
+}
+
+TEST_CASE("a step recorded in another order, one with repeated nodes and a block lose no property of a value") {
+  StepGraph graph;
+  const ValueId x = graph.add_input(bytes_desc(256), true);
+  const ValueId w = graph.add_persistent(bytes_desc(256), ValueKind::parameter, 0, true);
+  const ValueId y = add(graph, {x, w}), z = add(graph, {y});
+  add(graph, {});
+  graph.recompute(y);
+  graph.keep(z);
+  graph.run_after(2, 0);
+  const Problem problem = make_problem(graph, unit_costs(graph), 2, 2);
+  const std::vector<NodeId> all{0, 1, 2};
+  for (const StepGraph& same : {ReorderedStep(problem, all).problem(2).graph, recompute(graph, {}).graph,
+                                extract_block(problem, all).problem.graph}) {
+    CHECK(same.covers(graph));
+    CHECK(graph.covers(same));
   }
 }
 

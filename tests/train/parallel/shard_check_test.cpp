@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/graph/graph_copy.h"
 #include "ops/collective/collective.h"
 #include "tests/train/random_perceptron.h"
 
@@ -15,20 +16,13 @@ namespace {
 
 /// The same graph, but for one input of a node.
 StepGraph changed(const StepGraph& graph, NodeId node, std::size_t input, ValueId instead) {
-  StepGraph copy;
-  ValueId next = 0;
-  for (NodeId id = 0; id < graph.node_count(); ++id) {
-    for (; next < graph.node(id).first_output; ++next) {
-      const Value& value = graph.value(next);
-      if (value.slot < 0) copy.add_input(value.desc, value.split);
-      if (value.slot >= 0) copy.add_persistent(value.desc, value.kind, value.slot);
-    }
-    std::vector<ValueId> inputs(graph.inputs(id).begin(), graph.inputs(id).end());
+  GraphCopy copy(graph);
+  copy.in_order([&](NodeId id) {
+    std::vector<ValueId> inputs = copy.values(graph.inputs(id));
     if (id == node) inputs[input] = instead;
-    next =
-        copy.add_node(graph.node(id).op, inputs, graph.value(graph.output(id, 0)).kind) + graph.node(id).output_count;
-  }
-  return copy;
+    copy.add_node(id, inputs);
+  });
+  return copy.finish().graph;
 }
 
 bool is_sum(const StepGraph& graph, NodeId node) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -17,7 +18,7 @@
 namespace braid::scheduler::testing {
 namespace {
 
-constexpr double kRounding = 1e-9;  // of sums of some hundred durations, as a share of the makespan
+constexpr double kSumRounding = 1e-9;  // of sums of some hundred durations, as a share of the makespan
 
 /// A policy's plan of a problem, and its simulated run.
 struct Planned {
@@ -27,14 +28,14 @@ struct Planned {
 };
 
 /// What a property is asked of.
-struct Case : Planned {
+struct PlannedCase : Planned {
   std::uint64_t seed;
   const Problem& problem;
   NamedPolicy policy;
   const std::map<std::string_view, Planned>& others;  ///< of the same problem, by the policies before this one
 
   const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[node].implementation); }
-  double rounding() const { return kRounding * std::max(plan.makespan, simulation.makespan); }
+  double rounding() const { return kSumRounding * std::max(plan.makespan, simulation.makespan); }
   /// Whether a run takes as long as predicted: nothing slows nodes that keep within the capacity.
   bool predictable() const { return !problem.oversubscribes && problem.interference.empty(); }
 };
@@ -43,7 +44,7 @@ struct Case : Planned {
 #define HOLDS(...) \
   if (!(__VA_ARGS__)) return #__VA_ARGS__
 
-std::string complete_schedule(const Case& c) {
+std::string complete_schedule(const PlannedCase& c) {
   const Schedule& schedule = c.schedule;
   std::vector<Interval> intervals;
   std::vector<double> stream_free(static_cast<std::size_t>(c.problem.all_streams()));
@@ -73,7 +74,7 @@ std::string complete_schedule(const Case& c) {
   return "";
 }
 
-std::string resource_edges(const Case& c) {
+std::string resource_edges(const PlannedCase& c) {
   HOLDS(!c.problem.oversubscribes || c.schedule.resource_edges.empty());
   for (const auto& [before, after] : c.schedule.resource_edges) {
     HOLDS(c.schedule.placements[before].stream != c.schedule.placements[after].stream);
@@ -82,7 +83,7 @@ std::string resource_edges(const Case& c) {
   return "";
 }
 
-std::string necessary_waits(const Case& c) {
+std::string necessary_waits(const PlannedCase& c) {
   Relation required = required_order(c.problem.graph);
   for (const auto& [before, after] : c.schedule.resource_edges) required[before].set(after);
   std::vector<NodeId> last(static_cast<std::size_t>(c.problem.all_streams()), kNoNode);
@@ -108,14 +109,14 @@ std::string necessary_waits(const Case& c) {
   return "";
 }
 
-std::string verified(const Case& c) { return joined(verify_plan(c.problem.graph, c.problem.costs, c.plan)); }
+std::string verified(const PlannedCase& c) { return joined(verify_plan(c.problem.graph, c.problem.costs, c.plan)); }
 
-std::string safe_by_brute_force(const Case& c) {
+std::string safe_by_brute_force(const PlannedCase& c) {
   HOLDS(SafetyOracle(c.problem.graph, c.problem.costs, c.plan).safe());
   return "";
 }
 
-std::string memory_sizes(const Case& c) {
+std::string memory_sizes(const PlannedCase& c) {
   const MemoryUse use = memory_use(c.problem.graph, c.plan);
   HOLDS(c.plan.arena_bytes <= c.plan.naive_bytes);
   HOLDS(c.plan.live_bytes <= c.plan.arena_bytes);
@@ -124,7 +125,7 @@ std::string memory_sizes(const Case& c) {
 }
 
 /// By the simulated run, and so independent of the order that the commands promise.
-std::string bytes_of_their_own(const Case& c) {
+std::string bytes_of_their_own(const PlannedCase& c) {
   const StepGraph& graph = c.problem.graph;
   struct Lifetime {
     ValueId value;
@@ -157,7 +158,7 @@ std::string bytes_of_their_own(const Case& c) {
   return "";
 }
 
-std::string within_capacity_for_any_durations(const Case& c) {
+std::string within_capacity_for_any_durations(const PlannedCase& c) {
   if (c.problem.oversubscribes) return "";
   Generator random(c.seed, 1);
   for (int trial = 0; trial < 5; ++trial) {
@@ -168,7 +169,7 @@ std::string within_capacity_for_any_durations(const Case& c) {
   return "";
 }
 
-std::string simulated_run(const Case& c) {
+std::string simulated_run(const PlannedCase& c) {
   const Simulation& simulation = c.simulation;
   double sum = 0, last = 0;
   for (const NodeId node : c.schedule.order) {
@@ -196,14 +197,14 @@ std::string simulated_run(const Case& c) {
   return "";
 }
 
-std::string no_slower_than_serial(const Case& c) {
+std::string no_slower_than_serial(const PlannedCase& c) {
   if (c.policy.policy != static_cast<Policy>(critical_path)) return "";
   HOLDS(!c.problem.interference.empty() || c.plan.makespan <= c.others.at("serial").plan.makespan + c.rounding());
   HOLDS(!c.problem.oversubscribes || std::abs(c.simulation.makespan - c.plan.makespan) <= c.rounding());
   return "";
 }
 
-std::string best_of_all(const Case& c) {
+std::string best_of_all(const PlannedCase& c) {
   if (c.policy.policy != automatic) return "";
   for (const auto& [name, other] : c.others) HOLDS(c.simulation.makespan <= other.simulation.makespan * (1 + 1e-8));
   HOLDS(c.plan.policy.starts_with("auto ("));
@@ -212,12 +213,12 @@ std::string best_of_all(const Case& c) {
   return "";
 }
 
-std::string same_from_json(const Case& c) {
+std::string same_from_json(const PlannedCase& c) {
   HOLDS(plan_from_json(to_json(c.plan), c.problem) == c.plan);
   return "";
 }
 
-std::string same_again(const Case& c) {
+std::string same_again(const PlannedCase& c) {
   if (c.seed % 8 != 0) return "";
   HOLDS(make_plan(c.problem, c.policy.policy, c.policy.name) == c.plan);
   return "";
@@ -225,7 +226,7 @@ std::string same_again(const Case& c) {
 
 struct Property {
   const char* name;
-  std::string (*fault)(const Case&);
+  std::string (*fault)(const PlannedCase&);
   int most_nodes = 1 << 20;  ///< what goes through all pairs takes long for more
 };
 constexpr int kSmall = 30;
@@ -255,7 +256,7 @@ std::string fault_of(std::uint64_t seed, int most_nodes, int least_nodes, std::u
     const char* name = "it is planned";
     std::string fault;
     try {
-      Case c{{}, seed, problem, policy, others};
+      PlannedCase c{{}, seed, problem, policy, others};
       c.schedule = policy.policy(problem);
       c.plan = plan_commands(problem, c.schedule, policy.name);
       c.plan.bound = lower_bound(problem);

@@ -293,7 +293,7 @@ Plan some_plan(const RandomStep& step, int streams, Generator& random) {
 }  // namespace
 
 TEST_CASE("of every kind of mutation the verifier finds all that do harm, and complains about no other") {
-  constexpr int kEach = std::max(30, some_of(200));
+  constexpr int kEach = std::max(50, some_of(200));
   std::cout << "mutations of plans: kind, harmful (all found), harmless (all passed)\n";
   int all_harmless = 0;
   for (const Mutation& mutation : kMutations) {

@@ -171,6 +171,10 @@ TEST_CASE("a training step of every model gives a gradient to each parameter") {
       CAPTURE(parameter->name());
       CHECK(session.tape().gradient(*parameter) != kNoValue);
     }
+    if (std::ranges::count(some_models(), name) == 0) {
+      step.discard();
+      continue;
+    }
     step.run();
     for (const Tensor& loss : losses) CHECK(std::isfinite(loss.item()));
   }

@@ -11,11 +11,6 @@ target_compile_options(braid_ops PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd
 target_link_libraries(braid_autograd PUBLIC braid_ops)
 target_link_libraries(braid_scheduler PUBLIC braid_core)
 target_link_libraries(braid_runtime PUBLIC braid_scheduler braid_autograd)
-if(BRAID_SANITIZE)  # they spend little of the tests' time
-  foreach(folder core autograd runtime)
-    target_compile_options(braid_${folder} PRIVATE -O0)
-  endforeach()
-endif()
 target_link_libraries(braid_models PUBLIC braid_autograd)
 target_compile_options(braid_models PRIVATE ${BRAID_SELDOM})
 target_link_libraries(braid_data PUBLIC braid_core PRIVATE ZLIB::ZLIB)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kAddress = "127.0.0.1";
 
-/// Whether a browser addresses this server by one of its own names. A web page whose name suddenly resolves to
+/// Whether a browser reaches this server under one of its names. A web page whose name suddenly resolves to
 /// 127.0.0.1 ("DNS rebinding") does not.
 bool names_this_machine(const std::string& host) {
   const std::string name = host.substr(0, host.find(':'));

@@ -136,7 +136,7 @@ class Tape {
   /// Gradient with respect to a parameter after backward(); kNoValue if it has none, or if the parameter has been
   /// updated since. It is f16 or bf16 if the step computed with the parameter's copy of that type.
   ValueId gradient(const Parameter& parameter) const;
-  /// Gradient with respect to an input or an activation after backward(), the sum of those of all losses; kNoValue if
+  /// Gradient with respect to an input or an activation after backward(), summed over all losses; kNoValue if
   /// it has none.
   ValueId gradient(ValueId value);
   /// Records the gradients of a loss with respect to the needed values; empty: to all that require one.
@@ -237,7 +237,7 @@ inline void backward(const Tensor& loss, std::initializer_list<Tensor> tensors) 
   backward(loss, std::span(tensors.begin(), tensors.size()));
 }
 
-/// The gradient of a parameter that is to be read, or used in a custom update: the sum of those of all losses whose
+/// The gradient of a parameter that is to be read, or used in a custom update: summed over all losses whose
 /// backward() was called in this step. Throws Error with the reason if there is none: no backward() yet, a loss that
 /// does not depend on it, or an update since.
 Tensor gradient(const Parameter& parameter);

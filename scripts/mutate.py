@@ -5,8 +5,8 @@
 
 Default: 200 lines, seed 0. A break turns a comparison, a sign, a logical operator or a constant into another one, or leaves out a
 call that waits, records or synchronises. Builds a copy of the sources in build/mutation/source, without CUDA and sanitizers, and
-runs the tests of the folder first, then the others until one fails. A break that does not compile does not count. Prints a line
-for each, lists those that nothing noticed, and ends with the share that was noticed. --list prints the breaks only.
+runs the tests of the folder first, then the others until one fails. A break that does not compile does not count. Prints for each
+what noticed it, which may be nothing, and finally how many were noticed. --list prints the breaks only.
 """
 import argparse
 import pathlib

@@ -24,9 +24,9 @@ struct CollectiveCall {
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 
   bool adds() const;
-  /// Bytes of the part that a rank has of its own.
+  /// Bytes of one rank's part.
   std::int64_t bytes() const { return count * static_cast<std::int64_t>(size_of(dtype)); }
-  /// Parts that a rank reads and writes: 1, or one of each of `size` ranks.
+  /// How many parts a rank reads and writes: 1, or one per rank.
   int parts_read(int size) const;
   int parts_written(int size) const;
   /// As in "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".

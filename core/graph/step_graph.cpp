@@ -54,8 +54,11 @@ ValueId StepGraph::add_value(const Value& value) {
 }
 
 ValueId StepGraph::add_source(Value value) {
-  if (value.slot < 0) hash_.add(value.split ? 7 : 1);
-  if (value.slot >= 0) hash_.add(value.in_pieces ? 8 : 2).add(value.slot);
+  if (value.slot < 0) {
+    hash_.add(value.split ? 7 : 1);
+  } else {
+    hash_.add(value.in_pieces ? 8 : 2).add(value.slot);
+  }
   add_to(hash_, value.desc);
   value.kept = false;
   value.producer = kNoNode;

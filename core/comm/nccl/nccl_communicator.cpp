@@ -65,7 +65,8 @@ class NcclCommunicator final : public Communicator {
     return {.latency_seconds = 10e-6, .bytes_per_second = 25e9, .units = 4};
   }
 
-  /// Enqueues a call in the stream of a step. On host data, runs it in a stream of its own, on copies of the data.
+  /// Enqueues a call in the stream of a step. For host data, copies it to the device and runs the call there, in a
+  /// separate stream.
   void run(const CollectiveCall& collective, const void* source, void* target, const LaunchContext& where) override {
     if (collective.kind == Kind::barrier) {
       std::int32_t arrived = 1;

@@ -69,7 +69,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "streams; results on CPU are always deterministic");
   keys("benchmark", session.benchmark, {.synonyms = {"cudnn_benchmark"}},
        "before planning, time all implementations of a node (cuDNN's algorithms, widths on CPU) instead of relying on "
-       "estimates");
+       "estimates; those that the file of `costs` knows are not timed again");
   keys("cuda_graphs", session.cuda_graphs, {}, "on CUDA, replay a plan that is used again as one CUDA graph");
   auto workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
   keys("workspace_limit", workspace, {.min = 0, .max = 1 << 20, .unit = "MiB"},
@@ -106,10 +106,11 @@ void declare_session(const Keys& keys, SessionOptions& session) {
            "updates (`optimizer`), which a step then gathers once, or twice (`parameters`). Results keep their bits");
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
-  parallel("steps_per_turn", session.parallel.steps_per_turn,
-           {.min = 1, .max = 64, .synonyms = {"steps_per_execution"}},
-           "steps that are planned and run as one: the next begins while gradients of the one before it are still "
-           "communicated, those that it needs first before the others");
+  parallel(
+      "steps_per_turn", session.parallel.steps_per_turn, {.min = 1, .max = 64, .synonyms = {"steps_per_execution"}},
+      "steps that are planned and run as one: the next begins while gradients of the one before it are still "
+      "communicated, those that it needs first before the others. With `streams: auto`, single steps are measured, "
+      "too, and the faster are kept");
   double timeout = std::chrono::duration<double>(session.parallel.timeout).count();
   parallel("timeout", timeout, {.min = 0.1, .max = 1e6, .unit = "s"},
            "a rank that gives no sign of life, or does not come to a collective, for so long ends the training");

@@ -96,7 +96,7 @@ Fetched Job::count_requests(bool own) const {
   return sum(place(requests, Layout::split)).fetch();
 }
 
-void Job::record(std::int64_t steps, Requests requests) {
+std::int64_t Job::record(std::int64_t steps, Requests requests) {
   if (!in_epoch_) begin_epoch();
   newest_ = 0;
   load_ahead(steps);
@@ -113,6 +113,7 @@ void Job::record(std::int64_t steps, Requests requests) {
     step.save = count_requests(requests.save);
   }
   batches_.clear();
+  return static_cast<std::int64_t>(newest_);
 }
 
 Learner::Share Job::next_share() const {

@@ -75,8 +75,8 @@ class Job {
 
   // The phases of a turn, in this order.
 
-  /// Records at most this many of the epoch's next steps; begins the next epoch if necessary.
-  void record(std::int64_t steps, Requests requests = {});
+  /// Records at most this many of the epoch's next steps; begins the next epoch if necessary. Returns how many.
+  std::int64_t record(std::int64_t steps, Requests requests = {});
   /// Loads the next turn's batches, as far as they belong to this epoch, while the device is busy.
   void load_ahead(std::int64_t steps);
   /// Appends the arrays of the batches that load_ahead() has loaded.

@@ -163,8 +163,19 @@ std::unique_ptr<RunFolder> Trainer::make_folder(const Entry& entry) const {
   return std::make_unique<RunFolder>(config_.output_root, config_.name, yaml);
 }
 
+std::optional<PlanChoice> Trainer::steps_as_one() const {
+  const ParallelOptions& parallel = session_.parallel();
+  const std::int64_t steps = entries_.front().steps_per_turn;
+  if (config_.together || entries_.front().job == nullptr || steps == 1 || session_.options().streams > 0) return {};
+  if (parallel.ranks() > 2 && !parallel.exact()) return {};
+  return PlanChoice({{.name = message(steps, " steps as one")}, {.name = "single steps"}},
+                    entries_.front().job->total_steps());
+}
+
 void Trainer::train(Progress& progress, const InterruptGuard& interrupt, const std::function<bool()>& stop) {
   const bool alone = session_.parallel().ranks() == 1;
+  std::optional<PlanChoice> turns = steps_as_one();
+  const std::int64_t as_one = entries_.front().steps_per_turn;
   if (entries_.size() > 1) measure_alone(progress, stop);
   std::size_t jobs = 0;           // in the last turn
   std::set<std::string> reports;  // on the choice of plans and on captures, as printed
@@ -176,7 +187,14 @@ void Trainer::train(Progress& progress, const InterruptGuard& interrupt, const s
     if (changed && entries_.size() > 1) balance(progress);
     jobs = entries.size();
     if (!alone) requests_ = {interrupt.requested(), interrupt.take_save_request()};
+    timing_ = turns.has_value() && turns->comparing();
+    if (turns.has_value()) entries.front()->steps_per_turn = turns->next() == 0 ? as_one : 1;
     const Turn turn = take_turn(entries, progress, stop);
+    // Runs that follow another kind of turn, or in which plans are compared, do not count.
+    if (timing_ && settled_steps_ > 0 && turn.steps == entries.front()->steps_per_turn) {
+      turns->add_run(largest(session_.parallel(), turn.seconds / static_cast<double>(turn.steps)));
+      if (!turns->comparing()) progress.print("turns measured, per step: " + turns->report());
+    }
     if (alone ? interrupt.take_save_request() : take_requests()) save(progress, [](const Job&) { return true; });
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
     if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
@@ -284,7 +302,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     for (Entry* entry : entries) {
       attempt(*entry, progress, [&] {
         try {
-          entry->job->record(entry->steps_per_turn, requests_);
+          turn.steps += entry->job->record(entry->steps_per_turn, requests_);
         } catch (...) {
           entry->job->collect(*entry->folder, progress, row(*entry), false);
           throw;
@@ -303,8 +321,9 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       }
       session_.prefetch(loaded);
       // Losses are read one turn late, unless something is due before the next turn.
-      const bool due = std::ranges::any_of(
-          entries, [](Entry* e) { return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due()); });
+      const bool due = timing_ || std::ranges::any_of(entries, [](Entry* e) {
+                         return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due());
+                       });
       if (due) session_.synchronize();
       collect(progress, due);
     } catch (const std::exception&) {

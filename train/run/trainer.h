@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/choice/plan_choice.h"
 #include "scheduler/show/plan_view.h"
 #include "train/run/interrupt.h"
 #include "train/run/job.h"
@@ -58,6 +59,7 @@ class Trainer {
   };
   /// The cost of a turn.
   struct Turn {
+    std::int64_t steps;  // of all jobs
     double seconds;
     std::size_t arena_bytes;
   };
@@ -70,6 +72,10 @@ class Trainer {
   /// Prints a last line per job, if there is a list of them.
   void report_results(const RunResult& result, Progress& progress) const;
   void train(Progress& progress, const InterruptGuard& interrupt, const std::function<bool()>& stop);
+  /// The choice between steps as one (parallel.steps_per_turn) and single steps, if the config leaves plans to
+  /// measurements and the choice cannot change results: three ranks and more add gradients in an order that depends on
+  /// the step.
+  std::optional<PlanChoice> steps_as_one() const;
   /// Runs steps of each entry alone until its plan is chosen, to balance the turns.
   void measure_alone(Progress& progress, const std::function<bool()>& stop);
   void balance(Progress& progress);
@@ -118,6 +124,7 @@ class Trainer {
   Hash last_step_;                               // structure of the last step
   Requests requests_;                            // this rank's requests for the next turn
   bool stops_ = false;                           // whether some rank has asked to stop
+  bool timing_ = false;                          // turns end when the device has finished, to be compared
   int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 

@@ -235,3 +235,26 @@ TEST_CASE("gradients are summed over the batches of an update, however many step
   const std::string single = weights(1);
   for (const int turn : {2, 3, 4}) CHECK(weights(turn) == single);
 }
+
+TEST_CASE("steps as one have to be faster than single steps, unless the number of streams is fixed") {
+  const TemporaryFolder folder;
+  // Runs long enough for a comparison.
+  const auto train = [&](int turn, const char* streams) {
+    const TrainConfig config = parse_train_config(
+        "name: turns\ndevice: cpu\ndata: {name: synthetic, size: 640, val_size: 8, image_size: 16, channels: 1, "
+        "classes: 4}\nmodel: {name: lenet5}\ntrain: {epochs: 1, batch_size: 4}\noptimizer: {lr: 0.05}\n",
+        "turns.yaml",
+        {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn), message("streams=", streams)});
+    std::ostringstream out;
+    Progress progress(out, Progress::Mode::lines);
+    const TrainResult result = Trainer(as_run(config)).run(progress).jobs.front();
+    return std::pair(bytes_of(result.folder / "model.safetensors"), out.str());
+  };
+  const auto [weights, text] = train(3, "auto");
+  CHECK(text.find("turns measured, per step: 3 steps as one: ") != std::string::npos);
+  CHECK(text.find(", single steps: ") != std::string::npos);
+  CHECK(weights == train(1, "auto").first);
+  const auto [fixed_weights, fixed_text] = train(3, "1");
+  CHECK(fixed_text.find("turns measured") == std::string::npos);
+  CHECK(fixed_weights == weights);
+}

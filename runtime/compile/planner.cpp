@@ -12,6 +12,18 @@
 
 namespace braid {
 
+namespace {
+
+/// SessionOptions::costs, if they name a file.
+std::optional<scheduler::Profile> read_costs(const SessionOptions& options, const DeviceInfo& device) {
+  if (options.costs.empty()) return {};
+  scheduler::Profile profile = scheduler::read_profile(options.costs);
+  check_device(profile, options.costs, device.name, device.capacity);
+  return profile;
+}
+
+}  // namespace
+
 StepGraph with_kept_results(StepGraph graph) {
   std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
   for (const Node& node : graph.nodes()) {
@@ -62,12 +74,11 @@ std::string PlanSetting::name() const {
 }
 
 Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& options)
-    : context_(context), streams_(streams), options_(options), timer_(context.backend(), streams) {
-  if (options.costs.empty()) return;
-  const DeviceInfo& device = context.backend().info();
-  profile_ = scheduler::read_profile(options.costs);
-  check_device(*profile_, options.costs, device.name, device.capacity);
-}
+    : context_(context),
+      streams_(streams),
+      options_(options),
+      profile_(read_costs(options, context.backend().info())),
+      timer_(context.backend(), streams, profile_.value_or(scheduler::Profile{})) {}
 
 std::vector<PlanSetting> Planner::settings() const {
   const int width = options_.width;

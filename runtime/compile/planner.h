@@ -70,8 +70,8 @@ class Planner {
   Context& context_;
   StreamGroup& streams_;
   const SessionOptions& options_;
+  const std::optional<scheduler::Profile> profile_;  // SessionOptions::costs
   KernelTimer timer_;
-  std::optional<scheduler::Profile> profile_;  // SessionOptions::costs
   scheduler::ProfileUse measured_;
 };
 

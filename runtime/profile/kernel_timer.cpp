@@ -11,6 +11,13 @@
 
 namespace braid {
 
+KernelTimer::KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile& known)
+    : backend_(backend), streams_(streams) {
+  for (const scheduler::Measurement& measurement : known.measurements) {
+    known_[measurement.implementation] = {.microseconds = measurement.microseconds, .samples = measurement.samples};
+  }
+}
+
 void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
                        std::size_t least) {
   // Some implementations take a hundred times as long as the fastest.
@@ -50,7 +57,9 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
 
 std::string KernelTimer::clock() const {
   std::set<std::string_view> clocks;
-  for (const auto& [implementation, timing] : known_) clocks.insert(timing.clock);
+  for (const auto& [implementation, timing] : known_) {
+    if (!timing.clock.empty()) clocks.insert(timing.clock);
+  }
   std::string text;
   for (const std::string_view clock : clocks) text += message(text.empty() ? "" : " and ", clock);
   return text;

@@ -11,7 +11,8 @@ namespace braid {
 
 class KernelTimer {
  public:
-  KernelTimer(Backend& backend, StreamGroup& streams) : backend_(backend), streams_(streams) {}
+  /// What the profile knows is not timed again.
+  KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile& known = {});
 
   /// Replaces the durations of all nodes that have at least `least` implementations by those measured alone, on random
   /// numbers. Nothing is timed twice, even in different graphs, and what takes more than twice as long as the fastest
@@ -19,9 +20,9 @@ class KernelTimer {
   /// as they are.
   void time(const StepGraph& graph, const NodeKernels& kernels, scheduler::Costs& costs, bool tf32,
             std::size_t least = 2);
-  /// All that was timed so far.
+  /// All that is known so far.
   const std::map<scheduler::NodeImplementation, KernelTiming>& timings() const { return known_; }
-  /// KernelTiming::clock of all of it, as "events and graph replay"; empty if nothing was timed.
+  /// KernelTiming::clock of what was timed, as "events and graph replay"; empty if nothing was.
   std::string clock() const;
 
  private:

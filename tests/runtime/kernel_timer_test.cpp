@@ -67,6 +67,22 @@ TEST_CASE("each implementation of a node is timed once, and nodes with a single 
   CHECK(single.of(0, 0).duration == 1e9);
 }
 
+TEST_CASE("an implementation that a profile knows is not timed again") {
+  const auto backend = make_backend({}, 2);
+  const auto streams = backend->make_streams({});
+  const StepGraph graph = small_graph();
+  scheduler::Costs costs = estimates(graph, {1, 2});
+  const NodeKernels kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, costs);
+  const scheduler::NodeImplementation known{scheduler::node_signature(graph, 0), 2, costs.of(0, 1).algorithm};
+  scheduler::Profile profile;
+  profile.measurements = {{known, 123456, 5}};
+  KernelTimer timer(*backend, *streams, profile);
+  timer.time(graph, kernels, costs, false);
+  CHECK(costs.of(0, 1).duration == 123456);
+  CHECK(costs.of(0, 0).duration != 123456);
+  CHECK(timer.timings().at(known).samples == 5);
+}
+
 TEST_CASE("kernels are timed on random numbers, and on zeros where these stand for something") {
   struct Looks final : Kernel {
     void bind(std::span<void* const> inputs, std::span<void* const>, void*) override {

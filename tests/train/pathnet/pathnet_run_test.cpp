@@ -187,6 +187,29 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
   }
 }
 
+TEST_CASE("a resumed evolution continues with its loss scale") {
+  const TemporaryFolder folder;
+  const PathNetConfig config =
+      tiny_pathnet(folder, {"evolution.seeds=1", "evolution.threshold=1", "optimizer.lr=0.001", "precision=f16"});
+  // A checkpoint is made whenever the one before is written, so its metadata say after how many steps it was.
+  struct Saved {
+    std::int64_t steps, updates;
+  };
+  const auto newest = [](const std::filesystem::path& run) {
+    const std::filesystem::path checkpoints = run / "checkpoints";
+    const SafeTensors file(CheckpointFolder::path_of(checkpoints, CheckpointFolder::steps_in(checkpoints).front()));
+    const Json state = parse_json(file.metadata().at("evolution"));
+    return Saved{state["current"]["steps"].as_int64(), file.array("training.loss_scale.updates").as<std::int32_t>()[0]};
+  };
+  const PathNetResult first = run_until(config, "seed 1, task A: generation 10,", {});
+  const Saved before = newest(first.folder);
+  run_until(config, "seed 1, task A: generation 20,", first.folder);
+  const Saved after = newest(first.folder);
+  CHECK(before.updates > 0);
+  CHECK(after.steps > before.steps);
+  CHECK(after.updates - before.updates == after.steps - before.steps);
+}
+
 TEST_CASE("a drawing that cannot be written does not end a PathNet run") {
   const TemporaryFolder folder;
   const std::filesystem::path drawing = folder.path() + "/tiny-1/" + kPathNetDrawing;

@@ -2,7 +2,6 @@
 // A policy turns graph and costs into a schedule: for every node its stream, its place in it, and its implementation.
 // Policies are interchangeable functions, one file each in scheduler/policies/.
 
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,11 +57,6 @@ Schedule stages(const Problem& problem);
 /// List scheduling in which the ready node that asks for the least of the device goes first. Opara (2023).
 Schedule resource_order(const Problem& problem);
 
-/// The least makespan possible under the capacity model, by branch and bound: the oracle for small graphs. Throws
-/// PlanError if more than kMostExhaustiveNodes nodes are launched.
-Schedule exhaustive(const Problem& problem);
-inline constexpr int kMostExhaustiveNodes = 12;
-
 /// The main criterion when a node is given a stream.
 enum class StreamPreference {
   few_waits,
@@ -91,17 +85,10 @@ Schedule automatic(const Problem& problem);
 struct NamedPolicy {
   std::string_view name;  ///< in configs
   Policy policy;
-  std::int32_t max_nodes = std::numeric_limits<std::int32_t>::max();  ///< it cannot plan larger steps
 };
 inline constexpr NamedPolicy kPolicies[] = {
-    {"serial", serial},
-    {"critical_path", critical_path},
-    {"round_robin", round_robin},
-    {"matching", matching},
-    {"stages", stages},
-    {"resource_order", resource_order},
-    {"exhaustive", exhaustive, kMostExhaustiveNodes},
-    {"auto", automatic},
+    {"serial", serial}, {"critical_path", critical_path},   {"round_robin", round_robin}, {"matching", matching},
+    {"stages", stages}, {"resource_order", resource_order}, {"auto", automatic},
 };
 
 /// A policy by its name in configs. Throws Error with the list of names if there is none.

@@ -33,7 +33,7 @@ bool better(const Contender& a, const Contender& b) {
 Schedule automatic(const Problem& problem) {
   Contender best = candidate(problem, kPolicies[0]);
   for (const NamedPolicy& named : std::span(kPolicies).subspan(1)) {
-    if (named.policy == automatic || problem.graph.node_count() > named.max_nodes) continue;
+    if (named.policy == automatic) continue;
     Contender next = candidate(problem, named);
     if (better(next, best)) best = std::move(next);
   }

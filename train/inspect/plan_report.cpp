@@ -69,22 +69,13 @@ void add_row(const std::string& policy, int streams, bool configured, PlanReport
   report.planned = std::move(planned);
 }
 
-/// Policies that can plan a step of this size.
-std::vector<std::string> suitable_policies(std::int32_t nodes) {
-  std::vector<std::string> names;
-  for (const scheduler::NamedPolicy& named : scheduler::kPolicies) {
-    if (nodes <= named.max_nodes) names.emplace_back(named.name);
-  }
-  return names;
-}
-
 void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
   const std::vector<int> counts = request.streams.empty() ? std::vector{streams} : request.streams;
   const bool all = request.policy.empty() && counts.size() == 1;
+  const std::vector<std::string> policies = all ? scheduler::policy_names() : std::vector{configured};
   add_row("serial", 1, configured == "serial", report);
   for (const int count : counts) {
-    for (const std::string& policy :
-         all ? suitable_policies(report.problem.graph.node_count()) : std::vector{configured}) {
+    for (const std::string& policy : policies) {
       if (policy != "serial") add_row(policy, count, policy == configured, report);
     }
   }

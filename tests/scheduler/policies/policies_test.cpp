@@ -15,13 +15,11 @@ TEST_CASE("policies are found by name, and an unknown name is answered with the 
   CHECK((find_policy("serial") == &serial));
   CHECK((find_policy("critical_path") == static_cast<Policy>(critical_path)));
   CHECK((find_policy("auto") == &automatic));
-  CHECK((find_policy("exhaustive") == &exhaustive));
   CHECK(policy_names() == std::vector<std::string>{"serial", "critical_path", "round_robin", "matching", "stages",
-                                                   "resource_order", "exhaustive", "auto"});
+                                                   "resource_order", "auto"});
   CHECK_THROWS_WITH_AS(find_policy("fifo"),
                        "[policy] expected one of serial, critical_path, round_robin, matching, stages, resource_order, "
-                       "exhaustive, auto, "
-                       "got 'fifo'",
+                       "auto, got 'fifo'",
                        Error);
 }
 

@@ -1,3 +1,5 @@
+#include "tests/scheduler/least_makespan.h"
+
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -87,37 +89,23 @@ class Enumeration {
 
 }  // namespace
 
-TEST_CASE("exhaustive finds the least makespan that enumeration finds") {
+TEST_CASE("the oracle finds the least makespan that enumeration finds") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const RandomStep step = random_step(seed, 5);
     for (const int streams : {1, 2, 3}) {
       INFO("seed ", seed, ", ", streams, " streams");
       const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
-      REQUIRE(exhaustive(problem).makespan == doctest::Approx(Enumeration(problem).least()));
+      REQUIRE(least_makespan(problem) == doctest::Approx(Enumeration(problem).least()));
     }
   }
 }
 
-TEST_CASE("exhaustive knows that a deliberate wait can pay") {
+TEST_CASE("the oracle knows that a deliberate wait can pay") {
   StepGraph graph;  // 0 is long and alone; 1 -> 2 -> 3, where 2 needs both cores
   add(graph, {});
   add(graph, {add(graph, {add(graph, {})})});
   const Costs costs = costs_of({{{1, 10}}, {{1, 1}}, {{2, 1}}, {{1, 10}}});
-  const Schedule schedule = exhaustive(make_problem(graph, costs, 2, 2));
-  CHECK(schedule.makespan == 12);
-  CHECK(schedule.placements[0].start == 2);  // and not at 0, when it could
-}
-
-TEST_CASE("exhaustive refuses graphs that would take too long, with the numbers") {
-  StepGraph graph;
-  for (int i = 0; i < 12; ++i) add(graph, {});
-  OutputDesc view = bytes_output(256);
-  view.views = 0;
-  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {0});  // is not launched, so does not count
-  CHECK(make_plan(graph, unit_costs(graph), exhaustive, "exhaustive", 3, 4).makespan == 4);
-  add(graph, {});
-  CHECK_THROWS_WITH_AS(make_plan(graph, unit_costs(graph), exhaustive, "exhaustive", 3, 4),
-                       "[exhaustive] expected at most 12 nodes, got 13: larger graphs take too long", PlanError);
+  CHECK(least_makespan(make_problem(graph, costs, 2, 2)) == 12);  // 0 starts at 2, and not at 0, when it could
 }
 
 TEST_CASE("critical_path is close to the least makespan on small graphs, and never below it") {
@@ -127,7 +115,7 @@ TEST_CASE("critical_path is close to the least makespan on small graphs, and nev
     const RandomStep step = random_step(seed, 11, 8);
     for (const int streams : {2, 3, 4}) {
       const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
-      const double least = exhaustive(problem).makespan;
+      const double least = least_makespan(problem);
       const double found = critical_path(problem).makespan;
       INFO("seed ", seed, ", ", streams, " streams");
       REQUIRE(found >= least * (1 - 1e-9));

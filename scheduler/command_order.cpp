@@ -1,7 +1,7 @@
 #include "scheduler/command_order.h"
 
-#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -9,10 +9,8 @@ namespace braid::scheduler {
 
 CommandOrder::CommandOrder(const CommandLists& commands, std::int32_t node_count)
     : launched_(commands.streams.size()),
-      stream_(index(node_count), -1),
-      position_(index(node_count), -1),
-      awaited_(index(node_count)),
-      finished_(index(node_count) * commands.streams.size()) {
+      followed_(static_cast<std::size_t>(node_count)),
+      clocks_(followed_.size(), static_cast<int>(launched_.size())) {
   std::vector<std::size_t> next(streams());
   std::vector<std::vector<NodeId>> ahead(streams());  // awaited since the last launch of the stream
   std::vector<std::optional<std::vector<NodeId>>> recorded(static_cast<std::size_t>(commands.events));
@@ -42,19 +40,12 @@ CommandOrder::CommandOrder(const CommandLists& commands, std::int32_t node_count
   }
 }
 
-void CommandOrder::launch(NodeId node, std::size_t stream, std::vector<NodeId> awaited) {
-  BRAID_CHECK(stream_[index(node)] < 0, PlanError, "[plan] node ", node, " is launched twice");
-  stream_[index(node)] = static_cast<std::int32_t>(stream);
-  position_[index(node)] = static_cast<std::int32_t>(launched_[stream].size());
-  const auto clock = finished_.begin() + static_cast<std::ptrdiff_t>(index(node) * streams());
-  const auto follow = [&](NodeId before) {
-    for (std::size_t s = 0; s < streams(); ++s) clock[s] = std::max(clock[s], finished(before, s));
-    auto& own = clock[stream_[index(before)]];
-    own = std::max(own, position(before) + 1);
-  };
-  if (!launched_[stream].empty()) follow(launched_[stream].back());
-  for (const NodeId before : awaited) follow(before);
-  awaited_[index(node)] = std::move(awaited);
+void CommandOrder::launch(NodeId node, std::size_t stream, std::span<const NodeId> awaited) {
+  BRAID_CHECK(!clocks_.is_placed(node), PlanError, "[plan] node ", node, " is launched twice");
+  std::vector<NodeId>& followed = followed_[static_cast<std::size_t>(node)];
+  if (!launched_[stream].empty()) followed.push_back(launched_[stream].back());
+  followed.insert(followed.end(), awaited.begin(), awaited.end());
+  clocks_.place(node, awaited, static_cast<int>(stream));
   launched_[stream].push_back(node);
   sequence_.push_back(node);
 }

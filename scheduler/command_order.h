@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/device/program.h"
-#include "core/graph/op.h"
+#include "scheduler/lowering/stream_clocks.h"
 
 namespace braid::scheduler {
 
@@ -22,31 +22,27 @@ class CommandOrder {
   /// The nodes of a stream, in order.
   std::span<const NodeId> launched(std::size_t stream) const { return launched_[stream]; }
   /// -1 if the node is not launched.
-  std::int32_t stream(NodeId node) const { return stream_[index(node)]; }
+  std::int32_t stream(NodeId node) const { return clocks_.stream(node); }
   /// Place of a node in its stream, from 0.
-  std::int32_t position(NodeId node) const { return position_[index(node)]; }
-  /// The node ahead of this one in its stream; kNoNode if it is the first.
-  NodeId previous(NodeId node) const {
-    const std::int32_t place = position(node);
-    return place == 0 ? kNoNode
-                      : launched_[static_cast<std::size_t>(stream(node))][static_cast<std::size_t>(place - 1)];
-  }
+  std::int32_t position(NodeId node) const { return clocks_.position(node); }
+  /// What a node directly follows: the node ahead of it in its stream, if there is one, and those it waits for.
+  std::span<const NodeId> followed(NodeId node) const { return followed_[static_cast<std::size_t>(node)]; }
   /// The nodes whose events this one waits for, in the order of the waits.
-  std::span<const NodeId> awaited(NodeId node) const { return awaited_[index(node)]; }
-  /// How many nodes of a stream have finished when this node starts, whatever the durations (a vector clock).
-  std::int32_t finished(NodeId node, std::size_t stream) const { return finished_[index(node) * streams() + stream]; }
+  std::span<const NodeId> awaited(NodeId node) const { return followed(node).subspan(position(node) == 0 ? 0 : 1); }
+  /// How many nodes of a stream have finished when this node starts, whatever the durations.
+  std::int32_t finished(NodeId node, std::size_t stream) const {
+    return clocks_.finished(node, static_cast<std::int32_t>(stream));
+  }
   /// Whether `a` has finished when `b` starts, whatever the durations.
   bool before(NodeId a, NodeId b) const { return finished(b, static_cast<std::size_t>(stream(a))) > position(a); }
 
  private:
-  static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
-  void launch(NodeId node, std::size_t stream, std::vector<NodeId> awaited);
+  void launch(NodeId node, std::size_t stream, std::span<const NodeId> awaited);
 
   std::vector<NodeId> sequence_;
-  std::vector<std::vector<NodeId>> launched_;    // per stream
-  std::vector<std::int32_t> stream_, position_;  // per node
-  std::vector<std::vector<NodeId>> awaited_;     // per node
-  std::vector<std::int32_t> finished_;           // node × stream
+  std::vector<std::vector<NodeId>> launched_;  // per stream
+  std::vector<std::vector<NodeId>> followed_;  // per node
+  StreamClocks clocks_;
 };
 
 }  // namespace braid::scheduler

@@ -94,9 +94,8 @@ class ImplementationChooser {
   /// fastest.
   void find_implementations() {
     implementations_.resize(problem_.graph.node_count());
-    for (const auto& commands : plan_.commands.streams) {
-      for (const auto& [kind, node] : commands) {
-        if (kind != Command::Kind::launch) continue;
+    for (std::size_t s = 0; s < order_.streams(); ++s) {
+      for (const NodeId node : order_.launched(s)) {
         nodes_.push_back(node);
         const int own = plan_.placements[node].implementation;
         const auto implementations = problem_.costs.of(node);
@@ -127,8 +126,8 @@ class ImplementationChooser {
     double longest = 0;
     std::vector<double> finish(seconds_.size());
     for (const NodeId node : order_.sequence()) {
-      double start = order_.previous(node) == kNoNode ? 0 : finish[order_.previous(node)];
-      for (const NodeId before : order_.awaited(node)) start = std::max(start, finish[before]);
+      double start = 0;
+      for (const NodeId before : order_.followed(node)) start = std::max(start, finish[before]);
       finish[node] = start + seconds_[node];
       longest = std::max(longest, finish[node]);
     }

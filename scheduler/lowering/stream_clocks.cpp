@@ -6,7 +6,7 @@
 namespace braid::scheduler {
 
 StreamClocks::StreamClocks(std::size_t nodes, int streams)
-    : last_(streams, kNoNode), clocks_(nodes * streams), stream_(nodes), position_(nodes, -1) {}
+    : last_(streams, kNoNode), clocks_(nodes * streams), stream_(nodes, -1), position_(nodes, -1) {}
 
 std::span<const NodeId> StreamClocks::waits(NodeId node, std::span<const NodeId> predecessors, int stream,
                                             ScheduleLog* log) {

@@ -16,7 +16,14 @@ class StreamClocks {
  public:
   StreamClocks(std::size_t nodes, int streams);
 
-  bool is_placed(NodeId node) const { return position_[index(node)] >= 0; }
+  bool is_placed(NodeId node) const { return stream(node) >= 0; }
+  /// The stream of a node, and its place in it from 0; -1 before it is placed.
+  std::int32_t stream(NodeId node) const { return stream_[index(node)]; }
+  std::int32_t position(NodeId node) const { return position_[index(node)]; }
+  /// How many nodes of a stream have finished when a placed node starts.
+  std::int32_t finished(NodeId node, int stream) const {
+    return clocks_[index(node) * last_.size() + index(stream)] - (stream == this->stream(node) ? 1 : 0);
+  }
   /// The node placed last on a stream; kNoNode if there is none.
   NodeId last(int stream) const { return last_[index(stream)]; }
 
@@ -39,7 +46,7 @@ class StreamClocks {
 
   std::vector<NodeId> last_;                     // per stream
   std::vector<std::int32_t> clocks_;             // node × stream
-  std::vector<std::int32_t> stream_, position_;  // per node; the position is -1 before it is placed
+  std::vector<std::int32_t> stream_, position_;  // per node; -1 before it is placed
   // Scratch: what has finished when the node starts; per stream, the last predecessor that has not; those to wait for
   std::vector<std::int32_t> now_;
   std::vector<NodeId> latest_, waits_;

@@ -32,8 +32,7 @@ void Lifetimes::predict(const Plan& plan) {
   for (const NodeId node : order_.sequence()) {
     const Placement& predicted = plan.placements[node];
     double ready = predicted.start;
-    if (order_.previous(node) != kNoNode) ready = std::max(ready, finish_[order_.previous(node)]);
-    for (const NodeId before : order_.awaited(node)) ready = std::max(ready, finish_[before]);
+    for (const NodeId before : order_.followed(node)) ready = std::max(ready, finish_[before]);
     start_[node].time = ready;
     finish_[node] = std::max(ready, predicted.finish);
     by_rank_.push_back(node);

@@ -55,11 +55,10 @@ std::vector<NodeWait> waits_of(const Plan& plan) {
 
 std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
   const CommandOrder order(plan.commands, static_cast<std::int32_t>(plan.placements.size()));
-  std::vector<NodeId> cause(runs.size(), kNoNode);  // among the nodes that it waits for, the last to finish
+  std::vector<NodeId> cause(runs.size(), kNoNode);  // among the nodes that it follows, the last to finish
   NodeId last = kNoNode;
   for (const NodeId node : order.sequence()) {
-    cause[node] = order.previous(node);
-    for (const NodeId before : order.awaited(node)) {
+    for (const NodeId before : order.followed(node)) {
       if (cause[node] == kNoNode || runs[before].finish > runs[cause[node]].finish) cause[node] = before;
     }
     if (last == kNoNode || runs[node].finish > runs[last].finish) last = node;

@@ -36,9 +36,6 @@ using Policy = Schedule (*)(const Problem&);
 /// Everything on stream 0 in recording order, every node at its fastest width.
 Schedule serial(const Problem& problem);
 
-/// Serial, in an order that frees memory early.
-Schedule memory_order(const Problem& problem);
-
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest
 /// path ahead starts at the width that finishes it first; a wide start must not delay more important ready nodes. The
 /// best of several sharing rules is improved by local search. Where the hardware oversubscribes, the times are those of

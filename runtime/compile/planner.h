@@ -10,7 +10,7 @@
 #include "runtime/compile/executable.h"
 #include "runtime/profile/kernel_timer.h"
 #include "scheduler/costs/profile.h"
-#include "scheduler/memory/limited_step.h"
+#include "scheduler/memory/memory_limit.h"
 
 namespace braid {
 

@@ -1,21 +1,23 @@
 #pragma once
-// Plans that keep to a limit of memory. What is traded for it: concurrency, by letting fewer nodes be in flight at
-// once, on fewer streams, down to one node after another in an order that frees memory early; then workspace, by slower
-// kernels that need less of it.
+// Plans that keep to a limit of memory. What is traded for it, in this order: concurrency, by letting fewer nodes be in
+// flight at once, on fewer streams, down to one node after another in an order that frees memory early; then workspace,
+// by slower kernels that need less of it; then time, by recomputing cheap activations (scheduler/memory/recompute.h).
 
-#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/graph/graph_copy.h"
 #include "scheduler/plan.h"
 
 namespace braid::scheduler {
 
 struct LimitedPlan {
-  Plan plan;                        ///< verified
-  std::vector<std::string> traded;  ///< what was given up for memory, as text; empty if nothing was
-  bool fits = false;                ///< plan.arena_bytes <= limit
+  Plan plan;                             ///< verified
+  std::vector<std::string> traded = {};  ///< what was given up for memory, as text; empty if nothing was
+  bool fits = true;                      ///< plan.arena_bytes is within the limit
 };
 
 /// The plan with the smallest predicted makespan among those tried whose arena is within `limit` bytes; if there is
@@ -23,5 +25,22 @@ struct LimitedPlan {
 /// limit never gives a larger makespan. Persistent values (parameters, optimizer state) do not count: they are not in
 /// the arena. Throws PlanError if the limit is not positive.
 LimitedPlan plan_within(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit);
+
+/// A plan of the given graph, or of the one with recomputation.
+struct LimitedStep : LimitedPlan {
+  Problem problem;  ///< the problem that the plan solves: the given one, or the one with recomputation
+  std::optional<RewrittenGraph> recomputed = {};  ///< unless nothing is recomputed
+};
+
+/// Values marked in the graph (Value::recomputed) are recomputed in any case.
+/// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
+/// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
+LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit);
+
+/// The text for steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
+std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);
+
+/// The list of what was traded, in one line.
+std::string join(std::span<const std::string> traded);
 
 }  // namespace braid::scheduler

@@ -5,6 +5,7 @@
 // inputs: results keep their bits.
 
 #include "core/graph/graph_copy.h"
+#include "scheduler/plan.h"
 
 namespace braid::scheduler {
 
@@ -27,5 +28,15 @@ std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
 /// are not among its first_nodes(). Throws Error if a value cannot be recomputed, ShapeError if a repeated node would
 /// read a parameter that has been overwritten by then.
 RewrittenGraph recompute(const StepGraph& graph, std::span<const ValueId> values);
+
+/// Adds values to `chosen` (of `graph`) until the most bytes in use at any time have fallen by `excess`, as far as that
+/// can be told without planning again: first the value that saves most bytes at the peak per microsecond of
+/// recomputation, then the next, and so on. Whatever else must be computed or kept to recompute a value counts against
+/// it.
+///
+/// `current` is the graph with what has been chosen so far recomputed, `plan` a plan of that, `costs` those of `graph`.
+/// False if nothing helps.
+bool choose_recomputed(const StepGraph& graph, const Costs& costs, const RewrittenGraph& current, const Plan& plan,
+                       std::int64_t excess, std::vector<ValueId>& chosen);
 
 }  // namespace braid::scheduler

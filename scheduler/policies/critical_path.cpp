@@ -7,7 +7,7 @@
 //   - Local search makes small changes to the rules of the list scheduler and keeps those that do no harm. It is
 //     thorough on small graphs, where single decisions matter, and costs nothing on large ones.
 // Large steps are scheduled once more within a window over an order that needs little memory
-// (scheduler/memory/window.h). That schedule wins if it is equally short.
+// (scheduler/memory/lean_schedule.h). That schedule wins if it is equally short.
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +15,7 @@
 #include "core/base/random.h"
 #include "core/text/text.h"
 #include "scheduler/check/simulator.h"
-#include "scheduler/memory/window.h"
+#include "scheduler/memory/lean_schedule.h"
 #include "scheduler/policies/list_scheduler.h"
 #include "scheduler/schedule_log.h"
 

@@ -9,7 +9,7 @@
 #include "models/registry.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
-#include "scheduler/memory/limited_step.h"
+#include "scheduler/memory/memory_limit.h"
 #include "tests/effort.h"
 #include "tests/models/small_model.h"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "scheduler/memory/window.h"
+#include "scheduler/memory/lean_schedule.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "scheduler/memory/recompute.h"
-#include "scheduler/memory/window.h"
+#include "scheduler/memory/lean_schedule.h"
 #include "scheduler/show/block.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"

@@ -1,14 +1,17 @@
 #pragma once
 // Trades concurrency for memory. A policy that looks at time alone starts branches long before their results are
-// needed, and these take up memory. So the step is reordered to need little memory, and the policy may only choose
-// among the next few nodes: a node may start once all that are `window` or more places ahead of it have finished. A
-// window of 1 is that order itself, one node after another; a large one leaves the policy free.
+// needed, and these take up memory. So the step is put in an order that needs little memory, and the policy may only
+// choose among the next few nodes: a node may start once all that are `window` or more places ahead of it have
+// finished. A window of 1 is that order itself, one node after another; a large one leaves the policy free.
 
 #include <span>
 
 #include "scheduler/policy.h"
 
 namespace braid::scheduler {
+
+/// Serial, in an order that frees memory early.
+Schedule memory_order(const Problem& problem);
 
 /// A step with its nodes recorded in another order, which policies then take as recording order.
 class ReorderedStep {

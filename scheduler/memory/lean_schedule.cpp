@@ -1,12 +1,96 @@
-#include "scheduler/memory/window.h"
+#include "scheduler/memory/lean_schedule.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "core/graph/graph_copy.h"
 
 namespace braid::scheduler {
-
 namespace {
+
+/// A serial order that needs little memory: nodes that free more bytes than they allocate run as soon as they are
+/// ready, as an update does once its gradient is computed; the rest keep recording order. A greedy form of register
+/// allocation by Sethi and Ullman's rule, "The generation of optimal code for arithmetic expressions" (1970).
+class FrugalOrder {
+ public:
+  explicit FrugalOrder(const Problem& problem)
+      : graph_(problem.graph),
+        edges_(problem.edges),
+        users_(graph_.value_count()),
+        missing_(graph_.node_count()),
+        key_of_(graph_.node_count()) {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      if (graph_.node(id).is_view) continue;
+      for_each_root(id, [&](ValueId root) { users_[root].push_back(id); });
+      missing_[id] = static_cast<std::int32_t>(edges_.predecessors(id).size());
+    }
+    unread_.resize(users_.size());
+    std::ranges::transform(users_, unread_.begin(), [](const auto& users) { return users.size(); });
+  }
+
+  std::vector<NodeId> run() {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      if (missing_[id] == 0 && !graph_.node(id).is_view) make_ready(id);
+    }
+    std::vector<NodeId> order;
+    while (!ready_.empty()) {
+      const NodeId node = ready_.begin()->second;
+      ready_.erase(ready_.begin());
+      missing_[node] = -1;  // it has run
+      order.push_back(node);
+      for_each_root(node, [&](ValueId root) {
+        if (--unread_[root] != 1) return;
+        // Only one reader is left, which would free it.
+        const NodeId last = *std::ranges::find_if(users_[root], [&](NodeId user) { return missing_[user] >= 0; });
+        if (missing_[last] == 0 && ready_.erase({key_of_[last], last}) > 0) make_ready(last);
+      });
+      for (const NodeId successor : edges_.successors(node)) {
+        if (--missing_[successor] == 0) make_ready(successor);
+      }
+    }
+    return order;
+  }
+
+ private:
+  /// Calls f with every value in the arena that the node reads, each once.
+  template <class F>
+  void for_each_root(NodeId id, F f) const {
+    std::vector<ValueId> roots;
+    for (const ValueId input : graph_.inputs(id)) {
+      const ValueId root = graph_.value(input).root;
+      if (graph_.value(root).slot < 0 && std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
+    }
+    for (const ValueId root : roots) f(root);
+  }
+
+  std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
+
+  /// Bytes that it allocates minus those that it frees.
+  std::int64_t growth(NodeId id) const {
+    std::int64_t sum = 0;
+    for (int i = 0; i < graph_.node(id).output_count; ++i) {
+      if (graph_.value(graph_.output(id, i)).slot < 0) sum += bytes(graph_.output(id, i));
+    }
+    for_each_root(id, [&](ValueId root) {
+      if (unread_[root] == 1 && !graph_.value(root).kept) sum -= bytes(root);
+    });
+    return sum;
+  }
+
+  void make_ready(NodeId id) {
+    key_of_[id] = std::min<std::int64_t>(growth(id), 0);
+    ready_.insert({key_of_[id], id});
+  }
+
+  const StepGraph& graph_;
+  const Edges& edges_;
+  std::vector<std::vector<NodeId>> users_;  // per value: nodes that read it
+  std::vector<std::size_t> unread_;         // per value: how many of them have not run
+  std::vector<std::int32_t> missing_;       // per node: predecessors that have not run; -1 once it has
+  std::vector<std::int64_t> key_of_;        // per ready node
+  std::set<std::pair<std::int64_t, NodeId>> ready_;
+};
 
 /// The graph with its nodes in another order. Views come right after what they look at, before it is overwritten.
 RewrittenGraph reordered(const StepGraph& graph, std::span<const NodeId> order) {
@@ -33,7 +117,34 @@ RewrittenGraph reordered(const StepGraph& graph, std::span<const NodeId> order) 
   return copy.finish();
 }
 
+/// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window; all
+/// before those have already finished.
+Edges with_window_edges(const Problem& problem, int window) {
+  const std::vector<NodeId> order = problem.graph.launched_nodes();
+  std::vector<std::vector<NodeId>> predecessors(problem.graph.node_count());
+  for (std::int64_t place = 0; place < std::ssize(order); ++place) {
+    const std::int64_t end = std::max<std::int64_t>(0, place + 1 - window);
+    const std::int64_t begin = std::max<std::int64_t>(0, end - window);
+    std::ranges::set_union(problem.edges.predecessors(order[place]), std::span(order).subspan(begin, end - begin),
+                           std::back_inserter(predecessors[order[place]]));
+  }
+  return Edges::from_predecessors(predecessors);
+}
+
 }  // namespace
+
+Schedule memory_order(const Problem& problem) {
+  Schedule schedule = serial(problem);
+  schedule.order = FrugalOrder(problem).run();
+  double now = 0;
+  for (const NodeId node : schedule.order) {
+    Placement& placement = schedule.placements[node];
+    const double duration = placement.finish - placement.start;
+    placement.start = now;
+    placement.finish = now += duration;
+  }
+  return schedule;
+}
 
 ReorderedStep::ReorderedStep(const Problem& problem, std::span<const NodeId> order) {
   RewrittenGraph rewritten = reordered(problem.graph, order);
@@ -60,42 +171,6 @@ Schedule ReorderedStep::restore(const Schedule& schedule) const {
   restored.makespan = schedule.makespan;
   return restored;
 }
-
-namespace {
-
-/// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window; all
-/// before those have already finished.
-Edges with_window_edges(const Problem& problem, int window) {
-  const std::vector<NodeId> order = problem.graph.launched_nodes();
-  Edges result;
-  const auto fill = [&](auto& begin, auto& list, auto neighbours, int sign) {
-    std::int64_t place = 0;  // in the order
-    begin.push_back(0);
-    for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-      const auto first = static_cast<std::ptrdiff_t>(list.size());
-      std::ranges::copy(neighbours(node), std::back_inserter(list));
-      if (!problem.graph.node(node).is_view) {
-        for (std::int64_t distance = window; distance < 2 * std::int64_t{window}; ++distance) {
-          const std::int64_t other = place + sign * distance;
-          if (other < 0 || other >= static_cast<std::int64_t>(order.size())) break;
-          list.push_back(order[other]);
-        }
-        ++place;
-      }
-      std::sort(list.begin() + first, list.end());
-      list.erase(std::unique(list.begin() + first, list.end()), list.end());
-      begin.push_back(static_cast<std::int32_t>(list.size()));
-    }
-  };
-  const Edges& edges = problem.edges;
-  fill(
-      result.predecessor_begin, result.predecessor, [&](NodeId node) { return edges.predecessors(node); }, -1);
-  fill(
-      result.successor_begin, result.successor, [&](NodeId node) { return edges.successors(node); }, 1);
-  return result;
-}
-
-}  // namespace
 
 Schedule schedule_within_window(const Problem& problem, Policy policy, int window) {
   BRAID_CHECK(window >= 1, PlanError, "[window] expected a window of at least 1 node, got ", window);

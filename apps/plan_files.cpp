@@ -1,9 +1,9 @@
 #include "apps/plan_files.h"
 
 #include "core/base/exception_text.h"
-#include "scheduler/show/chrome_trace.h"
-#include "scheduler/show/plan_page.h"
 #include "train/checkpoint/files.h"
+#include "train/report/plan/chrome_trace.h"
+#include "train/report/plan/plan_page.h"
 
 namespace braid::apps {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/command_line.h"
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 #include "train/run/log/progress.h"
 
 namespace braid::apps {

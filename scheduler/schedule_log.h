@@ -1,6 +1,6 @@
 #pragma once
 // Explains a plan: the decisions of the list scheduler and the wait planner, in order. Filled if Problem::log is set,
-// read by scheduler/show/explain.h.
+// read by train/report/plan/explain.h.
 
 #include <string>
 #include <utility>

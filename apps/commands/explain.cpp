@@ -1,4 +1,4 @@
-#include "scheduler/show/explain.h"
+#include "train/report/plan/explain.h"
 
 #include <iostream>
 #include <memory>

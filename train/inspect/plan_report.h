@@ -8,9 +8,9 @@
 #include "scheduler/costs/cluster.h"
 #include "scheduler/costs/what_if.h"
 #include "scheduler/memory/memory_limit.h"
-#include "scheduler/show/plan_view.h"
 #include "train/inspect/plan_target.h"
 #include "train/inspect/recorded_step.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid {
 

@@ -2,8 +2,8 @@
 
 #include <deque>
 
-#include "runtime/trace.h"
 #include "train/inspect/bench/bench.h"
+#include "train/report/plan/trace.h"
 #include "train/run/learner.h"
 
 namespace braid {

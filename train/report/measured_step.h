@@ -1,8 +1,8 @@
 #pragma once
 // A training step of a config, as planned and as measured.
 
-#include "scheduler/show/plan_view.h"
 #include "train/config/config.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid {
 

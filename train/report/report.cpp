@@ -1,8 +1,8 @@
 #include "train/report/report.h"
 
 #include "core/text/json.h"
-#include "scheduler/show/plan_page.h"
 #include "train/report/measured_step.h"
+#include "train/report/plan/plan_page.h"
 #include "train/report/val_images.h"
 #include "train/run/log/metrics_log.h"
 #include "train/run/log/run_folder.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/trace.h"
+#include "train/report/plan/trace.h"
 #include "train/run/job.h"
 
 namespace braid {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "scheduler/show/plan_view.h"
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/report/plan/plan_view.h"
 #include "train/run/evaluation.h"
 #include "train/run/learner.h"
 #include "train/run/log/progress.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/choice/plan_choice.h"
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 #include "train/run/interrupt.h"
 #include "train/run/job.h"
 

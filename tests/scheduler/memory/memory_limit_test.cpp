@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "scheduler/memory/recompute.h"
+#include "scheduler/block.h"
 #include "scheduler/memory/lean_schedule.h"
-#include "scheduler/show/block.h"
+#include "scheduler/memory/recompute.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 

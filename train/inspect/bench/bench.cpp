@@ -18,8 +18,8 @@
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "runtime/trace.h"
 #include "train/config/config.h"
+#include "train/report/plan/trace.h"
 #include "train/units.h"
 
 namespace braid {

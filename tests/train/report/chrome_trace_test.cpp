@@ -1,4 +1,4 @@
-#include "scheduler/show/chrome_trace.h"
+#include "train/report/plan/chrome_trace.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/text/json.h"
-#include "tests/scheduler/random_view.h"
+#include "tests/train/report/random_view.h"
 
 namespace braid::scheduler::testing {
 namespace {

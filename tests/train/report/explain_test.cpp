@@ -1,11 +1,11 @@
-#include "scheduler/show/explain.h"
+#include "train/report/plan/explain.h"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
-#include "scheduler/show/block.h"
-#include "tests/scheduler/random_view.h"
+#include "scheduler/block.h"
+#include "tests/train/report/random_view.h"
 
 namespace braid::scheduler::testing {
 namespace {

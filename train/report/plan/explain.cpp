@@ -1,4 +1,4 @@
-#include "scheduler/show/explain.h"
+#include "train/report/plan/explain.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "scheduler/show/block.h"
+#include "scheduler/block.h"
 
 namespace braid::scheduler {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "scheduler/show/plan_view.h"
 #include "tests/scheduler/random_graph.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid::scheduler::testing {
 

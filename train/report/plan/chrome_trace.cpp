@@ -1,7 +1,7 @@
 // "Trace Event Format" (Duffy et al., 2013): metadata events (M) name processes and tracks, complete events (X) are
 // slices, s and f are the ends of a flow arrow, C are counters.
 
-#include "scheduler/show/chrome_trace.h"
+#include "train/report/plan/chrome_trace.h"
 
 #include <algorithm>
 

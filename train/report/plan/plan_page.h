@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid::scheduler {
 
@@ -14,7 +14,7 @@ std::string plan_page_data(const PlanView& view);
 /// HTML that needs nothing else: no network and no other file.
 std::string plan_page(const PlanView& view);
 
-/// The page without its data: scheduler/show/page/, put together by the build. The data go in the place of kPageData.
+/// The page without its data: train/report/page/, put together by the build. The data go in the place of kPageData.
 extern const char* const kPageTemplate;
 inline constexpr std::string_view kPageData = "/*DATA*/";
 /// A page with its data, which are JSON.

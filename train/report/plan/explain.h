@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "scheduler/schedule_log.h"
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid::scheduler {
 
@@ -18,7 +18,7 @@ struct Explanation {
 /// Larger blocks are refused: the text would be too long to read.
 inline constexpr std::size_t kMostExplained = 120;
 
-/// Plans the nodes whose layer is `block` or within it (scheduler/show/block.h), by `critical_path` and with the costs
+/// Plans the nodes whose layer is `block` or within it (scheduler/block.h), by `critical_path` and with the costs
 /// and the streams of the step. Throws Error if there are none, with close names, or too many.
 Explanation explain_block(const PlanView& step, const std::string& block);
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/session.h"
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid {
 

@@ -1,4 +1,4 @@
-#include "scheduler/show/plan_page.h"
+#include "train/report/plan/plan_page.h"
 
 #include <algorithm>
 

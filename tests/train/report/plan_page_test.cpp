@@ -1,9 +1,9 @@
-#include "scheduler/show/plan_page.h"
+#include "train/report/plan/plan_page.h"
 
 #include <doctest/doctest.h>
 
 #include "core/text/json.h"
-#include "tests/scheduler/random_view.h"
+#include "tests/train/report/random_view.h"
 
 namespace braid::scheduler::testing {
 namespace {

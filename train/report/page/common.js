@@ -1,4 +1,4 @@
-// Draws DATA (scheduler/show/plan_page.cpp). Every chart keeps its elements and moves them when the view changes.
+// Draws DATA (train/report/plan/plan_page.cpp). Every chart keeps its elements and moves them when the view changes.
 // This file: what all parts of the page share, beyond basics.js. ready.js comes last.
 
 // ---- what all charts know

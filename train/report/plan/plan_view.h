@@ -1,6 +1,6 @@
 #pragma once
-// Everything needed to show a plan: scheduler/show/chrome_trace.h and scheduler/show/plan_page.h draw it,
-// scheduler/show/explain.h explains the decisions.
+// Everything needed to show a plan: train/report/plan/chrome_trace.h and train/report/plan/plan_page.h draw it,
+// train/report/plan/explain.h explains the decisions.
 
 #include <span>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "core/device/backend.h"
 #include "scheduler/check/simulator.h"
-#include "scheduler/show/scaling.h"
+#include "train/report/plan/scaling.h"
 
 namespace braid::scheduler {
 

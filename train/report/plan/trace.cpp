@@ -1,7 +1,7 @@
-#include "runtime/trace.h"
+#include "train/report/plan/trace.h"
 
 #include "core/text/text.h"
-#include "scheduler/show/plan_page.h"
+#include "train/report/plan/plan_page.h"
 
 namespace braid {
 

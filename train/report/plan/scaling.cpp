@@ -1,4 +1,4 @@
-#include "scheduler/show/scaling.h"
+#include "train/report/plan/scaling.h"
 
 #include <algorithm>
 #include <cmath>

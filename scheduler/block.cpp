@@ -1,4 +1,4 @@
-#include "scheduler/show/block.h"
+#include "scheduler/block.h"
 
 #include <algorithm>
 

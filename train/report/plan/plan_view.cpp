@@ -1,4 +1,4 @@
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 
 #include <algorithm>
 #include <map>

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "scheduler/show/plan_view.h"
+#include "train/report/plan/plan_view.h"
 
 namespace braid::scheduler {
 

@@ -3,8 +3,7 @@
 #include <bit>
 #include <map>
 
-#include "scheduler/policies/bipartite_matching.h"
-#include "scheduler/policies/transitive_reduction.h"
+#include "scheduler/policies/matching.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/schedules.h"
 

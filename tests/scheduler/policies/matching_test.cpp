@@ -1,8 +1,7 @@
-#include "scheduler/policies/transitive_reduction.h"
+#include "scheduler/policies/matching.h"
 
 #include <doctest/doctest.h>
 
-#include "scheduler/policies/bipartite_matching.h"
 #include "tests/scheduler/oracle.h"
 #include "tests/scheduler/random_graph.h"
 

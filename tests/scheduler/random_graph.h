@@ -39,6 +39,13 @@ inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::in
   return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
 }
 
+/// Adds a view of a value, of this size in bytes.
+inline ValueId add_view(StepGraph& graph, ValueId value, std::int64_t bytes = 256) {
+  OutputDesc view = bytes_output(bytes);
+  view.views = 0;
+  return graph.add_node(std::make_shared<TestOp>(std::vector{view}), {value});
+}
+
 /// Nodes that wait for nothing.
 inline StepGraph independent(int nodes) {
   StepGraph graph;

@@ -20,6 +20,30 @@ inline Costs costs_of(const std::vector<std::vector<Cost>>& nodes) {
   return costs;
 }
 
+/// Costs where node i has one implementation.
+inline Costs choices_of(const std::vector<Cost>& nodes) {
+  Costs costs;
+  for (const Cost& cost : nodes) costs.add({&cost, 1});
+  return costs;
+}
+
+/// A schedule that puts node i on streams[i], in recording order.
+inline Schedule on_streams(const std::vector<int>& streams) {
+  Schedule schedule;
+  for (const int stream : streams) {
+    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
+    schedule.placements.push_back({.stream = stream});
+  }
+  return schedule;
+}
+
+inline Plan commands_of(const StepGraph& graph, const Schedule& schedule, int streams) {
+  Plan plan;
+  plan.placements = schedule.placements;
+  add_commands(graph.edges(), schedule, streams, plan);
+  return plan;
+}
+
 struct Interval {
   double start, finish;
   int width;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/schedules.h"
 
 namespace braid::scheduler::testing {
 namespace {
@@ -10,24 +10,9 @@ namespace {
 using Kind = Command::Kind;
 using Nodes = std::vector<NodeId>;
 
-/// One implementation of each node.
-Costs choices_of(const std::vector<Cost>& nodes) {
-  Costs costs;
-  for (const Cost& cost : nodes) costs.add({&cost, 1});
-  return costs;
-}
-
 /// The commands for node i on stream streams[i], in recording order.
 Plan on_streams(const StepGraph& graph, const std::vector<int>& streams) {
-  Schedule schedule;
-  for (const int stream : streams) {
-    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
-    schedule.placements.push_back({.stream = stream});
-  }
-  Plan plan;
-  plan.placements = schedule.placements;
-  add_commands(graph.edges(), schedule, 1 + std::ranges::max(streams), plan);
-  return plan;
+  return commands_of(graph, testing::on_streams(streams), 1 + std::ranges::max(streams));
 }
 
 Simulation simulate_on(const StepGraph& graph, const Costs& costs, const Plan& plan, int capacity,

@@ -114,9 +114,7 @@ TEST_CASE("a resource edge that the plan enforces is no fault") {
 
 TEST_CASE("a view has implementations too") {
   Diamond d;
-  OutputDesc view = bytes_output(256);
-  view.views = 0;
-  d.graph.add_node(std::make_shared<TestOp>(std::vector{view}), {0});
+  add_view(d.graph, 0);
   const Cost cost;
   d.costs.add({&cost, 1});
   d.plan = make_plan(d.graph, d.costs, critical_path, "critical_path", 2, 2);

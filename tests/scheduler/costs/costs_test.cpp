@@ -125,9 +125,7 @@ TEST_CASE("tensor cores take f16 and bf16, tf32 at half the rate if it is allowe
 TEST_CASE("views cost nothing and empty tensors cost a launch") {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(0));
-  OutputDesc view = bytes_output(0);
-  view.views = 0;
-  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {input});
+  add_view(graph, input, 0);
   add_work(graph, input, {});
   const int widths[] = {1, 2};
   const Costs costs = analytic_costs(graph, four_cores(), widths);

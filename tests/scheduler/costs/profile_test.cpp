@@ -64,9 +64,7 @@ StepGraph three_nodes() {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(8));
   const ValueId first = add(graph, {input}, 16);
-  OutputDesc view = bytes_output(16);
-  view.views = 0;
-  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {first});
+  add_view(graph, first, 16);
   add(graph, {first}, 24);
   return graph;
 }

@@ -24,9 +24,7 @@ StepGraph some_work() {
   }
   add_work({.bytes = 1 << 20});
   add_work({});
-  OutputDesc view = bytes_output(8);
-  view.views = 0;
-  graph.add_node(std::make_shared<TestOp>(std::vector{view}), {input});
+  add_view(graph, input, 8);
   return graph;
 }
 

@@ -1,29 +1,12 @@
 #include <doctest/doctest.h>
 
-#include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/schedules.h"
 
 namespace braid::scheduler::testing {
 namespace {
 
 using Kind = Command::Kind;
 using Commands = std::vector<Command>;
-
-/// A schedule that puts node i on streams[i], in recording order.
-Schedule on_streams(const std::vector<int>& streams) {
-  Schedule schedule;
-  for (const int stream : streams) {
-    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
-    schedule.placements.push_back({.stream = stream});
-  }
-  return schedule;
-}
-
-Plan commands_of(const StepGraph& graph, const Schedule& schedule, int streams) {
-  Plan plan;
-  plan.placements = schedule.placements;
-  add_commands(graph.edges(), schedule, streams, plan);
-  return plan;
-}
 
 }  // namespace
 
@@ -60,9 +43,7 @@ TEST_CASE("one event serves all streams that wait for the same node") {
 TEST_CASE("resource edges are ordered like data, and views are not launched") {
   StepGraph graph;
   const ValueId a = add(graph, {});
-  OutputDesc view = bytes_output(256);
-  view.views = 0;
-  const ValueId viewed = graph.add_node(std::make_shared<TestOp>(std::vector{view}), {a});
+  const ValueId viewed = add_view(graph, a);
   add(graph, {});
   add(graph, {viewed});
   Schedule schedule = on_streams({0, 0, 1, 1});

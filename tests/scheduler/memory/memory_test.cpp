@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "tests/scheduler/random_graph.h"
+#include "tests/scheduler/schedules.h"
 
 namespace braid::scheduler::testing {
 namespace {
@@ -17,14 +17,7 @@ ValueId add_in_place(StepGraph& graph, const std::vector<ValueId>& inputs, std::
 
 /// Node i on streams[i], in recording order.
 Plan plan_on_streams(const StepGraph& graph, const Costs& costs, const std::vector<int>& streams, int count) {
-  Schedule schedule;
-  for (const int stream : streams) {
-    schedule.order.push_back(static_cast<NodeId>(schedule.placements.size()));
-    schedule.placements.push_back({.stream = stream});
-  }
-  Plan plan;
-  plan.placements = schedule.placements;
-  add_commands(graph.edges(), schedule, count, plan);
+  Plan plan = commands_of(graph, on_streams(streams), count);
   plan_memory(graph, costs, plan);
   return plan;
 }
@@ -111,10 +104,7 @@ TEST_CASE("persistent values are not in the arena, and a view has the address of
   StepGraph graph;
   const ValueId weight = graph.add_persistent(bytes_desc(100), ValueKind::parameter, 0);
   const ValueId a = add(graph, {weight}), b = add(graph, {a});
-  OutputDesc view = bytes_output(256);
-  view.views = 0;
-  const auto op = std::make_shared<TestOp>(std::vector{view});
-  const ValueId of_b = graph.add_node(op, {b}), of_weight = graph.add_node(op, {weight});
+  const ValueId of_b = add_view(graph, b), of_weight = add_view(graph, weight);
   add(graph, {a, of_b, of_weight});
   const Plan plan = serial_plan(graph);
   CHECK(plan.offsets[weight] == -1);
@@ -174,8 +164,7 @@ TEST_CASE("live bytes are the most that is in use at one time, and no arena is s
   add(graph, {b, c}, 100);
   Costs costs;
   for (const double duration : {1, 2, 3, 1}) {
-    const Cost cost{.width = 1, .duration = duration, .workspace_bytes = 300};
-    costs.add({&cost, 1});
+    costs.add(std::vector<Cost>{{.width = 1, .duration = duration, .workspace_bytes = 300}});
   }
   const Plan one = make_plan(graph, costs, serial, "serial", 1, 2);
   CHECK(one.live_bytes == 1024 + 2048 + 4096 + 512);
@@ -191,11 +180,7 @@ TEST_CASE("bytes that end when others begin are not in use together, even halfwa
   add(graph, {}, 100);
   const ValueId handed_on = add(graph, {one, two}, 1000);
   add(graph, {handed_on}, 4000);
-  Costs costs;
-  for (const double duration : {16, 8, 8}) {
-    const Cost cost{.width = 1, .duration = duration};
-    costs.add({&cost, 1});
-  }
+  const Costs costs = choices_of({{.duration = 16}, {.duration = 8}, {.duration = 8}});
   const Plan plan = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
   REQUIRE(plan.placements[1].finish == plan.placements[2].start);
   REQUIRE(plan.placements[0].finish == 2 * plan.placements[1].finish);

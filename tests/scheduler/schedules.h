@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/command_order.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::scheduler::testing {
@@ -66,22 +67,13 @@ inline int peak_width(const std::vector<Interval>& intervals) {
 /// Runs the command lists of a plan with these durations, as a device would.
 inline std::vector<Interval> run(const Plan& plan, const Costs& costs, const std::vector<double>& durations) {
   std::vector<Interval> intervals;
-  std::vector<double> clock(plan.commands.streams.size()), event(plan.commands.events, -1);
-  std::vector<std::size_t> next(plan.commands.streams.size());
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
-      for (; next[s] < plan.commands.streams[s].size(); ++next[s], progress = true) {
-        const auto [kind, index] = plan.commands.streams[s][next[s]];
-        if (kind == Command::Kind::wait && event[index] < 0) break;
-        if (kind == Command::Kind::wait) clock[s] = std::max(clock[s], event[index]);
-        if (kind == Command::Kind::record) event[index] = clock[s];
-        if (kind != Command::Kind::launch) continue;
-        const double start = clock[s];
-        clock[s] += durations[index];
-        intervals.push_back({start, clock[s], costs.of(index, plan.placements[index].implementation).width});
-      }
-    }
+  std::vector<double> finish(durations.size());
+  const CommandOrder order(plan.commands, costs.node_count());
+  for (const NodeId node : order.sequence()) {
+    double start = 0;
+    for (const NodeId before : order.followed(node)) start = std::max(start, finish[before]);
+    finish[node] = start + durations[node];
+    intervals.push_back({start, finish[node], costs.of(node, plan.placements[node].implementation).width});
   }
   return intervals;
 }

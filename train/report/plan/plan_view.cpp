@@ -6,19 +6,11 @@
 namespace braid::scheduler {
 
 PlanView view_of(Problem problem, Plan plan) {
-  Simulation simulation = simulate(problem, plan);
-  return {.title = {},
-          .device = {},
-          .problem = std::move(problem),
-          .layers = {},
-          .plan = std::move(plan),
-          .simulation = std::move(simulation),
-          .measured = {},
-          .clock = {},
-          .jobs = {},
-          .owners = {},
-          .losses = {},
-          .scaling = {}};
+  PlanView view;
+  view.simulation = simulate(problem, plan);
+  view.problem = std::move(problem);
+  view.plan = std::move(plan);
+  return view;
 }
 
 std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count) {

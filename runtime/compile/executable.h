@@ -9,41 +9,10 @@
 
 #include "core/graph/context.h"
 #include "core/graph/graph_copy.h"
-#include "ops/kernels/kernels.h"
-#include "scheduler/memory/recompute.h"
+#include "runtime/compile/node_kernels.h"
 #include "scheduler/plan.h"
 
 namespace braid {
-
-/// Per node, a kernel for each implementation. A plan picks one of them.
-using NodeKernels = std::vector<std::vector<std::unique_ptr<Kernel>>>;
-
-/// The device that kernels are built for, and their limits. See KernelSpec.
-struct KernelTarget {
-  Device device;
-  const DeviceInfo& info;
-  bool tf32 = false;
-  bool direct = false;
-  bool deterministic = true;
-  bool benchmark = false;
-  std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
-  bool keep_filters = false;  ///< kernels may keep copies of filters in a step without updates
-  Communicator* communicator = nullptr;
-  bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run
-};
-
-/// Builds all kernels that the device has for all nodes, at every width in `costs`. Afterwards `costs` has one
-/// implementation per kernel, with its workspace, ordered by width and then by the device's ranking.
-NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler::Costs& costs);
-
-/// Keeps, of the implementations of one width of a node, the fastest: another one may round differently, and which
-/// suits a plan depends on its streams.
-void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
-
-/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the recomputed nodes.
-/// `costs` belong to the graph with recomputation.
-NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, const KernelTarget& target,
-                         const scheduler::Costs& costs);
 
 class Executable {
  public:

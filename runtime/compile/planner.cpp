@@ -6,7 +6,7 @@
 #include "ops/rewrites/fuse_elementwise.h"
 #include "ops/rewrites/shard_check.h"
 #include "runtime/agreement.h"
-#include "runtime/choice/bucket_choice.h"
+#include "runtime/compile/bucket_choice.h"
 #include "runtime/session.h"
 #include "scheduler/check/rank_verifier.h"
 
@@ -24,78 +24,12 @@ std::optional<scheduler::Profile> read_costs(const SessionOptions& options, cons
 
 }  // namespace
 
-StepGraph with_kept_results(StepGraph graph) {
-  std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
-  for (const Node& node : graph.nodes()) {
-    if (node.is_view) continue;
-    for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
-  }
-  for (ValueId id = 0; id < graph.value_count(); ++id) {
-    const Value& value = graph.value(id);
-    const bool result = value.producer != kNoNode && !read[static_cast<std::size_t>(value.root)];
-    if (value.slot < 0 && value.root == id && (result || value.desc.shape.size() == 1)) graph.keep(id);
-  }
-  return graph;
-}
-
-RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
-  if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
-  RewrittenGraph divided = ops::partition(graph, partition);
-  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition);
-  BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
-  return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
-}
-
-KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
-  return {.device = context.device(),
-          .info = context.backend().info(),
-          .tf32 = rounds_to_tf32(options, context.backend().info()),
-          .direct = options.convolution == "direct",
-          .deterministic = options.deterministic,
-          .benchmark = options.benchmark,
-          .workspace_limit = options.workspace_limit,
-          .keep_filters = options.memory_limit == 0,
-          .communicator = context.parallel().communicator.get()};
-}
-
-std::vector<int> widths(int fixed, int max_width) {
-  if (fixed > 0) return {std::min(fixed, max_width)};
-  std::vector<int> list;
-  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
-  list.push_back(max_width);
-  return list;
-}
-
-std::string PlanSetting::name() const {
-  std::string name = policy;
-  if (streams > 1) name += " on " + plural(static_cast<std::size_t>(streams), "stream");
-  if (width == 1) name += streams > 1 ? " of one core each" : " on one core";
-  return name;
-}
-
 Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& options)
     : context_(context),
       streams_(streams),
       options_(options),
       profile_(read_costs(options, context.backend().info())),
       timer_(context.backend(), streams, profile_.value_or(scheduler::Profile{})) {}
-
-std::vector<PlanSetting> Planner::settings() const {
-  const int width = options_.width;
-  if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
-  const DeviceInfo& device = context_.backend().info();
-  std::vector<PlanSetting> settings{{"serial", 1, width}};
-  if (options_.parallel.ranks() > 1) settings.push_back({options_.policy, 1, width});
-  if (device.capacity == 1) return settings;
-  const std::vector<int> counts = options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8};
-  for (const int streams : counts) {
-    if (streams <= streams_.size() - links(options_.parallel)) settings.push_back({options_.policy, streams, width});
-  }
-  if (device.oversubscribes || width > 0) return settings;
-  settings.push_back({"serial", 1, 1});
-  settings.push_back({options_.policy, counts.front(), 1});
-  return settings;
-}
 
 RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
@@ -119,12 +53,26 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   return as_planned(recorded, partition);
 }
 
-DeviceInfo Planner::device() const {
-  DeviceInfo device = context_.backend().info();
-  if (links(options_.parallel) == 0) return device;
-  const bool is_measured = profile_.has_value() && profile_->link.has_value();
-  device.link = is_measured ? *profile_->link : options_.parallel.communicator->link();
-  return device;
+RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
+  if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
+  RewrittenGraph divided = ops::partition(graph, partition);
+  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition);
+  BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
+  return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
+}
+
+StepGraph with_kept_results(StepGraph graph) {
+  std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
+  for (const Node& node : graph.nodes()) {
+    if (node.is_view) continue;
+    for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
+  }
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    const Value& value = graph.value(id);
+    const bool result = value.producer != kNoNode && !read[static_cast<std::size_t>(value.root)];
+    if (value.slot < 0 && value.root == id && (result || value.desc.shape.size() == 1)) graph.keep(id);
+  }
+  return graph;
 }
 
 PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
@@ -151,6 +99,58 @@ PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& se
   return {.executable = std::make_unique<Executable>(rewritten, std::move(step.recomputed), std::move(step.plan),
                                                      std::move(kernels), step.problem.costs),
           .traded = std::move(step.traded)};
+}
+
+DeviceInfo Planner::device() const {
+  DeviceInfo device = context_.backend().info();
+  if (links(options_.parallel) == 0) return device;
+  const bool is_measured = profile_.has_value() && profile_->link.has_value();
+  device.link = is_measured ? *profile_->link : options_.parallel.communicator->link();
+  return device;
+}
+
+KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
+  return {.device = context.device(),
+          .info = context.backend().info(),
+          .tf32 = rounds_to_tf32(options, context.backend().info()),
+          .direct = options.convolution == "direct",
+          .deterministic = options.deterministic,
+          .benchmark = options.benchmark,
+          .workspace_limit = options.workspace_limit,
+          .keep_filters = options.memory_limit == 0,
+          .communicator = context.parallel().communicator.get()};
+}
+
+std::vector<int> widths(int fixed, int max_width) {
+  if (fixed > 0) return {std::min(fixed, max_width)};
+  std::vector<int> list;
+  for (int width = 1; width < max_width; width *= 2) list.push_back(width);
+  list.push_back(max_width);
+  return list;
+}
+
+std::vector<PlanSetting> Planner::settings() const {
+  const int width = options_.width;
+  if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
+  const DeviceInfo& device = context_.backend().info();
+  std::vector<PlanSetting> settings{{"serial", 1, width}};
+  if (options_.parallel.ranks() > 1) settings.push_back({options_.policy, 1, width});
+  if (device.capacity == 1) return settings;
+  const std::vector<int> counts = options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8};
+  for (const int streams : counts) {
+    if (streams <= streams_.size() - links(options_.parallel)) settings.push_back({options_.policy, streams, width});
+  }
+  if (device.oversubscribes || width > 0) return settings;
+  settings.push_back({"serial", 1, 1});
+  settings.push_back({options_.policy, counts.front(), 1});
+  return settings;
+}
+
+std::string PlanSetting::name() const {
+  std::string name = policy;
+  if (streams > 1) name += " on " + plural(static_cast<std::size_t>(streams), "stream");
+  if (width == 1) name += streams > 1 ? " of one core each" : " on one core";
+  return name;
 }
 
 }  // namespace braid

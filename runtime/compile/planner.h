@@ -1,5 +1,17 @@
 #pragma once
-// Turns a step graph into an executable: costs, kernels, and a plan that a session's options allow.
+// Compiles a recorded step into an executable. The stages, in planner.cpp from top to bottom:
+//
+//   divide     over ranks, with the buckets that bucket_choice.h finds (ops/rewrites/partition.h)
+//   fuse       chains of elementwise nodes (ops/rewrites/fuse_elementwise.h)
+//   cost       analytic or measured durations, and a kernel with its workspace for every implementation
+//   (node_kernels.h) recompute  what the user or a memory limit asks for (scheduler/memory/memory_limit.h), which calls
+//   the next four: schedule   a policy gives every node its stream, place and implementation (scheduler/policies/)
+//   lower      the schedule becomes lists of commands (scheduler/lowering/)
+//   place      every value gets its address in the arena (scheduler/memory/arena.cpp)
+//   verify     the plan is safe on this rank, and with those of all ranks (scheduler/check/)
+//   bind       the kernels get their addresses once the arena has one (executable.h)
+//
+// The first two are the same for all plans of a step; step_plans.h compares plans.
 
 #include <memory>
 #include <optional>
@@ -8,7 +20,7 @@
 
 #include "ops/rewrites/partition.h"
 #include "runtime/compile/executable.h"
-#include "runtime/profile/kernel_timer.h"
+#include "runtime/compile/kernel_timer.h"
 #include "scheduler/costs/profile.h"
 #include "scheduler/memory/memory_limit.h"
 
@@ -46,14 +58,14 @@ class Planner {
   /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.
   Planner(Context& context, StreamGroup& streams, const SessionOptions& options);
 
-  /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
-  /// well where other programs use the cores; with several ranks, also one stream alongside communication. Otherwise
-  /// there is one setting.
-  std::vector<PlanSetting> settings() const;
   /// The graph that it plans for a recorded step. All ranks must call this, and get the buckets of rank 0.
   RewrittenGraph rewritten(const StepGraph& recorded) const;
   /// Plans within the limit of the arena if such a plan is found; 0 is no limit. The graph must outlive the executable.
   PlannedStep plan(const RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
+  /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
+  /// well where other programs use the cores; with several ranks, also one stream alongside communication. Otherwise
+  /// there is one setting.
+  std::vector<PlanSetting> settings() const;
 
   const SessionOptions& options() const { return options_; }
   StreamGroup& streams() const { return streams_; }

@@ -2,7 +2,7 @@
 // The plans of one step structure. Each is made when it is first needed, they are compared, and the kept one remains.
 
 #include "runtime/arena.h"
-#include "runtime/choice/plan_choice.h"
+#include "runtime/compile/plan_choice.h"
 #include "runtime/compile/planner.h"
 
 namespace braid {

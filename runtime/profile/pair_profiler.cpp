@@ -8,7 +8,7 @@
 
 #include "core/base/median.h"
 #include "runtime/compile/planner.h"
-#include "runtime/profile/scratch.h"
+#include "runtime/compile/scratch.h"
 #include "scheduler/check/simulator.h"
 
 namespace braid {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "models/registry.h"
-#include "runtime/choice/plan_choice.h"
+#include "runtime/compile/plan_choice.h"
 #include "runtime/session.h"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -1,4 +1,4 @@
-#include "runtime/profile/kernel_timer.h"
+#include "runtime/compile/kernel_timer.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/optimizer/optimizer.h"
-#include "runtime/profile/scratch.h"
+#include "runtime/compile/scratch.h"
 #include "runtime/session.h"
 
 namespace braid {

@@ -1,4 +1,4 @@
-#include "runtime/choice/plan_choice.h"
+#include "runtime/compile/plan_choice.h"
 
 #include <doctest/doctest.h>
 

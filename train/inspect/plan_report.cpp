@@ -7,7 +7,7 @@
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "runtime/choice/bucket_choice.h"
+#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
 #include "train/inspect/bench/bench.h"

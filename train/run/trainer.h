@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/choice/plan_choice.h"
+#include "runtime/compile/plan_choice.h"
 #include "train/report/plan/plan_view.h"
 #include "train/run/interrupt.h"
 #include "train/run/job.h"

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/device/cuda/stream_handles.h"
-#include "runtime/compile/executable.h"
+#include "runtime/compile/node_kernels.h"
 #include "runtime/compile/planner.h"
 
 namespace braid::testing {

@@ -1,4 +1,4 @@
-#include "runtime/choice/bucket_choice.h"
+#include "runtime/compile/bucket_choice.h"
 
 #include <algorithm>
 #include <numeric>

@@ -4,7 +4,8 @@
 
 #include <map>
 
-#include "runtime/compile/executable.h"
+#include "core/device/backend.h"
+#include "runtime/compile/node_kernels.h"
 #include "scheduler/costs/profile.h"
 
 namespace braid {

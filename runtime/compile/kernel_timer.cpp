@@ -1,4 +1,4 @@
-#include "runtime/profile/kernel_timer.h"
+#include "runtime/compile/kernel_timer.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include <ranges>
 #include <set>
 
-#include "runtime/profile/scratch.h"
+#include "runtime/compile/scratch.h"
 #include "scheduler/costs/profile.h"
 
 namespace braid {

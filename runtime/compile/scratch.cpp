@@ -1,4 +1,4 @@
-#include "runtime/profile/scratch.h"
+#include "runtime/compile/scratch.h"
 
 #include <algorithm>
 #include <utility>

@@ -13,51 +13,34 @@ void infer_unary(std::string_view op, std::span<const ValueDesc> inputs, std::ve
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
-/// dy, y → dx of an activation whose gradient is known from its output.
-void infer_activation_gradient(std::string_view op, std::span<const ValueDesc> inputs,
-                               std::vector<OutputDesc>& outputs) {
-  check_inputs(op, inputs, 2);
-  check_value(op, "an output", inputs[1], inputs[0]);
+}  // namespace
+
+template <Activation kActivation>
+void Activate<kActivation>::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  infer_unary(name(), inputs, outputs);
+}
+
+template <Activation kActivation>
+void Activate<kActivation>::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, before_activation(context, kActivation, context.output_gradient(0), context.output(0)));
+}
+
+template <Activation kActivation>
+void ActivateBackward<kActivation>::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_value(name(), "an output", inputs[1], inputs[0]);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 0});
 }
 
-}  // namespace
-
-void Relu::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_unary(name(), inputs, outputs);
+template <Activation kActivation>
+void ActivateBackward<kActivation>::gradient(GradientContext& context) const {
+  context.set_input_gradient(0, before_activation(context, kActivation, context.output_gradient(0), context.input(1)));
 }
 
-void Relu::gradient(GradientContext& context) const {
-  context.set_input_gradient(
-      0, before_activation(context, Activation::relu, context.output_gradient(0), context.output(0)));
-}
-
-void ReluBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_activation_gradient(name(), inputs, outputs);
-}
-
-void ReluBackward::gradient(GradientContext& context) const {
-  context.set_input_gradient(
-      0, before_activation(context, Activation::relu, context.output_gradient(0), context.input(1)));
-}
-
-void Relu6::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_unary(name(), inputs, outputs);
-}
-
-void Relu6::gradient(GradientContext& context) const {
-  context.set_input_gradient(
-      0, before_activation(context, Activation::relu6, context.output_gradient(0), context.output(0)));
-}
-
-void Relu6Backward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_activation_gradient(name(), inputs, outputs);
-}
-
-void Relu6Backward::gradient(GradientContext& context) const {
-  context.set_input_gradient(
-      0, before_activation(context, Activation::relu6, context.output_gradient(0), context.input(1)));
-}
+template class Activate<Activation::relu>;
+template class Activate<Activation::relu6>;
+template class ActivateBackward<Activation::relu>;
+template class ActivateBackward<Activation::relu6>;
 
 ValueId before_activation(GradientContext& context, Activation activation, ValueId dy, ValueId y) {
   switch (activation) {

@@ -7,43 +7,32 @@
 
 namespace braid::ops {
 
-/// y = max(x, 0), any shape. A NaN stays a NaN.
-class Relu final : public OpWith<Relu> {
+/// y = max(x, 0) or min(max(x, 0), 6), any shape. A NaN stays a NaN.
+template <Activation kActivation>
+class Activate final : public OpWith<Activate<kActivation>> {
  public:
-  std::string_view name() const override { return "relu"; }
+  std::string_view name() const override { return name_of(kActivation); }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
+using Relu = Activate<Activation::relu>;
+using Relu6 = Activate<Activation::relu6>;
 
-/// dy, y → dx = dy where y > 0, else 0.
-class ReluBackward final : public OpWith<ReluBackward> {
+/// dy, y → dx = dy where y is strictly within the activation's range, else 0.
+template <Activation kActivation>
+class ActivateBackward final : public OpWith<ActivateBackward<kActivation>> {
  public:
-  std::string_view name() const override { return "relu_backward"; }
+  std::string_view name() const override {
+    return kActivation == Activation::relu ? "relu_backward" : "relu6_backward";
+  }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
-
-/// y = min(max(x, 0), 6), any shape. A NaN stays a NaN.
-class Relu6 final : public OpWith<Relu6> {
- public:
-  std::string_view name() const override { return "relu6"; }
-  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
-};
-
-/// dy, y → dx = dy where 0 < y < 6, else 0.
-class Relu6Backward final : public OpWith<Relu6Backward> {
- public:
-  std::string_view name() const override { return "relu6_backward"; }
-  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
-};
+using ReluBackward = ActivateBackward<Activation::relu>;
+using Relu6Backward = ActivateBackward<Activation::relu6>;
 
 /// Maps dy, the gradient of the output y = act(z), to that of z, for the gradient rules of layers with an activation.
 /// Emits a node if there is an activation.
@@ -61,7 +50,7 @@ class Scale final : public OpWith<Scale, ScaleAttributes> {
   std::string_view name() const override { return "scale"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
@@ -72,7 +61,7 @@ class ScaleBy final : public OpWith<ScaleBy> {
   std::string_view name() const override { return "scale_by"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override;
 };
 
@@ -82,7 +71,7 @@ class Sum final : public OpWith<Sum> {
   std::string_view name() const override { return "sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 
@@ -98,7 +87,7 @@ class Cast final : public OpWith<Cast, CastAttributes> {
   std::string_view name() const override { return "cast"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
-// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), repeat (recomputation), divide (several
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), recompute (for memory), divide (several
 // ranks). Caches, profiles and reports identify an op by its name and attributes alone (core/graph/attributes.h).
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class Op;
 using OpPtr = std::shared_ptr<const Op>;
 
 /// How the outputs of a node are recomputed, with the same bits.
-struct Repeat {
+struct Recomputation {
   /// The op that recomputes them; its outputs are the first outputs of the node. Null: the op itself.
   OpPtr op = nullptr;
   /// (i, o): input i is then output o of the first computation.
@@ -76,7 +76,7 @@ class Op {
   virtual void gradient(GradientContext& context) const;
   /// How to recompute the outputs where memory is short, instead of keeping them. Only for ops that cost little more
   /// than moving their operands, never a convolution, a matrix product or a loss. Default: never.
-  virtual std::optional<Repeat> repeat() const { return std::nullopt; }
+  virtual std::optional<Recomputation> recompute() const { return std::nullopt; }
   /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
   /// them from all of the inputs.
   virtual std::optional<Divided> divide(const Division& node) const;

@@ -21,7 +21,7 @@ class Swish final : public braid::OpWith<Swish, SwishAttributes> {
   void infer(std::span<const braid::ValueDesc> inputs, std::vector<braid::OutputDesc>& outputs) const override;
   void gradient(braid::GradientContext& context) const override;
   /// Cheap enough to be computed twice where memory is short.
-  std::optional<braid::Repeat> repeat() const override { return braid::Repeat{}; }
+  std::optional<braid::Recomputation> recompute() const override { return braid::Recomputation{}; }
 };
 
 /// dy, x → dx.

@@ -95,7 +95,7 @@ class GatherPieces final : public OpWith<GatherPieces, GatherPiecesAttributes> {
   std::string_view name() const override { return "gather_pieces"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
 };
 
 struct AllGatherAttributes {

@@ -22,7 +22,7 @@ class Dropout final : public OpWith<Dropout, DropoutAttributes> {
   std::string_view name() const override { return "dropout"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override;
 };
 
@@ -32,7 +32,7 @@ class ShardDropout final : public OpWith<ShardDropout, DropoutAttributes> {
   using OpWith::OpWith;
   std::string_view name() const override { return "shard_dropout"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
 };
 
 /// The attributes of either.

@@ -66,8 +66,8 @@ void BatchNorm::gradient(GradientContext& context) const {
 
 /// Uses the batch's statistics of the first computation. The running ones, which have been updated since, stay as they
 /// are.
-std::optional<Repeat> BatchNorm::repeat() const {
-  return Repeat{
+std::optional<Recomputation> BatchNorm::recompute() const {
+  return Recomputation{
       .op = std::make_shared<BatchNormApply>(attributes()), .inputs_from_outputs = {{3, 1}, {4, 2}}, .outputs = 1};
 }
 
@@ -189,7 +189,7 @@ Work ShardBatchNorm::work(std::span<const ValueDesc> inputs, std::span<const Val
   return BatchNorm(attributes()).work(inputs, outputs);
 }
 
-std::optional<Repeat> ShardBatchNorm::repeat() const { return BatchNorm(attributes()).repeat(); }
+std::optional<Recomputation> ShardBatchNorm::recompute() const { return BatchNorm(attributes()).recompute(); }
 
 std::optional<Divided> BatchNormInference::divide(const Division& node) const {
   return divided(node, forward_layouts(attributes_.add), {Layout::split});

@@ -32,7 +32,7 @@ class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override;
+  std::optional<Recomputation> recompute() const override;
   std::optional<Divided> divide(const Division& node) const override;
 };
 
@@ -43,7 +43,7 @@ class ShardBatchNorm final : public OpWith<ShardBatchNorm, BatchNormOptions> {
   std::string_view name() const override { return "shard_batch_norm"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Repeat> repeat() const override;
+  std::optional<Recomputation> recompute() const override;
 };
 
 /// The options of either.
@@ -59,7 +59,7 @@ class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOpti
   std::string_view name() const override { return "batch_norm_inference"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override;
 };
 

@@ -24,7 +24,7 @@ class GroupNorm final : public OpWith<GroupNorm, GroupNormAttributes> {
   std::string_view name() const override { return "group_norm"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override {
     return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
   }

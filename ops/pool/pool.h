@@ -34,7 +34,7 @@ class MaxPool2d final : public OpWith<MaxPool2d, PoolOptions> {
   std::string_view name() const override { return "max_pool2d"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
@@ -54,7 +54,7 @@ class AvgPool2d final : public OpWith<AvgPool2d, PoolOptions> {
   std::string_view name() const override { return "avg_pool2d"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
@@ -82,7 +82,7 @@ class AdaptiveAvgPool2d final : public OpWith<AdaptiveAvgPool2d, AdaptiveAvgPool
   std::string_view name() const override { return "adaptive_avg_pool2d"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 
@@ -102,7 +102,7 @@ class GlobalAvgPool final : public OpWith<GlobalAvgPool> {
   std::string_view name() const override { return "global_avg_pool"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
 };
 

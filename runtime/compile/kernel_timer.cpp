@@ -24,25 +24,25 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
   constexpr double kTooSlow = 2, kLaunchMicroseconds = 20;
   const auto workspace_bytes = [](const std::unique_ptr<Kernel>& kernel) { return kernel->workspace_bytes(); };
   for (NodeId node = 0; node < graph.node_count(); ++node) {
-    const auto& ways = kernels[static_cast<std::size_t>(node)];
-    if (ways.size() < least || graph.communicates(node)) continue;  // other ranks do not take part
+    const auto& list = kernels[static_cast<std::size_t>(node)];
+    if (list.size() < least || graph.communicates(node)) continue;  // other ranks do not take part
     const std::string signature = scheduler::node_signature(graph, node, tf32);
     std::vector<double> times;
     double enough = std::numeric_limits<double>::infinity();
     std::optional<Scratch> scratch;
     try {
-      for (std::size_t i = 0; i < ways.size(); ++i) {
+      for (std::size_t i = 0; i < list.size(); ++i) {
         const scheduler::Cost& cost = costs.of(node, static_cast<int>(i));
         scheduler::NodeImplementation key{signature, cost.width, cost.algorithm};
         auto known = known_.find(key);
         if (known == known_.end()) {
           if (!scratch.has_value()) {
-            scratch.emplace(graph, node, std::ranges::max(ways | std::views::transform(workspace_bytes)));
+            scratch.emplace(graph, node, std::ranges::max(list | std::views::transform(workspace_bytes)));
             clear_scratch(backend_, scratch_, scratch->bytes());
             scratch->fill(backend_, scratch_.data());
           }
-          scratch->bind(*ways[i], scratch_.data());
-          known = known_.emplace(std::move(key), streams_.time(*ways[i], enough)).first;
+          scratch->bind(*list[i], scratch_.data());
+          known = known_.emplace(std::move(key), streams_.time(*list[i], enough)).first;
         }
         times.push_back(known->second.microseconds);
         enough = std::min(enough, kTooSlow * times.back() + kLaunchMicroseconds);

@@ -20,8 +20,8 @@ namespace {
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
 
-scheduler::NodeImplementation way_of(const std::vector<std::string>& signatures, const scheduler::Costs& costs,
-                                     NodeId node, int implementation) {
+scheduler::NodeImplementation implementation_of(const std::vector<std::string>& signatures,
+                                                const scheduler::Costs& costs, NodeId node, int implementation) {
   const scheduler::Cost& chosen = costs.of(node, implementation);
   return {signatures[static_cast<std::size_t>(node)], chosen.width, chosen.algorithm};
 }
@@ -86,8 +86,8 @@ std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler:
       NodePair pair{overlap.first, overlap.second,
                     plan.placements[static_cast<std::size_t>(overlap.first)].implementation,
                     plan.placements[static_cast<std::size_t>(overlap.second)].implementation};
-      std::pair key{way_of(signatures, costs, pair.first, pair.first_implementation),
-                    way_of(signatures, costs, pair.second, pair.second_implementation)};
+      std::pair key{implementation_of(signatures, costs, pair.first, pair.first_implementation),
+                    implementation_of(signatures, costs, pair.second, pair.second_implementation)};
       if (key.second < key.first) std::swap(key.first, key.second);
       pairs.try_emplace(std::move(key), pair).first->second.overlap += overlap.microseconds;
     }
@@ -210,8 +210,10 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
-    const scheduler::NodeImplementation first = way_of(signatures, costs, pair.first, pair.first_implementation);
-    const scheduler::NodeImplementation second = way_of(signatures, costs, pair.second, pair.second_implementation);
+    const scheduler::NodeImplementation first =
+        implementation_of(signatures, costs, pair.first, pair.first_implementation);
+    const scheduler::NodeImplementation second =
+        implementation_of(signatures, costs, pair.second, pair.second_implementation);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
       profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});

@@ -26,9 +26,9 @@ void Profiler::run(Step& step) {
   clock_ = clock;
   for (const LaunchTime& time : times) {
     const scheduler::Cost& chosen = step.chosen(time.index);
-    scheduler::NodeImplementation way{scheduler::node_signature(step.graph(), time.index, tf32), chosen.width,
-                                      chosen.algorithm};
-    microseconds_[std::move(way)].push_back(time.finish - time.start);
+    scheduler::NodeImplementation implementation{scheduler::node_signature(step.graph(), time.index, tf32),
+                                                 chosen.width, chosen.algorithm};
+    microseconds_[std::move(implementation)].push_back(time.finish - time.start);
   }
 }
 
@@ -36,9 +36,10 @@ scheduler::Profile Profiler::profile() const {
   const DeviceInfo& device = session_.backend().info();
   scheduler::Profile profile{
       .device = device.name, .capacity = device.capacity, .software = "", .clock = std::string(clock_)};
-  for (const auto& [way, samples] : microseconds_) {
-    profile.measurements.push_back(
-        {.implementation = way, .microseconds = median(samples), .samples = static_cast<int>(samples.size())});
+  for (const auto& [implementation, samples] : microseconds_) {
+    profile.measurements.push_back({.implementation = implementation,
+                                    .microseconds = median(samples),
+                                    .samples = static_cast<int>(samples.size())});
   }
   return profile;
 }

@@ -9,10 +9,10 @@ namespace braid::scheduler {
 namespace {
 
 /// Copies a graph, and adds the nodes that recompute values for the backward pass.
-class Recomputation {
+class RecomputingCopy {
  public:
-  Recomputation(const StepGraph& graph, std::span<const ValueId> values)
-      : graph_(graph), chosen_(graph.value_count()), repeated_(graph.value_count(), kNoValue), copy_(graph) {
+  RecomputingCopy(const StepGraph& graph, std::span<const ValueId> values)
+      : graph_(graph), chosen_(graph.value_count()), recomputed_(graph.value_count(), kNoValue), copy_(graph) {
     for (const ValueId value : values) {
       BRAID_CHECK(can_recompute(graph, value), Error, "[recompute] value ", value, " of shape ",
                   graph.value(value).desc.shape, " cannot be recomputed");
@@ -45,25 +45,25 @@ class Recomputation {
   /// The value as backward nodes read it. The first call adds the nodes that recompute it, and its inputs.
   ValueId newest(ValueId value, NodeId after) {
     if (!chosen_[graph_.value(value).root]) return copy_.value(value);
-    ValueId& repeated = repeated_[value];
-    if (repeated != kNoValue) return repeated;
+    ValueId& recomputed = recomputed_[value];
+    if (recomputed != kNoValue) return recomputed;
     const NodeId id = graph_.value(value).producer;
     const Node& node = graph_.node(id);
     std::vector<ValueId> inputs;
-    for (const ValueId input : inputs_of_repeat(graph_, id)) inputs.push_back(newest(input, after));
-    const std::optional<Repeat> repeat = node.op->repeat();
-    const bool other = repeat.has_value() && repeat->op != nullptr;
-    const ValueId output = copy_.add(other ? repeat->op : node.op, inputs, graph_.value(value).kind, id);
+    for (const ValueId input : inputs_of_recomputation(graph_, id)) inputs.push_back(newest(input, after));
+    const std::optional<Recomputation> rule = node.op->recompute();
+    const bool other = rule.has_value() && rule->op != nullptr;
+    const ValueId output = copy_.add(other ? rule->op : node.op, inputs, graph_.value(value).kind, id);
     StepGraph& graph = copy_.graph();
     if (after != kNoNode && !node.is_view) graph.run_after(graph.node_count() - 1, after);
     const int outputs = graph.nodes().back().output_count;
-    for (int i = 0; i < outputs; ++i) repeated_[node.first_output + i] = output + i;
-    return repeated;
+    for (int i = 0; i < outputs; ++i) recomputed_[node.first_output + i] = output + i;
+    return recomputed;
   }
 
   const StepGraph& graph_;
-  std::vector<bool> chosen_;       // per value
-  std::vector<ValueId> repeated_;  // per value: the same as recomputed; kNoValue if it is not
+  std::vector<bool> chosen_;         // per value
+  std::vector<ValueId> recomputed_;  // per value: the same as recomputed; kNoValue if it is not
   GraphCopy copy_;
 };
 
@@ -175,7 +175,7 @@ class RecomputeChooser {
     for (NodeId id = 0; id < current.graph.node_count(); ++id) {
       const NodeId recorded = current.nodes[id];
       if (first[recorded] == id || current.graph.node(id).is_view) continue;
-      for (const ValueId input : inputs_of_repeat(graph_, recorded)) {
+      for (const ValueId input : inputs_of_recomputation(graph_, recorded)) {
         read_late(uses_[graph_.value(input).root], time_[id]);
       }
     }
@@ -262,7 +262,7 @@ class RecomputeChooser {
 
   bool need_inputs(ValueId id, NodeId reader, Trial& trial) const {
     const std::int32_t time = uses(id, trial).first_late;
-    return std::ranges::all_of(inputs_of_repeat(graph_, graph_.value(id).producer),
+    return std::ranges::all_of(inputs_of_recomputation(graph_, graph_.value(id).producer),
                                [&](ValueId input) { return need(graph_.value(input).root, time, reader, trial); });
   }
 
@@ -277,8 +277,8 @@ class RecomputeChooser {
     change(id, after, trial);
     if (before.chosen) return after.first_late == before.first_late || need_inputs(id, reader, trial);
     if (before.last() >= time || !is_cheap_to_recompute(graph_, id)) return true;
-    Trial repeated = trial;
-    if (choose(id, reader, repeated)) trial = std::move(repeated);
+    Trial extended = trial;
+    if (choose(id, reader, extended)) trial = std::move(extended);
     return true;
   }
 
@@ -303,7 +303,7 @@ bool can_recompute(const StepGraph& graph, ValueId id) {
   if (value.producer == kNoNode || value.root != id || value.slot >= 0 || value.kept) return false;
   if (value.kind != ValueKind::activation) return false;
   const Node& node = graph.node(value.producer);
-  if (const std::optional<Repeat> repeat = node.op->repeat()) return id - node.first_output < repeat->outputs;
+  if (const std::optional<Recomputation> rule = node.op->recompute()) return id - node.first_output < rule->outputs;
   for (int i = 0; i < node.output_count; ++i) {
     if (graph.value(node.first_output + i).previous != kNoValue) return false;
   }
@@ -311,7 +311,7 @@ bool can_recompute(const StepGraph& graph, ValueId id) {
 }
 
 bool is_cheap_to_recompute(const StepGraph& graph, ValueId id) {
-  return can_recompute(graph, id) && graph.node(graph.value(id).producer).op->repeat().has_value();
+  return can_recompute(graph, id) && graph.node(graph.value(id).producer).op->recompute().has_value();
 }
 
 std::vector<ValueId> marked_values(const StepGraph& graph) {
@@ -322,17 +322,17 @@ std::vector<ValueId> marked_values(const StepGraph& graph) {
   return marked;
 }
 
-std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node) {
+std::vector<ValueId> inputs_of_recomputation(const StepGraph& graph, NodeId node) {
   const auto inputs = graph.inputs(node);
   std::vector<ValueId> list(inputs.begin(), inputs.end());
-  if (const std::optional<Repeat> repeat = graph.node(node).op->repeat(); repeat.has_value()) {
-    for (const auto& [input, output] : repeat->inputs_from_outputs) list[input] = graph.output(node, output);
+  if (const std::optional<Recomputation> rule = graph.node(node).op->recompute(); rule.has_value()) {
+    for (const auto& [input, output] : rule->inputs_from_outputs) list[input] = graph.output(node, output);
   }
   return list;
 }
 
 RewrittenGraph recompute(const StepGraph& graph, std::span<const ValueId> values) {
-  return Recomputation(graph, values).run();
+  return RecomputingCopy(graph, values).run();
 }
 
 bool choose_recomputed(const StepGraph& graph, const Costs& costs, const RewrittenGraph& current, const Plan& plan,

@@ -13,7 +13,7 @@ namespace braid::scheduler {
 bool is_backward(const StepGraph& graph, NodeId node);
 
 /// Whether recompute() takes a value: an activation that owns its bytes and is not kept, made by a node of the forward
-/// pass whose op says how to recompute it (Op::repeat), or has no effect but its outputs.
+/// pass whose op says how to recompute it (Op::recompute), or has no effect but its outputs.
 bool can_recompute(const StepGraph& graph, ValueId value);
 /// Whether recomputing it is also cheap: the op says how.
 bool is_cheap_to_recompute(const StepGraph& graph, ValueId value);
@@ -21,12 +21,12 @@ bool is_cheap_to_recompute(const StepGraph& graph, ValueId value);
 std::vector<ValueId> marked_values(const StepGraph& graph);
 
 /// The values that a node reads when it is recomputed.
-std::vector<ValueId> inputs_of_repeat(const StepGraph& graph, NodeId node);
+std::vector<ValueId> inputs_of_recomputation(const StepGraph& graph, NodeId node);
 
-/// The graph with these values computed again for their backward readers. What a repeated node reads is the first
-/// computation, which then lives until then, or the second if it is among the values itself. Nodes that repeat others
-/// are not among its first_nodes(). Throws Error if a value cannot be recomputed, ShapeError if a repeated node would
-/// read a parameter that has been overwritten by then.
+/// The graph with these values computed again for their backward readers. What a recomputed node reads is the first
+/// computation, which then lives until then, or the second if it is among the values itself. Nodes that recompute
+/// others are not among its first_nodes(). Throws Error if a value cannot be recomputed, ShapeError if a recomputed
+/// node would read a parameter that has been overwritten by then.
 RewrittenGraph recompute(const StepGraph& graph, std::span<const ValueId> values);
 
 /// Adds values to `chosen` (of `graph`) until the most bytes in use at any time have fallen by `excess`, as far as that

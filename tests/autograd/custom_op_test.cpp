@@ -24,7 +24,7 @@ class Power final : public OpWith<Power, PowerAttributes> {
     outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape});
   }
   void gradient(GradientContext& context) const override;
-  std::optional<Repeat> repeat() const override { return Repeat{}; }
+  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
 };
 
 /// dy, x → dx

@@ -22,7 +22,7 @@ class FrugalOrder {
         key_of_(graph_.node_count()) {
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (graph_.node(id).is_view) continue;
-      for_each_root(id, [&](ValueId root) { users_[root].push_back(id); });
+      for (const ValueId root : read_values(id)) users_[root].push_back(id);
       missing_[id] = static_cast<std::int32_t>(edges_.predecessors(id).size());
     }
     unread_.resize(users_.size());
@@ -39,12 +39,12 @@ class FrugalOrder {
       ready_.erase(ready_.begin());
       missing_[node] = -1;  // it has run
       order.push_back(node);
-      for_each_root(node, [&](ValueId root) {
-        if (--unread_[root] != 1) return;
+      for (const ValueId root : read_values(node)) {
+        if (--unread_[root] != 1) continue;
         // Only one reader is left, which would free it.
         const NodeId last = *std::ranges::find_if(users_[root], [&](NodeId user) { return missing_[user] >= 0; });
         if (missing_[last] == 0 && ready_.erase({key_of_[last], last}) > 0) make_ready(last);
-      });
+      }
       for (const NodeId successor : edges_.successors(node)) {
         if (--missing_[successor] == 0) make_ready(successor);
       }
@@ -53,15 +53,14 @@ class FrugalOrder {
   }
 
  private:
-  /// Calls f with every value in the arena that the node reads, each once.
-  template <class F>
-  void for_each_root(NodeId id, F f) const {
+  /// The values in the arena that a node reads, each once.
+  std::vector<ValueId> read_values(NodeId id) const {
     std::vector<ValueId> roots;
     for (const ValueId input : graph_.inputs(id)) {
       const ValueId root = graph_.value(input).root;
       if (graph_.value(root).slot < 0 && std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
     }
-    for (const ValueId root : roots) f(root);
+    return roots;
   }
 
   std::int64_t bytes(ValueId id) const { return static_cast<std::int64_t>(graph_.value(id).bytes()); }
@@ -72,9 +71,9 @@ class FrugalOrder {
     for (int i = 0; i < graph_.node(id).output_count; ++i) {
       if (graph_.value(graph_.output(id, i)).slot < 0) sum += bytes(graph_.output(id, i));
     }
-    for_each_root(id, [&](ValueId root) {
+    for (const ValueId root : read_values(id)) {
       if (unread_[root] == 1 && !graph_.value(root).kept) sum -= bytes(root);
-    });
+    }
     return sum;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "scheduler/memory/lifetimes.h"
 
@@ -127,7 +128,7 @@ class RecomputeChooser {
  private:
   /// The effect of choosing one value: when it and others are in use changes, and some nodes run again.
   struct Trial {
-    std::vector<std::pair<ValueId, Uses>> changes;
+    std::map<ValueId, Uses> changes;
     double microseconds = 0;
     std::pair<bool, double> merit;  ///< the larger the better
   };
@@ -239,23 +240,15 @@ class RecomputeChooser {
   }
 
   Uses uses(ValueId id, const Trial& trial) const {
-    const auto found = std::ranges::find(trial.changes, id, &std::pair<ValueId, Uses>::first);
+    const auto found = trial.changes.find(id);
     return found == trial.changes.end() ? uses_[id] : found->second;
-  }
-  static void change(ValueId id, const Uses& uses, Trial& trial) {
-    const auto found = std::ranges::find(trial.changes, id, &std::pair<ValueId, Uses>::first);
-    if (found == trial.changes.end()) {
-      trial.changes.emplace_back(id, uses);
-    } else {
-      found->second = uses;
-    }
   }
 
   /// Recomputes a value at its first late use, ahead of the recorded node `reader`. False if it cannot be.
   bool choose(ValueId id, NodeId reader, Trial& trial) const {
     Uses chosen = uses(id, trial);
     chosen.chosen = true;
-    change(id, chosen, trial);
+    trial.changes[id] = chosen;
     trial.microseconds += costs_.fastest(graph_.value(id).producer);
     return need_inputs(id, reader, trial);
   }
@@ -274,7 +267,7 @@ class RecomputeChooser {
     const Uses before = uses(id, trial);
     Uses after = before;
     read_late(after, time);
-    change(id, after, trial);
+    trial.changes[id] = after;
     if (before.chosen) return after.first_late == before.first_late || need_inputs(id, reader, trial);
     if (before.last() >= time || !is_cheap_to_recompute(graph_, id)) return true;
     Trial extended = trial;

@@ -43,9 +43,9 @@ std::string names_within(const PlanView& step, std::string_view block) {
     if (name.size() <= begin || (!block.empty() && !is_within(name, block))) continue;
     if (name.find('.', begin) == std::string::npos) names.push_back(name);
   }
-  std::string list;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) list += message(i == 0 ? "" : ", ", names[i]);
-  return names.size() > kShown ? list + ", …" : list;
+  if (names.size() <= kShown) return comma_list(names);
+  names.resize(kShown);
+  return comma_list(names) + ", …";
 }
 
 std::vector<NodeId> nodes_within(const PlanView& step, std::string_view block) {

@@ -5,17 +5,11 @@
 #include <algorithm>
 
 #include "braid/braid.h"
+#include "tests/noise.h"
 
 namespace braid {
 
 namespace {
-
-Array noise_images(const Shape& shape) {
-  Array array(DType::f32, shape);
-  Generator generator(3);
-  for (float& element : array.as<float>()) element = generator.normal();
-  return array;
-}
 
 struct Trained {
   std::vector<float> weights;
@@ -52,7 +46,7 @@ Trained train(bool checkpointed, int streams) {
   Net& net = session.add<Net>("net");
   net.with_checkpoint = checkpointed;
   SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
-  const Array images = noise_images({4, 16, 16, 3}), labels = Array::from<std::int32_t>({0, 1, 2, 3}, {4});
+  const Array images = noise({4, 16, 16, 3}, 3), labels = Array::from<std::int32_t>({0, 1, 2, 3}, {4});
   Trained trained;
   for (int i = 0; i < 3; ++i) {
     Step step = session.step();

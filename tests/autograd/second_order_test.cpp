@@ -8,8 +8,8 @@
 
 #include "autograd/functions.h"
 #include "autograd/gradient_check.h"
-#include "core/base/random.h"
 #include "runtime/session.h"
+#include "tests/noise.h"
 
 using namespace braid;
 
@@ -22,13 +22,6 @@ struct Weights {
 };
 using Net = std::function<Tensor(const Tensor& x, const Weights& w)>;
 
-Array drawn(const Shape& shape, std::uint64_t seed) {
-  Array array(DType::f64, shape);
-  Generator random(seed);
-  for (double& element : array.as<double>()) element = static_cast<double>(random.normal());
-  return array;
-}
-
 /// Checks the gradients of the loss Σ |dy/dx|² + Σ y·c, y = net(x, weights), with respect to x and the weights.
 std::string second_order(const Shape& x_shape, const std::vector<Shape>& shapes, const Net& net,
                          const std::vector<Shape>& states = {}) {
@@ -40,20 +33,20 @@ std::string second_order(const Shape& x_shape, const std::vector<Shape>& shapes,
     session.write(added, value);
     return &added;
   };
-  parameters.push_back(add(x_shape, ValueKind::parameter, drawn(x_shape, 1)));
+  parameters.push_back(add(x_shape, ValueKind::parameter, noise(x_shape, 1, DType::f64)));
   for (const Shape& shape : shapes) {
-    parameters.push_back(add(shape, ValueKind::parameter, drawn(shape, parameters.size() + 1)));
+    parameters.push_back(add(shape, ValueKind::parameter, noise(shape, parameters.size() + 1, DType::f64)));
     weights.parameters.push_back(parameters.back());
   }
   for (const Shape& shape : states) {
-    Array positive = drawn(shape, 77);
+    Array positive = noise(shape, 77, DType::f64);
     for (double& element : positive.as<double>()) element = 0.5 + std::abs(element);
     weights.parameters.push_back(add(shape, ValueKind::state, positive));
   }
   return check_gradients(session, parameters, [&](std::vector<Array>* gradients) {
     Step step = session.step();
     const Tensor x = 1.0 * Tensor(*parameters[0]);  // an activation, which collects no gradient from pass to pass
-    const Tensor y = net(x, weights), value = sum(y * drawn(y.shape(), 99));
+    const Tensor y = net(x, weights), value = sum(y * noise(y.shape(), 99, DType::f64));
     backward(value, {x});
     const Tensor loss = sum(square(gradient(x))) + value;
     backward(loss, parameters);
@@ -160,8 +153,9 @@ TEST_CASE("gradients of gradients of pools, copies and functions agree with diff
          for (std::int32_t& label : labels.as<std::int32_t>()) label = 1;
          return cross_entropy(x * x, labels, 0.1) * cross_entropy(x, labels);
        }},
-      {"binary cross entropy",
-       [](const Tensor& x) { return binary_cross_entropy_with_logits(x, drawn(x.shape(), 5), LossReduction::none); }}};
+      {"binary cross entropy", [](const Tensor& x) {
+         return binary_cross_entropy_with_logits(x, noise(x.shape(), 5, DType::f64), LossReduction::none);
+       }}};
   for (const auto& [name, function] : functions) {
     CAPTURE(std::string(name));
     CHECK(second_order(kImages, {}, [&, f = function](const Tensor& x, const Weights&) { return f(x); }) == "");

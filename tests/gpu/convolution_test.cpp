@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/random.h"
 #include "ops/conv/conv2d.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/noise.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 #include "tests/ops/rounding.h"
@@ -31,12 +31,7 @@ struct Problem {
   std::int64_t terms;  // terms of each sum
 };
 
-Array random(const Shape& shape, DType dtype, std::uint64_t seed) {
-  Array array(DType::f32, shape);
-  Generator generator(seed);
-  for (float& value : array.as<float>()) value = generator.normal();
-  return cast(array, dtype);
-}
+Array random(const Shape& shape, DType dtype, std::uint64_t seed) { return cast(noise(shape, seed), dtype); }
 
 Problem problem(OpPtr op, DType dtype, bool tf32, const std::vector<Shape>& shapes, std::int64_t terms) {
   std::vector<Array> inputs, wide;

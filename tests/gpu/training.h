@@ -8,6 +8,7 @@
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/noise.h"
 #include "train/loss_scale.h"
 #include "train/optimizer.h"
 
@@ -43,12 +44,7 @@ constexpr std::int64_t kBatch = 8;
 constexpr int kClasses = 10;
 
 /// The batches of a training repeat after four.
-inline Array batch_images(int step) {
-  Array array(DType::f32, {kBatch, 32, 32, 3});
-  Generator generator(static_cast<std::uint64_t>(step % 4));
-  for (float& value : array.as<float>()) value = generator.normal();
-  return array;
-}
+inline Array batch_images(int step) { return noise({kBatch, 32, 32, 3}, static_cast<std::uint64_t>(step % 4)); }
 
 inline Array batch_labels() {
   Array labels(DType::i32, {kBatch});

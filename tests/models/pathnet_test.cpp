@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/session.h"
+#include "tests/noise.h"
 
 namespace braid::models {
 namespace {
@@ -16,12 +17,7 @@ const PathGrid kGrid{.layers = 2, .modules = 4, .active = 2};
 
 PathNetOptions options(Form form) { return {.form = form, .grid = kGrid, .width = 3, .image_shape = {4, 4, 2}}; }
 
-Array images(std::uint64_t seed = 1) {
-  Array array(DType::f32, {5, 4, 4, 2});
-  Generator random(seed);
-  for (float& value : array.as<float>()) value = random.normal();
-  return array;
-}
+Array images(std::uint64_t seed = 1) { return noise({5, 4, 4, 2}, seed); }
 
 Array labels() { return Array::from<std::int32_t>({0, 2, 1, 2, 0}, {5}); }
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "core/base/random.h"
 #include "models/registry.h"
 #include "tests/effort.h"
+#include "tests/noise.h"
 
 namespace braid {
 
@@ -27,14 +27,6 @@ inline std::vector<std::string> distinct_models() {
 /// For what networks do not do themselves.
 inline std::vector<std::string> some_models() {
   return testing::kOnce ? std::vector<std::string>{"resnet20", "googlenet"} : distinct_models();
-}
-
-/// Standard normal.
-inline Array noise(const Shape& shape, std::uint64_t seed = 1) {
-  Array array(DType::f32, shape);
-  Generator generator(seed);
-  for (float& value : array.as<float>()) value = generator.normal();
-  return array;
 }
 
 /// 0, 1, 2, … for seven classes.

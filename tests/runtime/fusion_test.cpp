@@ -8,10 +8,10 @@
 #include <functional>
 
 #include "autograd/functions.h"
-#include "core/base/random.h"
 #include "ops/elementwise/expression.h"
 #include "ops/rewrites/fuse_elementwise.h"
 #include "runtime/session.h"
+#include "tests/noise.h"
 
 namespace braid {
 
@@ -19,16 +19,6 @@ namespace {
 
 std::int64_t elementwise_nodes(const StepGraph& graph) {
   return std::ranges::count_if(graph.nodes(), [](const Node& node) { return node.op->name() == "elementwise"; });
-}
-
-Array normal_array(const Shape& shape, std::uint64_t seed, DType dtype) {
-  Generator generator(seed);
-  Array array(DType::f32, shape);
-  for (float& element : array.as<float>()) element = generator.normal();
-  if (dtype == DType::f32) return array;
-  Array wide(DType::f64, shape);
-  std::ranges::copy(array.as<float>(), wide.as<double>().begin());
-  return wide;
 }
 
 /// A random expression of tensors of shapes that broadcast to [3,4,5], as many functions deep as there is room for.
@@ -61,14 +51,14 @@ Tensor random_expression(Generator& generator, std::vector<Tensor> tensors, bool
 TEST_CASE("a chain is one node, forward and backward") {
   Session session({.device = "cpu", .streams = 1});
   Step step = session.step();
-  const Tensor x = Tensor(normal_array({64}, 1, DType::f32)).require_gradient();
+  const Tensor x = Tensor(noise({64})).require_gradient();
   const Tensor y = sigmoid(exp(x * 0.5 - 1.0) / 3.0);
   backward(sum(y));
   const Tensor gradient = braid::gradient(x).keep();
   step.run();
   CHECK(elementwise_nodes(session.tape().graph()) > 4);
   CHECK(elementwise_nodes(step.graph()) <= 3);
-  const float at = normal_array({64}, 1, DType::f32).as<float>()[0];
+  const float at = noise({64}).as<float>()[0];
   const double e = std::exp(0.5 * static_cast<double>(at) - 1) / 3, s = 1 / (1 + std::exp(-e));
   CHECK(static_cast<double>(gradient.array().as<float>()[0]) == doctest::Approx(s * (1 - s) * e * 0.5).epsilon(1e-5));
 }
@@ -82,9 +72,9 @@ TEST_CASE("fused chains give the bits of single functions") {
       Session session({.device = "cpu", .streams = 1 + static_cast<int>(seed % 3)});
       Generator generator(seed);
       Step step = session.step();
-      const Tensor a = Tensor(normal_array({3, 4, 5}, 1, dtype)).require_gradient(),
-                   b = Tensor(normal_array({5}, 2, dtype)).require_gradient(),
-                   c = Tensor(normal_array({3, 1, 1}, 3, dtype)).require_gradient();
+      const Tensor a = Tensor(noise({3, 4, 5}, 1, dtype)).require_gradient(),
+                   b = Tensor(noise({5}, 2, dtype)).require_gradient(),
+                   c = Tensor(noise({3, 1, 1}, 3, dtype)).require_gradient();
       const Tensor loss = random_expression(generator, {a, b, c}, keep);
       backward(loss, {a, b, c});
       std::vector<Tensor> kept{loss};
@@ -133,7 +123,7 @@ TEST_CASE("what is kept, read twice, broadcast, rounded or overwritten in betwee
     step.run();
     return elementwise_nodes(session.tape().graph()) - elementwise_nodes(step.graph());
   };
-  const Array x = normal_array({4}, 1, DType::f32), column = normal_array({4, 1}, 1, DType::f32);
+  const Array x = noise({4}), column = noise({4, 1});
   CHECK(fused_away([&] { exp(sigmoid(x)); }) == 1);
   CHECK(fused_away([&] { exp(sigmoid(x).keep()); }) == 0);
   CHECK(fused_away([&] {
@@ -153,7 +143,7 @@ TEST_CASE("what is kept, read twice, broadcast, rounded or overwritten in betwee
 TEST_CASE("a value in the middle of a chain cannot be read unless it is kept") {
   Session session({.device = "cpu", .streams = 1});
   Step step = session.step();
-  const Tensor middle = sigmoid(normal_array({4}, 1, DType::f32));
+  const Tensor middle = sigmoid(noise({4}));
   exp(middle);
   step.run();
   CHECK_THROWS_WITH_AS(middle.array(), doctest::Contains("was not kept: it is in the middle of a chain"), Error);

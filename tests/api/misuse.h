@@ -3,7 +3,10 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
+
+#include "runtime/session.h"
 
 namespace braid::testing {
 
@@ -15,5 +18,8 @@ struct Misuse {
 
 /// Checks that every mistake throws a braid::Error with that message.
 void check_misuses(std::initializer_list<Misuse> table);
+
+/// Checks the same of mistakes that are each made in a new `step` of the session.
+void check_misuses_in_steps(Session& session, std::optional<Step>& step, std::initializer_list<Misuse> table);
 
 }  // namespace braid::testing

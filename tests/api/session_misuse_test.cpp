@@ -17,6 +17,7 @@ namespace braid {
 namespace {
 
 using testing::check_misuses;
+using testing::check_misuses_in_steps;
 
 using testing::kOnes;
 using testing::OneLayer;
@@ -203,22 +204,52 @@ TEST_CASE("mistakes with steps say what is wrong") {
 
 TEST_CASE("mistakes with tensors say what is wrong") {
   OneLayer f;
+  std::optional<Step> step;
+  check_misuses_in_steps(
+      f.session, step,
+      {
+          {"item() of several elements", "expects a single element", [&] { (void)relu(kOnes).item(); }},
+          {"reading a value that was not kept", "keep",
+           [&] {
+             const Tensor x = relu(kOnes);
+             relu(x);
+             step->run();
+             (void)x.array();
+           }},
+          {"keeping after the run", "has run already",
+           [&] {
+             const Tensor x = relu(kOnes);
+             step->run();
+             x.keep();
+           }},
+          {"a value that does not exist", "no value 1000",
+           [&] {
+             f.loss();
+             (void)f.session.tape().tensor(1000);
+           }},
+          {"the value -1", "no value -1",
+           [&] {
+             f.loss();
+             (void)f.session.tape().tensor(kNoValue);
+           }},
+          {"an empty array", "expected an array with elements", [&] { Tensor{Array()}; }},
+      });
   check_misuses({
       {"an undefined tensor in an op", "undefined", [&] { relu(Tensor()); }},
       {"the shape of an undefined tensor", "undefined", [&] { (void)Tensor().shape(); }},
       {"a tensor of an earlier step", "belongs to an earlier step",
        [&] {
-         std::optional<Step> step(f.session.step());
+         std::optional<Step> a(f.session.step());
          const Tensor loss = f.loss();
-         step->run();
-         step.emplace(f.session.step());
+         a->run();
+         a.emplace(f.session.step());
          (void)loss.item();
        }},
       {"a tensor whose step was given up", "step of this tensor has ended",
        [&] {
          Tensor loss;
          {
-           Step step = f.session.step();
+           Step a = f.session.step();
            loss = f.loss();
          }
          (void)loss.item();
@@ -228,7 +259,7 @@ TEST_CASE("mistakes with tensors say what is wrong") {
          Tensor loss;
          {
            Session session({.device = "cpu"});
-           Step step = session.step();
+           Step a = session.step();
            loss = relu(kOnes);
          }
          (void)loss.shape();
@@ -238,60 +269,13 @@ TEST_CASE("mistakes with tensors say what is wrong") {
          Tensor loss;
          {
            Session session({.device = "cpu"});
-           Step step = session.step();
+           Step a = session.step();
            loss = relu(kOnes);
          }
          Session session({.device = "cpu"});
-         Step step = session.step();
+         Step a = session.step();
          relu(kOnes);
          (void)loss.shape();
-       }},
-      {"item() of several elements", "expects a single element",
-       [&] {
-         Step step = f.session.step();
-         (void)relu(kOnes).item();
-       }},
-      {"reading a value that was not kept", "keep",
-       [&] {
-         Step step = f.session.step();
-         const Tensor x = relu(kOnes);
-         relu(x);
-         step.run();
-         (void)x.array();
-       }},
-      {"keeping after the run", "has run already",
-       [&] {
-         Step step = f.session.step();
-         const Tensor x = relu(kOnes);
-         step.run();
-         x.keep();
-       }},
-      {"a fetched value whose step never ran", "never ran",
-       [&] {
-         Fetched loss;
-         {
-           Step step = f.session.step();
-           loss = f.loss().fetch();
-         }
-         (void)loss.item();
-       }},
-      {"nothing was fetched", "nothing was fetched", [&] { (void)Fetched().item(); }},
-      {"a value that does not exist", "no value 1000",
-       [&] {
-         Step step = f.session.step();
-         f.loss();
-         (void)f.session.tape().tensor(1000);
-       }},
-      {"the value -1", "no value -1",
-       [&] {
-         Step step = f.session.step();
-         f.loss();
-         (void)f.session.tape().tensor(kNoValue);
-       }},
-      {"an empty array", "expected an array with elements",
-       [&] {
-         Step step = f.session.step();
-         Tensor{Array()};
        }},
       {"tensors of two sessions in one op", "different sessions",
        [&] {
@@ -313,114 +297,87 @@ TEST_CASE("mistakes with gradients say what is wrong") {
   OneLayer f;
   Parameter& other = f.session.add("other", {DType::f32, {2, 3}}, ValueKind::parameter);
   Parameter& mean = f.session.add("mean", {DType::f32, {2, 3}}, ValueKind::state);
-  check_misuses({
-      {"a gradient before backward()", "no backward() was called",
-       [&] {
-         Step step = f.session.step();
-         f.loss();
-         gradient(f.w);
-       }},
-      {"a gradient after the update", "updated since",
-       [&] {
-         Step step = f.session.step();
-         backward(f.loss());
-         f.sgd.step();
-         step.run();
-         gradient(f.w);
-       }},
-      {"the gradient of a parameter that the loss does not depend on", "depends on it",
-       [&] {
-         Step step = f.session.step();
-         backward(f.loss());
-         gradient(other);
-       }},
-      {"the gradient of a state", "is frozen",
-       [&] {
-         Step step = f.session.step();
-         backward(f.loss());
-         gradient(mean);
-       }},
-      {"the gradient of another session's parameter", "another session",
-       [&] {
-         OneLayer g;
-         Step step = f.session.step();
-         backward(f.loss());
-         gradient(g.w);
-       }},
-      {"the gradient of an input that requires none", "call require_gradient()",
-       [&] {
-         Step step = f.session.step();
-         const Tensor x = kOnes;
-         backward(cross_entropy(linear(x, f.w), Array::from<std::int32_t>({0, 1}, {2})));
-         gradient(x);
-       }},
-      {"require_gradient() after the first use", "has used this tensor already",
-       [&] {
-         Step step = f.session.step();
-         const Tensor x = kOnes;
-         relu(x);
-         x.require_gradient();
-       }},
-      {"require_gradient() of labels", "expected a floating tensor",
-       [&] {
-         Step step = f.session.step();
-         Tensor(Array::from<std::int32_t>({0, 1}, {2})).require_gradient();
-       }},
-      {"require_gradient() of a parameter", "set its `trainable`",
-       [&] {
-         Step step = f.session.step();
-         Tensor(f.w).require_gradient();
-       }},
-      {"backward() of several elements", "expected a loss of one element",
-       [&] {
-         Step step = f.session.step();
-         backward(linear(kOnes, f.w));
-       }},
-      {"backward() of a loss without parameters", "depends on no trainable parameter",
-       [&] {
-         Step step = f.session.step();
-         backward(cross_entropy(kOnes, Array::from<std::int32_t>({0, 1}, {2})));
-       }},
-      {"backward() of a loss recorded under NoGrad", "no_grad",
-       [&] {
-         Step step = f.session.step();
-         const NoGrad no_grad;
-         backward(f.loss());
-       }},
-      {"backward() to parameters that it does not depend on", "depends on none of the tensors",
-       [&] {
-         Step step = f.session.step();
-         backward(f.loss(), std::vector<Parameter*>{&other});
-       }},
-      {"backward() after the update", "call backward() before the update",
-       [&] {
-         Step step = f.session.step();
-         const Tensor loss = f.loss(), second = f.loss();
-         backward(loss);
-         f.sgd.step();
-         backward(second);
-       }},
-      {"backward() after the run", "has run already",
-       [&] {
-         Step step = f.session.step();
-         const Tensor loss = f.loss();
-         step.run();
-         backward(loss);
-       }},
-      {"an update without a gradient", "call backward(loss) first",
-       [&] {
-         Step step = f.session.step();
-         f.loss();
-         f.sgd.step();
-       }},
-      {"a second update by the same gradients", "call backward(loss) first",
-       [&] {
-         Step step = f.session.step();
-         backward(f.loss());
-         f.sgd.step();
-         f.sgd.step();
-       }},
-  });
+  std::optional<Step> step;
+  check_misuses_in_steps(
+      f.session, step,
+      {
+          {"a gradient before backward()", "no backward() was called",
+           [&] {
+             f.loss();
+             gradient(f.w);
+           }},
+          {"a gradient after the update", "updated since",
+           [&] {
+             backward(f.loss());
+             f.sgd.step();
+             step->run();
+             gradient(f.w);
+           }},
+          {"the gradient of a parameter that the loss does not depend on", "depends on it",
+           [&] {
+             backward(f.loss());
+             gradient(other);
+           }},
+          {"the gradient of a state", "is frozen",
+           [&] {
+             backward(f.loss());
+             gradient(mean);
+           }},
+          {"the gradient of another session's parameter", "another session",
+           [&] {
+             OneLayer g;
+             backward(f.loss());
+             gradient(g.w);
+           }},
+          {"the gradient of an input that requires none", "call require_gradient()",
+           [&] {
+             const Tensor x = kOnes;
+             backward(cross_entropy(linear(x, f.w), Array::from<std::int32_t>({0, 1}, {2})));
+             gradient(x);
+           }},
+          {"require_gradient() after the first use", "has used this tensor already",
+           [&] {
+             const Tensor x = kOnes;
+             relu(x);
+             x.require_gradient();
+           }},
+          {"require_gradient() of labels", "expected a floating tensor",
+           [&] {
+             Tensor(Array::from<std::int32_t>({0, 1}, {2})).require_gradient();
+           }},
+          {"require_gradient() of a parameter", "set its `trainable`", [&] { Tensor(f.w).require_gradient(); }},
+          {"backward() of a loss recorded under NoGrad", "no_grad",
+           [&] {
+             const NoGrad no_grad;
+             backward(f.loss());
+           }},
+          {"backward() to parameters that it does not depend on", "depends on none of the tensors",
+           [&] { backward(f.loss(), std::vector<Parameter*>{&other}); }},
+          {"backward() after the update", "call backward() before the update",
+           [&] {
+             const Tensor loss = f.loss(), second = f.loss();
+             backward(loss);
+             f.sgd.step();
+             backward(second);
+           }},
+          {"backward() after the run", "has run already",
+           [&] {
+             const Tensor loss = f.loss();
+             step->run();
+             backward(loss);
+           }},
+          {"an update without a gradient", "call backward(loss) first",
+           [&] {
+             f.loss();
+             f.sgd.step();
+           }},
+          {"a second update by the same gradients", "call backward(loss) first",
+           [&] {
+             backward(f.loss());
+             f.sgd.step();
+             f.sgd.step();
+           }},
+      });
 }
 
 TEST_CASE("mistakes with models, names and lifetimes say what is wrong") {
@@ -526,9 +483,6 @@ TEST_CASE("mistakes with models, names and lifetimes say what is wrong") {
          Step step = f.session.step();
          layer({kOnes, kOnes});
        }},
-      {"an unknown device", "device", [] { Session({.device = "tpu"}); }},
-      {"an unknown policy", "policy", [] { Session({.policy = "best"}); }},
-      {"a negative number of streams", "expected streams of at least 0", [] { Session({.streams = -1}); }},
   });
 }
 

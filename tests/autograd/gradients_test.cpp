@@ -72,20 +72,6 @@ TEST_CASE("a loss without parameters can be differentiated by its inputs") {
   CHECK(gradient(x).item() == 5);
 }
 
-TEST_CASE("the gradient of an activation can be read, and is the sum over all losses") {
-  TwoLayers f;
-  Step step = f.session.step();
-  const Tensor hidden = linear(f.x, f.a);
-  const Tensor loss = linear(relu(hidden), f.b);
-  backward(loss);
-  const Tensor once = gradient(hidden).keep();
-  backward(3 * loss);
-  const Tensor both = gradient(hidden).keep();
-  step.run();
-  CHECK(elements(once.array()) == std::vector<double>{0, 0, 0});  // every unit is off
-  CHECK(elements(both.array()) == elements(once.array()));
-}
-
 TEST_CASE("activation gradients of several losses are added") {
   TwoLayers f;
   Step step = f.session.step();

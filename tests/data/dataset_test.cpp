@@ -61,15 +61,6 @@ std::vector<Array> pad_words(std::span<const Sample> samples) {
   return {words};
 }
 
-/// All bytes of the rest of an epoch.
-std::vector<std::byte> rest_of(Loader& loader) {
-  std::vector<std::byte> bytes;
-  for (Batch batch; loader.next(batch);) {
-    for (const Array& tensor : batch.tensors) bytes.insert(bytes.end(), tensor.data(), tensor.data() + tensor.bytes());
-  }
-  return bytes;
-}
-
 /// What the first batch of an epoch throws, with and without workers.
 std::string error_of_first_batch(std::shared_ptr<const Dataset> dataset, LoaderOptions options = {}) {
   std::string errors[2];
@@ -104,25 +95,6 @@ TEST_CASE("samples of several tensors of any type are stacked into batches") {
     CHECK_THROWS_WITH_AS(batch[3], "[batch] there is no tensor 3, this batch has 3", Error);
   }
   CHECK(sizes == std::vector<std::int64_t>{10, 10, 3});
-}
-
-TEST_CASE("the number of workers and the batch at which an epoch begins change no bit of it") {
-  const auto dataset = std::make_shared<Mixture>();
-  LoaderOptions options{.batch_size = 4, .shuffle = true, .seed = 3, .workers = 0};
-  Loader serial(dataset, options);
-  for (const int workers : {1, 3}) {
-    options.workers = workers;
-    Loader parallel(dataset, options);
-    for (const std::int64_t epoch : {0, 1}) {
-      for (const std::int64_t first : {0, 2, 6}) {
-        serial.start_epoch(epoch, first);
-        parallel.start_epoch(epoch, first);
-        const auto bytes = rest_of(serial);
-        CHECK(bytes == rest_of(parallel));
-        CHECK(bytes.empty() == (first == 6));
-      }
-    }
-  }
 }
 
 TEST_CASE("the random numbers of a sample depend on seed, epoch and index only") {

@@ -88,20 +88,6 @@ Epoch collect(Loader& loader) {
 
 }  // namespace
 
-TEST_CASE("batches have the shapes and types that networks expect") {
-  Loader loader(synthetic({.size = 10, .shape = {5, 4, 3}}), {.batch_size = 4});
-  CHECK(loader.batches() == 3);
-  std::vector<std::int64_t> sizes;
-  for (const Batch& batch : loader) {
-    CHECK(batch.images.dtype() == DType::f32);
-    CHECK(batch.images.shape() == Shape{batch.size(), 5, 4, 3});
-    CHECK(batch.labels.dtype() == DType::i32);
-    CHECK(batch.labels.shape() == Shape{batch.size()});
-    sizes.push_back(batch.size());
-  }
-  CHECK(sizes == std::vector<std::int64_t>{4, 4, 2});
-}
-
 TEST_CASE("drop_last leaves out an incomplete batch and only that") {
   const auto batches = [](std::int64_t samples, std::int64_t batch_size, bool drop_last) {
     Loader loader(std::make_shared<Probe>(samples), {.batch_size = batch_size, .drop_last = drop_last});
@@ -407,20 +393,6 @@ TEST_CASE("a loader can be destroyed at any time") {
     }
   }
   CHECK(dataset.use_count() == 1);
-}
-
-TEST_CASE("an exception of the dataset surfaces at its batch, and the epoch continues after it") {
-  const auto dataset = std::make_shared<Probe>(40);
-  dataset->fails_at = 13;  // in batch 3
-  for (const int workers : {0, 1, 3}) {
-    Loader loader(dataset, {.batch_size = 4, .workers = workers, .prefetch = 8});
-    loader.start_epoch(0);
-    Batch batch;
-    for (int i = 0; i < 3; ++i) CHECK(loader.next(batch));
-    CHECK_THROWS_WITH_AS(loader.next(batch), "[loader] probe: sample 13: sample 13 is bad", Error);
-    CHECK(loader.next(batch));
-    CHECK(batch.labels.as<std::int32_t>()[0] == 16);
-  }
 }
 
 TEST_CASE("an unread exception does no harm") {

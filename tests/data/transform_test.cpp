@@ -41,21 +41,6 @@ std::vector<float> expected(const TransformOptions& options, const Shape& shape,
 
 }  // namespace
 
-TEST_CASE("without options pixels are mapped to 0 … 1") {
-  Bytes pixels(256);
-  std::iota(pixels.begin(), pixels.end(), std::uint8_t{0});
-  const std::vector<float> out = apply(Transform({}, {16, 16, 1}), pixels, {});
-  for (int i = 0; i < 256; ++i) CHECK(out[static_cast<std::size_t>(i)] == static_cast<float>(i) / 255.0f);
-}
-
-TEST_CASE("mean and deviation are those of the channel") {
-  TransformOptions options;
-  options.mean = {0.5f, 0.0f};
-  options.std = {0.25f, 0.5f};
-  const std::vector<float> out = apply(Transform(options, {1, 2, 2}), {0, 0, 255, 255}, {});
-  CHECK(out == std::vector<float>{-2.0f, 0.0f, 2.0f, 2.0f});
-}
-
 TEST_CASE("padding is black before normalisation") {
   TransformOptions options;
   options.mean = {0.5f};

@@ -264,27 +264,6 @@ TEST_CASE("a malformed list is an error that names the line") {
   CHECK(contains(error("a.png,x\nb.png,y\n", "path,label\n"), "y.csv: the validation set is empty"));
 }
 
-TEST_CASE("images of different sizes become batches, the same for any number of workers") {
-  const TemporaryFolder folder;
-  write_two_classes(folder);
-  const auto train = image_folder(folder.path(), Split::train, kSmall);
-  LoaderOptions options{.batch_size = 5, .shuffle = true, .seed = 2};
-  options.transform.random_resized_crop = true;
-  options.transform.color_jitter.brightness = 0.3;
-  std::vector<float> first;
-  for (const int workers : {0, 1, 4}) {
-    options.workers = workers;
-    Loader loader(train, options);
-    std::vector<float> all;
-    for (const Batch& batch : loader) {
-      CHECK(batch.images.shape() == Shape{batch.size(), 4, 4, 3});
-      all.insert(all.end(), batch.images.as<float>().begin(), batch.images.as<float>().end());
-    }
-    if (workers == 0) first = all;
-    CHECK(all == first);
-  }
-}
-
 TEST_CASE("damaged and vanished files are passed over, and named when there are too many") {
   const TemporaryFolder folder;
   write_two_classes(folder, "train/");

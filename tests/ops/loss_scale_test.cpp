@@ -78,17 +78,3 @@ TEST_CASE("an update by a factor of 0 keeps every bit, whatever the gradient is"
   const AdamOptions adam{.weight_decay = 0.1, .scaled = true};
   unchanged(run_op(ops::AdamUpdate(adam), {rate, step, factor, p, bad, m, v}), {p, m, v});
 }
-
-TEST_CASE("an update by a factor takes the gradient times the factor") {
-  const Array factor = Array::scalar(0.25), rate = Array::scalar(0.5), step = Array::scalar<std::int32_t>(3);
-  const Array p = Array::from<float>({1, -2}, {2}), m = Array::from<float>({0.5f, 3}, {2});
-  const Array v = Array::from<float>({1, 2}, {2}), scaled = Array::from<float>({8, -20}, {2});
-  const Array gradient = Array::from<float>({2, -5}, {2});
-  const auto same = [](const std::vector<Array>& a, const std::vector<Array>& b) {
-    for (std::size_t i = 0; i < a.size(); ++i) CHECK(same_bytes(a[i], b[i]));
-  };
-  same(run_op(ops::SgdUpdate({.momentum = 0.5, .scaled = true}), {rate, factor, p, scaled, m}),
-       run_op(ops::SgdUpdate({.momentum = 0.5}), {rate, p, gradient, m}));
-  same(run_op(ops::AdamUpdate({.scaled = true}), {rate, step, factor, p, scaled, m, v}),
-       run_op(ops::AdamUpdate(AdamOptions{}), {rate, step, p, gradient, m, v}));
-}

@@ -154,14 +154,6 @@ TEST_CASE("direct convolutions of integers are exact, and keep a NaN, an infinit
   }
 }
 
-TEST_CASE("conv2d does not flip its filter") {
-  const Array x = f32({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
-  const Array w = f32({1, 2, 3, 4}, {1, 2, 2, 1});
-  CHECK(elements<float>(run_op(ops::Conv2d({}), {x, w})[0]) == std::vector<float>{37, 47, 67, 77});
-  CHECK(elements<float>(run_op(ops::Conv2d({.stride = 2, .padding = 1}), {x, w})[0]) ==
-        std::vector<float>{4, 18, 36, 77});
-}
-
 TEST_CASE("the portable convolution is the definition of a convolution" * doctest::skip(kThreadsOnly)) {
   for (const OpRow& row : op_table()) {
     const auto* conv = dynamic_cast<const ops::Conv2d*>(row.op.get());
@@ -246,13 +238,6 @@ TEST_CASE("batch norm normalises with the biased variance and keeps the unbiased
   CHECK(element(y[4], 0) == doctest::Approx(0.9 + 0.1 * 5 / 3).epsilon(1e-14));
 }
 
-TEST_CASE("batch norm adds the residual before the ReLU") {
-  const Array x = f64({-1, 1}, {2, 1}), one = f64({1}, {1}), zero = f64({0}, {1}), residual = f64({3, -3}, {2, 1});
-  const Array y = run_op(ops::BatchNorm({.epsilon = 0, .activation = Activation::relu, .add = true}),
-                         {x, one, zero, zero, one, residual})[0];
-  CHECK(elements<double>(y) == std::vector<double>{2, 0});
-}
-
 TEST_CASE("batch norm with ReLU6 passes a gradient only where it cuts nothing off") {
   const BatchNormOptions options{.epsilon = 0, .activation = Activation::relu6, .add = true};
   const Array x = f64({-1, 1, -1, 1}, {4, 1}), one = f64({1}, {1}), zero = f64({0}, {1});
@@ -295,16 +280,6 @@ TEST_CASE("a constant channel has variance zero") {
   CHECK(element(y[2], 0) == 2.0);
 }
 
-TEST_CASE("max pooling takes the first of equal maxima, and a NaN is not lost") {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Array x = f32({1, 5, 5, 2, /**/ -3, -1, -1, -2, /**/ 0, nan, 7, 1}, {3, 2, 2, 1});
-  const std::vector<Array> y = run_op(ops::MaxPool2d(PoolOptions{}), {x});
-  CHECK(elements<std::uint8_t>(y[1]) == std::vector<std::uint8_t>{1, 1, 1});
-  CHECK(elements<float>(y[0])[0] == 5);
-  CHECK(elements<float>(y[0])[1] == -1);
-  CHECK(std::isnan(elements<float>(y[0])[2]));
-}
-
 TEST_CASE("average pooling divides as PyTorch does") {
   const Array x = f32({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1});
   const PoolOptions padded{.window = 2, .stride = 2, .padding = 1};
@@ -345,11 +320,6 @@ TEST_CASE("cross entropy with given probabilities equals that with labels if the
     CHECK(element(run_op(op, {logits, f64({0.3, 0.7}, {1, 2})})[0], 0) ==
           doctest::Approx(0.3 * first + 0.7 * second).epsilon(1e-14));
   }
-}
-
-TEST_CASE("cross entropy of huge logits is finite") {
-  const std::vector<Array> y = run_op(ops::CrossEntropy(0), {f32({1e4f, -1e4f, 0, 1e4f}, {2, 2}), labels({0, 0})});
-  CHECK(element(y[0], 0) == 5000);
 }
 
 TEST_CASE("cross entropy of infinite and of enormous logits is what remains without them") {
@@ -416,14 +386,6 @@ TEST_CASE("dropout keeps the share it should, scales it, and repeats its mask") 
   CHECK(std::equal(y.begin(), y.end(), exact.begin(), [](float a, double b) { return (a == 0) == (b == 0); }));
 }
 
-TEST_CASE("a NaN survives a ReLU") {
-  const Array x = f32({-1, std::numeric_limits<float>::quiet_NaN(), 2}, {3});
-  const std::vector<float> y = elements<float>(run_op(ops::Relu(), {x})[0]);
-  CHECK(y[0] == 0);
-  CHECK(std::isnan(y[1]));
-  CHECK(y[2] == 2);
-}
-
 TEST_CASE("gradients pass a ReLU and a ReLU6 where they are NaN, as in PyTorch") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Array dy = f32({1, 2, 3, 4}, {4}), y = f32({0, nan, 2, 6}, {4});
@@ -457,13 +419,15 @@ TEST_CASE("Adam in f32 takes 1 - beta of beta as it was given") {
   CHECK(element(f[2], 0) == doctest::Approx(element(d[2], 0)).epsilon(1e-7));
 }
 
-TEST_CASE("a ReLU6 cuts at 0 and 6, and a NaN survives it") {
+TEST_CASE("a ReLU cuts at 0, a ReLU6 at 6 too, and a NaN survives both") {
   const Array x = f32({-1, std::numeric_limits<float>::quiet_NaN(), 2, 7}, {4});
-  const std::vector<float> y = elements<float>(run_op(ops::Relu6(), {x})[0]);
-  CHECK(y[0] == 0);
-  CHECK(std::isnan(y[1]));
-  CHECK(y[2] == 2);
-  CHECK(y[3] == 6);
+  for (const bool six : {false, true}) {
+    const std::vector<float> y = elements<float>((six ? run_op(ops::Relu6(), {x}) : run_op(ops::Relu(), {x}))[0]);
+    CHECK(y[0] == 0);
+    CHECK(std::isnan(y[1]));
+    CHECK(y[2] == 2);
+    CHECK(y[3] == (six ? 6 : 7));
+  }
 }
 
 TEST_CASE("one value may be several inputs of a sum that takes its place") {
@@ -476,23 +440,4 @@ TEST_CASE("one value may be several inputs of a sum that takes its place") {
     CHECK(a[0] == 10.0f + static_cast<float>(count - 1));
     CHECK(a[1] == 20.0f + 2 * static_cast<float>(count - 1));
   }
-}
-
-TEST_CASE("casts round to nearest even") {
-  const Array x = f32({1.0f, 1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 70000.0f}, {4});
-  const std::vector<Half> y = elements<Half>(run_op(ops::Cast(DType::f16), {x})[0]);
-  CHECK(static_cast<float>(y[0]) == 1.0f);
-  CHECK(static_cast<float>(y[1]) == 1.0f);
-  CHECK(static_cast<float>(y[2]) == 1.0f + 0x1p-9f);
-  CHECK(std::isinf(static_cast<float>(y[3])));
-}
-
-TEST_CASE("a view reads the bytes of its root") {
-  Interpreter interpreter;
-  const ValueId x = interpreter.add(f32({-1, 2, -3, 4}, {2, 2}));
-  StepGraph& graph = interpreter.graph();
-  const ValueId flat = graph.add_node(std::make_shared<ops::Reshape>(Shape{4}), {x});
-  const ValueId y = graph.add_node(std::make_shared<ops::Relu>(), {flat});
-  interpreter.run();
-  CHECK(elements<float>(interpreter.read(y)) == std::vector<float>{0, 2, 0, 4});
 }

@@ -53,11 +53,11 @@ std::string first_not_finite(Tape& tape, Step& step) {
 
 }  // namespace
 
-std::string Job::find_first_not_finite(const RunFolder& folder, std::int64_t step, Progress& progress, std::size_t row,
-                                       const std::function<bool()>& stop) {
+std::string Job::find_first_not_finite(const JobOutput& output, std::int64_t step, const std::function<bool()>& stop) {
+  output_.emplace(output);
   // The previous step may have made the weights non-finite; with loss scaling, no update does.
   const std::int64_t suspect = config_.dtype == DType::f16 ? step : std::max<std::int64_t>(step - 1, 1);
-  begin(folder.checkpoints_path(), suspect - 1, progress, row);
+  begin(suspect - 1);
   while (learner_.steps() < step) {
     if (epoch_ended()) {
       in_epoch_ = false;

@@ -138,7 +138,7 @@ void Job::list_loaded(std::vector<Array>& arrays) const {
   }
 }
 
-void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool all) {
+void Job::collect(bool all) {
   const std::size_t left = all ? 0 : newest_;
   for (; pending_.size() > left; pending_.pop_front()) {
     const Pending& step = pending_.front();
@@ -159,25 +159,25 @@ void Job::collect(RunFolder& folder, Progress& progress, std::size_t row, bool a
     epoch_.hits += step.top1.item() * images;
     result_.train_loss = epoch_.loss();
     result_.losses.steps.push_back(loss);
-    report_step(step.lr, folder, progress, row);
+    report_step(step.lr);
   }
 }
 
-bool Job::end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop) {
+bool Job::end_epoch(const std::function<bool()>& stop) {
   const double seconds = epoch_.seconds();
-  save(folder);
+  save();
   in_epoch_ = false;
-  progress.update(row, state(), false);
+  output_->progress.update(output_->row, state(), false);
   const bool validated = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
   if (validated && !validate(stop)) return false;
   if (validated && result_.best_step == result_.steps)
-    checkpoints_->keep_model(folder.model_path(), folder.best_path());
-  report_epoch(seconds, validated, folder, progress, row);
-  note_bad_images(progress);
+    checkpoints_->keep_model(output_->folder.model_path(), output_->folder.best_path());
+  report_epoch(seconds, validated);
+  note_bad_images();
   return true;
 }
 
-void Job::note_bad_images(Progress& progress) {
+void Job::note_bad_images() {
   if (config_.data.max_bad == 0) return;  // the first one has ended the run
   std::string own;
   for (const Loader* loader : {&train_loader_, &val_loader_}) {
@@ -194,9 +194,9 @@ void Job::note_bad_images(Progress& progress) {
   if (reasons.size() == bad_images_) return;
   bad_images_ = reasons.size();
   if (rank(session_.parallel()) > 0) return;  // all ranks would say the same
-  progress.warn(message(plural(reasons.size(), "image"), " of ", train_set_->name(),
-                        " cannot be read, and others take ", reasons.size() == 1 ? "its" : "their",
-                        " place in training; the first: ", reasons[0]));
+  output_->progress.warn(message(plural(reasons.size(), "image"), " of ", train_set_->name(),
+                                 " cannot be read, and others take ", reasons.size() == 1 ? "its" : "their",
+                                 " place in training; the first: ", reasons[0]));
 }
 
 bool Job::validate(const std::function<bool()>& stop) {
@@ -234,7 +234,7 @@ void Job::compare_ranks() {
   require_same_bits(session_, tensors, message("the model after step ", result_.steps));
 }
 
-void Job::save(RunFolder& folder) {
+void Job::save() {
   if (saved_step_ == result_.steps) return;
   compare_ranks();
   if (!checkpoints_) {  // rank 0 needs the pieces of all
@@ -242,7 +242,7 @@ void Job::save(RunFolder& folder) {
     saved_step_ = result_.steps;
     return;
   }
-  Checkpoint state = checkpoint(folder);
+  Checkpoint state = checkpoint();
   std::map<std::string, Array> copies;
   for (const NamedArray& tensor : state.tensors) copies[tensor.name] = tensor.value;
   Checkpoint model{
@@ -251,7 +251,7 @@ void Job::save(RunFolder& folder) {
     const auto average = copies.find(message(kTrainingPrefix, WeightAverage::kPrefix, tensor->name()));
     model.tensors.push_back({tensor->name(), average != copies.end() ? average->second : copies.at(tensor->name())});
   }
-  checkpoints_->save(std::move(state), folder.model_path(), std::move(model));
+  checkpoints_->save(std::move(state), output_->folder.model_path(), std::move(model));
   saved_step_ = result_.steps;
 }
 
@@ -259,10 +259,10 @@ void Job::finish_saving() {
   if (checkpoints_) checkpoints_->finish();
 }
 
-void Job::interrupt(RunFolder& folder) {
-  save(folder);
+void Job::interrupt() {
+  save();
   finish_saving();
-  folder.append_metrics(Json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
+  output_->folder.append_metrics(Json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
   result_.interrupted = true;
 }
 
@@ -281,22 +281,22 @@ ProgressState Job::state() const {
           .validating = !in_epoch_};
 }
 
-void Job::report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const {
+void Job::report_step(double lr) const {
   const bool due = result_.steps % config_.log_interval == 0;
   if (due) {
-    folder.append_metrics(Json{{"event", "step"},
-                               {"step", result_.steps},
-                               {"epoch", epoch_.number},
-                               {"lr", lr},
-                               {"loss", epoch_.loss()},
-                               {"accuracy", epoch_.accuracy()},
-                               {"images_per_second", epoch_.images_per_second()}}
-                              .dump_sorted());
+    const Json record{{"event", "step"},
+                      {"step", result_.steps},
+                      {"epoch", epoch_.number},
+                      {"lr", lr},
+                      {"loss", epoch_.loss()},
+                      {"accuracy", epoch_.accuracy()},
+                      {"images_per_second", epoch_.images_per_second()}};
+    output_->folder.append_metrics(record.dump_sorted());
   }
-  progress.update(row, state(), due);
+  output_->progress.update(output_->row, state(), due);
 }
 
-void Job::report_epoch(double seconds, bool validated, RunFolder& folder, Progress& progress, std::size_t row) const {
+void Job::report_epoch(double seconds, bool validated) const {
   const Evaluation& val = result_.val;
   const double rate = static_cast<double>(epoch_.images) / seconds;
   Json record{{"event", "epoch"},         {"step", result_.steps},
@@ -309,14 +309,12 @@ void Job::report_epoch(double seconds, bool validated, RunFolder& folder, Progre
     record["val_accuracy"] = val.top1;
     record["val_top5"] = val.top5;
   }
-  folder.append_metrics(record.dump_sorted());
-  progress.print(
-      row, message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
-                   fixed(100 * epoch_.accuracy(), 2), " %; ", validated ? "val " + to_string(val) + "; " : "",
-                   "trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
+  output_->folder.append_metrics(record.dump_sorted());
+  print(message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
+                fixed(100 * epoch_.accuracy(), 2), " %; ", validated ? "val " + to_string(val) + "; " : "",
+                "trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
   if (stopped_early_) {
-    progress.print(row, message("stopped early: ", plural(worse_validations_, "validation"),
-                                " in a row not better than the best"));
+    print(message("stopped early: ", plural(worse_validations_, "validation"), " in a row not better than the best"));
   }
 }
 

@@ -48,6 +48,13 @@ struct Requests {
   bool stop = false, save = false;
 };
 
+/// Where a job reports: the folder of its run, and its row of the progress.
+struct JobOutput {
+  RunFolder& folder;
+  Progress& progress;
+  std::size_t row;
+};
+
 class Job {
  public:
   /// Builds model, optimizer and loaders. Throws ConfigError, DataError or Error if that cannot be done, and
@@ -65,13 +72,12 @@ class Job {
   /// Makes the folder of checkpoints, or continues from the newest readable one in it; a new run begins with the
   /// weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits, or if
   /// the weights do not. Call it before the first turn.
-  void open(RunFolder& folder, Progress& progress, std::size_t row);
+  void open(const JobOutput& output);
 
   /// Repeats a training that diverged at a step: a new job does it, from a checkpoint in the folder of the old one, or
   /// from the start. Says which node made the first value that is not finite, and in which step; nothing if none does,
   /// or once `stop` returns true. Throws what open() throws, and OutOfMemory: all values of a step are kept.
-  std::string find_first_not_finite(const RunFolder& folder, std::int64_t step, Progress& progress, std::size_t row,
-                                    const std::function<bool()>& stop);
+  std::string find_first_not_finite(const JobOutput& output, std::int64_t step, const std::function<bool()>& stop);
 
   // The phases of a turn, in this order.
 
@@ -84,7 +90,7 @@ class Job {
   /// Reads the losses of the steps that record() has recorded, in this turn only if `all`: those of the turn before are
   /// read while this one runs, so that the device never waits for the host. Throws Error if one is no longer finite;
   /// the message names the step.
-  void collect(RunFolder& folder, Progress& progress, std::size_t row, bool all);
+  void collect(bool all);
 
   /// The requests that have arrived from any rank since the last call.
   Requests take_requests() { return std::exchange(arrived_, {}); }
@@ -92,14 +98,14 @@ class Job {
   /// Whether the last batch of an epoch, or of the whole training, has been trained on.
   bool epoch_ended() const { return in_epoch_ && batches_.empty() && (!more_ || finished()); }
   /// Saves the model, and evaluates it if that is due. False if `stop` returned true and the evaluation was abandoned.
-  bool end_epoch(RunFolder& folder, Progress& progress, std::size_t row, const std::function<bool()>& stop);
+  bool end_epoch(const std::function<bool()>& stop);
   /// Whether the config wants a checkpoint after the steps recorded so far.
   bool save_due() const;
   /// Begins to save model and training state, unless that was done after the same step. All losses must have been
   /// collected. Throws Error if it fails, or if saving failed the last time.
-  void save(RunFolder& folder);
+  void save();
   /// The same in the middle of an epoch, at the end of the run.
-  void interrupt(RunFolder& folder);
+  void interrupt();
   /// Returns once everything is saved.
   void finish_saving();
 
@@ -138,27 +144,28 @@ class Job {
   Fetched count_requests(bool own) const;
   /// The share of the next step, among those that make one update together.
   Learner::Share next_share() const;
-  Checkpoint checkpoint(const RunFolder& folder);
+  Checkpoint checkpoint();
   std::vector<NamedArray> checkpoint_tensors();
   /// Ranks that had diverged would continue unnoticed, and save the state of rank 0. Throws CommunicationError if they
   /// have.
   void compare_ranks();
   /// Continues from the newest readable checkpoint with at most `most_steps` steps, or begins. Returns the size of the
   /// metrics that belong to it.
-  std::uint64_t begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
-                      std::size_t row);
+  std::uint64_t begin(std::int64_t most_steps);
   std::uint64_t restore(const SafeTensors& file);
   std::uint64_t restore(const JsonPart& state, const SafeTensors& file);
   ProgressState state() const;
-  void report_step(double lr, RunFolder& folder, Progress& progress, std::size_t row) const;
-  void report_epoch(double seconds, bool validated, RunFolder& folder, Progress& progress, std::size_t row) const;
+  void report_step(double lr) const;
+  void report_epoch(double seconds, bool validated) const;
   /// Warns of unreadable images, once for each number of them.
   /// Throws DataError once the whole run has found more than data.max_bad.
-  void note_bad_images(Progress& progress);
+  void note_bad_images();
   /// Evaluates the model; false if `stop` abandoned that.
   bool validate(const std::function<bool()>& stop);
   /// Compares a validation with earlier ones, and updates everything that depends on which is the best.
   void judge(const Evaluation& val);
+
+  void print(std::string_view line) const { output_->progress.print(output_->row, line); }
 
   TrainConfig config_;
   Session& session_;
@@ -174,7 +181,8 @@ class Job {
   Epoch epoch_;
   Requests arrived_;
   bool in_epoch_ = false;
-  bool more_ = false;  // the loader may have more batches of this epoch
+  bool more_ = false;                // the loader may have more batches of this epoch
+  std::optional<JobOutput> output_;  // none before open()
   TrainResult result_;
   std::optional<double> best_score_;    // best score of the validations; the larger the better
   std::int64_t worse_validations_ = 0;  // in a row, since the best

@@ -37,30 +37,29 @@ NamedArray losses_array(const std::vector<double>& losses) {
 
 }  // namespace
 
-void Job::open(RunFolder& folder, Progress& progress, std::size_t row) {
+void Job::open(const JobOutput& output) {
+  output_.emplace(output);
   const auto& [interval, last, best] = config_.checkpoint;
   if (rank(session_.parallel()) == 0) {
-    checkpoints_.emplace(folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
+    checkpoints_.emplace(output_->folder.checkpoints_path(), CheckpointFolder::Retention{.last = last, .best = best});
   }
-  const std::uint64_t metrics_bytes = begin(folder.checkpoints_path(), kMost, progress, row);
+  const std::uint64_t metrics_bytes = begin(kMost);
   require_same_text(session_.parallel(), message("step ", result_.steps), "the newest checkpoint");
   compare_ranks();
-  folder.go_on(to_yaml(config_), metrics_bytes);
+  output_->folder.go_on(to_yaml(config_), metrics_bytes);
 }
 
-std::uint64_t Job::begin(const std::filesystem::path& checkpoints, std::int64_t most_steps, Progress& progress,
-                         std::size_t row) {
+std::uint64_t Job::begin(std::int64_t most_steps) {
   std::uint64_t metrics_bytes = 0;
   const auto step = CheckpointFolder::restore_newest(
-      checkpoints, most_steps, [&](const SafeTensors& file) { metrics_bytes = restore(file); },
-      [&](const std::string& problem) { progress.warn(problem); });
+      output_->folder.checkpoints_path(), most_steps, [&](const SafeTensors& file) { metrics_bytes = restore(file); },
+      [&](const std::string& problem) { output_->progress.warn(problem); });
   if (step) {
-    progress.print(row, message("resumed after step ", *step, " of ", total_steps_));
+    print(message("resumed after step ", *step, " of ", total_steps_));
     return metrics_bytes;
   }
   if (!config_.model.weights.empty()) {
-    progress.print(row, load_weights(config_.model.weights, learner_.model(), train_set_->image_shape(),
-                                     train_set_->class_names()));
+    print(load_weights(config_.model.weights, learner_.model(), train_set_->image_shape(), train_set_->class_names()));
   }
   return 0;
 }
@@ -69,29 +68,29 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
   return copies_for_training(session_, learner_.model().tensors(), learner_.training_states());
 }
 
-Checkpoint Job::checkpoint(const RunFolder& folder) {
+Checkpoint Job::checkpoint() {
   Checkpoint checkpoint{.step = result_.steps,
                         .tensors = checkpoint_tensors(),
                         .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
-  checkpoint.metadata[kState] = Json{
-      {"step", result_.steps},
-      {"updates", learner_.optimizer().updates()},
-      {"accumulated", learner_.optimizer().accumulated() ? 1 : 0},
-      {"batches", train_loader_.batches()},
-      {"in_epoch", in_epoch_ ? 1 : 0},
-      {"epoch", epoch_.number},
-      {"images", epoch_.images},
-      {"loss_sum", epoch_.loss_sum},
-      {"hits", epoch_.hits},
-      {"seconds", epoch_.seconds()},
-      {"best_score", best_score_ ? Json(*best_score_) : nullptr},
-      {"worse_validations", worse_validations_},
-      {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
-      {"val_losses", pairs_of(result_.losses.val)},
-      {"scores", pairs_of(checkpoints_->scores())},
-      {"metrics_bytes",
-       folder.metrics_bytes()}}.dump_sorted();
+  checkpoint.metadata[kState] =
+      Json{{"step", result_.steps},
+           {"updates", learner_.optimizer().updates()},
+           {"accumulated", learner_.optimizer().accumulated() ? 1 : 0},
+           {"batches", train_loader_.batches()},
+           {"in_epoch", in_epoch_ ? 1 : 0},
+           {"epoch", epoch_.number},
+           {"images", epoch_.images},
+           {"loss_sum", epoch_.loss_sum},
+           {"hits", epoch_.hits},
+           {"seconds", epoch_.seconds()},
+           {"best_score", best_score_ ? Json(*best_score_) : nullptr},
+           {"worse_validations", worse_validations_},
+           {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
+           {"val_losses", pairs_of(result_.losses.val)},
+           {"scores", pairs_of(checkpoints_->scores())},
+           {"metrics_bytes", output_->folder.metrics_bytes()}}
+          .dump_sorted();
   return checkpoint;
 }
 

@@ -61,33 +61,34 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
 
 RunResult Trainer::run(Progress& progress) {
   const InterruptGuard interrupt;
-  const auto stop = [&] { return session_.parallel().ranks() == 1 ? interrupt.requested() : stops_; };
+  progress_ = &progress;
+  interrupt_ = &interrupt;
   try {
     compare_ranks();
-    open_folders(progress);
+    open_folders();
     for (Entry& entry : entries_) {
-      if (entry.job != nullptr && entry.job->epoch_ended()) end_epoch(entry, progress, stop);
+      if (entry.job != nullptr && entry.job->epoch_ended()) end_epoch(entry);
     }
-    train(progress, interrupt, stop);
-    collect(progress, true);
+    train();
+    collect(true);
   } catch (const std::exception&) {
-    fail_all(progress);
+    fail_all();
     throw;
   }
   RunResult result;
   result.folder = folder_ ? folder_->path() : entries_.front().folder->path();
   result.interrupted = interrupt.signal() == 0 && stops_ ? SIGTERM : interrupt.signal();
   for (Entry& entry : entries_) {
-    if (entry.job != nullptr) attempt(entry, progress, [&] { entry.job->interrupt(*entry.folder); });
-    if (entry.job != nullptr) end(entry, progress);
+    if (entry.job != nullptr) attempt(entry, [&] { entry.job->interrupt(); });
+    if (entry.job != nullptr) end(entry);
   }
   show();
-  explain_divergence(progress, stop);
+  explain_divergence();
   for (const Entry& entry : entries_) result.jobs.push_back(entry.result);
   if (!config_.together && result.failed()) std::rethrow_exception(result.jobs.front().failure);
   // Ranks end together, so that none is stopped while it saves.
   if (session_.parallel().ranks() > 1) session_.parallel().communicator->barrier();
-  report_results(result, progress);
+  report_results(result);
   return result;
 }
 
@@ -102,40 +103,40 @@ void Trainer::compare_ranks() const {
   if (!costs.empty()) require_same_text(parallel, read_file(costs, "the profile"), costs);
 }
 
-void Trainer::report_results(const RunResult& result, Progress& progress) const {
+void Trainer::report_results(const RunResult& result) const {
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const TrainResult& job = result.jobs[i];
     const std::string tested = job.val.samples > 0 ? "; val " + to_string(job.val) : "";
     if (job.best_step > 0 && job.best_step < job.steps) {
-      progress.print(
+      progress_->print(
           i, message("the best validation was after step ", job.best_step, ": ", RunFolder::kBest, " is its model"));
     }
     if (job.interrupted) {
-      progress.print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
+      progress_->print(i, message("interrupted after step ", job.steps, "; the model is saved", tested));
     } else if (config_.together) {
-      progress.print(i,
-                     message(job.failure != nullptr ? "failed" : "done", " after ", plural(job.steps, "step"), tested));
+      progress_->print(
+          i, message(job.failure != nullptr ? "failed" : "done", " after ", plural(job.steps, "step"), tested));
     }
   }
-  progress.print(message("results are in ", result.folder.string()));
+  progress_->print(message("results are in ", result.folder.string()));
 }
 
-void Trainer::open_folders(Progress& progress) {
+void Trainer::open_folders() {
   std::vector<std::string> rows;
   if (config_.together) {
     folder_ = resumed_.empty() ? std::make_unique<RunFolder>(config_.output_root, config_.name, to_yaml(config_))
                                : RunFolder::reopen(resumed_);
     for (const Entry& entry : entries_) rows.push_back(entry.result.name);
-    progress.set_rows(rows);
+    progress_->set_rows(rows);
   }
   for (Entry& entry : entries_) {
     entry.folder = open_folder(entry);
     entry.result.folder = entry.folder->path();
     if (entry.result.failure != nullptr) {
-      fail(entry, progress);
+      fail(entry);
     } else {
-      progress.print(row(entry), message(entry.job->description(), "; results in ", entry.folder->path().string()));
-      attempt(entry, progress, [&] { entry.job->open(*entry.folder, progress, row(entry)); });
+      progress_->print(row(entry), message(entry.job->description(), "; results in ", entry.folder->path().string()));
+      attempt(entry, [&] { entry.job->open(output(entry)); });
     }
   }
   if (folder_ != nullptr && running().size() == entries_.size()) folder_->go_on(to_yaml(config_));
@@ -172,66 +173,66 @@ std::optional<PlanChoice> Trainer::steps_as_one() const {
                     entries_.front().job->total_steps());
 }
 
-void Trainer::train(Progress& progress, const InterruptGuard& interrupt, const std::function<bool()>& stop) {
+void Trainer::train() {
   const bool alone = session_.parallel().ranks() == 1;
   std::optional<PlanChoice> turns = steps_as_one();
   const std::int64_t as_one = entries_.front().steps_per_turn;
-  if (entries_.size() > 1) measure_alone(progress, stop);
+  if (entries_.size() > 1) measure_alone();
   std::size_t jobs = 0;           // in the last turn
   std::set<std::string> reports;  // on the choice of plans and on captures, as printed
   std::string traded;             // for memory, as last printed
-  while (!stop()) {
+  while (!stopped()) {
     const std::vector<Entry*> entries = running();
     if (entries.empty()) return;
     const bool changed = entries.size() != jobs;
-    if (changed && entries_.size() > 1) balance(progress);
+    if (changed && entries_.size() > 1) balance();
     jobs = entries.size();
-    if (!alone) requests_ = {interrupt.requested(), interrupt.take_save_request()};
+    if (!alone) requests_ = {interrupt_->requested(), interrupt_->take_save_request()};
     timing_ = turns.has_value() && turns->comparing();
     if (turns.has_value()) entries.front()->steps_per_turn = turns->next() == 0 ? as_one : 1;
-    const Turn turn = take_turn(entries, progress, stop);
+    const Turn turn = take_turn(entries);
     // Runs that follow another kind of turn, or in which plans are compared, do not count.
     if (timing_ && settled_steps_ > 0 && turn.steps == entries.front()->steps_per_turn) {
       turns->add_run(largest(session_.parallel(), turn.seconds / static_cast<double>(turn.steps)));
-      if (!turns->comparing()) progress.print("turns measured, per step: " + turns->report());
+      if (!turns->comparing()) progress_->print("turns measured, per step: " + turns->report());
     }
-    if (alone ? interrupt.take_save_request() : take_requests()) save(progress, [](const Job&) { return true; });
-    if (changed && jobs > 1) report_memory(entries, turn.arena_bytes, progress);
+    if (alone ? interrupt_->take_save_request() : take_requests()) save([](const Job&) { return true; });
+    if (changed && jobs > 1) report_memory(entries, turn.arena_bytes);
     if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
-      if (!report.empty()) progress.print("plans measured: " + report);
+      if (!report.empty()) progress_->print("plans measured: " + report);
     }
     if (const std::string& report = session_.capture_report(); !report.empty() && reports.insert(report).second) {
-      progress.print("warning: " + report);
+      progress_->print("warning: " + report);
     }
     if (const std::string clock = session_.benchmark_clock(); !clock.empty() && reports.insert(clock).second) {
-      progress.print("implementations timed by " + clock);
+      progress_->print("implementations timed by " + clock);
     }
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();
-      if (!traded.empty()) progress.print("to fit the memory limit: " + traded);
+      if (!traded.empty()) progress_->print("to fit the memory limit: " + traded);
     }
   }
 }
 
-void Trainer::measure_alone(Progress& progress, const std::function<bool()>& stop) {
+void Trainer::measure_alone() {
   for (Entry& entry : entries_) {
     Entry* const alone[] = {&entry};
     std::vector<double> seconds;
     const std::int64_t most = entry.job == nullptr ? 0 : entry.job->total_steps() / 4;
-    for (std::int64_t turns = 0; entry.job != nullptr && !stop(); ++turns) {
+    for (std::int64_t turns = 0; entry.job != nullptr && !stopped(); ++turns) {
       if (turns > 0 && (turns >= most || (turns >= kTurnsAlone && !session_.choosing()))) break;
-      const Turn turn = take_turn(alone, progress, stop);
+      const Turn turn = take_turn(alone);
       seconds.push_back(turn.seconds);
       entry.arena_bytes = turn.arena_bytes;
     }
-    collect(progress, true);
+    collect(true);
     if (seconds.empty()) continue;
     const std::ptrdiff_t counted = std::min<std::ptrdiff_t>(kCounted, std::ssize(seconds));
     entry.seconds = median({seconds.end() - counted, seconds.end()});
   }
 }
 
-void Trainer::balance(Progress& progress) {
+void Trainer::balance() {
   const std::vector<Entry*> entries = running();
   std::vector<double> seconds;
   std::vector<int> wanted;
@@ -248,18 +249,18 @@ void Trainer::balance(Progress& progress) {
     times += message(separator, fixed(seconds[i] * 1e3, 1));
   }
   if (entries.size() == 1) return;
-  progress.print(message("steps per turn: ", steps, " (a step alone takes ", times, " ms)"));
+  progress_->print(message("steps per turn: ", steps, " (a step alone takes ", times, " ms)"));
 }
 
-void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress) {
+void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes) {
   std::size_t sum = 0;
   std::string singles;
   for (const Entry* entry : entries) {
     singles += (entry == entries.front() ? "" : " + ") + fixed(mebibytes(entry->arena_bytes), 1);
     sum += entry->arena_bytes;
   }
-  progress.print(message("arena of the joint plan: ", fixed(mebibytes(joint_arena_bytes), 1),
-                         " MiB; of the separate plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
+  progress_->print(message("arena of the joint plan: ", fixed(mebibytes(joint_arena_bytes), 1),
+                           " MiB; of the separate plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
   folder_->append_metrics(
       Json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
 }
@@ -290,8 +291,7 @@ void Trainer::run_step(Step& step, bool all) {
   settled_steps_ = as_before && !session_.choosing() ? settled_steps_ + 1 : 0;
 }
 
-Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& progress,
-                                 const std::function<bool()>& stop) {
+Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
   const auto start = std::chrono::steady_clock::now();
   Turn turn{};
   const bool shown_before = shown();
@@ -300,11 +300,11 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
     Step step = session_.step();
     owners_.clear();
     for (Entry* entry : entries) {
-      attempt(*entry, progress, [&] {
+      attempt(*entry, [&] {
         try {
           turn.steps += entry->job->record(entry->steps_per_turn, requests_);
         } catch (...) {
-          entry->job->collect(*entry->folder, progress, row(*entry), false);
+          entry->job->collect(false);
           throw;
         }
       });
@@ -314,7 +314,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
       if (running().empty()) return turn;
       run_step(step, entries.size() == running().size());
       turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
-      for (Entry* entry : entries) attempt(*entry, progress, [&] { entry->job->load_ahead(entry->steps_per_turn); });
+      for (Entry* entry : entries) attempt(*entry, [&] { entry->job->load_ahead(entry->steps_per_turn); });
       std::vector<Array> loaded;
       for (const Entry* entry : entries) {
         if (entry->job != nullptr) entry->job->list_loaded(loaded);
@@ -325,71 +325,70 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries, Progress& prog
                          return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due());
                        });
       if (due) session_.synchronize();
-      collect(progress, due);
+      collect(due);
     } catch (const std::exception&) {
       fault = std::current_exception();
     }
   }
   if (fault != nullptr) {
-    repeat_alone(entries, fault, progress, stop);
+    repeat_alone(entries, fault);
     return turn;
   }
-  save(progress, [](const Job& job) { return job.save_due(); });
+  save([](const Job& job) { return job.save_due(); });
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bool news = shown() && !shown_before;
   for (Entry* entry : entries) {
     if (entry->job == nullptr || !entry->job->epoch_ended()) continue;
-    end_epoch(*entry, progress, stop);
+    end_epoch(*entry);
     news = true;
   }
   if (news) show();
   return turn;
 }
 
-void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault, Progress& progress,
-                           const std::function<bool()>& stop) {
+void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault) {
   bool found = entries.size() == 1;
   try {
     if (!found) std::rethrow_exception(fault);
   } catch (const DeviceError&) {  // the joint plan's error, or the device's
     found = true;
   } catch (const std::exception& error) {
-    progress.print(message("a step of several jobs failed: ", error.what(),
-                           "; each job repeats its steps since its last checkpoint alone"));
+    progress_->print(message("a step of several jobs failed: ", error.what(),
+                             "; each job repeats its steps since its last checkpoint alone"));
     std::vector<std::int64_t> steps;
     for (Entry* entry : entries) {
       steps.push_back(entry->job == nullptr ? 0 : entry->job->recorded());
-      attempt(*entry, progress, [&] {
+      attempt(*entry, [&] {
         entry->job = std::make_unique<Job>(entry->config.training, session_, datasets_);
-        entry->job->open(*entry->folder, progress, row(*entry));
+        entry->job->open(output(*entry));
       });
     }
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Entry* const entry = entries[i];
-      if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry, progress, stop);
-      while (entry->job != nullptr && entry->job->recorded() < steps[i] && !stop()) {
-        take_turn(entries.subspan(i, 1), progress, stop);
+      if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry);
+      while (entry->job != nullptr && entry->job->recorded() < steps[i] && !stopped()) {
+        take_turn(entries.subspan(i, 1));
       }
-      attempt(*entry, progress, [&] { entry->job->collect(*entry->folder, progress, row(*entry), true); });
+      attempt(*entry, [&] { entry->job->collect(true); });
       found |= entry->result.failure != nullptr;
     }
-    if (found || stop()) return;
+    if (found || stopped()) return;
   }
-  for (Entry* entry : entries) attempt(*entry, progress, [&] { std::rethrow_exception(fault); });
+  for (Entry* entry : entries) attempt(*entry, [&] { std::rethrow_exception(fault); });
 }
 
-void Trainer::explain_divergence(Progress& progress, const std::function<bool()>& stop) {
+void Trainer::explain_divergence() {
   for (Entry& entry : entries_) {
-    if (stop() || entry.result.failure == nullptr || session_.parallel().ranks() > 1) continue;
+    if (stopped() || entry.result.failure == nullptr || session_.parallel().ranks() > 1) continue;
     try {
       std::rethrow_exception(entry.result.failure);
     } catch (const Diverged& failure) {
       std::string cause;
       try {
-        progress.print(row(entry), message("repeats the training up to step ", failure.step,
-                                           " to find out where its values cease to be finite"));
+        progress_->print(row(entry), message("repeats the training up to step ", failure.step,
+                                             " to find out where its values cease to be finite"));
         Job job(entry.config.training, session_, datasets_);
-        cause = job.find_first_not_finite(*entry.folder, failure.step, progress, row(entry), stop);
+        cause = job.find_first_not_finite(output(entry), failure.step, [this] { return stopped(); });
       } catch (const std::exception& error) {
         cause = message("where its values cease to be finite cannot be found: ", error.what());
       }
@@ -411,19 +410,19 @@ bool Trainer::take_requests() {
   return saves;
 }
 
-void Trainer::save(Progress& progress, const std::function<bool(const Job&)>& due) {
+void Trainer::save(const std::function<bool(const Job&)>& due) {
   for (Entry& entry : entries_) {
     if (entry.job == nullptr || !due(*entry.job)) continue;
-    attempt(entry, progress, [&] {
-      entry.job->collect(*entry.folder, progress, row(entry), true);
-      entry.job->save(*entry.folder);
+    attempt(entry, [&] {
+      entry.job->collect(true);
+      entry.job->save();
     });
   }
 }
 
-void Trainer::collect(Progress& progress, bool all) {
+void Trainer::collect(bool all) {
   for (Entry& entry : entries_) {
-    attempt(entry, progress, [&] { entry.job->collect(*entry.folder, progress, row(entry), all); });
+    attempt(entry, [&] { entry.job->collect(all); });
   }
 }
 
@@ -436,26 +435,26 @@ void Trainer::show() {
   show_(*measured_);
 }
 
-void Trainer::end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop) {
-  attempt(entry, progress, [&] {
-    const bool complete = entry.job->end_epoch(*entry.folder, progress, row(entry), stop);
+void Trainer::end_epoch(Entry& entry) {
+  attempt(entry, [&] {
+    const bool complete = entry.job->end_epoch([this] { return stopped(); });
     if (!complete || !entry.job->finished()) return;
     entry.job->finish_saving();
-    end(entry, progress);
+    end(entry);
   });
 }
 
 template <class Action>
-void Trainer::attempt(Entry& entry, Progress& progress, const Action& action) {
+void Trainer::attempt(Entry& entry, const Action& action) {
   if (entry.job == nullptr) return;
   try {
     action();
   } catch (const std::exception&) {
-    end_with_failure(entry, progress);
+    end_with_failure(entry);
   }
 }
 
-void Trainer::end_with_failure(Entry& entry, Progress& progress) {
+void Trainer::end_with_failure(Entry& entry) {
   entry.result.failure = std::current_exception();
   try {
     throw;
@@ -464,33 +463,33 @@ void Trainer::end_with_failure(Entry& entry, Progress& progress) {
     entry.result.failure = std::make_exception_ptr(CommunicationError(told));
   } catch (const std::exception&) {  // it says enough
   }
-  end(entry, progress);
-  fail(entry, progress);
+  end(entry);
+  fail(entry);
 }
 
-void Trainer::end(Entry& entry, Progress& progress) {
+void Trainer::end(Entry& entry) {
   const TrainResult before = std::move(entry.result);
   entry.result = entry.job->result();
   entry.result.failure = before.failure;
   entry.result.folder = before.folder;
   entry.job.reset();
-  progress.finish(row(entry));
+  progress_->finish(row(entry));
 }
 
-void Trainer::fail(Entry& entry, Progress& progress) {
+void Trainer::fail(Entry& entry) {
   const std::string reason = entry.result.failure_text();
   abandon_ranks(session_.parallel(), message("failed after step ", entry.result.steps, ": ", reason));
   Json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
   entry.folder->append_last_words(record.dump_sorted());
   if (!config_.together) return;
-  progress.print(row(entry), "failed: " + reason);
+  progress_->print(row(entry), "failed: " + reason);
   record["job"] = entry.result.name;
   folder_->append_last_words(record.dump_sorted());
 }
 
-void Trainer::fail_all(Progress& progress) {
+void Trainer::fail_all() {
   for (Entry& entry : entries_) {
-    if (entry.job != nullptr && entry.folder != nullptr) end_with_failure(entry, progress);
+    if (entry.job != nullptr && entry.folder != nullptr) end_with_failure(entry);
   }
 }
 

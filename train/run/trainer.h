@@ -66,49 +66,51 @@ class Trainer {
 
   /// Throws CommunicationError unless all ranks have the same program, data, config and costs.
   void compare_ranks() const;
-  void open_folders(Progress& progress);
+  void open_folders();
   std::unique_ptr<RunFolder> open_folder(const Entry& entry) const;
   std::unique_ptr<RunFolder> make_folder(const Entry& entry) const;
   /// Prints a last line per job, if there is a list of them.
-  void report_results(const RunResult& result, Progress& progress) const;
-  void train(Progress& progress, const InterruptGuard& interrupt, const std::function<bool()>& stop);
+  void report_results(const RunResult& result) const;
+  void train();
   /// The choice between steps as one (parallel.steps_per_turn) and single steps, if the config leaves plans to
   /// measurements and the choice cannot change results: three ranks and more add gradients in an order that depends on
   /// the step.
   std::optional<PlanChoice> steps_as_one() const;
   /// Runs steps of each entry alone until its plan is chosen, to balance the turns.
-  void measure_alone(Progress& progress, const std::function<bool()>& stop);
-  void balance(Progress& progress);
+  void measure_alone();
+  void balance();
   std::vector<Entry*> running();
+  /// Whether training should end after this step.
+  bool stopped() const { return session_.parallel().ranks() == 1 ? interrupt_->requested() : stops_; }
+  JobOutput output(const Entry& entry) const { return {*entry.folder, *progress_, row(entry)}; }
   /// Runs the recorded step, or measures it to show it. `all`: the step contains all jobs.
   void run_step(Step& step, bool all);
   /// Shows the measured step, if there is one, with the losses so far.
   void show();
   /// What recording, running and reading a step throws ends the job at fault.
-  Turn take_turn(std::span<Entry* const> entries, Progress& progress, const std::function<bool()>& stop);
+  Turn take_turn(std::span<Entry* const> entries);
   /// After a fault in a step of several jobs: each runs its steps since its last checkpoint again, alone, which ends
   /// the job whose fault it was. If it was no single job's, it ends all.
-  void repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault, Progress& progress,
-                    const std::function<bool()>& stop);
+  void repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault);
   /// Adds to each failure by a loss that is not finite which node was the first to make such a value.
-  void explain_divergence(Progress& progress, const std::function<bool()>& stop);
+  void explain_divergence();
   /// Whether any rank has asked to save; notes whether any has asked to stop.
   bool take_requests();
   /// Begins to save the jobs for which `due` is true.
-  void save(Progress& progress, const std::function<bool(const Job&)>& due);
+  void save(const std::function<bool(const Job&)>& due);
   /// Reads the losses of the previous turn, or all that have not been read.
-  void collect(Progress& progress, bool all);
-  void end_epoch(Entry& entry, Progress& progress, const std::function<bool()>& stop);
-  void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes, Progress& progress);
+  void collect(bool all);
+  void end_epoch(Entry& entry);
+  void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes);
   /// Calls an action of a job; the job fails if the action throws.
   template <class Action>
-  void attempt(Entry& entry, Progress& progress, const Action& action);
+  void attempt(Entry& entry, const Action& action);
   /// Ends a job by the exception being handled.
-  void end_with_failure(Entry& entry, Progress& progress);
-  void fail(Entry& entry, Progress& progress);
+  void end_with_failure(Entry& entry);
+  void fail(Entry& entry);
   /// Marks all running jobs as failed by the exception being handled.
-  void fail_all(Progress& progress);
-  void end(Entry& entry, Progress& progress);
+  void fail_all();
+  void end(Entry& entry);
   std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
 
   RunConfig config_;
@@ -117,6 +119,9 @@ class Trainer {
   std::vector<Entry> entries_;
   std::filesystem::path resumed_;      // empty for a new run
   std::unique_ptr<RunFolder> folder_;  // folder of the run, if it has a list of jobs
+
+  Progress* progress_ = nullptr;  // these two: of run()
+  const InterruptGuard* interrupt_ = nullptr;
 
   std::function<void(const scheduler::PlanView&)> show_;
   std::optional<scheduler::PlanView> measured_;  // the step to show

@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "core/base/error.h"
-#include "train/config/keys.h"
 
 namespace braid {
 
@@ -22,40 +21,6 @@ double progress_in(double begin, double end, double x) { return end > begin ? (x
 }  // namespace
 
 std::vector<std::string> schedule_names() { return {"constant", "step", "cosine", "one_cycle", "plateau"}; }
-
-void ScheduleOptions::declare(const Keys& keys) {
-  keys("name", name, {.words = schedule_names(), .synonyms = {"lr_policy"}}, "the curve of the rate");
-  if (name != "one_cycle") {  // it has its own warm-up: pct_start
-    keys("warmup_epochs", warmup_epochs,
-         {.min = 0, .max = KeyRule::kMaxCount, .unit = "epochs", .synonyms = {"warmup"}},
-         "epochs in which the rate rises linearly from nearly 0");
-  }
-  if (name == "step") {
-    keys("milestones", milestones, {.above = 0, .unit = "epochs", .synonyms = {"stepvalue"}},
-         "ascending epochs after which the rate falls. A `step` schedule has either these or `step_epochs`");
-    keys.check("milestones", std::ranges::is_sorted(milestones), "expected ascending epochs");
-    keys("step_epochs", step_epochs,
-         {.min = 1, .max = KeyRule::kMaxCount, .unit = "epochs", .synonyms = {"step_size", "stepsize", "decay_epochs"}},
-         "the rate falls each time this many epochs have passed");
-    keys.check("name", milestones.empty() != (step_epochs == 0),
-               "a 'step' schedule needs either milestones or step_epochs");
-  }
-  if (name == "plateau") {
-    keys("patience", patience, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"patience_epochs"}},
-         "validations in a row that may be no better than the best before the rate falls");
-  }
-  if (name == "step" || name == "plateau") {
-    keys("gamma", gamma, {.above = 0, .max = 1, .synonyms = {"decay_rate", "lr_decay", "factor"}},
-         "factor that multiplies the rate");
-  }
-  if (name == "cosine" || name == "plateau")
-    keys("min_lr", min_lr, {.min = 0, .synonyms = {"eta_min"}}, "the lowest rate; `cosine` ends with it");
-  if (name == "one_cycle") {
-    keys("pct_start", pct_start, {.min = 0, .max = 1}, "share of the steps in which the rate rises");
-    keys("div_factor", div_factor, {.above = 0}, "the rate starts at lr / div_factor");
-    keys("final_div_factor", final_div_factor, {.above = 0}, "the rate ends at lr / div_factor / final_div_factor");
-  }
-}
 
 LearningRate::LearningRate(const ScheduleOptions& options, double lr, std::int64_t steps_per_epoch,
                            std::int64_t total_steps)

@@ -29,7 +29,7 @@ struct ScheduleOptions {
   double final_div_factor = 1e4;
   std::int64_t patience = 10;
 
-  /// Declares the keys of the section (train/config/keys.h).
+  /// Declares the keys of the section (train/config/training_keys.cpp).
   void declare(const Keys& keys);
 };
 

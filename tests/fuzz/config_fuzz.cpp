@@ -2,7 +2,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "train/config/config.h"
-#include "train/pathnet/config.h"
+#include "train/config/pathnet_config.h"
 
 namespace braid::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "train/pathnet/config.h"
+#include "train/config/pathnet_config.h"
 
 namespace braid {
 

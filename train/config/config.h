@@ -57,7 +57,7 @@ struct DataConfig {
   int workers = 1;
   int prefetch = 4;
   int max_bad = 0;
-  std::vector<std::int64_t> only_classes;
+  std::vector<int> only_classes;
   bool pairs = false;
   AugmentConfig augment;
   std::vector<double> mean, std, background;
@@ -76,11 +76,12 @@ struct DataConfig {
   /// The greatest value of `classes`.
   double most_classes() const;
   /// A key that lists classes of the dataset.
-  void declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
+  void declare_classes(const Keys& keys, std::string_view key, std::vector<int>& list, KeyRule rule,
                        std::string_view text) const;
   void declare(const Keys& keys);
 };
 
+/// The keys of this and of what follows: train/config/training_keys.cpp.
 struct OptimizerConfig {
   std::string name = "sgd";
   double lr = 0;  ///< 0: the optimizer's default
@@ -89,24 +90,7 @@ struct OptimizerConfig {
   double weight_decay = 0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
-  void declare(const Keys& keys) {
-    keys("name", name, {.words = {"sgd", "adam", "adamw"}, .synonyms = {"solver_type"}}, "how weights are updated");
-    if (lr == 0) lr = name == "sgd" ? 0.1 : 1e-3;
-    keys("lr", lr, {.above = 0, .synonyms = {"learning_rate", "base_lr", "max_lr"}},
-         "the rate that the schedule starts from or rises to");
-    keys("weight_decay", weight_decay, {.min = 0, .synonyms = {"wd"}},
-         "not applied to biases and batch norm; decoupled in `adamw`");
-    if (name == "sgd") {
-      keys("momentum", momentum, {.min = 0, .below = 1}, "0 for none");
-      keys("nesterov", nesterov, {}, "Nesterov's momentum; needs a momentum above 0");
-      keys.check("nesterov", !nesterov || momentum > 0, "needs a momentum above 0");
-    } else {
-      keys("beta1", beta1, {.min = 0, .below = 1, .synonyms = {"betas"}}, "decay of the mean of gradients");
-      keys("beta2", beta2, {.min = 0, .below = 1}, "decay of the mean of squared gradients");
-      keys("epsilon", epsilon, {.above = 0, .synonyms = {"eps"}},
-           "added to the square root of the mean of squared gradients");
-    }
-  }
+  void declare(const Keys& keys);
 };
 
 /// The metric by which validations of a training are compared.
@@ -116,18 +100,7 @@ struct CheckpointConfig {
   std::int64_t every_n_steps = 0;
   int keep_last = 2, keep_best = 1;
 
-  void declare(const Keys& keys) {
-    keys("every_n_steps", every_n_steps,
-         {.min = 0,
-          .max = KeyRule::kMaxCount,
-          .synonyms = {"every_n_train_steps", "save_steps", "snapshot", "interval", "recovery_interval"}},
-         "saves after this many steps, too, and not only after every epoch; 0: after epochs only");
-    keys("keep_last", keep_last,
-         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"save_total_limit", "checkpoint_hist", "max_to_keep"}},
-         "newest checkpoints to keep");
-    keys("keep_best", keep_best, {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"save_top_k"}},
-         "how many checkpoints with the best validation results to keep as well, by `eval.metric`");
-  }
+  void declare(const Keys& keys);
 };
 
 /// One job: a model and its training. Complete in itself.
@@ -160,63 +133,7 @@ struct TrainConfig {
   /// The keys of a config with a single job.
   void declare(const Keys& keys);
   /// The sections that each job of a list may have.
-  void declare_training(const Keys& keys) {
-    model.declare(keys.section("model", "the network", {"net", "network"}));
-    const Keys of_data = keys.section("data", "the images", {"dataset"});
-    data.declare(of_data);
-    data.declare_classes(
-        of_data, "only_classes", data.only_classes, {},
-        "train and validate with these classes only, relabelled 0, 1, … in this order; empty: all classes");
-    of_data(
-        "pairs", data.pairs, {},
-        "shows images in pairs, side by side, whose classes are `different` and `same`: for `model: {name: siamese}`");
-    check_task(of_data);
-    const Keys train = keys.section("train", "how long to train, and in which batches", {"training"});
-    train("epochs", epochs,
-          {.min = 1, .max = KeyRule::kMaxCount, .required = true, .synonyms = {"max_epochs", "num_epochs", "n_epochs"}},
-          "passes over the training images");
-    train("batch_size", batch_size,
-          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"batch", "train_batch_size", "bs"}}, "images in a step");
-    train("drop_last", drop_last, {}, "leaves out the last batch of an epoch if it is smaller than the others");
-    train("label_smoothing", label_smoothing, {.min = 0, .below = 1, .synonyms = {"smoothing"}},
-          "share of a label's weight that is spread evenly over all classes");
-    train("log_interval", log_interval,
-          {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"display", "log_every", "log_freq", "print_freq"}},
-          "steps between records of metrics");
-    train("max_steps", max_steps,
-          {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"max_iter", "max_iters", "iterations", "num_steps"}},
-          "ends the run after this many steps, which the learning-rate schedule then spans; 0: no limit");
-    train("accumulate", accumulate,
-          {.min = 1,
-           .max = KeyRule::kMaxCount,
-           .synonyms = {"accumulate_grad_batches", "gradient_accumulation_steps", "iter_size", "grad_accum_steps"}},
-          "steps whose gradients are averaged into one update, within an epoch");
-    train("clip_norm", clip_norm,
-          {.min = 0, .synonyms = {"clip_grad", "clip_gradients", "gradient_clip_val", "max_norm", "max_grad_norm"}},
-          "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit");
-    train("ema_decay", ema_decay, {.min = 0, .below = 1, .synonyms = {"model_ema_decay", "ema", "model_ema"}},
-          "decay of a moving average of the weights, which is then what is validated and saved; 0: none");
-    train("early_stop", early_stop,
-          {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"early_stopping", "early_stopping_patience", "patience"}},
-          "ends the run after this many validations in a row that were not the best so far; 0: never");
-    const Keys eval = keys.section("eval", "how to validate", {"val", "validation", "evaluation", "test"});
-    eval("batch_size", eval_batch_size,
-         {.min = 1,
-          .max = KeyRule::kMaxCount,
-          .synonyms = {"val_batch_size", "test_batch_size", "eval_batch_size", "validation_batch_size"}},
-         "images in an evaluation step");
-    eval(
-        "every_n_epochs", eval_every_n_epochs,
-        {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"check_val_every_n_epoch", "val_interval", "test_interval"}},
-        "epochs between validations; the last epoch is always followed by one");
-    eval("metric", metric, {.words = {"accuracy", "loss"}, .synonyms = {"eval_metric", "monitor"}},
-         "how validations are ranked: by the highest accuracy or by the lowest loss");
-    optimizer.declare(keys.section("optimizer", "how weights are updated", {"opt", "optim", "solver"}));
-    schedule.declare(keys.section("schedule", "how the learning rate changes",
-                                  {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));
-    checkpoint.declare(
-        keys.section("checkpoint", "what to save, so that `braid train --resume` can go on", {"checkpoints", "save"}));
-  }
+  void declare_training(const Keys& keys);
 };
 
 /// A job of a list.

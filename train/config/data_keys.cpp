@@ -162,13 +162,13 @@ double DataConfig::most_classes() const {
   return name == "shapes" ? kMaxShapeClasses : name == "image_masks" ? 256 : kMaxSyntheticClasses;
 }
 
-void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<std::int64_t>& list, KeyRule rule,
+void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<int>& list, KeyRule rule,
                                  std::string_view text) const {
   rule.min = 0;
   rule.max = kMaxSyntheticClasses - 1;
   if (!has_files()) rule.max_now = (is_synthetic() ? classes : name == "cifar100" ? 100 : 10) - 1;
   keys(key, list, rule, text);
-  const std::set<std::int64_t> different(list.begin(), list.end());
+  const std::set<int> different(list.begin(), list.end());
   keys.check(key, different.size() == list.size(), "expected each class once");
 }
 

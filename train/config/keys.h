@@ -4,7 +4,7 @@
 // that: to read, declare() runs with a Keys that sets each value from a file; for the rest, with one that collects
 // them.
 //
-// To add a key: a member and a line in declare() next to it, then scripts/check_docs.py PROGRAM --update.
+// To add a key: a member and a line in the declare() of its struct, then scripts/check_docs.py PROGRAM --update.
 
 #include <algorithm>
 #include <cstdint>

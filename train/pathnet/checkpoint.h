@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/pathnet/run.h"
+#include "train/pathnet/tournament.h"
 
 namespace braid {
 

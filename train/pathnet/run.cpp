@@ -49,12 +49,12 @@ struct Experiment {
   bool stopped() const { return interrupt.requested(); }
 };
 
-constexpr const char* kState = "evolution";  // in the metadata of a checkpoint
+constexpr const char* kEvolution = "evolution";  // in the metadata of a checkpoint
 
 /// Finds the newest checkpoint that is whole.
 void find_checkpoint(Experiment& experiment) {
   const auto read = [&](SafeTensors&& file) {
-    const auto text = file.metadata().find(kState);
+    const auto text = file.metadata().find(kEvolution);
     BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": is not the checkpoint of a PathNet run");
     try {
       experiment.state = read_pathnet_state(text->second, experiment.config);
@@ -160,7 +160,7 @@ void Evolver::save(const TaskRun& run, const Evolution& evolution, const Candida
   Checkpoint checkpoint{.step = state.generations(),
                         .tensors = copies_for_training(session_, net_.tensors(), trainer.states()),
                         .metadata = layout_metadata()};
-  checkpoint.metadata[kState] = to_json(state);
+  checkpoint.metadata[kEvolution] = to_json(state);
   experiment_.checkpoints.save(std::move(checkpoint));
 }
 

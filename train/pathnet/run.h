@@ -2,7 +2,7 @@
 // The transfer experiment of the PathNet paper (section 2.3): paths evolve on task A; the best path's modules are
 // frozen and all others reinitialised; new paths evolve on task B. The control learns task B from scratch.
 
-#include "train/pathnet/config.h"
+#include "train/config/pathnet_config.h"
 #include "train/pathnet/evolution.h"
 #include "train/run/log/progress.h"
 

@@ -8,23 +8,11 @@
 #include "data/loader/loader.h"
 #include "models/zoo/wired/pathnet.h"
 #include "runtime/session.h"
+#include "train/config/pathnet_config.h"
 #include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace braid {
-
-enum class Tournament {
-  concurrent,  ///< all candidates in one step, each with its own batch; one update from all gradients
-  sequential,  ///< the paper's order: a candidate begins once the previous one has finished
-};
-
-struct TournamentOptions {
-  Tournament order = Tournament::concurrent;
-  int candidates = 2;
-  int batches = 50;  ///< that each candidate is trained on
-  double lr = 0.05;
-  DType dtype = DType::f32;  ///< in which the nets compute: f32, f16 or bf16
-};
 
 /// Differences between the two orders. The batches are the same: every place in the tournament has its own loader. In
 /// concurrent order, modules that candidates share, and the task's last layer, which all share, get one update per step

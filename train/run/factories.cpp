@@ -128,10 +128,9 @@ std::shared_ptr<const ImageDataset> DatasetPool::get(const TrainConfig& config, 
     check_paths(config.data);
     dataset = find_dataset(config.data.name).make(config, split);
   }
-  const std::vector<std::int64_t>& classes = config.data.only_classes;
   std::shared_ptr<const ImageDataset> part = dataset;
-  if (!classes.empty()) {
-    part = std::make_shared<ClassSubset>(std::move(part), std::vector<int>(classes.begin(), classes.end()));
+  if (!config.data.only_classes.empty()) {
+    part = std::make_shared<ClassSubset>(std::move(part), config.data.only_classes);
   }
   if (config.data.pairs) part = std::make_shared<Pairs>(std::move(part));
   const bool generates = config.model.task() == models::Task::generation;

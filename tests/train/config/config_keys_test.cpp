@@ -6,8 +6,8 @@
 #include "tests/data/files.h"
 #include "tests/train/single_job.h"
 #include "train/config/config.h"
+#include "train/config/pathnet_config.h"
 #include "train/config/similar_keys.h"
-#include "train/pathnet/config.h"
 
 using namespace braid;
 using namespace braid::testing;

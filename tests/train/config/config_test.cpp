@@ -11,8 +11,8 @@
 #include "tests/data/files.h"
 #include "tests/source_dir.h"
 #include "tests/train/single_job.h"
+#include "train/config/pathnet_config.h"
 #include "train/config/tree.h"
-#include "train/pathnet/config.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -450,7 +450,7 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.session.costs == "a b.json");
   CHECK(config.model.options.stem == "image");
   CHECK(config.data.std == std::vector<double>{0.3});
-  CHECK(config.data.only_classes == std::vector<std::int64_t>{2, 0});
+  CHECK(config.data.only_classes == std::vector<int>{2, 0});
   CHECK(config.data.augment.salt_and_pepper == 0.1);
 }
 

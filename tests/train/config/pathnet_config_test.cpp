@@ -1,9 +1,10 @@
+#include "train/config/pathnet_config.h"
+
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
 #include "tests/data/files.h"
 #include "tests/train/single_job.h"
-#include "train/pathnet/config.h"
 
 using namespace braid;
 using namespace braid::testing;

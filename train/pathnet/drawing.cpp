@@ -1,9 +1,10 @@
-#include "train/pathnet/drawing.h"
+// A picture of the final paths.
 
 #include <algorithm>
 
 #include "core/base/text_stream.h"
 #include "core/text/suggestion.h"
+#include "train/pathnet/report.h"
 
 namespace braid {
 

@@ -10,7 +10,6 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/pathnet/checkpoint.h"
-#include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
 #include "train/run/factories.h"
 #include "train/run/interrupt.h"

@@ -12,7 +12,7 @@ namespace braid {
 /// HTML that needs nothing else: no network and no other file. `folders` are those of runs, or of jobs of runs;
 /// `overrides` are for their configs. Runs each trained model over its validation set, and some training steps of each
 /// folder's config. A model that is not saved yet is left out. Throws ConfigError or DataError if a folder is not that
-/// of a run, and what look_at_val_images() and measured_step() throw.
+/// of a run, and what look_at_val_images() and Trainer throw.
 std::string report_page(std::span<const std::filesystem::path> folders, const std::vector<std::string>& overrides = {},
                         const std::string& checkpoint = "");
 

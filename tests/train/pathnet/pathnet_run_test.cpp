@@ -9,7 +9,6 @@
 #include "tests/effort.h"
 #include "tests/train/run_files.h"
 #include "train/checkpoint/checkpoint_folder.h"
-#include "train/pathnet/drawing.h"
 #include "train/pathnet/report.h"
 #include "train/pathnet/run.h"
 

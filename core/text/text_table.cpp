@@ -1,7 +1,9 @@
 #include "core/text/text_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
+#include <limits>
 
 #include "core/base/text_stream.h"
 #include "core/text/text.h"
@@ -57,6 +59,10 @@ std::string fixed(double value, int digits) {
   out << std::fixed << std::setprecision(digits) << value;
   return out.str();
 }
+
+std::string mebibytes(double bytes) { return fixed(bytes / (1 << 20), 1); }
+
+double unsigned_nan(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
 std::string milliseconds(double seconds) {
   const double value = 1e3 * seconds;

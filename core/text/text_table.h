@@ -22,6 +22,10 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells, std::
 
 /// The number with `digits` digits after the point.
 std::string fixed(double value, int digits);
+/// A number of bytes in MiB, with one digit after the point: "12.3".
+std::string mebibytes(double bytes);
+/// Removes the sign of a NaN, which is meaningless but would be printed as "-nan".
+double unsigned_nan(double value);
 /// A time with three digits, as far as there are any after the point: "0.123 ms", "12.3 ms", "1234 ms".
 std::string milliseconds(double seconds);
 

@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
+#include "core/text/text_table.h"
 #include "runtime/compile/planner.h"
 #include "tests/data/files.h"
 #include "tests/train/quiet_training.h"
@@ -20,7 +21,6 @@
 #include "train/export/weights.h"
 #include "train/inspect/bench/bench.h"
 #include "train/inspect/bench/profiling.h"
-#include "train/units.h"
 
 using namespace braid;
 using namespace braid::testing;

@@ -11,7 +11,6 @@
 #include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
 #include "train/inspect/bench/bench.h"
-#include "train/units.h"
 
 namespace braid {
 
@@ -87,10 +86,6 @@ std::string ratio(double microseconds, double other) {
   return printed(other) > 0 ? fixed(printed(microseconds) / printed(other), 2) : "";
 }
 
-std::string mebibytes(std::int64_t bytes, int digits) {
-  return fixed(braid::mebibytes(static_cast<std::size_t>(bytes)), digits);
-}
-
 /// The names of the columns, and one row for each plan.
 std::string table_of(const PlanReport& report, bool all_columns) {
   struct Column {
@@ -108,9 +103,9 @@ std::string table_of(const PlanReport& report, bool all_columns) {
        [](const PlanRow& row, const PlanRow& serial) { return ratio(serial.makespan, row.makespan); }},
       {"in use", false, [](const PlanRow& row, const PlanRow&) { return fixed(100 * row.utilisation, 0) + " %"; }},
       {"waits", true, [](const PlanRow& row, const PlanRow&) { return std::to_string(row.waits); }},
-      {"arena, MiB", true, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.arena_bytes, 1); }},
-      {"live, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.live_bytes, 1); }},
-      {"naive, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.naive_bytes, 1); }},
+      {"arena, MiB", true, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.arena_bytes); }},
+      {"live, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.live_bytes); }},
+      {"naive, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.naive_bytes); }},
       {"planned in", false, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.plan_seconds); }},
   };
   std::vector<std::vector<std::string>> cells(report.rows.size() + 1);
@@ -141,7 +136,7 @@ std::string memory_table(const PlanReport& report) {
       {"  without reuse of memory", row.naive_bytes},
   };
   std::vector<std::vector<std::string>> cells{{"memory of " + row.policy, "MiB"}};
-  for (const auto& [what, bytes] : lines) cells.push_back({what, mebibytes(bytes, 1)});
+  for (const auto& [what, bytes] : lines) cells.push_back({what, mebibytes(bytes)});
   return text_table(cells, "lr");
 }
 
@@ -277,13 +272,13 @@ std::string shortfall(const PlanReport& report) {
   const auto capacity = static_cast<std::int64_t>(report.target.info.memory_bytes);
   constexpr const char* kTry = "try a smaller --batch-size, --set precision=bf16";
   if (!row.fits) {
-    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes, 1), " MiB, the limit is ",
-                   mebibytes(report.memory_limit, 1), " MiB; ", kTry, " or a higher --memory-limit");
+    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes), " MiB, the limit is ",
+                   mebibytes(report.memory_limit), " MiB; ", kTry, " or a higher --memory-limit");
   }
   if (capacity == 0 || row.arena_bytes + persistent <= capacity) return "";
   const std::int64_t left = (capacity - persistent) >> 20;
-  return message("the plan does not fit the device: it takes ", mebibytes(row.arena_bytes + persistent, 1),
-                 " MiB, the device has ", mebibytes(capacity, 1), " MiB; ",
+  return message("the plan does not fit the device: it takes ", mebibytes(row.arena_bytes + persistent),
+                 " MiB, the device has ", mebibytes(capacity), " MiB; ",
                  left > 0 ? message(kTry, " or, to trade time for memory, --memory-limit ", left)
                           : "try a smaller model, whose parameters leave room for the arena");
 }
@@ -311,7 +306,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
       << memory_table(report);
   if (report.target.has_kernels) {
     std::string line = "workspaces by stream:";
-    for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes, 1);
+    for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes);
     out << wrapped(line, 2) << '\n';
   }
   if (!report.scaling.rows.empty()) {
@@ -321,7 +316,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
         << scaling_table(report);
   }
   if (report.memory_limit > 0) {
-    out << "\nWith a limit of " << mebibytes(report.memory_limit, 1) << " MiB:\n";
+    out << "\nWith a limit of " << mebibytes(report.memory_limit) << " MiB:\n";
     for (const PlanRow& row : report.rows) out << whether_it_fits(row);
   }
   return out.str();

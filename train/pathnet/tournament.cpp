@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "core/text/text.h"
+#include "core/text/text_table.h"
 #include "train/run/factories.h"
-#include "train/units.h"
 
 namespace braid {
 

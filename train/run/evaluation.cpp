@@ -5,7 +5,6 @@
 
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "train/units.h"
 
 namespace braid {
 

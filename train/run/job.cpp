@@ -12,7 +12,6 @@
 #include "runtime/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"
-#include "train/units.h"
 
 namespace braid {
 

@@ -16,7 +16,6 @@
 #include "train/report/plan/trace.h"
 #include "train/run/balance.h"
 #include "train/run/interrupt.h"
-#include "train/units.h"
 
 namespace braid {
 
@@ -256,11 +255,11 @@ void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_a
   std::size_t sum = 0;
   std::string singles;
   for (const Entry* entry : entries) {
-    singles += (entry == entries.front() ? "" : " + ") + fixed(mebibytes(entry->arena_bytes), 1);
+    singles += (entry == entries.front() ? "" : " + ") + mebibytes(entry->arena_bytes);
     sum += entry->arena_bytes;
   }
-  progress_->print(message("arena of the joint plan: ", fixed(mebibytes(joint_arena_bytes), 1),
-                           " MiB; of the separate plans: ", singles, " = ", fixed(mebibytes(sum), 1), " MiB"));
+  progress_->print(message("arena of the joint plan: ", mebibytes(joint_arena_bytes),
+                           " MiB; of the separate plans: ", singles, " = ", mebibytes(sum), " MiB"));
   folder_->append_metrics(
       Json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
 }

@@ -20,7 +20,6 @@
 #include "core/text/text_table.h"
 #include "train/config/config.h"
 #include "train/report/plan/trace.h"
-#include "train/units.h"
 
 namespace braid {
 
@@ -340,9 +339,8 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
         << plural(setting.measured.known + setting.measured.unknown, "node") << '\n';
   }
   if (!ops.empty()) out << "  ops       measured by " << ops[0].clock << '\n';
-  out << "  memory    " << fixed(mebibytes(setting.arena_bytes), 1) << " MiB arena, "
-      << fixed(mebibytes(setting.persistent_bytes), 1) << " MiB parameters and state, "
-      << fixed(mebibytes(setting.peak_resident_bytes), 1) << " MiB peak resident\n\n"
+  out << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, " << mebibytes(setting.persistent_bytes)
+      << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes) << " MiB peak resident\n\n"
       << table_of(ops);
   return out.str();
 }

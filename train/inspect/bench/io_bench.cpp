@@ -9,7 +9,6 @@
 #include "core/text/text_table.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/inspect/bench/bench.h"
-#include "train/units.h"
 
 namespace braid {
 
@@ -123,7 +122,7 @@ std::string to_text(const IoBench::Times& times, const TrainConfig& config) {
       text_table(
           {row(message("batches of ", config.data.name, " by ", plural(config.data.workers, "worker")), times.loading),
            row("every step logged", times.logging),
-           row(message("a checkpoint of ", fixed(mebibytes(times.checkpoint_bytes), 1), " MiB every ",
+           row(message("a checkpoint of ", mebibytes(times.checkpoint_bytes), " MiB every ",
                        plural(times.steps, "step")),
                times.saving)},
           "lrr", "  "),

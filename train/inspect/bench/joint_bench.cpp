@@ -9,7 +9,6 @@
 #include "core/text/text_table.h"
 #include "train/inspect/bench/bench.h"
 #include "train/run/balance.h"
-#include "train/units.h"
 
 namespace braid {
 
@@ -117,13 +116,12 @@ std::string to_text(const JointBench::Times& times) {
   for (const JointBench::JobTimes& job : times.jobs) {
     table.push_back({job.name, std::to_string(job.steps_per_turn), std::to_string(job.batch_size),
                      fixed(job.alone_seconds * 1e3, 2), fixed(job.images_per_second_alone, 0),
-                     fixed(job.images_per_second_together, 0), fixed(mebibytes(job.alone_arena_bytes), 1)});
+                     fixed(job.images_per_second_together, 0), mebibytes(job.alone_arena_bytes)});
     sum += job.alone_arena_bytes;
   }
   out << '\n'
-      << text_table(table, "lrrrrrr")
-      << "\narena of the joint plan: " << fixed(mebibytes(times.together_arena_bytes), 1)
-      << " MiB; sum of the separate plans: " << fixed(mebibytes(sum), 1) << " MiB\n";
+      << text_table(table, "lrrrrrr") << "\narena of the joint plan: " << mebibytes(times.together_arena_bytes)
+      << " MiB; sum of the separate plans: " << mebibytes(sum) << " MiB\n";
   return out.str();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/common/floating.h"
 #include "train/report/plan/trace.h"
 #include "train/run/job.h"
 
@@ -11,40 +12,31 @@ namespace braid {
 
 namespace {
 
-template <class T, class Wider = T>
-bool all_finite(const Array& array) {
-  return std::ranges::all_of(array.as<T>(), [](T value) { return std::isfinite(static_cast<Wider>(value)); });
-}
-
 bool is_finite(const Array& array) {
-  switch (array.dtype()) {
-    case DType::f16: return all_finite<Half, float>(array);
-    case DType::bf16: return all_finite<BFloat16, float>(array);
-    case DType::f32: return all_finite<float>(array);
-    case DType::f64: return all_finite<double>(array);
-    default: return true;
-  }
+  return for_any_float(array.dtype(), [&]<class T>() {
+    using Wide = std::conditional_t<sizeof(T) < sizeof(float), float, T>;
+    return std::ranges::all_of(array.as<T>(), [](T value) { return std::isfinite(static_cast<Wide>(value)); });
+  });
 }
 
 /// Runs a recorded step → its first node, in the order of recording, with an output that is not finite, as "conv2d of
 /// layer1.0.conv1, in the backward pass"; nothing if there is none.
 std::string first_not_finite(Tape& tape, Step& step) {
   const StepGraph& graph = tape.graph();
-  const auto look_at = [&](const auto& action) {
-    for (NodeId node = 0; node < graph.node_count(); ++node) {
-      for (int i = 0; i < graph.node(node).output_count; ++i) {
-        const ValueId value = graph.output(node, i);
-        if (!graph.is_overwritten(value) && is_floating(graph.value(value).desc.dtype)) action(node, value);
-      }
+  std::vector<std::pair<NodeId, ValueId>> outputs;
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    for (int i = 0; i < graph.node(node).output_count; ++i) {
+      const ValueId value = graph.output(node, i);
+      if (graph.is_overwritten(value) || !is_floating(graph.value(value).desc.dtype)) continue;
+      tape.keep(value);
+      outputs.emplace_back(node, value);
     }
-  };
-  look_at([&](NodeId, ValueId value) { tape.keep(value); });
+  }
   step.run();
-  NodeId first = kNoNode;
-  look_at([&](NodeId node, ValueId value) {
-    if (first == kNoNode && !is_finite(step.read_value(value))) first = node;
-  });
-  if (first == kNoNode) return {};
+  const auto found =
+      std::ranges::find_if(outputs, [&](const auto& output) { return !is_finite(step.read_value(output.second)); });
+  if (found == outputs.end()) return {};
+  const NodeId first = found->first;
   constexpr const char* kWhere[] = {", in the forward pass", ", in the backward pass", ", in the update"};
   const std::string_view layer = tape.layer(first);
   return message(graph.node(first).op->name(), layer.empty() ? "" : " of ", layer,

@@ -144,11 +144,11 @@ void Job::collect(bool all) {
     const double loss = unsigned_nan(step.loss.item());  // waits for the step
     ++result_.steps;
     if (!std::isfinite(loss)) {
-      throw Diverged(message("[train] the loss is ", loss, " at step ", result_.steps, " (epoch ", epoch_.number,
-                             ", learning rate ", step.lr,
-                             "): training has diverged. A smaller optimizer.lr or a longer schedule.warmup_epochs "
-                             "may help"),
-                     result_.steps);
+      result_.diverged_at = result_.steps;
+      throw Error(message("[train] the loss is ", loss, " at step ", result_.steps, " (epoch ", epoch_.number,
+                          ", learning rate ", step.lr,
+                          "): training has diverged. A smaller optimizer.lr or a longer schedule.warmup_epochs "
+                          "may help"));
     }
     arrived_.stop |= step.stop && step.stop->item() > 0;
     arrived_.save |= step.save && step.save->item() > 0;

@@ -21,12 +21,6 @@ namespace braid {
 
 struct JsonPart;
 
-/// The loss is no longer finite.
-struct Diverged : Error {
-  Diverged(const std::string& what, std::int64_t at) : Error(what), step(at) {}
-  std::int64_t step;  ///< from 1
-};
-
 struct TrainResult {
   std::string name;
   std::int64_t steps = 0;
@@ -34,8 +28,9 @@ struct TrainResult {
   scheduler::LossCurve losses;  ///< so far
   Evaluation val;               ///< after the last epoch
   std::int64_t best_step = 0;   ///< the step of the best validation; 0 if there was none, or only another rank knows it
-  bool interrupted = false;     ///< ended by a signal, for example Ctrl-C
-  std::exception_ptr failure;   ///< why the job stopped early; null if it did not
+  std::int64_t diverged_at = 0;  ///< the step whose loss was the first not to be finite; 0: none
+  bool interrupted = false;      ///< ended by a signal, for example Ctrl-C
+  std::exception_ptr failure;    ///< why the job stopped early; null if it did not
   std::filesystem::path folder;  ///< folder of the run
 
   /// The message of the failure; empty if there is none.

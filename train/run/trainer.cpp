@@ -8,6 +8,7 @@
 #include "core/base/median.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
+#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "runtime/agreement.h"
@@ -177,9 +178,12 @@ void Trainer::train() {
   std::optional<PlanChoice> turns = steps_as_one();
   const std::int64_t as_one = entries_.front().steps_per_turn;
   if (entries_.size() > 1) measure_alone();
-  std::size_t jobs = 0;           // in the last turn
-  std::set<std::string> reports;  // on the choice of plans and on captures, as printed
-  std::string traded;             // for memory, as last printed
+  std::size_t jobs = 0;  // in the last turn
+  std::string traded;    // for memory, as last printed
+  std::set<std::string> said;
+  const auto say_once = [&](const std::string& report, std::string_view what) {
+    if (!report.empty() && said.insert(report).second) progress_->print(message(what, report));
+  };
   while (!stopped()) {
     const std::vector<Entry*> entries = running();
     if (entries.empty()) return;
@@ -197,15 +201,9 @@ void Trainer::train() {
     }
     if (alone ? interrupt_->take_save_request() : take_requests()) save([](const Job&) { return true; });
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes);
-    if (const std::string& report = session_.choice_report(); !session_.choosing() && reports.insert(report).second) {
-      if (!report.empty()) progress_->print("plans measured: " + report);
-    }
-    if (const std::string& report = session_.capture_report(); !report.empty() && reports.insert(report).second) {
-      progress_->print("warning: " + report);
-    }
-    if (const std::string clock = session_.benchmark_clock(); !clock.empty() && reports.insert(clock).second) {
-      progress_->print("implementations timed by " + clock);
-    }
+    if (!session_.choosing()) say_once(session_.choice_report(), "plans measured: ");
+    say_once(session_.capture_report(), "warning: ");
+    say_once(session_.benchmark_clock(), "implementations timed by ");
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();
       if (!traded.empty()) progress_->print("to fit the memory limit: " + traded);
@@ -240,15 +238,14 @@ void Trainer::balance() {
     wanted.push_back(entry->config.steps_per_turn);
   }
   const std::vector<std::int64_t> balanced = balanced_steps(seconds, wanted);
-  std::string steps, times;
+  std::vector<std::string> steps, times;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     entries[i]->steps_per_turn = balanced[i];
-    const char* separator = i == 0 ? "" : ", ";
-    steps += message(separator, entries[i]->result.name, ' ', balanced[i]);
-    times += message(separator, fixed(seconds[i] * 1e3, 1));
+    steps.push_back(message(entries[i]->result.name, ' ', balanced[i]));
+    times.push_back(fixed(seconds[i] * 1e3, 1));
   }
   if (entries.size() == 1) return;
-  progress_->print(message("steps per turn: ", steps, " (a step alone takes ", times, " ms)"));
+  progress_->print(message("steps per turn: ", comma_list(steps), " (a step alone takes ", comma_list(times), " ms)"));
 }
 
 void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes) {
@@ -378,24 +375,20 @@ void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception
 
 void Trainer::explain_divergence() {
   for (Entry& entry : entries_) {
-    if (stopped() || entry.result.failure == nullptr || session_.parallel().ranks() > 1) continue;
+    TrainResult& result = entry.result;
+    if (stopped() || result.diverged_at == 0 || session_.parallel().ranks() > 1) continue;
+    std::string cause;
     try {
-      std::rethrow_exception(entry.result.failure);
-    } catch (const Diverged& failure) {
-      std::string cause;
-      try {
-        progress_->print(row(entry), message("repeats the training up to step ", failure.step,
-                                             " to find out where its values cease to be finite"));
-        Job job(entry.config.training, session_, datasets_);
-        cause = job.find_first_not_finite(output(entry), failure.step, [this] { return stopped(); });
-      } catch (const std::exception& error) {
-        cause = message("where its values cease to be finite cannot be found: ", error.what());
-      }
-      if (cause.empty()) continue;
-      entry.folder->append_last_words(Json{{"event", "cause"}, {"message", cause}}.dump());
-      entry.result.failure = std::make_exception_ptr(Error(message(failure.what(), "; ", cause)));
-    } catch (const std::exception&) {  // it says enough
+      progress_->print(row(entry), message("repeats the training up to step ", result.diverged_at,
+                                           " to find out where its values cease to be finite"));
+      Job job(entry.config.training, session_, datasets_);
+      cause = job.find_first_not_finite(output(entry), result.diverged_at, [this] { return stopped(); });
+    } catch (const std::exception& error) {
+      cause = message("where its values cease to be finite cannot be found: ", error.what());
     }
+    if (cause.empty()) continue;
+    entry.folder->append_last_words(Json{{"event", "cause"}, {"message", cause}}.dump());
+    result.failure = std::make_exception_ptr(Error(message(result.failure_text(), "; ", cause)));
   }
 }
 

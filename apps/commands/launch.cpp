@@ -138,16 +138,16 @@ class Runs {
     } else if (!config.path.empty()) {
       const RunConfig run = read_run_config(read_config_file(config.path), config.overrides);
       root_ = run.output_root;
-      prefix_ = run.name + "-";
-      first_ = newest() + 1;
+      name_ = run.name;
+      first_ = RunFolder::last_number(root_, name_) + 1;
     }
   }
 
   /// The folder of the run; empty if there is none yet.
   fs::path folder() const {
     if (!folder_.empty() || root_.empty()) return folder_;
-    const int number = newest();
-    return number < first_ ? fs::path() : root_ / (prefix_ + std::to_string(number));
+    const std::int64_t number = RunFolder::last_number(root_, name_);
+    return number < first_ ? fs::path() : root_ / message(name_, '-', number);
   }
   /// The step of its newest checkpoint.
   std::optional<std::int64_t> saved() const {
@@ -157,22 +157,9 @@ class Runs {
   }
 
  private:
-  /// The largest number of a run of this name; 0 if there is none.
-  int newest() const {
-    int number = 0;
-    std::error_code none;
-    for (const fs::directory_entry& entry : fs::directory_iterator(root_, none)) {
-      const std::string name = entry.path().filename();
-      if (!name.starts_with(prefix_) || name.size() == prefix_.size()) continue;
-      if (name.find_first_not_of("0123456789", prefix_.size()) != std::string::npos) continue;
-      number = std::max(number, std::atoi(name.c_str() + prefix_.size()));
-    }
-    return number;
-  }
-
   fs::path folder_, root_;
-  std::string prefix_;
-  int first_ = 1;
+  std::string name_;
+  std::int64_t first_ = 1;
 };
 
 /// The most ranks below `ranks` that share a batch of `all` ranks evenly, if they are at least `least`; else `ranks`.

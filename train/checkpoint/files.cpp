@@ -102,6 +102,12 @@ void AtomicFile::commit() {
   File(folder_of(path_), O_RDONLY | O_DIRECTORY).sync();
 }
 
+void replace_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
 FolderLock::FolderLock(const std::filesystem::path& folder, bool wait) : folder_(folder, O_RDONLY | O_DIRECTORY) {
   BRAID_CHECK(folder_.lock(wait) || errno != EWOULDBLOCK, Error, folder.string(), ": is in use by another process");
 }

@@ -40,6 +40,9 @@ class File {
 /// Creates or truncates the file and writes the text. On failure it leaves no partial file.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// Replaces a file durably by one with the text. On failure the old one remains.
+void replace_file(const std::filesystem::path& path, std::string_view text);
+
 /// Throws Error if it is already clear that the file cannot be written. Changes nothing.
 void check_writable(const std::filesystem::path& path);
 

@@ -212,12 +212,6 @@ std::shared_ptr<const ImageDataset> make_task(const std::shared_ptr<const ImageD
   return task;
 }
 
-void save(const std::filesystem::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 void run_seeds(Experiment& experiment, PathNetResult& result) {
   const PathNetConfig& config = experiment.config;
   for (const std::uint64_t seed : config.seeds) {
@@ -231,10 +225,10 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
     }
     result.seeds.push_back(std::move(run));
     experiment.progress.print(summary(result.seeds.back()));
-    save(result.folder / kPathNetReport, report_json(config, result.seeds));
-    save(result.folder / kPathNetGenotypes, genotypes_json(config, result.seeds));
+    replace_file(result.folder / kPathNetReport, report_json(config, result.seeds));
+    replace_file(result.folder / kPathNetGenotypes, genotypes_json(config, result.seeds));
     try {
-      save(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));
+      replace_file(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));
     } catch (const std::exception&) {
       experiment.progress.warn(exception_text(std::current_exception()) + "; the run continues");
     }

@@ -29,7 +29,8 @@ void clean(const fs::path& run) {
 /// The n of every folder root/name-n.
 std::vector<std::int64_t> numbers_in(const fs::path& root, const std::string& name) {
   std::vector<std::int64_t> numbers;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, none)) {
     const std::string file = entry.path().filename().string();
     if (!file.starts_with(name + '-')) continue;
     const std::string_view digits = std::string_view(file).substr(name.size() + 1);
@@ -44,12 +45,8 @@ std::vector<std::int64_t> numbers_in(const fs::path& root, const std::string& na
 fs::path make_next_folder(const fs::path& root, const std::string& name) {
   try {
     fs::create_directories(root);
-    std::int64_t last = 0;
-    for (const std::int64_t n : numbers_in(root, name)) {
-      clean(root / message(name, '-', n));
-      last = std::max(last, n);
-    }
-    for (std::int64_t n = last + 1;; ++n) {
+    for (const std::int64_t n : numbers_in(root, name)) clean(root / message(name, '-', n));
+    for (std::int64_t n = RunFolder::last_number(root, name) + 1;; ++n) {
       fs::path folder = root / message(name, '-', n);
       if (mkdir(folder.c_str(), 0777) == 0) return folder;
       BRAID_CHECK(errno == EEXIST, Error, folder.string(), ": cannot make the run's folder: ", std::strerror(errno));
@@ -66,16 +63,10 @@ fs::path make_inner_folder(const fs::path& run, const std::string& name) {
   return folder;
 }
 
-void write_config(const fs::path& folder, const std::string& config_yaml) {
-  AtomicFile config(folder / RunFolder::kConfig);
-  config.write(config_yaml);
-  config.commit();
-}
-
 /// Writes the config; removes the folder if that fails.
 const fs::path& with_config(const fs::path& folder, const std::string& config_yaml) {
   try {
-    write_config(folder, config_yaml);
+    replace_file(folder / RunFolder::kConfig, config_yaml);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);
@@ -108,6 +99,11 @@ std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder) {
   return opened;
 }
 
+std::int64_t RunFolder::last_number(const fs::path& root, const std::string& name) {
+  const std::vector<std::int64_t> numbers = numbers_in(root, name);
+  return numbers.empty() ? 0 : std::ranges::max(numbers);
+}
+
 fs::path RunFolder::checkpoint(const fs::path& folder, const std::string& name) {
   if (name.empty() || name == "last") return folder / kModel;
   if (name != "best") return name;
@@ -119,7 +115,7 @@ fs::path RunFolder::checkpoint(const fs::path& folder, const std::string& name) 
 void RunFolder::go_on(const std::string& config_yaml, std::optional<std::uint64_t> metrics_bytes) {
   if (!lock_) return;
   if (!metrics_) metrics_.emplace(path_);
-  if (read_file(path_ / kConfig, "the config") != config_yaml) write_config(path_, config_yaml);
+  if (read_file(path_ / kConfig, "the config") != config_yaml) replace_file(path_ / kConfig, config_yaml);
   if (metrics_bytes) metrics_->truncate(*metrics_bytes);
 }
 

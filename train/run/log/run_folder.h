@@ -43,6 +43,9 @@ class RunFolder {
   /// one; any other name is a path. Throws DataError if the run has no best one.
   static std::filesystem::path checkpoint(const std::filesystem::path& folder, const std::string& name);
 
+  /// The largest n of the folders root/name-n; 0 if there is none.
+  static std::int64_t last_number(const std::filesystem::path& root, const std::string& name);
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model_path() const { return path_ / kModel; }
   std::filesystem::path best_path() const { return path_ / kBest; }

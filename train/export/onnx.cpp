@@ -153,7 +153,7 @@ class OnnxWriter {
         orders_(forward_),
         names_(static_cast<std::size_t>(graph_.value_count())) {
     name_of(forward_.images) = "images";
-    for (node_ = 0; node_ < graph_.node_count(); ++node_) translate();
+    for (node_ = 0; node_ < graph_.node_count(); ++node_) name_of(graph_.output(node_, 0)) = translate();
     check(!orders_.differ(logits()));
     nodes_.message(field::node, ProtoMessage()
                                     .text(field::node_input, name_of(logits()))
@@ -272,54 +272,37 @@ class OnnxWriter {
     return dynamic_cast<const T*>(graph_.node(node_).op.get());
   }
 
-  void translate() {
+  /// The name of what the current node computes.
+  std::string translate() {
     check(!orders_.unknown(graph_.output(node_, 0)));
-    std::string& y = name_of(graph_.output(node_, 0));
-    if (const auto* conv = as<ops::Conv2d>()) {
-      y = convolution(conv->attributes());
-    } else if (const auto* transposed = as<ops::Conv2dBackwardData>()) {
-      y = transposed_convolution(transposed->attributes().options);
-    } else if (const auto* norm = as<ops::BatchNormInference>()) {
-      y = batch_norm(norm->attributes());
-    } else if (const auto* max = as<ops::MaxPool2d>()) {
-      y = pool("MaxPool", max->attributes(), {});
-    } else if (const auto* average = as<ops::AvgPool2d>()) {
-      y = pool("AveragePool", average->attributes(),
-               {attribute_of("count_include_pad", std::int64_t{average->attributes().count_include_pad})});
-    } else if (as<ops::AdaptiveAvgPool2d>() != nullptr) {
-      y = adaptive_average();
-    } else if (as<ops::GlobalAvgPool>() != nullptr) {
-      y = emit("Flatten", {emit("GlobalAveragePool", {operand(0)})});
-    } else if (as<ops::Linear>() != nullptr) {
-      y = emit("Gemm", operands(), {attribute_of("transB", std::int64_t{1})});
-    } else if (as<ops::Relu>() != nullptr) {
-      y = activated(operand(0), Activation::relu);
-    } else if (as<ops::Relu6>() != nullptr) {
-      y = activated(operand(0), Activation::relu6);
-    } else if (const auto* scale = as<ops::Scale>()) {
-      y = scaled(operand(0), static_cast<float>(scale->attributes().factor));
-    } else if (as<ops::Sum>() != nullptr) {
-      y = emit("Sum", operands());
-    } else if (as<ops::WeightedSum>() != nullptr) {
-      y = weighted_sum();
-    } else if (as<ops::Concat>() != nullptr) {
-      y = emit("Concat", operands(), {attribute_of("axis", std::int64_t{1})});
-    } else if (const auto* permute = as<ops::Permute>()) {
-      y = permuted(permute->attributes().axes);
-    } else if (const auto* window = as<ops::Window>()) {
-      y = windowed(window->attributes());
-    } else if (as<ops::Reshape>() != nullptr) {
-      y = flatten();
-    } else if (const auto* elementwise = as<ops::Elementwise>()) {
-      y = expression(elementwise->attributes().expression);
-    } else if (const auto* reduce = as<ops::Reduce>()) {
-      y = reduced(reduce->attributes());
-    } else if (const auto* softmax = as<ops::Softmax>()) {
-      y = emit(softmax->attributes().logarithm ? "LogSoftmax" : "Softmax", {operand(0)},
-               {attribute_of("axis", onnx_axis(output_shape(), softmax->attributes().axis))});
-    } else {
-      check(false);
+    if (const auto* conv = as<ops::Conv2d>()) return convolution(conv->attributes());
+    if (const auto* conv = as<ops::Conv2dBackwardData>()) return transposed_convolution(conv->attributes().options);
+    if (const auto* norm = as<ops::BatchNormInference>()) return batch_norm(norm->attributes());
+    if (const auto* max = as<ops::MaxPool2d>()) return pool("MaxPool", max->attributes(), {});
+    if (const auto* average = as<ops::AvgPool2d>()) {
+      return pool("AveragePool", average->attributes(),
+                  {attribute_of("count_include_pad", std::int64_t{average->attributes().count_include_pad})});
     }
+    if (as<ops::AdaptiveAvgPool2d>() != nullptr) return adaptive_average();
+    if (as<ops::GlobalAvgPool>() != nullptr) return emit("Flatten", {emit("GlobalAveragePool", {operand(0)})});
+    if (as<ops::Linear>() != nullptr) return emit("Gemm", operands(), {attribute_of("transB", std::int64_t{1})});
+    if (as<ops::Relu>() != nullptr) return activated(operand(0), Activation::relu);
+    if (as<ops::Relu6>() != nullptr) return activated(operand(0), Activation::relu6);
+    if (const auto* scale = as<ops::Scale>()) {
+      return scaled(operand(0), static_cast<float>(scale->attributes().factor));
+    }
+    if (as<ops::Sum>() != nullptr) return emit("Sum", operands());
+    if (as<ops::WeightedSum>() != nullptr) return weighted_sum();
+    if (as<ops::Concat>() != nullptr) return emit("Concat", operands(), {attribute_of("axis", std::int64_t{1})});
+    if (const auto* permute = as<ops::Permute>()) return permuted(permute->attributes().axes);
+    if (const auto* window = as<ops::Window>()) return windowed(window->attributes());
+    if (as<ops::Reshape>() != nullptr) return flatten();
+    if (const auto* elementwise = as<ops::Elementwise>()) return expression(elementwise->attributes().expression);
+    if (const auto* reduce = as<ops::Reduce>()) return reduced(reduce->attributes());
+    const auto* softmax = as<ops::Softmax>();
+    check(softmax != nullptr);
+    return emit(softmax->attributes().logarithm ? "LogSoftmax" : "Softmax", {operand(0)},
+                {attribute_of("axis", onnx_axis(output_shape(), softmax->attributes().axis))});
   }
 
   std::string convolution(const Conv2dOptions& options) {

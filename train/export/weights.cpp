@@ -35,69 +35,6 @@ std::set<std::int32_t> classifier_slots(const ForwardPass& pass) {
   return slots;
 }
 
-/// One file and the model that it is read for.
-class WeightReader {
- public:
-  WeightReader(const std::filesystem::path& path, Module& model, const Shape& image)
-      : file_(path), model_(model), pass_(model, image, true) {
-    if (!file_.metadata().contains("layout")) orders_.emplace(pass_);
-  }
-
-  std::string read(const std::vector<std::string>& classes) {
-    const std::set<std::int32_t> classifiers = classifier_slots(pass_);
-    const std::string of_file = classes_in(file_);
-    const bool same_names = classes.empty() || of_file.empty() || of_file == Json(classes).dump();
-    std::vector<std::pair<Parameter*, Array>> values;
-    std::vector<std::string> kept;
-    std::set<std::string> names;
-    for (Parameter* tensor : model_.tensors()) {
-      names.insert(tensor->name());
-      check(file_.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
-      const Array value = file_.array(trained_name(file_, tensor->name()));
-      const FeatureOrder* order = orders_.has_value() ? orders_->of_weight(tensor->slot()) : nullptr;
-      const Shape expected = order != nullptr ? channels_first(tensor->shape()) : tensor->shape();
-      const bool of_classes = classifiers.contains(tensor->slot());
-      if (value.dtype() == DType::f32 && value.shape() == expected && (same_names || !of_classes)) {
-        values.emplace_back(tensor, order != nullptr ? channels_last(value, *order, tensor->shape()) : value);
-        continue;
-      }
-      const bool other_classes = of_classes && value.shape().rank() == expected.rank() &&
-                                 std::ranges::equal(value.shape().extents().subspan(1), expected.extents().subspan(1));
-      check(other_classes && value.dtype() == DType::f32, "tensor '", tensor->name(), "': expected f32 ", expected,
-            ", found ", value.dtype(), ' ', value.shape());
-      kept.push_back(tensor->name());
-      classes_ = value.shape()[0];
-    }
-    std::size_t auxiliary = 0;
-    for (const auto& [name, entry] : file_.entries()) {
-      if (names.contains(name) || name.ends_with(kCounter) || name.starts_with(kTrainingPrefix)) continue;
-      const bool of_auxiliary = name.starts_with("aux") || name.starts_with("Aux");
-      check(of_auxiliary, "has a tensor '", name, "' that the network does not have: it belongs to another network");
-      ++auxiliary;
-    }
-    for (const auto& [tensor, value] : values) model_.context().write(*tensor, value);
-    std::string report = message("starts from the weights in ", file_.path());
-    if (!kept.empty()) {
-      report += message("; ", comma_list(kept), " at random, as the file has ",
-                        same_names ? plural(classes_, "class", "es") : "the classes " + shortened(of_file, 300));
-    }
-    if (auxiliary > 0) report += message("; leaves out ", plural(auxiliary, "tensor"), " of auxiliary classifiers");
-    return report;
-  }
-
- private:
-  template <class... Parts>
-  void check(bool condition, const Parts&... what) const {
-    BRAID_CHECK(condition, DataError, file_.path(), ": ", what...);
-  }
-
-  SafeTensors file_;
-  Module& model_;
-  ForwardPass pass_;
-  std::optional<FeatureOrders> orders_;  // unless it is in Braid's layouts
-  std::int64_t classes_ = 0;
-};
-
 }  // namespace
 
 void export_weights(const std::filesystem::path& path, Module& model, const Shape& image) {
@@ -119,7 +56,53 @@ void export_weights(const std::filesystem::path& path, Module& model, const Shap
 
 std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image,
                          const std::vector<std::string>& classes) {
-  return WeightReader(path, model, image).read(classes);
+  const SafeTensors file(path);
+  const auto check = [&](bool condition, const auto&... what) {
+    BRAID_CHECK(condition, DataError, file.path(), ": ", what...);
+  };
+  const ForwardPass pass(model, image, true);
+  std::optional<FeatureOrders> orders;  // unless the file is in Braid's layouts
+  if (!file.metadata().contains("layout")) orders.emplace(pass);
+  const std::set<std::int32_t> classifiers = classifier_slots(pass);
+  const std::string of_file = classes_in(file);
+  const bool same_names = classes.empty() || of_file.empty() || of_file == Json(classes).dump();
+  std::int64_t file_classes = 0;
+  std::vector<std::pair<Parameter*, Array>> values;
+  std::vector<std::string> kept;  // names of classifiers
+  std::set<std::string> names;
+  for (Parameter* tensor : model.tensors()) {
+    names.insert(tensor->name());
+    check(file.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
+    const Array value = file.array(trained_name(file, tensor->name()));
+    const FeatureOrder* order = orders.has_value() ? orders->of_weight(tensor->slot()) : nullptr;
+    const Shape expected = order != nullptr ? channels_first(tensor->shape()) : tensor->shape();
+    const bool of_classes = classifiers.contains(tensor->slot());
+    if (value.dtype() == DType::f32 && value.shape() == expected && (same_names || !of_classes)) {
+      values.emplace_back(tensor, order != nullptr ? channels_last(value, *order, tensor->shape()) : value);
+      continue;
+    }
+    const bool other_classes = of_classes && value.shape().rank() == expected.rank() &&
+                               std::ranges::equal(value.shape().extents().subspan(1), expected.extents().subspan(1));
+    check(other_classes && value.dtype() == DType::f32, "tensor '", tensor->name(), "': expected f32 ", expected,
+          ", found ", value.dtype(), ' ', value.shape());
+    kept.push_back(tensor->name());
+    file_classes = value.shape()[0];
+  }
+  std::size_t auxiliary = 0;
+  for (const auto& [name, entry] : file.entries()) {
+    if (names.contains(name) || name.ends_with(kCounter) || name.starts_with(kTrainingPrefix)) continue;
+    const bool of_auxiliary = name.starts_with("aux") || name.starts_with("Aux");
+    check(of_auxiliary, "has a tensor '", name, "' that the network does not have: it belongs to another network");
+    ++auxiliary;
+  }
+  for (const auto& [tensor, value] : values) model.context().write(*tensor, value);
+  std::string report = message("starts from the weights in ", file.path());
+  if (!kept.empty()) {
+    report += message("; ", comma_list(kept), " at random, as the file has ",
+                      same_names ? plural(file_classes, "class", "es") : "the classes " + shortened(of_file, 300));
+  }
+  if (auxiliary > 0) report += message("; leaves out ", plural(auxiliary, "tensor"), " of auxiliary classifiers");
+  return report;
 }
 
 }  // namespace braid

@@ -23,41 +23,35 @@ std::string_view shorten(std::string_view name, int depth) {
 
 bool multiplies(const Op& op) { return op.name() == "conv2d" || op.name() == "linear"; }
 
-/// Adds a node to the row of its layer.
-class Rows {
- public:
-  Rows(const StepGraph& graph, std::int64_t images) : graph_(graph), images_(static_cast<double>(images)) {}
-
-  void add(NodeId id, std::string_view layer) {
-    const Node& node = graph_.node(id);
-    if (rows_.empty() || rows_.back().name != layer || layer.empty()) {
-      rows_.push_back({std::string(layer), "", {}, 0, 0});
-      ops_.clear();
+/// A row for neighbouring nodes of one layer.
+std::vector<LayerSummary> layers_of(const Tape& tape, int depth, std::int64_t images) {
+  const StepGraph& graph = tape.graph();
+  std::vector<LayerSummary> rows;
+  std::set<std::string> ops;  // ops of the last row
+  std::set<std::int32_t> counted;
+  for (NodeId id = 0; id < graph.node_count(); ++id) {
+    const Node& node = graph.node(id);
+    const std::string_view layer = shorten(tape.layer(id), depth);
+    if (rows.empty() || rows.back().name != layer || layer.empty()) {
+      rows.push_back({std::string(layer), "", {}, 0, 0});
+      ops.clear();
     }
-    LayerSummary& row = rows_.back();
+    LayerSummary& row = rows.back();
     const std::string op(node.op->name());
-    if (ops_.insert(op).second) row.ops += (row.ops.empty() ? "" : ", ") + op;
-    row.output = graph_.value(graph_.output(id, 0)).desc.shape;
+    if (ops.insert(op).second) row.ops += (row.ops.empty() ? "" : ", ") + op;
+    row.output = graph.value(graph.output(id, 0)).desc.shape;
     if (multiplies(*node.op)) {
-      row.macs += node.op->work(graph_.input_descs(id), graph_.output_descs(id)).flops / 2 / images_;
+      row.macs += node.op->work(graph.input_descs(id), graph.output_descs(id)).flops / 2 / static_cast<double>(images);
     }
-    for (const ValueId input : graph_.inputs(node)) {
-      const Value& value = graph_.value(input);
-      if (value.kind == ValueKind::parameter && counted_.insert(value.slot).second) {
+    for (const ValueId input : graph.inputs(node)) {
+      const Value& value = graph.value(input);
+      if (value.kind == ValueKind::parameter && counted.insert(value.slot).second) {
         row.parameters += value.desc.shape.size();
       }
     }
   }
-
-  std::vector<LayerSummary> take() { return std::move(rows_); }
-
- private:
-  const StepGraph& graph_;
-  double images_;
-  std::vector<LayerSummary> rows_;
-  std::set<std::string> ops_;  // ops of the last row
-  std::set<std::int32_t> counted_;
-};
+  return rows;
+}
 
 /// 11689512 as "11,689,512".
 std::string grouped(double value) {
@@ -84,9 +78,7 @@ Summary summarize(const TrainConfig& config, int depth) {
   Step step = session.step();
   const Tape& tape = session.tape();
   const std::vector<Head> heads = model->heads(cast(Array(DType::f32, summary.input), config.dtype));
-  Rows rows(tape.graph(), config.batch_size);
-  for (NodeId id = 0; id < tape.graph().node_count(); ++id) rows.add(id, shorten(tape.layer(id), depth));
-  summary.layers = rows.take();
+  summary.layers = layers_of(tape, depth, config.batch_size);
   step.discard();
   Step whole = session.step();
   const Batch batch = blank_batch(*dataset, config.batch_size);

@@ -34,35 +34,22 @@ double utilisation(const scheduler::Problem& problem, const scheduler::Plan& pla
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
-PlanRow row_of(const scheduler::LimitedStep& planned, double plan_seconds) {
-  const scheduler::Plan& plan = planned.plan;
-  const scheduler::Simulation simulation = simulate(planned.problem, plan);
-  PlanRow row{.policy = plan.policy,
-              .streams = plan.commands.streams.size(),
-              .used_streams = plan.commands.used_streams(),
-              .makespan = simulation.makespan,
-              .bound = plan.bound,
-              .utilisation = utilisation(planned.problem, plan, simulation),
-              .waits = plan.commands.waits(),
-              .arena_bytes = plan.arena_bytes,
-              .naive_bytes = plan.naive_bytes,
-              .live_bytes = plan.live_bytes,
-              .workspace_bytes = {},
-              .traded = planned.traded,
-              .fits = planned.fits,
-              .plan_seconds = plan_seconds};
-  for (const scheduler::ArenaSlice& slice : plan.workspaces) row.workspace_bytes.push_back(slice.bytes);
-  return row;
-}
-
 /// Plans the step and adds the row of the plan.
 void add_row(const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
   scheduler::LimitedStep planned =
       plan_step(with_streams(report.problem, streams), scheduler::find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  PlanRow& row = report.rows.emplace_back(row_of(planned, seconds.count()));
-  if (!row.policy.starts_with(policy)) row.policy = message(policy, " (", row.policy, ')');
+  const scheduler::Plan& plan = planned.plan;
+  const scheduler::Simulation simulation = simulate(planned.problem, plan);
+  report.rows.push_back(
+      {.policy = plan.policy.starts_with(policy) ? plan.policy : message(policy, " (", plan.policy, ')'),
+       .plan = plan,
+       .makespan = simulation.makespan,
+       .utilisation = utilisation(planned.problem, plan, simulation),
+       .traded = planned.traded,
+       .fits = planned.fits,
+       .plan_seconds = seconds.count()});
   if (!configured) return;
   report.configured = report.rows.size() - 1;
   report.planned = std::move(planned);
@@ -96,16 +83,18 @@ std::string table_of(const PlanReport& report, bool all_columns) {
   constexpr Column kColumns[] = {
       {"policy", true, [](const PlanRow& row, const PlanRow&) { return row.policy; }},
       {"streams", true,
-       [](const PlanRow& row, const PlanRow&) { return message(row.used_streams, " of ", row.streams); }},
+       [](const PlanRow& row, const PlanRow&) {
+         return message(row.plan.commands.used_streams(), " of ", row.streams());
+       }},
       {"makespan", true, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.makespan / 1e6); }},
-      {"x bound", true, [](const PlanRow& row, const PlanRow&) { return ratio(row.makespan, row.bound.bound); }},
+      {"x bound", true, [](const PlanRow& row, const PlanRow&) { return ratio(row.makespan, row.plan.bound.bound); }},
       {"x serial", true,
        [](const PlanRow& row, const PlanRow& serial) { return ratio(serial.makespan, row.makespan); }},
       {"in use", false, [](const PlanRow& row, const PlanRow&) { return fixed(100 * row.utilisation, 0) + " %"; }},
-      {"waits", true, [](const PlanRow& row, const PlanRow&) { return std::to_string(row.waits); }},
-      {"arena, MiB", true, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.arena_bytes); }},
-      {"live, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.live_bytes); }},
-      {"naive, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.naive_bytes); }},
+      {"waits", true, [](const PlanRow& row, const PlanRow&) { return std::to_string(row.plan.commands.waits()); }},
+      {"arena, MiB", true, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.plan.arena_bytes); }},
+      {"live, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.plan.live_bytes); }},
+      {"naive, MiB", false, [](const PlanRow& row, const PlanRow&) { return mebibytes(row.plan.naive_bytes); }},
       {"planned in", false, [](const PlanRow& row, const PlanRow&) { return milliseconds(row.plan_seconds); }},
   };
   std::vector<std::vector<std::string>> cells(report.rows.size() + 1);
@@ -124,23 +113,24 @@ std::string table_of(const PlanReport& report, bool all_columns) {
 /// The memory of the configured plan by content.
 std::string memory_table(const PlanReport& report) {
   const PlanRow& row = report.rows[report.configured];
+  const scheduler::Plan& plan = row.plan;
   const scheduler::MemoryUse& memory = report.memory;
   const std::vector<std::pair<std::string, std::int64_t>> lines{
       {"parameters and optimizer state", memory.persistent},
-      {"arena", row.arena_bytes},
-      {"  peak", row.live_bytes},
+      {"arena", plan.arena_bytes},
+      {"  peak", plan.live_bytes},
       {"    activations", memory.activations},
       {"    gradients", memory.gradients},
       {"    inputs", memory.inputs},
       {"    workspaces", memory.workspaces},
-      {"  without reuse of memory", row.naive_bytes},
+      {"  without reuse of memory", plan.naive_bytes},
   };
   std::vector<std::vector<std::string>> cells{{"memory of " + row.policy, "MiB"}};
   for (const auto& [what, bytes] : lines) cells.push_back({what, mebibytes(bytes)});
   return text_table(cells, "lr");
 }
 
-std::string streams_of(const PlanRow& row) { return plural(row.streams, "stream"); }
+std::string streams_of(const PlanRow& row) { return plural(row.streams(), "stream"); }
 
 /// The configured plan on fewer and more ranks.
 std::string scaling_table(const PlanReport& report) {
@@ -272,12 +262,12 @@ std::string shortfall(const PlanReport& report) {
   const auto capacity = static_cast<std::int64_t>(report.target.info.memory_bytes);
   constexpr const char* kTry = "try a smaller --batch-size, --set precision=bf16";
   if (!row.fits) {
-    return message("the plan does not fit: its arena takes ", mebibytes(row.arena_bytes), " MiB, the limit is ",
+    return message("the plan does not fit: its arena takes ", mebibytes(row.plan.arena_bytes), " MiB, the limit is ",
                    mebibytes(report.memory_limit), " MiB; ", kTry, " or a higher --memory-limit");
   }
-  if (capacity == 0 || row.arena_bytes + persistent <= capacity) return "";
+  if (capacity == 0 || row.plan.arena_bytes + persistent <= capacity) return "";
   const std::int64_t left = (capacity - persistent) >> 20;
-  return message("the plan does not fit the device: it takes ", mebibytes(row.arena_bytes + persistent),
+  return message("the plan does not fit the device: it takes ", mebibytes(row.plan.arena_bytes + persistent),
                  " MiB, the device has ", mebibytes(capacity), " MiB; ",
                  left > 0 ? message(kTry, " or, to trade time for memory, --memory-limit ", left)
                           : "try a smaller model, whose parameters leave room for the arena");
@@ -302,11 +292,11 @@ std::string to_text(const PlanReport& report, bool all_columns) {
   }
   out << '\n'
       << table_of(report, all_columns) << "\nNo plan on " << streams_of(configured) << " can be faster than "
-      << milliseconds(configured.bound.bound / 1e6) << ".\n\n"
+      << milliseconds(configured.plan.bound.bound / 1e6) << ".\n\n"
       << memory_table(report);
   if (report.target.has_kernels) {
     std::string line = "workspaces by stream:";
-    for (const std::int64_t bytes : configured.workspace_bytes) line += ' ' + mebibytes(bytes);
+    for (const scheduler::ArenaSlice& slice : configured.plan.workspaces) line += ' ' + mebibytes(slice.bytes);
     out << wrapped(line, 2) << '\n';
   }
   if (!report.scaling.rows.empty()) {
@@ -335,19 +325,22 @@ std::string to_json(const PlanReport& report) {
     jobs.push_back({{"model", report.step.models[i]}, {"input", report.step.inputs[i].extents()}});
   }
   for (const PlanRow& row : report.rows) {
+    const scheduler::Plan& plan = row.plan;
+    Json workspaces = Json::array();
+    for (const scheduler::ArenaSlice& slice : plan.workspaces) workspaces.push_back(slice.bytes);
     rows.push_back({{"policy", row.policy},
-                    {"streams", row.streams},
-                    {"used_streams", row.used_streams},
+                    {"streams", row.streams()},
+                    {"used_streams", plan.commands.used_streams()},
                     {"makespan_us", row.makespan},
-                    {"lower_bound_us", row.bound.bound},
-                    {"depth_us", row.bound.depth},
-                    {"work_us", row.bound.work},
+                    {"lower_bound_us", plan.bound.bound},
+                    {"depth_us", plan.bound.depth},
+                    {"work_us", plan.bound.work},
                     {"utilisation", row.utilisation},
-                    {"waits", row.waits},
-                    {"arena_bytes", row.arena_bytes},
-                    {"naive_bytes", row.naive_bytes},
-                    {"live_bytes", row.live_bytes},
-                    {"workspace_bytes", row.workspace_bytes},
+                    {"waits", plan.commands.waits()},
+                    {"arena_bytes", plan.arena_bytes},
+                    {"naive_bytes", plan.naive_bytes},
+                    {"live_bytes", plan.live_bytes},
+                    {"workspace_bytes", workspaces},
                     {"traded", row.traded},
                     {"fits", row.fits},
                     {"plan_seconds", row.plan_seconds}});

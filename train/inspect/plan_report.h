@@ -33,18 +33,15 @@ struct PlanRequest {
 
 /// One policy's plan of the step.
 struct PlanRow {
-  std::string policy;            ///< and in brackets the one that it kept, or that the memory limit selected
-  std::size_t streams = 1;       ///< available to the policy
-  std::size_t used_streams = 1;  ///< streams that have work
-  double makespan = 0;           ///< simulated, microseconds
-  scheduler::LowerBound bound;   ///< no plan on this number of streams can be faster
-  double utilisation = 0;        ///< share of the capacity that is in use, 0 to 1
-  std::int32_t waits = 0;
-  std::int64_t arena_bytes = 0, naive_bytes = 0, live_bytes = 0;  ///< see Plan
-  std::vector<std::int64_t> workspace_bytes;                      ///< per stream
-  std::vector<std::string> traded;                                ///< changes made to fit the memory limit
-  bool fits = true;                                               ///< the arena is within the limit
-  double plan_seconds = 0;                                        ///< policy, waits, memory and verification
+  std::string policy;               ///< and in brackets the one that it kept, or that the memory limit selected
+  scheduler::Plan plan;             ///< makespan and bound: predicted; no plan on this number of streams can be faster
+  double makespan = 0;              ///< simulated, microseconds
+  double utilisation = 0;           ///< share of the capacity that is in use, 0 to 1
+  std::vector<std::string> traded;  ///< changes made to fit the memory limit
+  bool fits = true;                 ///< the arena is within the limit
+  double plan_seconds = 0;          ///< policy, waits, memory and verification
+
+  std::size_t streams() const { return plan.commands.streams.size(); }  ///< available to the policy
 };
 
 struct PlanReport {

@@ -264,7 +264,6 @@ TEST_CASE("a bench of jobs reports the times of training together and one after 
   for (const JointBench::JobTimes& job : times.jobs) CHECK(job.images_per_second_together > 0);
   CHECK(parse_json(to_json(times))["jobs"][1]["name"] == "second");
   CHECK(contains(to_text(times), "one after another"));
-  CHECK_THROWS_AS(bench.run(0), Error);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 

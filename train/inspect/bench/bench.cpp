@@ -161,9 +161,9 @@ Bench::Bench(const TrainConfig& config)
   session_.write(labels_, batch_.labels);
 }
 
-double Bench::start(Step& step, Tensor& loss) {
+Bench::Started Bench::start(Step& step) {
   const auto begin = std::chrono::steady_clock::now();
-  loss = learner_.record(images_, labels_).loss;
+  Tensor loss = learner_.record(images_, labels_).loss;
   const auto recorded = std::chrono::steady_clock::now();
   step.run();
   const auto started = std::chrono::steady_clock::now();
@@ -174,19 +174,16 @@ double Bench::start(Step& step, Tensor& loss) {
   plan_.streams = plan.commands.used_streams();
   plan_.makespan = plan.makespan;
   plan_.lower_bound = plan.bound.bound;
-  return std::chrono::duration<double>(started - recorded).count();
+  return {std::move(loss), std::chrono::duration<double>(started - recorded).count()};
 }
 
 Bench::StepTimes Bench::step() {
   Step step = session_.step();
-  Tensor loss;
-  StepTimes times;
-  times.host_seconds = start(step, loss);
+  const auto [loss, host_seconds] = start(step);
   const auto started = std::chrono::steady_clock::now();
   loss.item();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - started;
-  times.run_seconds = times.host_seconds + waited.count();
-  return times;
+  return {.run_seconds = host_seconds + waited.count(), .host_seconds = host_seconds};
 }
 
 double Bench::simulated_makespan() {
@@ -194,8 +191,7 @@ double Bench::simulated_makespan() {
   std::optional<scheduler::Profile> profile;
   if (!options.costs.empty()) profile = scheduler::read_profile(options.costs);
   Step step = session_.step();
-  Tensor loss;
-  start(step, loss);
+  const Tensor loss = start(step).loss;
   const scheduler::Simulation simulation =
       simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr,
                rounds_to_tf32(options, session_.backend().info()));
@@ -213,7 +209,6 @@ void Bench::warm_up() {
 }
 
 BenchTimes Bench::run(std::int64_t steps) {
-  BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
   std::vector<double> seconds, run_seconds, host_seconds;
   const auto start = std::chrono::steady_clock::now();
   auto before = start;
@@ -234,12 +229,10 @@ BenchTimes Bench::run(std::int64_t steps) {
 }
 
 UnreadTimes Bench::run_unread(std::int64_t steps) {
-  BRAID_CHECK(steps > 0, Error, "[bench] expected at least 1 step, got ", steps);
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < steps; ++i) {
     Step step = session_.step();
-    Tensor loss;
-    start(step, loss);
+    start(step);
   }
   session_.synchronize();
   return {.steps = steps, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
@@ -284,8 +277,7 @@ std::vector<OpTimes> Bench::traced_op_times() {
 
 std::vector<KeptImplementation> Bench::implementations() {
   Step step = session_.step();
-  Tensor loss;
-  start(step, loss);
+  const Tensor loss = start(step).loss;
   const bool tf32 = rounds_to_tf32(session_.options(), session_.backend().info());
   std::vector<KeptImplementation> kept;
   for (NodeId node = 0; node < step.graph().node_count(); ++node) {

@@ -72,6 +72,7 @@ class Bench {
 
   /// Runs steps until the plan is chosen and caches are warm.
   void warm_up();
+  /// Takes at least one step.
   BenchTimes run(std::int64_t steps);
   UnreadTimes run_unread(std::int64_t steps);
   /// Sorted by measured time, longest first.
@@ -86,8 +87,12 @@ class Bench {
   struct StepTimes {
     double run_seconds = 0, host_seconds = 0;  // as in BenchTimes
   };
-  /// Records a step and starts it. Returns the seconds that starting it takes.
-  double start(Step& step, Tensor& loss);
+  struct Started {
+    Tensor loss;
+    double host_seconds;
+  };
+  /// Records a step and starts it.
+  Started start(Step& step);
   StepTimes step();
   double simulated_makespan();
 

@@ -44,16 +44,9 @@ void with_recorded_step(const TrainConfig& config, const std::function<void(Sess
   measure(session);
 }
 
-void check(const ProfilingOptions& options) {
-  BRAID_CHECK(options.runs >= 1, Error, "[profile] expected at least 1 run, got ", options.runs);
-  BRAID_CHECK(options.pairs >= 0, Error, "[profile] expected at least 0 pairs, got ", options.pairs);
-  BRAID_CHECK(options.streams >= 0, Error, "[profile] expected at least 0 streams, got ", options.streams);
-}
-
 }  // namespace
 
 scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptions& options) {
-  check(options);
   if (Device::parse(config.session.device).type == DeviceType::cuda) {
     scheduler::Profile profile;
     with_recorded_step(config, [&](Session& session) { profile = profile_nodes(session); });
@@ -70,7 +63,6 @@ scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptio
 }
 
 void profile_pairs(const TrainConfig& config, const ProfilingOptions& options, scheduler::Profile& profile) {
-  check(options);
   with_recorded_step(config, [&](Session& session) {
     std::vector<int> streams = {2, 4, 8};
     std::erase_if(streams, [&](int count) { return count > session.backend().info().capacity; });

@@ -10,7 +10,7 @@
 namespace braid {
 
 struct ProfilingOptions {
-  int runs = 5;     ///< measured steps at every width; not on CUDA
+  int runs = 5;     ///< at least 1: measured steps at every width; not on CUDA
   int pairs = 200;  ///< limit of the pairs of nodes to measure
   int streams = 0;  ///< streams of the plans that determine which pairs run concurrently; 0: plans with 2, 4 and 8
   std::function<void(PairProgress)> on_pair = [](PairProgress) {};  ///< called before every pair

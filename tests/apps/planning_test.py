@@ -136,6 +136,9 @@ class Planning(CommandTest):
         self.assertIn("arena of the joint plan", text)
         times = json.loads(self.braid("bench", "jobs.yaml", "--steps", 2, "--json").stdout)
         self.assertEqual([job["name"] for job in times["jobs"]], ["small", "wide"])
+        for job in times["jobs"]:
+            self.assertGreater(min(job["images_per_second_together"], job["alone_arena_bytes"]), 0)
+        self.assertFalse(self.runs.exists())
         self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
 
     def test_summary_of_models_and_configs(self):

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <fstream>
 #include <sstream>
 
 #include "core/text/json.h"
@@ -194,13 +193,7 @@ TEST_CASE("run folders of jobs are inside that of the run, and progress lines be
 
 TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
   const TemporaryFolder folder;
-  class Interrupter : public std::stringbuf {
-    int sync() override {
-      if (str().find("third: epoch") != std::string::npos && !std::exchange(raised_, true)) std::raise(SIGINT);
-      return 0;
-    }
-    bool raised_ = false;
-  } buffer;
+  SignalAt buffer("third: epoch", SIGINT);
   std::ostream out(&buffer);
   Progress progress(out, Progress::Mode::lines);
   const RunResult result =
@@ -247,24 +240,6 @@ TEST_CASE("small jobs take as many steps per turn as fit beside the longest job"
   CHECK(balanced({0.1, 0.001}, {0, 0}) == Steps{1, 16});
   CHECK(balanced({0.1, 0.05, 0.05}, {2, 0, 3}) == Steps{2, 4, 3});
   CHECK(balanced({0.1, 0}, {0, 0}) == Steps{1, 1});
-}
-
-TEST_CASE("a bench of jobs reports the times of training together and one after another") {
-  const TemporaryFolder folder;
-  JointBench bench(config(folder, {"streams=auto"}));
-  bench.warm_up();
-  const JointBench::Times times = bench.run(3);
-  CHECK(times.turns == 3);
-  CHECK(times.together_seconds > 0);
-  CHECK(times.speedup.lower > 0);
-  CHECK(times.together_arena_bytes > 0);
-  REQUIRE(times.jobs.size() == 3);
-  CHECK(times.jobs[1].steps_per_turn == 2);
-  CHECK(times.jobs[2].batch_size == 32);
-  for (const JointBench::JobTimes& job : times.jobs) CHECK(job.images_per_second_together > 0);
-  CHECK(parse_json(to_json(times))["jobs"][1]["name"] == "second");
-  CHECK(contains(to_text(times), "one after another"));
-  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("a bench of jobs prints the one ratio that it measured, with its spread") {

@@ -134,11 +134,19 @@ TEST_CASE("records of strange types are passed over") {
   }
 }
 
-TEST_CASE("a record that does not fit on the disk leaves no part in metrics.csv either") {
+TEST_CASE("a record that does not fit on the disk is an error, and leaves no part in any file") {
   const TemporaryFolder folder;
   MetricsLog log(folder.path());
-  log.append(step_record(1, 1).dump());
+  const std::string first = step_record(1, 1).dump();
+  log.append(first);
+  CHECK(bytes_of(folder.path() + "/metrics.jsonl") == first + '\n');  // at once
   const std::string before = bytes_of(folder.path() + "/metrics.csv");
+  {
+    const FileSizeLimit limit(first.size() + 10);
+    CHECK(error_of<Error>([&] { log.append(first); }) ==
+          folder.path() + "/metrics.jsonl: cannot write: File too large");
+  }
+  CHECK(bytes_of(folder.path() + "/metrics.jsonl") == first + '\n');
   // Only metrics.jsonl has room.
   std::filesystem::resize_file(folder.path() + "/metrics.jsonl", 0);
   {

@@ -65,11 +65,3 @@ TEST_CASE("a summary can be cut at a depth") {
   CHECK(blocks.layers[2].parameters == 3 * (2 * 16 * 16 * 9 + 4 * 16));
   CHECK(blocks.parameters == summarize(config("resnet20")).parameters);
 }
-
-TEST_CASE("the text of a summary groups digits and explains W and D") {
-  const std::string text = to_text(summarize(config("lenet5")));
-  CHECK(contains(text, "lenet5, images [4,32,32,1]\n"));
-  CHECK(contains(text, "153,600"));
-  CHECK(contains(text, "W/D"));
-  CHECK(contains(text, "\nfc3 "));
-}

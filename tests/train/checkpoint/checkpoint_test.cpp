@@ -8,7 +8,6 @@
 
 #include "runtime/session.h"
 #include "tests/data/files.h"
-#include "tests/train/file_size_limit.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -69,16 +68,7 @@ void replace(Bytes& file, const std::string& old, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint restores every bit") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/m.safetensors";
-  Model saved(1), loaded;
-  saved.save(path);
-  loaded.load(path);
-  CHECK(loaded.values() == saved.values());
-}
-
-TEST_CASE("the order of the tensors does not matter") {
+TEST_CASE("a checkpoint restores every bit, whatever the order of the tensors") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/m.safetensors";
   Model saved(1), loaded;
@@ -97,23 +87,6 @@ TEST_CASE("a checkpoint replaces an older one and leaves nothing else") {
   current.load(path);
   CHECK(current.values()[0] == 3);
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-}
-
-TEST_CASE("a checkpoint that cannot be written leaves the old one alone") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/m.safetensors";
-  Model(5).save(path);
-  std::string error;
-  {
-    const FileSizeLimit limit(100);
-    error = error_of<Error>([&] { Model(6).save(path); });
-  }
-  CHECK(contains(error, "cannot write: File too large"));
-  Model loaded;
-  loaded.load(path);
-  CHECK(loaded.values()[0] == 5);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-  CHECK_THROWS_AS(Model().save(folder.path() + "/none/m.safetensors"), Error);
 }
 
 TEST_CASE("a truncated checkpoint is an error wherever it ends") {

@@ -110,16 +110,6 @@ TEST_CASE("a run that was interrupted after any step and resumed equals one that
   }
 }
 
-TEST_CASE("a run that is interrupted again and again ends as if it had not been") {
-  const TemporaryFolder folder;
-  const RunConfig settings = config_of(kOneJob, folder.path());
-  const fs::path whole = finish(settings).result.folder;
-  const fs::path folder_of_run = finish(settings, {}, "step 1/15").result.folder;
-  for (const int step : {3, 5, 6, 10, 11}) finish(settings, folder_of_run, "step " + std::to_string(step) + "/15");
-  CHECK(finish(settings, folder_of_run).result.interrupted == 0);
-  check_equal(folder_of_run, whole);
-}
-
 TEST_CASE("jobs that were interrupted together and resumed end as if they had not been") {
   const TemporaryFolder folder;
   const RunConfig settings = config_of(kThreeJobs, folder.path());

@@ -8,16 +8,12 @@
 #include "core/base/error.h"
 #include "tests/data/files.h"
 #include "tests/train/file_size_limit.h"
+#include "tests/train/run_files.h"
 
 using namespace braid;
 using namespace braid::testing;
 
 namespace {
-
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::set<std::string> names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
@@ -37,7 +33,7 @@ TEST_CASE("a run folder has the next free number and the config") {
   std::filesystem::create_directory(root / "x-30b");
   CHECK(RunFolder(root, "x", "three").path() == root / "x-10");
   CHECK(RunFolder(root, "x-y", "four").path() == root / "x-y-31");
-  CHECK(content(root / "x-2" / "config.yaml") == "two");
+  CHECK(bytes_of(root / "x-2" / "config.yaml") == "two");
   CHECK(names_in(root / "x-2") == std::set<std::string>{"config.yaml", "metrics.jsonl"});
 }
 
@@ -83,15 +79,6 @@ TEST_CASE("the next start removes the leftovers of a killed run, unless its proc
   CHECK(names_in(run) == with_job);
 }
 
-TEST_CASE("metrics are lines that reach the file immediately") {
-  const TemporaryFolder temporary;
-  RunFolder folder(temporary.path(), "x", "");
-  folder.append_metrics(R"({"step":1})");
-  CHECK(content(folder.path() / "metrics.jsonl") == "{\"step\":1}\n");
-  folder.append_metrics(R"({"step":2})");
-  CHECK(content(folder.path() / "metrics.jsonl") == "{\"step\":1}\n{\"step\":2}\n");
-}
-
 TEST_CASE("folders that cannot be made are errors with path and reason") {
   const TemporaryFolder temporary;
   const std::string file = temporary.write("file", {});
@@ -114,19 +101,6 @@ TEST_CASE("a config that does not fit on the disk leaves no folder behind") {
   CHECK(names_in(temporary.path()).empty());
 }
 
-TEST_CASE("a record that does not fit on the disk is an error and leaves no part in the file") {
-  const TemporaryFolder temporary;
-  RunFolder folder(temporary.path(), "x", "");
-  folder.append_metrics("first");
-  std::string error;
-  {
-    const FileSizeLimit limit(10);
-    error = error_of<Error>([&] { folder.append_metrics("a second record"); });
-  }
-  CHECK(error == (folder.path() / "metrics.jsonl").string() + ": cannot write: File too large");
-  CHECK(content(folder.path() / "metrics.jsonl") == "first\n");
-}
-
 TEST_CASE("a file that does not fit on the disk leaves nothing behind") {
   const TemporaryFolder temporary;
   const std::string path = temporary.path() + "/page.html";
@@ -147,7 +121,7 @@ TEST_CASE("checking whether a file can be written neither creates nor changes it
   CHECK(names_in(temporary.path()).empty());
   const std::string old = temporary.write("old", {'a', 'b'});
   check_writable(old);
-  CHECK(content(old) == "ab");
+  CHECK(bytes_of(old) == "ab");
   CHECK(error_of<Error>([&] { check_writable(temporary.path() + "/none/x"); }) ==
         temporary.path() + "/none/x: cannot open: No such file or directory");
 }

@@ -268,15 +268,6 @@ TEST_CASE("weights behind a flatten and any functions give the same outputs wher
   }
 }
 
-TEST_CASE("the model file of a run gives the same weights") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/net.safetensors";
-  Net from("alexnet", 1), to("alexnet", 2);
-  save_checkpoint(path, from.session, from.model->tensors());
-  load_weights(path, *to.model, kPicture);
-  CHECK(from.elements() == to.elements());
-}
-
 TEST_CASE("with another number of classes the classifiers stay as they are, and a line says so") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/net.safetensors";

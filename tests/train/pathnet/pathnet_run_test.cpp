@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <fstream>
 #include <sstream>
 
 #include "core/text/json.h"
@@ -232,11 +231,9 @@ TEST_CASE("training that diverges fails the run, and the metrics say why") {
   const TemporaryFolder folder;
   const std::string error = error_of<Error>([&] { run(tiny_pathnet(folder, {"optimizer.lr=1e30"})); });
   CHECK(contains(error, "training has diverged"));
-  std::ifstream file(folder.path() + "/tiny-1/metrics.jsonl");
-  std::string line, last;
-  while (std::getline(file, line)) last = line;
-  CHECK(parse_json(last)["event"] == "failed");
-  CHECK(parse_json(last)["message"] == error);
+  const Json last = metrics_of(folder.path() + "/tiny-1").back();
+  CHECK(last["event"] == "failed");
+  CHECK(last["message"] == error);
 }
 
 TEST_CASE("tasks without a complete batch are an error before anything is written") {

@@ -3,15 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstring>
 #include <latch>
 #include <thread>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
 #include "core/comm/collective_call.h"
 #include "core/comm/local/local_ranks.h"
+#include "tests/core/collectives.h"
 #include "tests/core/on_all.h"
 
 namespace braid::testing {
@@ -22,114 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 const LaunchContext kHere;
 
-/// What rank `rank` holds: small numbers that every type holds, with fractions if it has them.
-template <class T>
-std::vector<T> elements(std::int64_t count, int rank, std::uint64_t seed) {
-  Generator generator(seed, static_cast<std::uint64_t>(rank));
-  std::vector<T> result(static_cast<std::size_t>(count));
-  for (T& element : result) {
-    if constexpr (std::is_same_v<T, std::int32_t>) {
-      element = static_cast<T>(generator.next());  // sums wrap around
-    } else {
-      element = static_cast<T>(to_unit(generator.next()) - 0.5f);
-    }
-  }
-  return result;
-}
-
-/// The sum over ranks 0, 1, …, in this order.
-template <class T>
-std::vector<T> sum_of(std::int64_t count, int size, std::uint64_t seed) {
-  constexpr bool kIsStored = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-  using Sum =
-      std::conditional_t<kIsStored, float, std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t, T>>;
-  std::vector<Sum> sums(static_cast<std::size_t>(count), Sum{0});
-  for (int rank = 0; rank < size; ++rank) {
-    const auto own = elements<T>(count, rank, seed);
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      sums[i] = rank == 0 ? static_cast<Sum>(own[i]) : sums[i] + static_cast<Sum>(own[i]);
-    }
-  }
-  std::vector<T> result;
-  for (const Sum sum : sums) result.push_back(static_cast<T>(sum));
-  return result;
-}
-
-template <class T>
-bool same_bits(const T* a, const T* b, std::int64_t count) {
-  return count == 0 || std::memcmp(a, b, static_cast<std::size_t>(count) * sizeof(T)) == 0;
-}
-
-template <class T>
-bool all_reduce_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
-  auto data = elements<T>(count, ranks.rank(), seed);
-  ranks.all_reduce(data.data(), count, dtype_of<T>(), kHere);
-  return data.size() == static_cast<std::size_t>(count) &&
-         same_bits(data.data(), sum_of<T>(count, ranks.size(), seed).data(), count);
-}
-
-template <class T>
-bool reduce_scatter_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed, bool in_place) {
-  auto whole = elements<T>(count * ranks.size(), ranks.rank(), seed);
-  std::vector<T> apart(static_cast<std::size_t>(count));
-  const std::int64_t own = count * ranks.rank();
-  T* const part = in_place ? whole.data() + own : apart.data();
-  ranks.reduce_scatter(whole.data(), part, count, dtype_of<T>(), kHere);
-  return same_bits(part, sum_of<T>(count * ranks.size(), ranks.size(), seed).data() + own, count);
-}
-
-bool all_gather_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed, bool in_place) {
-  const auto part = elements<std::int32_t>(count, ranks.rank(), seed);
-  std::vector<std::int32_t> whole(static_cast<std::size_t>(count * ranks.size()));
-  std::int32_t* const own = whole.data() + count * ranks.rank();
-  if (in_place) std::ranges::copy(part, own);
-  ranks.all_gather(in_place ? own : part.data(), whole.data(), count * 4, kHere);
-  bool is_right = true;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    is_right &= same_bits(whole.data() + count * rank, elements<std::int32_t>(count, rank, seed).data(), count);
-  }
-  return is_right;
-}
-
-bool all_to_all_is_right(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
-  const std::int64_t total = count * ranks.size();
-  const auto source = elements<std::int32_t>(total, ranks.rank(), seed);
-  std::vector<std::int32_t> target(static_cast<std::size_t>(total));
-  ranks.all_to_all(source.data(), target.data(), count * 4, kHere);
-  bool is_right = true;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    const auto theirs = elements<std::int32_t>(total, rank, seed);
-    is_right &= same_bits(target.data() + count * rank, theirs.data() + count * ranks.rank(), count);
-  }
-  return is_right;
-}
-
-bool broadcast_is_right(Communicator& ranks, std::int64_t count, int root, std::uint64_t seed) {
-  auto data = elements<std::int32_t>(count, ranks.rank(), seed);
-  ranks.broadcast(data.data(), count * 4, root, kHere);
-  return same_bits(data.data(), elements<std::int32_t>(count, root, seed).data(), count);
-}
-
-/// Every collective once. The number of those that were wrong.
-int wrong_collectives(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
-  int wrong = 0;
-  wrong += !all_reduce_is_right<float>(ranks, count, seed);
-  wrong += !all_reduce_is_right<double>(ranks, count, seed);
-  wrong += !all_reduce_is_right<Half>(ranks, count, seed);
-  wrong += !all_reduce_is_right<BFloat16>(ranks, count, seed);
-  wrong += !all_reduce_is_right<std::int32_t>(ranks, count, seed);
-  for (const bool in_place : {false, true}) {
-    wrong += !reduce_scatter_is_right<float>(ranks, count, seed, in_place);
-    wrong += !reduce_scatter_is_right<double>(ranks, count, seed, in_place);
-    wrong += !reduce_scatter_is_right<Half>(ranks, count, seed, in_place);
-    wrong += !reduce_scatter_is_right<BFloat16>(ranks, count, seed, in_place);
-    wrong += !reduce_scatter_is_right<std::int32_t>(ranks, count, seed, in_place);
-    wrong += !all_gather_is_right(ranks, count, seed, in_place);
-  }
-  wrong += !all_to_all_is_right(ranks, count, seed);
-  for (int root = 0; root < ranks.size(); ++root) wrong += !broadcast_is_right(ranks, count, root, seed);
-  ranks.barrier();
-  return wrong;
+std::string wrong_on(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
+  return wrong_collectives<float, double, Half, BFloat16, std::int32_t>(ranks, count, seed);
 }
 
 }  // namespace
@@ -141,12 +34,10 @@ TEST_CASE("collectives of local ranks are what plain loops make of the same data
     for (const std::int64_t count : {0l, 1l, 2l, 63l, 64l, 65l, 1024l, 1025l, 20000l + generator.below(1000)}) {
       CAPTURE(size);
       CAPTURE(count);
-      std::atomic<int> wrong = 0;
       const auto errors = on_all(ranks, [&](Communicator& own) {
-        wrong += wrong_collectives(own, count, static_cast<std::uint64_t>(count + size));
+        CHECK(wrong_on(own, count, static_cast<std::uint64_t>(count + size)) == "");
       });
       for (const std::string& error : errors) CHECK(error.empty());
-      CHECK(wrong == 0);
     }
   }
 }
@@ -156,7 +47,7 @@ TEST_CASE("a lone rank's collectives are what plain loops make of the same data"
   CHECK(lone->rank() == 0);
   CHECK(lone->size() == 1);
   CHECK(lone->name() == "one");
-  for (const std::int64_t count : {0, 1, 1000}) CHECK(wrong_collectives(*lone, count, 3) == 0);
+  for (const std::int64_t count : {0, 1, 1000}) CHECK(wrong_on(*lone, count, 3) == "");
   lone->abort("[test] stopped");
   CHECK_THROWS_WITH_AS(lone->barrier(), "[test] stopped", CommunicationError);
 }
@@ -165,26 +56,24 @@ TEST_CASE("collectives back to back have no races, whichever ranks are late") {
   constexpr int kRounds = 300;
   for (const int size : {2, 3, 4}) {
     LocalRanks ranks(size);
-    std::atomic<int> wrong = 0;
     const auto errors = on_all(ranks, [&](Communicator& own) {
       Generator shared(7), delays(8, static_cast<std::uint64_t>(own.rank()));
       for (int round = 0; round < kRounds; ++round) {
-        const auto seed = static_cast<std::uint64_t>(round);
         const auto count = static_cast<std::int64_t>(shared.below(300));
         const auto root = static_cast<int>(shared.below(static_cast<std::uint32_t>(size)));
         if (delays.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(delays.below(200)));
-        switch (shared.below(6)) {
-          case 0: wrong += !all_reduce_is_right<float>(own, count, seed); break;
-          case 1: wrong += !reduce_scatter_is_right<double>(own, count, seed, round % 2 == 0); break;
-          case 2: wrong += !all_gather_is_right(own, count, seed, round % 2 == 0); break;
-          case 3: wrong += !all_to_all_is_right(own, count, seed); break;
-          case 4: wrong += !broadcast_is_right(own, count, root, seed); break;
-          case 5: own.barrier(); break;
+        CollectiveCheck check(own, count, static_cast<std::uint64_t>(round), false);
+        switch (shared.below(5)) {
+          case 0: check.sums<float>(); break;
+          case 1: check.sums<double>(); break;
+          case 2: check.moves(); break;
+          case 3: check.broadcast(root); break;
+          case 4: own.barrier(); break;
         }
+        CHECK(check.wrong() == "");
       }
     });
     for (const std::string& error : errors) CHECK(error.empty());
-    CHECK(wrong == 0);
   }
 }
 

@@ -8,6 +8,8 @@
 //   collectives devices  rank 1 asks for a GPU, rank 0 for the CPU: an error on both
 //   collectives without  alone, in a build without MPI: the error that says so
 
+#include "tests/core/collectives.h"
+
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -31,81 +33,6 @@ using namespace std::chrono_literals;
 
 const LaunchContext kHere;
 
-/// Element i of what a rank holds: a small number, whose sums are exact in every order.
-template <class T>
-T element(std::int64_t i, int rank) {
-  return static_cast<T>((i * 7 + rank * 13) % 101 - 50);
-}
-
-template <class T>
-std::vector<T> elements(std::int64_t count, int rank) {
-  std::vector<T> result(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) result[static_cast<std::size_t>(i)] = element<T>(i, rank);
-  return result;
-}
-
-template <class T>
-std::vector<T> sums(std::int64_t count, int size) {
-  std::vector<T> result(static_cast<std::size_t>(count));
-  for (int rank = 0; rank < size; ++rank) {
-    for (std::int64_t i = 0; i < count; ++i) result[static_cast<std::size_t>(i)] += element<T>(i, rank);
-  }
-  return result;
-}
-
-template <class T>
-void check_equal(const std::string& what, const T* found, const T* expected, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    BRAID_CHECK(found[i] == expected[i], Error, what, ": element ", i, " of ", count, " is ", found[i], ", expected ",
-                expected[i]);
-  }
-}
-
-template <class T>
-void check_sums(Communicator& ranks, std::int64_t count) {
-  auto data = elements<T>(count, ranks.rank());
-  ranks.all_reduce(data.data(), count, dtype_of<T>(), kHere);
-  check_equal("all_reduce", data.data(), sums<T>(count, ranks.size()).data(), count);
-
-  const auto expected = sums<T>(count * ranks.size(), ranks.size());
-  // In place on some ranks only: they must still understand each other.
-  for (const bool in_place : {false, true, ranks.rank() == 0}) {
-    auto whole = elements<T>(count * ranks.size(), ranks.rank());
-    std::vector<T> apart(static_cast<std::size_t>(count));
-    T* const part = in_place ? whole.data() + count * ranks.rank() : apart.data();
-    ranks.reduce_scatter(whole.data(), part, count, dtype_of<T>(), kHere);
-    check_equal("reduce_scatter", part, expected.data() + count * ranks.rank(), count);
-  }
-}
-
-void check_moves(Communicator& ranks, std::int64_t count) {
-  const std::int64_t bytes = count * 4;
-  const auto own = elements<std::int32_t>(count, ranks.rank());
-  for (const bool in_place : {false, true, ranks.rank() == 0}) {
-    std::vector<std::int32_t> whole(static_cast<std::size_t>(count * ranks.size()));
-    std::int32_t* const place = whole.data() + count * ranks.rank();
-    if (in_place) std::ranges::copy(own, place);
-    ranks.all_gather(in_place ? place : own.data(), whole.data(), bytes, kHere);
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      check_equal("all_gather", whole.data() + count * rank, elements<std::int32_t>(count, rank).data(), count);
-    }
-  }
-
-  const auto source = elements<std::int32_t>(count * ranks.size(), ranks.rank());
-  std::vector<std::int32_t> target(source.size());
-  ranks.all_to_all(source.data(), target.data(), bytes, kHere);
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    const auto theirs = elements<std::int32_t>(count * ranks.size(), rank);
-    check_equal("all_to_all", target.data() + count * rank, theirs.data() + count * ranks.rank(), count);
-  }
-
-  for (int root = 0; root < ranks.size(); ++root) {
-    auto data = own;
-    ranks.broadcast(data.data(), bytes, root, kHere);
-    check_equal("broadcast", data.data(), elements<std::int32_t>(count, root).data(), count);
-  }
-}
-
 /// Sums that depend on their order have the same bits on all ranks.
 void check_equal_bits(Communicator& ranks, std::int64_t count) {
   std::vector<float> data(static_cast<std::size_t>(count));
@@ -122,10 +49,8 @@ void check_equal_bits(Communicator& ranks, std::int64_t count) {
 void check_all(Communicator& ranks, std::int64_t most) {
   for (const std::int64_t count : {0, 1, 2, 63, 1000, 100'003}) {
     if (count > most) continue;
-    check_sums<float>(ranks, count);
-    check_sums<double>(ranks, count);
-    check_sums<std::int32_t>(ranks, count);
-    check_moves(ranks, count);
+    const std::string wrong = testing::wrong_collectives<float, double, std::int32_t>(ranks, count, 1, true);
+    BRAID_CHECK(wrong.empty(), Error, "wrong: ", wrong);
     check_equal_bits(ranks, count);
     ranks.barrier();
   }

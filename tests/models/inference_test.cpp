@@ -103,19 +103,6 @@ TEST_CASE("every network gives the same logits once prepared, without the batch 
   }
 }
 
-TEST_CASE("a prepared network gives the same bits on one stream and on several") {
-  const Shape image{32, 32, 3}, images{2, 32, 32, 3};
-  std::vector<Array> logits;
-  for (const int streams : {1, 2, 4}) {
-    Session session({.device = "cpu", .streams = streams});
-    const auto model = models::make_model("googlenet", session, small_model(image));
-    Inference inference(*model);
-    logits.push_back(prepared(session, inference, noise(images)).logits);
-  }
-  CHECK(same_bits(logits[0], logits[1]));
-  CHECK(same_bits(logits[0], logits[2]));
-}
-
 TEST_CASE("a prepared network follows its parameters when refreshed, with the plan that it had") {
   const Shape image{32, 32, 3}, images{2, 32, 32, 3};
   Session session(kOneStream);

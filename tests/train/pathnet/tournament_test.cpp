@@ -97,23 +97,6 @@ TEST_CASE("sequential candidates train in turn: the first as if it were alone") 
   CHECK(first == other.trainer.train(kDisjoint, kGoOn)[0]);
 }
 
-TEST_CASE("training repeats itself bit by bit, on any number of streams") {
-  const auto run = [&](int streams) {
-    Setting setting({.batches = 5, .lr = 0.05}, Form::conv, streams);
-    std::vector<double> fitness;
-    for (int i = 0; i < 3; ++i) {
-      for (const double value : setting.trainer.train(kSharing, kGoOn)) fitness.push_back(value);
-    }
-    return std::pair(fitness, setting.tensors());
-  };
-  const auto expected = run(1);
-  for (const int streams : {1, 2, 3}) {
-    const auto again = run(streams);
-    CHECK(again.first == expected.first);
-    CHECK(differences(again.second, expected.second).empty());
-  }
-}
-
 TEST_CASE("fitness is the share of right answers while training, and grows") {
   Setting setting({.batches = 10, .lr = 0.05});
   const std::vector<double> first = setting.trainer.train(kDisjoint, kGoOn);

@@ -13,12 +13,13 @@ namespace {
 
 struct LimitedTraining {
   std::vector<double> losses;
-  std::vector<Array> tensors;  // weights, running statistics and momentum
+  std::vector<Array> tensors;  // logits and gradients of every step; then weights, running statistics and momentum
   std::int64_t arena_bytes = 0;
   std::string traded;
 };
 
-LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit) {
+/// Trains for some steps, or only plans the first.
+LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit, bool only_plans = false) {
   Session session({.device = "cpu", .streams = 1, .width = 1, .seed = 7, .memory_limit = limit});
   const Shape image{32, 32, 3};
   const auto model = models::make_model(name, session, small_model(image));
@@ -27,15 +28,26 @@ LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit) {
   LimitedTraining result;
   for (std::uint64_t i = 0; i < 4; ++i) {
     Step step = session.step();
-    const Tensor images = cast(noise({8, image[0], image[1], image[2]}, i + 1), dtype);
-    const Tensor loss = cross_entropy((*model)(images), labels(8));
+    const Tensor logits = (*model)(cast(noise({8, image[0], image[1], image[2]}, i + 1), dtype));
+    const Tensor loss = cross_entropy(logits, labels(8));
     backward(loss_scale == nullptr ? loss : (*loss_scale)(loss));
+    std::vector<Tensor> kept{logits.keep()};
+    for (const Parameter* parameter : model->parameters()) {
+      if (has_gradient(*parameter)) kept.push_back(gradient(*parameter).keep());
+    }
     sgd.step(loss_scale.get());
+    step.plan_ahead();
+    result.traded = session.memory_report();
+    if (only_plans) {
+      step.discard();
+      return result;
+    }
     step.run();
     result.losses.push_back(loss.item());
     result.arena_bytes = step.plan().arena_bytes;
-    result.traded = session.memory_report();
+    for (const Tensor& tensor : kept) result.tensors.push_back(tensor.array());
   }
+  CHECK(session.stats().plans == 1);
   for (const Parameter* parameter : session.parameters()) result.tensors.push_back(session.read(*parameter));
   return result;
 }
@@ -49,12 +61,11 @@ TEST_CASE("training under a memory limit gives the same bits as without") {
     const LimitedTraining plain = train(name, dtype, 0);
     CHECK(plain.traded.empty());
     // Lower and lower, until nothing else is left to trade.
-    LimitedTraining limited;
-    for (int percent = 98; limited.traded.find("recomputation: ") == std::string::npos; --percent) {
-      const std::int64_t limit = plain.arena_bytes * percent / 100;
-      limited = train(name, dtype, limit);
-      CHECK(limited.arena_bytes <= limit);
-    }
+    std::int64_t percent = 98;
+    const auto limit = [&] { return plain.arena_bytes * percent / 100; };
+    while (train(name, dtype, limit(), true).traded.find("recomputation: ") == std::string::npos) --percent;
+    const LimitedTraining limited = train(name, dtype, limit());
+    CHECK(limited.arena_bytes <= limit());
     CHECK(plain.losses == limited.losses);
     REQUIRE(plain.tensors.size() == limited.tensors.size());
     for (std::size_t i = 0; i < plain.tensors.size(); ++i) {
